@@ -1,0 +1,167 @@
+//! Breaks the code on purpose, one small mistake at a time, and expects the named tests to
+//! notice each.
+
+use std::{collections::BTreeSet, env, path::PathBuf, time::Instant};
+
+use crate::{
+    Report,
+    checklist::{self, Checklist},
+    error::{Error, Result},
+    mutant::Mutant,
+    testrun::{Runner, Verdict},
+    tree::Tree,
+    workcopy::WorkCopy,
+};
+
+const FOLDER: &str = "tests/mutants/";
+
+pub(crate) fn run(tree: &Tree, filter: &str) -> Result<Report> {
+    let mutants = read(tree, filter)?;
+    let mut breaches = stale(tree, &mutants)?;
+    if mutants.is_empty() || !breaches.is_empty() {
+        return Ok(Report {
+            summary: format!("mutants: {} read, none run", mutants.len()),
+            breaches,
+        });
+    }
+    let target = target(tree)?;
+    let bench = Bench {
+        copy: WorkCopy::new(tree, &target)?,
+        runner: Runner::new(target),
+    };
+    bench.check_unmutated(&mutants)?;
+    let mut caught = 0;
+    for (at, mutant) in mutants.iter().enumerate() {
+        let started = Instant::now();
+        let (verdict, output) = bench.try_mutant(mutant)?;
+        let Mutant { name, item, .. } = mutant;
+        let word = match verdict {
+            Verdict::Failed => {
+                caught += 1;
+                "caught"
+            }
+            Verdict::Passed | Verdict::NoTests => {
+                breaches.push(format!(
+                    "mutant {name} ({item}) survived: `{}` does not notice that {}",
+                    mutant.test.join(" "),
+                    mutant.why
+                ));
+                "SURVIVED"
+            }
+            Verdict::Broken => {
+                breaches.push(format!(
+                    "mutant {name} ({item}) does not compile, so it proves nothing:\n{}",
+                    tail(&output)
+                ));
+                "DOES NOT COMPILE"
+            }
+        };
+        let (n, all) = (at + 1, mutants.len());
+        let seconds = started.elapsed().as_secs_f32();
+        println!("mutant {n}/{all} {item} {name} {word} ({seconds:.1} s)");
+    }
+    Ok(Report {
+        summary: format!("mutants: {caught} of {} caught", mutants.len()),
+        breaches,
+    })
+}
+
+/// The mutants that a filter asks for; all without one.
+fn read(tree: &Tree, filter: &str) -> Result<Vec<Mutant>> {
+    let mutants: Vec<Mutant> = tree
+        .sources(|path| path.starts_with(FOLDER) && path.ends_with(".mutant"))?
+        .iter()
+        .map(|(path, text)| Mutant::parse(path, text))
+        .collect::<Result<_>>()?;
+    let wanted: Vec<Mutant> = mutants
+        .into_iter()
+        .filter(|mutant| mutant.matches(filter))
+        .collect();
+    if wanted.is_empty() && !filter.is_empty() {
+        return Err(Error::Usage(format!("no mutant matches `{filter}`")));
+    }
+    Ok(wanted)
+}
+
+/// Mutants that no longer fit the code or the checklist.
+fn stale(tree: &Tree, mutants: &[Mutant]) -> Result<Vec<String>> {
+    let checklist = Checklist::parse(&tree.read(checklist::PATH)?)?;
+    let mut breaches = Vec::new();
+    for mutant in mutants {
+        let applied = tree
+            .read(&mutant.file)
+            .map_err(|error| error.to_string())
+            .and_then(|text| mutant.apply(&text));
+        let wrong = mutant
+            .unknown_item(&checklist)
+            .into_iter()
+            .chain(applied.err());
+        breaches.extend(wrong.map(|wrong| format!("{FOLDER}{}.mutant: {wrong}", mutant.name)));
+    }
+    Ok(breaches)
+}
+
+/// Where mutants are built: one folder for all of them, apart from everyday builds.
+fn target(tree: &Tree) -> Result<PathBuf> {
+    let target =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree.root().join("target"), PathBuf::from);
+    std::path::absolute(target.join("mutants")).map_err(Error::io("find the target folder"))
+}
+
+struct Bench {
+    copy: WorkCopy,
+    runner: Runner,
+}
+
+impl Bench {
+    /// The tests must pass before a failure can mean anything.
+    fn check_unmutated(&self, mutants: &[Mutant]) -> Result<()> {
+        let commands: BTreeSet<&[String]> = mutants.iter().map(|m| m.test.as_slice()).collect();
+        let count = commands.len();
+        println!("mutants: first without any, test runs: {count}");
+        for test in commands {
+            let (verdict, output) = self.runner.run(self.copy.root(), test)?;
+            let detail = match verdict {
+                Verdict::Passed => continue,
+                Verdict::NoTests => "no test matches".to_owned(),
+                Verdict::Failed | Verdict::Broken => {
+                    format!("it must pass without a mutant:\n{}", tail(&output))
+                }
+            };
+            return Err(Error::Command {
+                command: test.join(" "),
+                detail,
+            });
+        }
+        Ok(())
+    }
+
+    fn try_mutant(&self, mutant: &Mutant) -> Result<(Verdict, String)> {
+        let original = self.copy.read(&mutant.file)?;
+        let mutated = mutant
+            .apply(&original)
+            .map_err(|wrong| Error::malformed(&mutant.name, wrong))?;
+        self.copy.write(&mutant.file, &mutated)?;
+        let outcome = self.runner.run(self.copy.root(), &mutant.test);
+        self.copy.write(&mutant.file, &original)?;
+        outcome
+    }
+}
+
+/// The end of what a program wrote, where it says what went wrong.
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let skip = lines.len().saturating_sub(30);
+    lines.into_iter().skip(skip).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_output_is_kept() {
+        let output: String = (1..=40).map(|n| format!("{n}\n")).collect();
+        assert!(tail(&output).starts_with("11\n") && tail(&output).ends_with("\n40"));
+    }
+}
