@@ -1,0 +1,203 @@
+//! Agents: who answers, with what, under which rules.
+//!
+//! An [`Agent`] is plain data and code, fixed when it is built. It knows no store and no runtime:
+//! the same agent runs on every engine. `Out` is the type of its output; everything else is erased.
+
+mod builder;
+mod error;
+mod registry;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::hooks::AgentHooks;
+use crate::model::{Model, ModelConfig, ToolSchema};
+use crate::schema::Schema;
+use crate::step::{StopConfig, SystemPrompt};
+use crate::tool::Tool;
+
+pub use builder::AgentBuilder;
+pub use error::DefinitionError;
+pub(crate) use error::check_tool_name;
+pub use registry::{AgentContext, AgentNotFound, AgentRegistry, AlreadyRegistered, ResolveError};
+
+/// How often a model that owes an output is asked again, when an agent does not say.
+pub const DEFAULT_MAX_COMPLETION_RETRIES: u32 = 2;
+
+/// An agent whose output is an `Out`. Clones share everything.
+pub struct Agent<Out = Value> {
+    def: Arc<AgentDef>,
+    out: PhantomData<fn() -> Out>,
+}
+
+/// Which model an agent uses.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ModelRef {
+    /// One that the runtime knows by this name, `provider/model`.
+    Named(String),
+    /// This one.
+    Given(Arc<dyn Model>),
+}
+
+impl From<&str> for ModelRef {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
+impl From<String> for ModelRef {
+    fn from(name: String) -> Self {
+        Self::Named(name)
+    }
+}
+
+impl<M: Model + 'static> From<Arc<M>> for ModelRef {
+    fn from(model: Arc<M>) -> Self {
+        Self::Given(model)
+    }
+}
+
+impl From<Arc<dyn Model>> for ModelRef {
+    fn from(model: Arc<dyn Model>) -> Self {
+        Self::Given(model)
+    }
+}
+
+/// What an agent is, whatever the type of its output.
+#[derive(Debug)]
+pub(crate) struct AgentDef {
+    name: String,
+    description: String,
+    model: ModelRef,
+    model_config: ModelConfig,
+    system_prompt: SystemPrompt,
+    tools: Vec<Tool>,
+    /// What the model is shown: the tools, and `__finish__` where there is an output schema.
+    effective_tools: Vec<ToolSchema>,
+    output_schema: Option<Schema>,
+    stop: StopConfig,
+    max_completion_retries: u32,
+    hooks: Vec<Arc<dyn AgentHooks>>,
+    initial_state: Arc<Value>,
+}
+
+impl Agent {
+    /// Begins an agent. The name is how runtimes, sessions and parents refer to it.
+    pub fn builder(name: impl Into<String>) -> AgentBuilder {
+        AgentBuilder::new(name.into())
+    }
+}
+
+impl<Out> Agent<Out> {
+    /// The agent's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.def.name
+    }
+
+    /// What the agent is for.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.def.description
+    }
+
+    /// The model it uses.
+    #[must_use]
+    pub fn model(&self) -> &ModelRef {
+        &self.def.model
+    }
+
+    /// The model's settings.
+    #[must_use]
+    pub fn model_config(&self) -> &ModelConfig {
+        &self.def.model_config
+    }
+
+    /// Who it is told to be.
+    #[must_use]
+    pub fn system_prompt(&self) -> &SystemPrompt {
+        &self.def.system_prompt
+    }
+
+    /// Its tools.
+    #[must_use]
+    pub fn tools(&self) -> &[Tool] {
+        &self.def.tools
+    }
+
+    /// The tool with this name.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        self.def.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// What the model is shown: the tools, and `__finish__` when the agent owes an output.
+    #[must_use]
+    pub fn effective_tools(&self) -> &[ToolSchema] {
+        &self.def.effective_tools
+    }
+
+    /// What its output must fit.
+    #[must_use]
+    pub fn output_schema(&self) -> Option<&Schema> {
+        self.def.output_schema.as_ref()
+    }
+
+    /// What stops it.
+    #[must_use]
+    pub fn stop_config(&self) -> &StopConfig {
+        &self.def.stop
+    }
+
+    /// How often the model is asked again for an output that it owes.
+    #[must_use]
+    pub fn max_completion_retries(&self) -> u32 {
+        self.def.max_completion_retries
+    }
+
+    /// Its hooks, in the order they were given.
+    #[must_use]
+    pub fn hooks(&self) -> &[Arc<dyn AgentHooks>] {
+        &self.def.hooks
+    }
+
+    /// The state of a new session.
+    #[must_use]
+    pub fn initial_state(&self) -> &Arc<Value> {
+        &self.def.initial_state
+    }
+
+    /// The same agent with its output as JSON, to be kept beside others.
+    #[must_use]
+    pub fn erase(&self) -> Agent {
+        Agent {
+            def: Arc::clone(&self.def),
+            out: PhantomData,
+        }
+    }
+}
+
+impl<Out> Clone for Agent<Out> {
+    fn clone(&self) -> Self {
+        Self {
+            def: Arc::clone(&self.def),
+            out: PhantomData,
+        }
+    }
+}
+
+impl<Out> fmt::Debug for Agent<Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("name", &self.def.name)
+            .field(
+                "tools",
+                &self.def.tools.iter().map(Tool::name).collect::<Vec<_>>(),
+            )
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,237 @@
+//! Builds agents and refuses those that cannot work.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::error::check_name;
+use super::{Agent, AgentDef, DEFAULT_MAX_COMPLETION_RETRIES, DefinitionError, ModelRef};
+use crate::hooks::AgentHooks;
+use crate::model::{ModelConfig, ToolSchema};
+use crate::schema::{Schema, schema_of};
+use crate::state::{check_state, to_json};
+use crate::step::{FINISH_TOOL, StepResult, StopConfig, SystemPrompt};
+use crate::tool::{IntoTools, Tool};
+
+/// An agent under construction. The first mistake is reported by [`AgentBuilder::build`].
+#[must_use = "an agent is made by `build`"]
+pub struct AgentBuilder<Out = Value> {
+    name: String,
+    description: String,
+    model: Option<ModelRef>,
+    model_config: ModelConfig,
+    system_prompt: SystemPrompt,
+    tools: Vec<Tool>,
+    output: Option<Value>,
+    stop: StopConfig,
+    max_completion_retries: u32,
+    hooks: Vec<Arc<dyn AgentHooks>>,
+    initial_state: Value,
+    mistake: Option<DefinitionError>,
+    out: PhantomData<fn() -> Out>,
+}
+
+impl AgentBuilder {
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            name,
+            description: String::new(),
+            model: None,
+            model_config: ModelConfig::default(),
+            system_prompt: SystemPrompt::from(""),
+            tools: Vec::new(),
+            output: None,
+            stop: StopConfig::default(),
+            max_completion_retries: DEFAULT_MAX_COMPLETION_RETRIES,
+            hooks: Vec::new(),
+            initial_state: Value::Object(Map::new()),
+            mistake: None,
+            out: PhantomData,
+        }
+    }
+}
+
+impl<Out> AgentBuilder<Out> {
+    /// What the agent is for; a parent's model reads it.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// The model: `provider/model`, or one of your own.
+    pub fn model(mut self, model: impl Into<ModelRef>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// The model's settings.
+    pub fn model_config(mut self, config: ModelConfig) -> Self {
+        self.model_config = config;
+        self
+    }
+
+    /// Who the agent is told to be.
+    pub fn system_prompt(mut self, prompt: impl Into<SystemPrompt>) -> Self {
+        self.system_prompt = prompt.into();
+        self
+    }
+
+    /// Who the agent is told to be, made from its state before every model call.
+    pub fn system_prompt_from_state<S, F>(mut self, render: F) -> Self
+    where
+        S: DeserializeOwned + Default,
+        F: Fn(&S) -> String + Send + Sync + 'static,
+    {
+        self.system_prompt = SystemPrompt::from_state(render);
+        self
+    }
+
+    /// Adds tools.
+    pub fn tools(mut self, tools: impl IntoTools) -> Self {
+        match tools.into_tools() {
+            Ok(mut tools) => self.tools.append(&mut tools),
+            Err(mistake) => self.note(mistake),
+        }
+        self
+    }
+
+    /// The agent owes an output of this type. It ends its turn by giving one.
+    pub fn output<T: DeserializeOwned + JsonSchema>(self) -> AgentBuilder<T> {
+        self.with_output(schema_of::<T>())
+    }
+
+    /// The agent owes an output that fits this JSON schema.
+    pub fn output_schema(self, schema: Value) -> AgentBuilder {
+        self.with_output(schema)
+    }
+
+    fn with_output<T>(self, schema: Value) -> AgentBuilder<T> {
+        AgentBuilder {
+            name: self.name,
+            description: self.description,
+            model: self.model,
+            model_config: self.model_config,
+            system_prompt: self.system_prompt,
+            tools: self.tools,
+            output: Some(schema),
+            stop: self.stop,
+            max_completion_retries: self.max_completion_retries,
+            hooks: self.hooks,
+            initial_state: self.initial_state,
+            mistake: self.mistake,
+            out: PhantomData,
+        }
+    }
+
+    /// How many steps a turn may have. 50 when not set; `None` is no limit.
+    pub fn max_steps(mut self, steps: impl Into<Option<u32>>) -> Self {
+        self.stop = self.stop.max_steps(steps);
+        self
+    }
+
+    /// How often a model that owes an output is asked again. 2 when not set.
+    pub fn max_completion_retries(mut self, retries: u32) -> Self {
+        self.max_completion_retries = retries;
+        self
+    }
+
+    /// Ends the turn after a step for which this is true.
+    pub fn stop_when(mut self, rule: impl Fn(&StepResult) -> bool + Send + Sync + 'static) -> Self {
+        self.stop = self.stop.stop_when(rule);
+        self
+    }
+
+    /// Adds hooks.
+    pub fn hooks(mut self, hooks: impl AgentHooks + 'static) -> Self {
+        self.hooks.push(Arc::new(hooks));
+        self
+    }
+
+    /// The state of a new session: anything that becomes a JSON object.
+    pub fn initial_state(mut self, state: impl Serialize) -> Self {
+        let state = to_json(&state).and_then(|state| check_state(&state).map(|()| state));
+        match state {
+            Ok(state) => self.initial_state = state,
+            Err(source) => {
+                let agent = self.name.clone();
+                self.note(DefinitionError::InitialState { agent, source });
+            }
+        }
+        self
+    }
+
+    fn note(&mut self, mistake: DefinitionError) {
+        self.mistake.get_or_insert(mistake);
+    }
+
+    /// Checks everything and makes the agent.
+    ///
+    /// # Errors
+    /// The first [`DefinitionError`].
+    pub fn build(self) -> Result<Agent<Out>, DefinitionError> {
+        if let Some(mistake) = self.mistake {
+            return Err(mistake);
+        }
+        check_name("an agent", &self.name)?;
+        let Some(model) = self.model else {
+            return Err(DefinitionError::NoModel { agent: self.name });
+        };
+        if self.stop.max_steps == Some(0) {
+            return Err(DefinitionError::ZeroLimit {
+                agent: self.name,
+                limit: "max_steps",
+            });
+        }
+        let mut names = HashSet::new();
+        if let Some(twice) = self.tools.iter().find(|tool| !names.insert(tool.name())) {
+            return Err(DefinitionError::DuplicateTool {
+                tool: twice.name().to_owned(),
+                agent: self.name,
+            });
+        }
+        let output_schema = self
+            .output
+            .map(|json| Schema::object(&format!("the output of agent {}", self.name), json))
+            .transpose()?;
+        let mut effective_tools: Vec<_> = self.tools.iter().map(Tool::schema).collect();
+        effective_tools.extend(output_schema.as_ref().map(|schema| ToolSchema {
+            strict: self.model_config.strict_output,
+            ..ToolSchema::new(
+                FINISH_TOOL,
+                "Ends the task. Call it alone, with the final output.",
+                schema.clone(),
+            )
+        }));
+        Ok(Agent {
+            def: Arc::new(AgentDef {
+                name: self.name,
+                description: self.description,
+                model,
+                model_config: self.model_config,
+                system_prompt: self.system_prompt,
+                tools: self.tools,
+                effective_tools,
+                output_schema,
+                stop: self.stop,
+                max_completion_retries: self.max_completion_retries,
+                hooks: self.hooks,
+                initial_state: Arc::new(self.initial_state),
+            }),
+            out: PhantomData,
+        })
+    }
+}
+
+impl<Out> fmt::Debug for AgentBuilder<Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,241 @@
+//! Agents by name, for runtimes that start from a stored session.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::{Agent, DefinitionError};
+use crate::error::{Coded, ErrorCode};
+use crate::id::{RunId, SessionId, UserId};
+
+type Factory = Arc<dyn Fn(&AgentContext) -> Result<Agent, DefinitionError> + Send + Sync>;
+
+/// For whom a factory makes an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgentContext {
+    /// The session.
+    pub session_id: SessionId,
+    /// The run.
+    pub run_id: Option<RunId>,
+    /// The session's owner.
+    pub user_id: Option<UserId>,
+}
+
+impl AgentContext {
+    /// For a session.
+    #[must_use]
+    pub fn new(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            run_id: None,
+            user_id: None,
+        }
+    }
+}
+
+/// No agent has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no agent named {name:?}; register it, or use one of: {}", known.join(", "))]
+#[non_exhaustive]
+pub struct AgentNotFound {
+    /// The name.
+    pub name: String,
+    /// The names there are.
+    pub known: Vec<String>,
+}
+
+impl Coded for AgentNotFound {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::AgentNotFound
+    }
+}
+
+/// The name is taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an agent named {name:?} is registered already; use `replace` to put another in its place")]
+#[non_exhaustive]
+pub struct AlreadyRegistered {
+    /// The name.
+    pub name: String,
+}
+
+impl Coded for AlreadyRegistered {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::DefinitionInvalid
+    }
+}
+
+/// Why a name did not lead to an agent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResolveError {
+    /// No agent has this name.
+    #[error(transparent)]
+    NotFound(#[from] AgentNotFound),
+    /// The factory made something impossible.
+    #[error("the factory of agent {name} failed")]
+    Factory {
+        /// The name.
+        name: String,
+        /// Why.
+        #[source]
+        source: DefinitionError,
+    },
+    /// The factory made an agent of another name.
+    #[error("the factory of agent {name} made one named {made}; give both one name")]
+    OtherName {
+        /// The name that was asked for.
+        name: String,
+        /// The name of what was made.
+        made: String,
+    },
+}
+
+impl Coded for ResolveError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotFound(error) => error.code(),
+            Self::Factory { source, .. } => source.code(),
+            Self::OtherName { .. } => ErrorCode::DefinitionInvalid,
+        }
+    }
+}
+
+enum Entry {
+    Agent(Agent),
+    Factory(Factory),
+}
+
+/// Agents by name. Shared by reference; every method takes `&self`.
+#[derive(Default)]
+pub struct AgentRegistry {
+    entries: RwLock<BTreeMap<String, Entry>>,
+}
+
+impl AgentRegistry {
+    /// A registry without agents.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, name: String, entry: Entry) -> Result<(), AlreadyRegistered> {
+        let mut entries = self.write();
+        if entries.contains_key(&name) {
+            return Err(AlreadyRegistered { name });
+        }
+        entries.insert(name, entry);
+        Ok(())
+    }
+
+    /// Adds an agent under its name.
+    ///
+    /// # Errors
+    /// [`AlreadyRegistered`] when the name is taken.
+    pub fn register<Out>(&self, agent: &Agent<Out>) -> Result<(), AlreadyRegistered> {
+        self.add(agent.name().to_owned(), Entry::Agent(agent.erase()))
+    }
+
+    /// Adds a function that makes the agent anew for each session.
+    ///
+    /// # Errors
+    /// [`AlreadyRegistered`] when the name is taken.
+    pub fn register_factory<F>(
+        &self,
+        name: impl Into<String>,
+        factory: F,
+    ) -> Result<(), AlreadyRegistered>
+    where
+        F: Fn(&AgentContext) -> Result<Agent, DefinitionError> + Send + Sync + 'static,
+    {
+        self.add(name.into(), Entry::Factory(Arc::new(factory)))
+    }
+
+    /// Puts an agent in the place of whatever has its name. True when there was something.
+    pub fn replace<Out>(&self, agent: &Agent<Out>) -> bool {
+        let entry = Entry::Agent(agent.erase());
+        self.write()
+            .insert(agent.name().to_owned(), entry)
+            .is_some()
+    }
+
+    /// Removes an agent. True when there was one.
+    pub fn unregister(&self, name: &str) -> bool {
+        self.write().remove(name).is_some()
+    }
+
+    /// Removes all agents.
+    pub fn clear(&self) {
+        self.write().clear();
+    }
+
+    /// Whether the name leads somewhere.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.read().contains_key(name)
+    }
+
+    /// The agent of this name, unless a factory makes it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Agent> {
+        match self.read().get(name)? {
+            Entry::Agent(agent) => Some(agent.clone()),
+            Entry::Factory(_) => None,
+        }
+    }
+
+    /// All names, sorted.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.read().keys().cloned().collect()
+    }
+
+    /// The agent of this name, made by its factory where there is one.
+    ///
+    /// # Errors
+    /// [`ResolveError`] for an unknown name, or a factory that fails.
+    pub fn resolve(&self, name: &str, context: &AgentContext) -> Result<Agent, ResolveError> {
+        let factory = {
+            let entries = self.read();
+            match entries.get(name) {
+                Some(Entry::Agent(agent)) => return Ok(agent.clone()),
+                Some(Entry::Factory(factory)) => Arc::clone(factory),
+                None => {
+                    return Err(ResolveError::NotFound(AgentNotFound {
+                        name: name.to_owned(),
+                        known: entries.keys().cloned().collect(),
+                    }));
+                }
+            }
+        };
+        // The factory runs outside the lock: it may use the registry itself.
+        let agent = factory(context).map_err(|source| ResolveError::Factory {
+            name: name.to_owned(),
+            source,
+        })?;
+        if agent.name() == name {
+            return Ok(agent);
+        }
+        Err(ResolveError::OtherName {
+            name: name.to_owned(),
+            made: agent.name().to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for AgentRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentRegistry")
+            .field("names", &self.names())
+            .finish()
+    }
+}

@@ -1,0 +1,118 @@
+//! One text for one JSON value, and digests over it.
+//!
+//! Approvals, idempotency keys and repeated requests compare digests, so equal values must have
+//! equal texts in every process and for ever.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The canonical text of a value: object keys sorted by their bytes, no white space, numbers as
+/// `serde_json` prints them.
+#[must_use]
+pub fn canonical_json(value: &Value) -> String {
+    let mut out = String::new();
+    write_canonical(value, &mut out);
+    out
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            // A user's build may switch on serde_json's `preserve_order`, so the order is made here.
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| key.as_bytes());
+            out.push('{');
+            for (index, (key, item)) in entries.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_canonical(item, out);
+            }
+            out.push('}');
+        }
+        scalar => out.push_str(&scalar.to_string()),
+    }
+}
+
+/// A SHA-256 digest, written as 64 hexadecimal characters.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of several parts. A part's length is part of what is hashed, so parts cannot
+    /// run into each other.
+    #[must_use]
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        Self(hash.finalize().into())
+    }
+
+    /// What an approval is bound to: the tool and its canonical arguments.
+    #[must_use]
+    pub fn of_call(tool: &str, arguments: &Value) -> Self {
+        Self::of_parts(["call", tool, &canonical_json(arguments)])
+    }
+}
+
+/// The key under which the outside world sees a call, however often it is tried.
+#[must_use]
+pub fn idempotency_key(session: &crate::SessionId, call: &crate::CallId) -> String {
+    Digest::of_parts(["idempotency", session.as_str(), call.as_str()]).to_string()
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let bad = || format!("{text:?} is not a digest; it has 64 hexadecimal characters");
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(bad());
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| bad())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+        }
+        Ok(Self(bytes))
+    }
+}

@@ -1,0 +1,190 @@
+//! What a hook can see and do.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::abort::AbortSignal;
+use crate::id::{RunId, SessionId, UserId};
+use crate::message::Metadata;
+use crate::shared_state::SharedState;
+use crate::state::{Draft, StateError, to_json};
+
+type Emit = Arc<dyn Fn(String, Value) + Send + Sync>;
+
+/// A hook's surroundings. State written here is committed with the step.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HookCx {
+    /// The agent.
+    pub agent_type: String,
+    /// The session.
+    pub session_id: SessionId,
+    /// The run.
+    pub run_id: RunId,
+    /// The parent's session, in a sub-agent.
+    pub parent_session_id: Option<SessionId>,
+    /// The step, from 1 in each turn.
+    pub step: u32,
+    /// The same text when this very call of a hook is made again after a crash.
+    pub invocation_id: String,
+    /// The session's owner.
+    pub user_id: Option<UserId>,
+    /// The session's tags.
+    pub tags: Arc<[String]>,
+    /// The session's metadata.
+    pub metadata: Arc<Metadata>,
+    /// Tells when to stop.
+    pub abort: AbortSignal,
+    state: SharedState,
+    emit: Option<Emit>,
+}
+
+impl HookCx {
+    /// Surroundings for one call of a hook.
+    pub fn builder(session_id: SessionId, run_id: RunId) -> HookCxBuilder {
+        HookCxBuilder(Self {
+            agent_type: String::new(),
+            session_id,
+            run_id,
+            parent_session_id: None,
+            step: 0,
+            invocation_id: String::new(),
+            user_id: None,
+            tags: Arc::from([]),
+            metadata: Arc::default(),
+            abort: AbortSignal::default(),
+            state: SharedState::default(),
+            emit: None,
+        })
+    }
+
+    /// The state as a type.
+    ///
+    /// # Errors
+    /// [`StateError`] when the state does not have the type's shape.
+    pub fn get_state<S: DeserializeOwned>(&self) -> Result<S, StateError> {
+        self.state.get_as()
+    }
+
+    /// The state as JSON.
+    #[must_use]
+    pub fn state(&self) -> &SharedState {
+        &self.state
+    }
+
+    /// Changes the state as a type; committed with the step.
+    ///
+    /// # Errors
+    /// [`StateError`] when the state does not have the type's shape, or would not be JSON.
+    pub fn update_state<S>(&self, change: impl FnOnce(&mut S)) -> Result<(), StateError>
+    where
+        S: Serialize + DeserializeOwned,
+    {
+        self.state.update(change).map(drop)
+    }
+
+    /// Changes the state through a draft; committed with the step.
+    ///
+    /// # Errors
+    /// The change's own [`StateError`].
+    pub fn edit_state(
+        &self,
+        change: impl FnOnce(&mut Draft) -> Result<(), StateError>,
+    ) -> Result<(), StateError> {
+        self.state.edit(change).map(drop)
+    }
+
+    /// Sends an event of your own to whoever reads the stream.
+    ///
+    /// # Errors
+    /// [`StateError`] when the data is not JSON.
+    pub fn emit(&self, name: impl Into<String>, data: impl Serialize) -> Result<(), StateError> {
+        let data = to_json(&data)?;
+        if let Some(emit) = &self.emit {
+            emit(name.into(), data);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for HookCx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HookCx")
+            .field("session_id", &self.session_id)
+            .field("run_id", &self.run_id)
+            .field("step", &self.step)
+            .field("invocation_id", &self.invocation_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Puts a [`HookCx`] together.
+#[derive(Debug)]
+#[must_use]
+pub struct HookCxBuilder(HookCx);
+
+impl HookCxBuilder {
+    /// The agent.
+    pub fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
+        self.0.agent_type = agent_type.into();
+        self
+    }
+
+    /// The step.
+    pub fn step(mut self, step: u32) -> Self {
+        self.0.step = step;
+        self
+    }
+
+    /// What names this very call.
+    pub fn invocation_id(mut self, id: impl Into<String>) -> Self {
+        self.0.invocation_id = id.into();
+        self
+    }
+
+    /// The session's owner, tags and metadata.
+    pub fn session_fields(
+        mut self,
+        user_id: Option<UserId>,
+        tags: Arc<[String]>,
+        metadata: Arc<Metadata>,
+    ) -> Self {
+        self.0.user_id = user_id;
+        self.0.tags = tags;
+        self.0.metadata = metadata;
+        self
+    }
+
+    /// The parent's session.
+    pub fn parent_session_id(mut self, parent: Option<SessionId>) -> Self {
+        self.0.parent_session_id = parent;
+        self
+    }
+
+    /// The state the hook sees and writes.
+    pub fn state(mut self, state: SharedState) -> Self {
+        self.0.state = state;
+        self
+    }
+
+    /// Who takes the hook's events.
+    pub fn emit(mut self, emit: impl Fn(String, Value) + Send + Sync + 'static) -> Self {
+        self.0.emit = Some(Arc::new(emit));
+        self
+    }
+
+    /// What tells the hook to stop.
+    pub fn abort(mut self, abort: AbortSignal) -> Self {
+        self.0.abort = abort;
+        self
+    }
+
+    /// The surroundings.
+    #[must_use]
+    pub fn build(self) -> HookCx {
+        self.0
+    }
+}

@@ -1,0 +1,226 @@
+//! Identifiers: one newtype per kind of thing, all within the limits of the wire.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{Coded, ErrorCode};
+
+/// The longest id, in characters.
+pub const MAX_ID_CHARS: usize = 256;
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// Ids have at least one character.
+    #[error("a {kind} is empty; give it 1 to {MAX_ID_CHARS} letters, digits or `-_.:`")]
+    Empty {
+        /// What kind of id was asked for.
+        kind: &'static str,
+    },
+    /// Ids have at most [`MAX_ID_CHARS`] characters.
+    #[error("a {kind} has {chars} characters; shorten it to at most {MAX_ID_CHARS}")]
+    TooLong {
+        /// What kind of id was asked for.
+        kind: &'static str,
+        /// How many characters were given.
+        chars: usize,
+    },
+    /// Ids are made of letters, digits and `-_.:`.
+    #[error("a {kind} contains {found:?} at character {at}; use only letters, digits and `-_.:`")]
+    BadCharacter {
+        /// What kind of id was asked for.
+        kind: &'static str,
+        /// The first character that is not allowed.
+        found: char,
+        /// Its position, counted from 0.
+        at: usize,
+    },
+}
+
+impl Coded for IdError {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::ValidationError
+    }
+}
+
+fn check(kind: &'static str, text: &str) -> Result<(), IdError> {
+    if text.is_empty() {
+        return Err(IdError::Empty { kind });
+    }
+    let bad = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':'));
+    if let Some((at, found)) = text.chars().enumerate().find(|(_, c)| bad(c)) {
+        return Err(IdError::BadCharacter { kind, found, at });
+    }
+    // Every allowed character is one byte, so bytes and characters agree from here on.
+    if text.len() > MAX_ID_CHARS {
+        return Err(IdError::TooLong {
+            kind,
+            chars: text.len(),
+        });
+    }
+    Ok(())
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident, $kind:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// 1 to 256 characters of letters, digits and `-_.:`. Clones share the text.
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks a text and makes it an id.
+            ///
+            /// # Errors
+            /// [`IdError`] when the text is empty, too long, or has a character outside the limits.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
+                let text = text.as_ref();
+                check($kind, text)?;
+                Ok(Self(text.into()))
+            }
+
+            /// The id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = IdError;
+            fn try_from(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                Self::new(text).map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// Names a session: the container of one conversation.
+    SessionId, "session id";
+    /// Names one execution within a session.
+    RunId, "run id";
+    /// Names one step: a model call and the calls it made.
+    StepId, "step id";
+    /// Names a tool call. Unique in its session, for ever.
+    CallId, "tool call id";
+    /// Names a checkpoint.
+    CheckpointId, "checkpoint id";
+    /// Names one request for approval. Single use.
+    ApprovalId, "approval id";
+    /// Names a stream of chunks; one per root session.
+    StreamId, "stream id";
+    /// Names the agent instance that wrote a chunk.
+    AgentId, "agent id";
+    /// Names a message, when a client gave it a name.
+    MessageId, "message id";
+    /// Names a usage entry.
+    UsageId, "usage id";
+    /// Names a user: the owner of sessions.
+    UserId, "user id";
+}
+
+impl CallId {
+    /// This id with something behind it, shortened to stay an id. `suffix` is ours, so its
+    /// characters are allowed ones.
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
+        let keep = self.0.len().min(MAX_ID_CHARS.saturating_sub(suffix.len()));
+        let stem = self.0.get(..keep).unwrap_or(&self.0);
+        Self(format!("{stem}{suffix}").into())
+    }
+}
+
+/// Where new ids come from.
+///
+/// Core makes no random numbers; whoever embeds it says where ids come from. Tests use a counting
+/// source, so that every run has the same ids.
+pub trait IdSource: Send + Sync + fmt::Debug {
+    /// A text that this source has never given before, made of letters, digits and `-` only, at
+    /// most 64 characters long. `prefix` says what it is for and becomes its beginning.
+    fn next(&self, prefix: &str) -> String;
+}
+
+macro_rules! minted {
+    ($($method:ident -> $name:ident, $prefix:literal;)*) => {
+        /// Typed ids from any [`IdSource`].
+        pub trait IdSourceExt: IdSource {
+            $(
+                #[doc = concat!("A new [`", stringify!($name), "`].")]
+                ///
+                /// # Errors
+                /// [`IdError`] when the source breaks its contract and gives something that is not an id.
+                fn $method(&self) -> Result<$name, IdError> {
+                    $name::new(self.next($prefix))
+                }
+            )*
+        }
+    };
+}
+
+minted! {
+    session_id -> SessionId, "session";
+    run_id -> RunId, "run";
+    step_id -> StepId, "step";
+    call_id -> CallId, "call";
+    checkpoint_id -> CheckpointId, "cp";
+    approval_id -> ApprovalId, "approval";
+    usage_id -> UsageId, "usage";
+}
+
+impl<T: IdSource + ?Sized> IdSourceExt for T {}

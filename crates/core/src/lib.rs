@@ -1,0 +1,40 @@
+//! The pure heart of Helix Agents.
+//!
+//! An agent that must not lose work is, at bottom, a few data types and a few pure functions:
+//! messages and a transcript that is always valid, a state whose changes are operations, steps that
+//! are planned before anything happens. They are here, together with the ports through which
+//! everything else is reached. Nothing in this crate reads a clock, draws a random number, opens a
+//! file or a socket, or needs an async runtime; it builds for `wasm32-unknown-unknown` as it is.
+//!
+//! Users depend on `helix-agents`, which re-exports this crate.
+
+pub mod abort;
+pub mod agent;
+pub mod canonical;
+pub mod error;
+pub mod hooks;
+pub mod id;
+pub mod maybe_send;
+pub mod message;
+pub mod model;
+pub mod schema;
+pub mod session;
+pub mod shared_state;
+pub mod state;
+pub mod step;
+pub mod stored;
+pub mod stream;
+pub mod time;
+pub mod tool;
+pub mod transcript;
+pub mod usage;
+
+pub use agent::{Agent, AgentRegistry, DefinitionError};
+pub use error::{Coded, ErrorCode, ErrorRecord};
+pub use id::{
+    AgentId, ApprovalId, CallId, CheckpointId, IdError, MessageId, RunId, SessionId, StepId,
+    StreamId, UsageId, UserId,
+};
+pub use message::Message;
+pub use tool::{IntoTools, Tool, ToolCx, ToolError, ToolResult};
+pub use transcript::Transcript;

@@ -1,0 +1,169 @@
+//! JSON schemas: made from types or given as JSON, checked once, with errors a model can act on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use crate::error::{Coded, ErrorCode};
+
+/// At most this many errors are listed for one value.
+const MAX_ERRORS: usize = 8;
+/// At most this many characters of one error are shown; a bad value may be a megabyte.
+const MAX_ERROR_CHARS: usize = 300;
+
+/// A compiled JSON schema. Clones share it.
+#[derive(Clone)]
+pub struct Schema {
+    json: Arc<Value>,
+    validator: Arc<jsonschema::Validator>,
+}
+
+/// Why a schema cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// Models give arguments and outputs as objects.
+    #[error(
+        "the schema of {what} describes {found}, not an object; write {{\"type\": \"object\", \"properties\": {{...}}}} or wrap the value in a struct"
+    )]
+    NotAnObject {
+        /// Whose schema it is.
+        what: String,
+        /// What it describes instead.
+        found: String,
+    },
+    /// The text is JSON but not a schema.
+    #[error("the schema of {what} is not valid at `{path}`: {reason}; correct that keyword")]
+    Invalid {
+        /// Whose schema it is.
+        what: String,
+        /// Where in the schema.
+        path: String,
+        /// What is wrong there.
+        reason: String,
+    },
+}
+
+impl Coded for SchemaError {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::DefinitionInvalid
+    }
+}
+
+impl Schema {
+    /// Compiles a schema that describes an object. `what` names it in errors.
+    ///
+    /// # Errors
+    /// [`SchemaError`] when it is not a schema, or not one of an object.
+    pub fn object(what: &str, json: Value) -> Result<Self, SchemaError> {
+        if json.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(SchemaError::NotAnObject {
+                what: what.to_owned(),
+                found: described(&json),
+            });
+        }
+        let validator = jsonschema::validator_for(&json).map_err(|error| SchemaError::Invalid {
+            what: what.to_owned(),
+            path: error.instance_path().to_string(),
+            reason: clip(error.to_string()),
+        })?;
+        Ok(Self {
+            json: Arc::new(json),
+            validator: Arc::new(validator),
+        })
+    }
+
+    /// The schema of a type that serialises to an object. `what` names it in errors.
+    ///
+    /// # Errors
+    /// [`SchemaError::NotAnObject`] when the type is not one that becomes an object.
+    pub fn of<T: JsonSchema>(what: &str) -> Result<Self, SchemaError> {
+        Self::object(what, schema_of::<T>())
+    }
+
+    /// The schema as JSON.
+    #[must_use]
+    pub fn json(&self) -> &Value {
+        &self.json
+    }
+
+    /// What is wrong with a value, one sentence each, for a model to act on. Empty: it fits.
+    #[must_use]
+    pub fn errors(&self, value: &Value) -> Vec<String> {
+        if let Value::String(text) = value {
+            // What a model's arguments become when they are not JSON.
+            let why = serde_json::from_str::<Value>(text).err();
+            let why = why.map_or_else(String::new, |error| format!(" ({error})"));
+            return vec![format!(
+                "the arguments are a text{why}; send one JSON object"
+            )];
+        }
+        let mut errors = self.validator.iter_errors(value);
+        let mut sentences: Vec<String> = errors
+            .by_ref()
+            .take(MAX_ERRORS)
+            .map(|error| {
+                let path = error.instance_path().to_string();
+                let place = if path.is_empty() {
+                    "at the top level".to_owned()
+                } else {
+                    format!("at `{path}`")
+                };
+                format!("{place}: {}", clip(error.to_string()))
+            })
+            .collect();
+        let more = errors.count();
+        if more > 0 {
+            sentences.push(format!("and {more} more"));
+        }
+        sentences
+    }
+}
+
+/// The schema of a type as JSON, without the parts that mean nothing to a model.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator();
+    let mut json = generator.into_root_schema_for::<T>().to_value();
+    if let Some(map) = json.as_object_mut() {
+        map.remove("title");
+    }
+    json
+}
+
+fn described(json: &Value) -> String {
+    match json.get("type") {
+        Some(Value::String(kind)) => format!("type {kind:?}"),
+        Some(kinds @ Value::Array(_)) => format!("types {kinds}"),
+        _ if json.is_object() => "no type".to_owned(),
+        _ => "something that is not a JSON object".to_owned(),
+    }
+}
+
+fn clip(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(MAX_ERROR_CHARS) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Schema").field(&self.json).finish()
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.json == other.json
+    }
+}

@@ -1,0 +1,29 @@
+//! Sessions and what belongs to them: runs, the open step, checkpoints, pending calls, children.
+//!
+//! These are data types. A session is a conversation; a run is one execution in it; the open step is
+//! what the model last said while its calls are not all settled. Everything here is stored, so every
+//! type has a format version (see [`crate::stored`]).
+
+mod checkpoint;
+mod child;
+mod effect;
+mod open_step;
+mod pending;
+mod run;
+mod state;
+mod status;
+mod stop;
+mod submission;
+
+pub use checkpoint::{Checkpoint, CheckpointSource};
+pub use child::{ChildLocation, ChildMode, ChildStatus, ChildWait, SubSessionRef};
+pub use effect::{EffectRecord, EffectState};
+pub use open_step::{CallPhase, CallState, OpenCall, OpenStep};
+pub use pending::{Answer, PendingCall, PendingKind};
+pub use run::{RunRecord, RunTrigger, Suspended};
+pub use state::{InterruptContext, SessionMode, SessionState, TracingContext, WorkspaceRef};
+pub use status::{RunStatus, SessionStatus};
+pub use stop::{StopKind, StopRequest};
+pub use submission::{
+    MAX_ERROR_BYTES, MAX_RESULT_BYTES, Submission, SubmissionError, SubmissionOutcome,
+};

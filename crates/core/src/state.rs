@@ -1,0 +1,43 @@
+//! The state of a session: what changes it, and what follows from a change.
+//!
+//! A state is a JSON object. Tools and hooks change it through a [`Draft`], which knows what was
+//! changed. From a draft come [`StepWrites`], the list that is stored, and from the same changes
+//! RFC 6902 patches, which clients apply; so the two cannot drift apart.
+//!
+//! - [`StateTracker`]: a state over several updates. An update takes effect whole or not at all.
+//! - [`merge_writes`]: what tools that ran in parallel wrote, put together in the model's order.
+//! - [`apply_writes`]: brings stored changes into a state; [`apply_patch`] does for a client.
+//! - [`diff`]: the changes between two states.
+//! - [`to_json`]: refuses what JSON cannot hold instead of storing `null`.
+//!
+//! Nothing here copies a state to change it. Changing, reporting, merging and applying cost what
+//! the change costs, however large the state is; only [`diff`], [`StateTracker::update_typed`] and
+//! asking for a whole state look at all of it.
+
+mod apply;
+mod changes;
+mod diff;
+mod draft;
+mod error;
+mod json;
+mod merge;
+mod number;
+mod op;
+mod overlay;
+mod patch;
+mod pointer;
+mod tracker;
+
+pub use self::{
+    apply::apply_writes,
+    diff::diff,
+    draft::{ArrayMode, Draft},
+    error::{JsonKind, StateError},
+    json::{MAX_DEPTH, check_state, to_json},
+    merge::{ConflictReason, Merged, StateConflict, Writer, merge_writes},
+    number::IntoNumber,
+    op::{StateOp, StepWrites},
+    patch::{PatchOp, apply_patch, to_rfc6902},
+    pointer::{IntoPointer, Pointer},
+    tracker::StateTracker,
+};

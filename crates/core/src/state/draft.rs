@@ -1,0 +1,233 @@
+//! Changing a state, and knowing what was changed.
+
+mod edit;
+mod transaction;
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub(super) use self::transaction::Transaction;
+use super::{
+    IntoNumber, IntoPointer, PatchOp, Pointer, StateError, StateOp, StepWrites,
+    changes::Changes,
+    overlay::{Overlay, View},
+    to_json,
+};
+
+/// How changes of arrays are reported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ArrayMode {
+    /// An array that was only appended to is reported as appends, any other as one replacement.
+    ///
+    /// Appends compose with those of parallel writers, so this is the mode of tools.
+    Delta,
+    /// An array that was changed in any way is reported as one replacement.
+    #[default]
+    Replace,
+}
+
+/// A state that can be changed, over a shared one that stays as it is.
+///
+/// Reading and changing cost as much as the path is deep, whatever the size of the state: the
+/// shared state is never copied. In an array, each place where elements were inserted or removed
+/// counts too. What changed is known at any time, as [`writes`](Self::writes)
+/// for the store and as [`rfc6902_patches`](Self::rfc6902_patches) for clients.
+///
+/// Paths are JSON pointers, as text or as [`Pointer`]s. An array is changed inside by an index in
+/// the path. A call that fails changes nothing.
+///
+/// ```
+/// use std::sync::Arc;
+/// use helix_agents_core::state::{ArrayMode, Draft};
+/// use serde_json::json;
+///
+/// let state = Arc::new(json!({ "notes": ["milk"], "count": 1 }));
+/// let mut draft = Draft::new(state, ArrayMode::Delta);
+/// draft.push("/notes", "bread")?;
+/// draft.increment("/count", 1)?;
+///
+/// assert_eq!(draft.get_as::<u32>("/count")?, Some(2));
+/// assert_eq!(
+///     serde_json::to_value(draft.writes()).unwrap(),
+///     json!([
+///         { "op": "append", "path": "/notes", "value": "bread" },
+///         { "op": "increment", "path": "/count", "by": 1 },
+///     ]),
+/// );
+/// # Ok::<(), helix_agents_core::state::StateError>(())
+/// ```
+#[derive(Debug)]
+pub struct Draft {
+    base: Arc<Value>,
+    overlay: Overlay,
+    changes: Changes,
+    mode: ArrayMode,
+}
+
+impl Draft {
+    /// A draft of `base`, with nothing changed yet.
+    pub fn new(base: impl Into<Arc<Value>>, mode: ArrayMode) -> Self {
+        Self {
+            base: base.into(),
+            overlay: Overlay::new(),
+            changes: Changes::new(),
+            mode,
+        }
+    }
+
+    /// How changes of arrays are reported.
+    #[must_use]
+    pub fn mode(&self) -> ArrayMode {
+        self.mode
+    }
+
+    /// The value at `path`, borrowed unless something inside it was changed.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::InvalidPointer`].
+    pub fn get(&self, path: impl IntoPointer) -> Result<Option<Cow<'_, Value>>, StateError> {
+        Ok(self.trace(&path.into_pointer()?).target().map(View::to_cow))
+    }
+
+    /// The value at `path` as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Mismatch`] when there is a value, but it is no `T`.
+    pub fn get_as<T: DeserializeOwned>(
+        &self,
+        path: impl IntoPointer,
+    ) -> Result<Option<T>, StateError> {
+        let path = path.into_pointer()?;
+        let Some(value) = self.trace(&path).target().map(View::to_cow) else {
+            return Ok(None);
+        };
+        match T::deserialize(&*value) {
+            Ok(value) => Ok(Some(value)),
+            Err(source) => Err(StateError::Mismatch { path, source }),
+        }
+    }
+
+    /// Whether there is a value at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::InvalidPointer`].
+    pub fn contains(&self, path: impl IntoPointer) -> Result<bool, StateError> {
+        Ok(self.trace(&path.into_pointer()?).target().is_some())
+    }
+
+    /// How many elements the array, or keys the object, at `path` has; `None` when neither is
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::InvalidPointer`].
+    pub fn len(&self, path: impl IntoPointer) -> Result<Option<usize>, StateError> {
+        Ok(self
+            .trace(&path.into_pointer()?)
+            .target()
+            .and_then(View::len))
+    }
+
+    /// Sets the value at `path`, creating missing parents as objects.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NotJson`], [`StateError::NotAContainer`], [`StateError::NoSuchElement`] for
+    /// an index that is not in use, and [`StateError::RootNotObject`].
+    pub fn set(&mut self, path: impl IntoPointer, value: impl Serialize) -> Result<(), StateError> {
+        self.set_json(&path.into_pointer()?, to_json(value)?)
+    }
+
+    /// Adds an element at the end of the array at `path`, which is created when missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set), and [`StateError::NotAnArray`].
+    pub fn push(
+        &mut self,
+        path: impl IntoPointer,
+        value: impl Serialize,
+    ) -> Result<(), StateError> {
+        self.push_json(&path.into_pointer()?, to_json(value)?)
+    }
+
+    /// Adds `by` to the number at `path`; a missing number counts as 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set), and [`StateError::NotANumber`] or [`StateError::Overflow`].
+    pub fn increment(
+        &mut self,
+        path: impl IntoPointer,
+        by: impl IntoNumber,
+    ) -> Result<(), StateError> {
+        let path = path.into_pointer()?;
+        let by = by.into_number().ok_or_else(|| StateError::NotJson {
+            path: Pointer::root(),
+            reason: "the increment is not a finite number".to_owned(),
+        })?;
+        self.add(&path, by)
+    }
+
+    /// Removes the key or array element at `path` and says whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::RootRemoved`] for the root.
+    pub fn remove(&mut self, path: impl IntoPointer) -> Result<bool, StateError> {
+        self.remove_at(&path.into_pointer()?)
+    }
+
+    /// Puts an element into an array, before the one that `path` names. An index equal to the
+    /// length, or `-`, names the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push), and [`StateError::NotFound`] when there is no array.
+    pub fn insert(
+        &mut self,
+        path: impl IntoPointer,
+        value: impl Serialize,
+    ) -> Result<(), StateError> {
+        self.insert_json(&path.into_pointer()?, to_json(value)?)
+    }
+
+    /// Makes one change.
+    ///
+    /// # Errors
+    ///
+    /// As the method for that change.
+    pub fn apply(&mut self, op: &StateOp) -> Result<(), StateError> {
+        match op {
+            StateOp::Append { path, value } => self.push_json(path, value.clone()),
+            StateOp::Replace { path, value } => self.set_json(path, value.clone()),
+            StateOp::Delete { path } => self.remove_at(path).map(drop),
+            StateOp::Increment { path, by } => self.add(path, by.clone()),
+        }
+    }
+
+    /// The whole state as it is now.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        self.view().to_value()
+    }
+
+    /// What was changed, as operations: one per changed place, in the order in which the places
+    /// were first touched. Applying them to the state the draft was made of gives the state as it
+    /// is now.
+    #[must_use]
+    pub fn writes(&self) -> StepWrites {
+        self.changes.writes(self.view())
+    }
+
+    /// What was changed, as RFC 6902 patches with the same effect as [`writes`](Self::writes).
+    #[must_use]
+    pub fn rfc6902_patches(&self) -> Vec<PatchOp> {
+        self.changes.patches(self.view())
+    }
+}

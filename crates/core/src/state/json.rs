@@ -1,0 +1,82 @@
+//! What a state may hold.
+
+mod compound;
+mod serializer;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use self::serializer::{Refusal, Strict};
+use super::{JsonKind, Pointer, StateError};
+
+/// How many levels of arrays and objects a state may have, its root included.
+///
+/// JSON readers, that of `serde_json` among them, give up somewhere above 120 levels, and a state
+/// is stored and sent inside other values. A state that can be written must be readable again.
+pub const MAX_DEPTH: usize = 100;
+
+/// Turns a value into JSON and refuses what JSON cannot hold.
+///
+/// Unlike [`serde_json::to_value`], which silently writes `null` for NaN and the infinities, this
+/// loses nothing without saying so. The keys of maps may be strings, and, as in `serde_json`, what
+/// has one obvious spelling: integers, finite floats, booleans, characters, unit variants.
+///
+/// ```
+/// use helix_agents_core::state::to_json;
+///
+/// let error = to_json([("ratio", f64::NAN)]).unwrap_err();
+/// assert!(error.to_string().starts_with("the value at `/0/1` has no JSON form"));
+/// ```
+///
+/// # Errors
+///
+/// [`StateError::NotJson`] with the path to the offending part, [`StateError::TooDeep`] for a value
+/// that has more than [`MAX_DEPTH`] levels, as one that contains itself has.
+pub fn to_json(value: impl Serialize) -> Result<Value, StateError> {
+    value
+        .serialize(Strict { levels: MAX_DEPTH })
+        .map_err(|refusal| match refusal {
+            Refusal::TooDeep => StateError::TooDeep {
+                path: Pointer::root(),
+            },
+            Refusal::NotJson { path, reason } => StateError::NotJson {
+                path: Pointer::from_segments(path.iter().rev()),
+                reason,
+            },
+        })
+}
+
+/// Checks that a value with so many levels above it, at or in what is at `path`, keeps the state
+/// within [`MAX_DEPTH`].
+pub(super) fn check_depth(path: &Pointer, above: usize, value: &Value) -> Result<(), StateError> {
+    let levels = MAX_DEPTH.checked_sub(above);
+    if levels.is_some_and(|levels| fits(value, levels)) {
+        Ok(())
+    } else {
+        Err(StateError::TooDeep { path: path.clone() })
+    }
+}
+
+/// Whether a value has at most so many levels of arrays and objects.
+fn fits(value: &Value, levels: usize) -> bool {
+    match (value, levels.checked_sub(1)) {
+        (Value::Array(items), Some(inside)) => items.iter().all(|item| fits(item, inside)),
+        (Value::Object(map), Some(inside)) => map.values().all(|value| fits(value, inside)),
+        (Value::Array(_) | Value::Object(_), None) => false,
+        _ => true,
+    }
+}
+
+/// Checks that a value can be a state: its root is an object.
+///
+/// # Errors
+///
+/// [`StateError::RootNotObject`] otherwise.
+pub fn check_state(value: &Value) -> Result<(), StateError> {
+    match value {
+        Value::Object(_) => Ok(()),
+        other => Err(StateError::RootNotObject {
+            found: JsonKind::from(other),
+        }),
+    }
+}

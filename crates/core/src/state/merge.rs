@@ -1,0 +1,148 @@
+//! Changes that were made in parallel, to the same state.
+
+mod touches;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::touches::Touches;
+use super::{ArrayMode, Draft, Pointer, StepWrites};
+
+/// The changes of one of several parallel writers.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Writer {
+    /// The writer's place in the order in which the model asked for them. Later ones win.
+    pub order: usize,
+    /// What conflicts call the writer: the id of its tool call.
+    pub name: String,
+    /// Its changes, relative to the state all writers started from.
+    pub writes: StepWrites,
+}
+
+impl Writer {
+    /// A writer of these changes.
+    pub fn new(order: usize, name: impl Into<String>, writes: StepWrites) -> Self {
+        Self {
+            order,
+            name: name.into(),
+            writes,
+        }
+    }
+}
+
+/// What parallel changes come to together.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Merged {
+    /// The changes to make. They always apply to the state the writers started from.
+    pub writes: StepWrites,
+    /// What got in each other's way: overlaps by path, then what was dropped, in order.
+    pub conflicts: Vec<StateConflict>,
+}
+
+/// Parallel changes that got in each other's way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StateConflict {
+    /// The path that the winner changed, or that a dropped change names.
+    pub path: Pointer,
+    /// Whose change stands; `None` when a change did not even apply to the state all started from.
+    pub winner: Option<String>,
+    /// Whose changes were overwritten, built upon, or dropped.
+    pub losers: Vec<String>,
+    /// What happened.
+    pub reason: ConflictReason,
+}
+
+/// Why parallel changes got in each other's way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ConflictReason {
+    /// They changed the same value, or one changed a part of what the other changed. The last in
+    /// order was applied last.
+    Overlap,
+    /// After the winner's change, the loser's no longer applies; it was dropped.
+    Inapplicable {
+        /// Why it does not apply.
+        error: String,
+    },
+}
+
+/// Brings the changes of parallel writers together.
+///
+/// They are applied in [`order`](Writer::order), so the result does not depend on who finished
+/// first. Writers of equal order are taken by name.
+///
+/// - Appends to one array, and increments of one number, compose.
+/// - Equal replacements, and deletions, of one value agree.
+/// - Any other two changes to the same path, or to a path and one below it, are a conflict, which
+///   the last in order wins.
+/// - A change that no longer applies after an earlier writer's is dropped, which is a conflict too.
+///
+/// The cost is that of the changes and of the conflicts to report, not of the state.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use helix_agents_core::state::{Writer, merge_writes};
+/// # use serde_json::json;
+/// let base = Arc::new(json!({ "notes": [], "topic": "" }));
+/// let writer = |order, name, topic| {
+///     let writes = serde_json::from_value(json!([
+///         { "op": "append", "path": "/notes", "value": name },
+///         { "op": "replace", "path": "/topic", "value": topic },
+///     ]));
+///     writes.map(|writes| Writer::new(order, name, writes))
+/// };
+/// let merged = merge_writes(&base, [writer(1, "call_b", "tea")?, writer(0, "call_a", "milk")?]);
+///
+/// assert_eq!(
+///     serde_json::to_value(&merged.writes)?,
+///     json!([
+///         { "op": "append", "path": "/notes", "value": "call_a" },
+///         { "op": "append", "path": "/notes", "value": "call_b" },
+///         { "op": "replace", "path": "/topic", "value": "tea" },
+///     ]),
+/// );
+/// assert_eq!(merged.conflicts[0].winner.as_deref(), Some("call_b"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[must_use]
+pub fn merge_writes(base: &Arc<Value>, writers: impl IntoIterator<Item = Writer>) -> Merged {
+    let mut writers: Vec<_> = writers.into_iter().collect();
+    writers.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
+    let name = |index: usize| writers.get(index).map(|writer| writer.name.clone());
+
+    let mut draft = Draft::new(Arc::clone(base), ArrayMode::Delta);
+    let mut touches = Touches::default();
+    let mut dropped = Vec::new();
+    for (index, writer) in writers.iter().enumerate() {
+        for op in &writer.writes {
+            match draft.apply(op) {
+                Ok(()) => touches.touch(index, op),
+                Err(error) => dropped.push(StateConflict {
+                    path: op.path().clone(),
+                    winner: touches.last_other(index, op.path()).and_then(name),
+                    losers: vec![writer.name.clone()],
+                    reason: ConflictReason::Inapplicable {
+                        error: error.to_string(),
+                    },
+                }),
+            }
+        }
+    }
+
+    let overlaps = touches.overlaps().into_iter().map(|overlap| StateConflict {
+        path: overlap.path,
+        winner: name(overlap.winner),
+        losers: overlap.losers.into_iter().filter_map(name).collect(),
+        reason: ConflictReason::Overlap,
+    });
+    Merged {
+        conflicts: overlaps.chain(dropped).collect(),
+        writes: draft.writes(),
+    }
+}

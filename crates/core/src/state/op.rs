@@ -1,0 +1,142 @@
+//! The changes a step makes to a state, as data.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+use super::Pointer;
+
+/// One change to a state.
+///
+/// This is what is stored and what [`to_rfc6902`](super::to_rfc6902) turns into patches for
+/// clients. Missing parents are created as objects.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StateOp {
+    /// Adds `value` at the end of the array at `path`; a missing array is created.
+    ///
+    /// Appends by parallel writers compose: all of them survive.
+    Append {
+        /// The array.
+        path: Pointer,
+        /// The new element.
+        value: Value,
+    },
+    /// Sets the value at `path`, whether or not there is one.
+    Replace {
+        /// The place to set.
+        path: Pointer,
+        /// The value to put there.
+        value: Value,
+    },
+    /// Removes what is at `path`; nothing happens when nothing is there.
+    Delete {
+        /// The place to clear.
+        path: Pointer,
+    },
+    /// Adds `by` to the number at `path`; a missing number counts as 0.
+    ///
+    /// Integers stay integers; an overflow is an error. Increments by parallel writers compose.
+    Increment {
+        /// The number.
+        path: Pointer,
+        /// What to add to it, possibly negative.
+        by: Number,
+    },
+}
+
+impl StateOp {
+    /// The path this changes.
+    #[must_use]
+    pub fn path(&self) -> &Pointer {
+        match self {
+            Self::Append { path, .. }
+            | Self::Replace { path, .. }
+            | Self::Delete { path }
+            | Self::Increment { path, .. } => path,
+        }
+    }
+}
+
+/// The changes a step, or one tool call in it, makes to a state, in order.
+///
+/// ```
+/// # use helix_agents_core::state::StepWrites;
+/// # use serde_json::json;
+/// let writes: StepWrites = serde_json::from_value(json!([
+///     { "op": "append", "path": "/notes", "value": "milk" },
+///     { "op": "increment", "path": "/count", "by": 1 },
+/// ]))?;
+/// assert_eq!(writes.len(), 2);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepWrites(Vec<StateOp>);
+
+impl StepWrites {
+    /// No changes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The changes in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, StateOp> {
+        self.0.iter()
+    }
+
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many changes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The changes in order, as a slice.
+    #[must_use]
+    pub fn as_slice(&self) -> &[StateOp] {
+        &self.0
+    }
+}
+
+impl From<Vec<StateOp>> for StepWrites {
+    fn from(ops: Vec<StateOp>) -> Self {
+        Self(ops)
+    }
+}
+
+impl FromIterator<StateOp> for StepWrites {
+    fn from_iter<I: IntoIterator<Item = StateOp>>(ops: I) -> Self {
+        Self(ops.into_iter().collect())
+    }
+}
+
+impl Extend<StateOp> for StepWrites {
+    fn extend<I: IntoIterator<Item = StateOp>>(&mut self, ops: I) {
+        self.0.extend(ops);
+    }
+}
+
+impl IntoIterator for StepWrites {
+    type Item = StateOp;
+    type IntoIter = std::vec::IntoIter<StateOp>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a StepWrites {
+    type Item = &'a StateOp;
+    type IntoIter = std::slice::Iter<'a, StateOp>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}

@@ -1,0 +1,112 @@
+//! Changes as clients read them: JSON Patch (RFC 6902).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{ArrayMode, Draft, Pointer, StateError, StateOp, apply::change_in_place};
+
+/// One JSON Patch operation. Of the six that RFC 6902 has, changes of a state need three.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum PatchOp {
+    /// Adds a key, or an element before the one `path` names; the segment `-` names the end.
+    Add {
+        /// The new place.
+        path: Pointer,
+        /// The value to put there.
+        value: Value,
+    },
+    /// Removes a key or an element.
+    Remove {
+        /// The place to clear.
+        path: Pointer,
+    },
+    /// Sets a value that is there already.
+    Replace {
+        /// The place to set.
+        path: Pointer,
+        /// The value to put there.
+        value: Value,
+    },
+}
+
+/// Turns changes into JSON Patch operations for a client that has `base`.
+///
+/// They are the net effect: one per changed place, one per appended element. Values that exist are
+/// replaced, others added, under a missing parent together with it. Increments become the number
+/// they lead to. The cost is that of the changes, not of the state.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use helix_agents_core::state::{StepWrites, to_rfc6902};
+/// # use serde_json::json;
+/// let base = Arc::new(json!({ "notes": [], "count": 1 }));
+/// let writes: StepWrites = serde_json::from_value(json!([
+///     { "op": "append", "path": "/notes", "value": "milk" },
+///     { "op": "increment", "path": "/count", "by": 1 },
+/// ]))?;
+/// assert_eq!(
+///     serde_json::to_value(to_rfc6902(&writes, &base)?)?,
+///     json!([
+///         { "op": "add", "path": "/notes/-", "value": "milk" },
+///         { "op": "replace", "path": "/count", "value": 2 },
+///     ]),
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// What [`Draft::apply`] says when the changes do not apply to `base`.
+pub fn to_rfc6902<'a>(
+    writes: impl IntoIterator<Item = &'a StateOp>,
+    base: &Arc<Value>,
+) -> Result<Vec<PatchOp>, StateError> {
+    let mut draft = Draft::new(Arc::clone(base), ArrayMode::Delta);
+    writes.into_iter().try_for_each(|op| draft.apply(op))?;
+    Ok(draft.rfc6902_patches())
+}
+
+/// Applies JSON Patch operations to a state, in order and in place, as a client does.
+///
+/// It is all or nothing: on an error the state is as it was.
+///
+/// # Errors
+///
+/// [`StateError::NotFound`] when what is to be removed or replaced, or the parent of what is to be
+/// added, does not exist; otherwise as [`Draft::set`].
+pub fn apply_patch(state: &mut Value, patches: &[PatchOp]) -> Result<(), StateError> {
+    change_in_place(state, |draft| {
+        patches.iter().try_for_each(|patch| apply_one(draft, patch))
+    })
+}
+
+fn apply_one(draft: &mut Draft, patch: &PatchOp) -> Result<(), StateError> {
+    let not_found = |path: &Pointer| StateError::NotFound { path: path.clone() };
+    match patch {
+        PatchOp::Add { path, value } => {
+            let Some(parent) = path.parent() else {
+                return draft.set_json(path, value.clone());
+            };
+            match draft.trace(&parent).target() {
+                None => Err(not_found(&parent)),
+                Some(found) if found.is_array() => draft.insert_json(path, value.clone()),
+                Some(_) => draft.set_json(path, value.clone()),
+            }
+        }
+        PatchOp::Remove { path } => {
+            if draft.remove_at(path)? {
+                Ok(())
+            } else {
+                Err(not_found(path))
+            }
+        }
+        PatchOp::Replace { path, value } => match draft.trace(path).target() {
+            None => Err(not_found(path)),
+            Some(_) => draft.set_json(path, value.clone()),
+        },
+    }
+}

@@ -1,0 +1,41 @@
+//! Step processing: pure functions from a model's reply to what happens next.
+//!
+//! Nothing here performs anything. The framework's own loop is made of these functions, and a
+//! custom loop can be, too: build a prompt with [`build_messages_for_llm`], call a model, turn the
+//! reply into a [`StepResult`], ask [`plan_step_processing`] what it means and
+//! [`stop_cause`] whether to stop.
+
+mod builders;
+mod forced;
+mod plan;
+mod prompt;
+mod result;
+mod stop;
+
+pub use builders::{
+    AssistantMessagePlan, SubAgentResultInput, ToolResultInput, create_assistant_message,
+    create_sub_agent_result_message, create_tool_result_message, synthesize_finish_result,
+    synthesize_not_executed_result, synthesize_unknown_result,
+};
+pub use forced::{Correction, correction_message};
+pub use plan::{PlanOptions, StatusUpdate, StepProcessingPlan, plan_step_processing};
+pub use prompt::{PromptMessage, PromptMessages, SystemPrompt, build_messages_for_llm};
+pub use result::{
+    ErrorStep, StepResult, StopReason, StructuredOutputStep, SubAgentCall, TextStep, ToolCallsStep,
+};
+pub use stop::{
+    Conclusion, DEFAULT_MAX_STEPS, FinalStatus, StopCause, StopConfig, StopWhen, conclude,
+    determine_final_status, is_recoverable_error_stop_reason, should_stop_execution, stop_cause,
+};
+
+/// The tool that ends a turn with a structured output. Never executed.
+pub const FINISH_TOOL: &str = "__finish__";
+
+/// What the name of a sub-agent's tool begins with.
+pub const SUBAGENT_TOOL_PREFIX: &str = "subagent__";
+
+/// The agent type behind a sub-agent's tool name.
+#[must_use]
+pub fn sub_agent_type(tool_name: &str) -> Option<&str> {
+    tool_name.strip_prefix(SUBAGENT_TOOL_PREFIX)
+}

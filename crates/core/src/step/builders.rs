@@ -1,0 +1,141 @@
+//! Builds the messages of a step.
+
+use serde_json::{Value, json};
+
+use super::{FINISH_TOOL, SUBAGENT_TOOL_PREFIX, SubAgentCall};
+use crate::canonical::canonical_json;
+use crate::id::CallId;
+use crate::message::{
+    AssistantMessage, AssistantPart, ResultStatus, Thinking, ToolCall, ToolMessage,
+};
+
+/// What the model reads about a call that was started and has no recorded end.
+pub(crate) const UNKNOWN_TEXT: &str =
+    "The call may or may not have taken effect. Do not repeat it before checking.";
+
+/// The parts of an assistant message, sorted by kind.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AssistantMessagePlan {
+    /// The text.
+    pub content: Option<String>,
+    /// Calls of tools.
+    pub tool_calls: Vec<ToolCall>,
+    /// Calls of sub-agents; they are stored under `subagent__<type>`.
+    pub sub_agent_calls: Vec<SubAgentCall>,
+    /// Reasoning.
+    pub thinking: Vec<Thinking>,
+}
+
+/// Builds an assistant message: thinking, text, tools, sub-agents, in this order.
+///
+/// A reply that came from a model keeps its own order; this is for loops that put one together.
+#[must_use]
+pub fn create_assistant_message(plan: AssistantMessagePlan) -> AssistantMessage {
+    let thinking = plan.thinking.into_iter().map(AssistantPart::Thinking);
+    let text = plan.content.map(|text| AssistantPart::Text { text });
+    let tools = plan.tool_calls.into_iter().map(AssistantPart::ToolCall);
+    let sub_agents = plan.sub_agent_calls.into_iter().map(|call| {
+        let name = format!("{SUBAGENT_TOOL_PREFIX}{}", call.agent_type);
+        AssistantPart::ToolCall(ToolCall::new(call.id, name, call.input))
+    });
+    AssistantMessage::new(
+        thinking
+            .chain(text)
+            .chain(tools)
+            .chain(sub_agents)
+            .collect(),
+    )
+}
+
+/// What a tool came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResultInput {
+    /// The call.
+    pub tool_call_id: CallId,
+    /// The tool's name.
+    pub tool_name: String,
+    /// Its value, or the text that tells the model what went wrong.
+    pub result: Result<Value, String>,
+}
+
+/// What a sub-agent came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubAgentResultInput {
+    /// The call.
+    pub tool_call_id: CallId,
+    /// Which agent was asked.
+    pub agent_type: String,
+    /// Its output, or the text that tells the model what went wrong.
+    pub result: Result<Value, String>,
+}
+
+/// Builds a tool's result: a string verbatim, anything else as canonical JSON, a failure as
+/// `{"error": text}`.
+#[must_use]
+pub fn create_tool_result_message(input: ToolResultInput) -> ToolMessage {
+    let (content, status, verbatim) = match input.result {
+        Ok(Value::String(text)) => (text, ResultStatus::Success, true),
+        Ok(value) => (canonical_json(&value), ResultStatus::Success, false),
+        Err(text) => (error_content(&text), ResultStatus::Error, false),
+    };
+    ToolMessage {
+        tool_call_id: input.tool_call_id,
+        tool_name: input.tool_name,
+        content,
+        status,
+        verbatim,
+    }
+}
+
+/// Builds a sub-agent's result, like a tool's under the name `subagent__<type>`.
+#[must_use]
+pub fn create_sub_agent_result_message(input: SubAgentResultInput) -> ToolMessage {
+    create_tool_result_message(ToolResultInput {
+        tool_call_id: input.tool_call_id,
+        tool_name: format!("{SUBAGENT_TOOL_PREFIX}{}", input.agent_type),
+        result: input.result,
+    })
+}
+
+/// The result that pairs a `__finish__` call in the history.
+#[must_use]
+pub fn synthesize_finish_result(call: &CallId) -> ToolMessage {
+    ToolMessage {
+        tool_call_id: call.clone(),
+        tool_name: FINISH_TOOL.to_owned(),
+        content: json!({ "acknowledged": true }).to_string(),
+        status: ResultStatus::Success,
+        verbatim: false,
+    }
+}
+
+/// The result of a call that was never started.
+#[must_use]
+pub fn synthesize_not_executed_result(call: &CallId, tool: &str, why: &str) -> ToolMessage {
+    failure(
+        call,
+        tool,
+        &format!("Not executed: {why}"),
+        ResultStatus::NotExecuted,
+    )
+}
+
+/// The result of a call that was started and has no recorded end.
+#[must_use]
+pub fn synthesize_unknown_result(call: &CallId, tool: &str) -> ToolMessage {
+    failure(call, tool, UNKNOWN_TEXT, ResultStatus::Unknown)
+}
+
+pub(super) fn failure(call: &CallId, tool: &str, text: &str, status: ResultStatus) -> ToolMessage {
+    ToolMessage {
+        tool_call_id: call.clone(),
+        tool_name: tool.to_owned(),
+        content: error_content(text),
+        status,
+        verbatim: false,
+    }
+}
+
+fn error_content(text: &str) -> String {
+    json!({ "error": text }).to_string()
+}

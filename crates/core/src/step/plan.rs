@@ -1,0 +1,249 @@
+//! What a step's result means: messages to store, calls to run, whether the turn is over.
+
+use serde_json::Value;
+
+use super::builders::{failure, synthesize_finish_result, synthesize_not_executed_result};
+use super::stop::{failure_code, is_fatal_with_calls};
+use super::{
+    AssistantMessagePlan, Conclusion, Correction, ErrorStep, FINISH_TOOL, StepResult, StopCause,
+    StopReason, StructuredOutputStep, SubAgentCall, TextStep, ToolCallsStep, conclude,
+    create_assistant_message,
+};
+use crate::canonical::canonical_json;
+use crate::error::ErrorRecord;
+use crate::message::{AssistantMessage, ResultStatus, ToolCall, ToolMessage};
+use crate::schema::Schema;
+
+/// What the plan depends on besides the reply.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct PlanOptions<'a> {
+    /// The schema that an output must fit. Without one, any `__finish__` is an output.
+    pub output_schema: Option<&'a Schema>,
+}
+
+impl<'a> PlanOptions<'a> {
+    /// Options of an agent with or without an output schema.
+    #[must_use]
+    pub fn new(output_schema: Option<&'a Schema>) -> Self {
+        Self { output_schema }
+    }
+}
+
+/// The status that a step gives the session.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum StatusUpdate {
+    /// The turn is completed.
+    Completed {
+        /// The output, for agents that have one.
+        output: Option<Value>,
+    },
+    /// The turn failed.
+    Failed {
+        /// Why.
+        error: ErrorRecord,
+    },
+}
+
+/// What to do after a step.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct StepProcessingPlan {
+    /// What to store as the model's message. `None` only when there was no reply.
+    pub assistant_message: Option<AssistantMessage>,
+    /// Tools to run. Never `__finish__`.
+    pub pending_tool_calls: Vec<ToolCall>,
+    /// Sub-agents to run.
+    pub pending_sub_agent_calls: Vec<SubAgentCall>,
+    /// Results of the calls that are settled without being run, in the model's order.
+    pub settled_results: Vec<ToolMessage>,
+    /// The session's new status; `None` when it does not change.
+    pub status_update: Option<StatusUpdate>,
+    /// Whether the turn is over.
+    pub is_terminal: bool,
+    /// The output, when the step produced a valid one.
+    pub output: Option<Value>,
+    /// Why the model stopped.
+    pub stop_reason: Option<StopReason>,
+    /// Why the model has to be asked for its output again.
+    pub correction: Option<Correction>,
+}
+
+/// Plans what happens after a step.
+#[must_use]
+pub fn plan_step_processing(result: &StepResult, options: PlanOptions<'_>) -> StepProcessingPlan {
+    let plan = match result {
+        StepResult::Text(step) => plan_text(result, step, options),
+        StepResult::ToolCalls(step) => plan_calls(step, options),
+        StepResult::StructuredOutput(step) => plan_structured(step, options),
+        StepResult::Error(step) => plan_error(step),
+    };
+    StepProcessingPlan {
+        stop_reason: result.stop_reason(),
+        ..plan
+    }
+}
+
+fn plan_text(result: &StepResult, step: &TextStep, options: PlanOptions<'_>) -> StepProcessingPlan {
+    let plan = StepProcessingPlan {
+        assistant_message: Some(step.message.clone()),
+        ..StepProcessingPlan::default()
+    };
+    if !step.should_stop() {
+        return plan;
+    }
+    match conclude(result, StopCause::Text, options.output_schema.is_some()) {
+        Conclusion::Completed => completed(plan, None),
+        Conclusion::ForcedCompletion => StepProcessingPlan {
+            correction: Some(if step.stop_reason == StopReason::MaxTokens {
+                Correction::Truncated
+            } else {
+                Correction::TextInsteadOfOutput
+            }),
+            ..plan
+        },
+        Conclusion::Failed { code } => {
+            let detail = format!("the model stopped with reason {:?}", step.stop_reason);
+            failed(plan, ErrorRecord::new(code, detail))
+        }
+    }
+}
+
+fn plan_calls(step: &ToolCallsStep, options: PlanOptions<'_>) -> StepProcessingPlan {
+    let plan = StepProcessingPlan {
+        assistant_message: Some(step.message.clone()),
+        ..StepProcessingPlan::default()
+    };
+    if is_fatal_with_calls(step.stop_reason) {
+        let why = "the reply was cut off by the model's provider.";
+        let detail = format!("the model stopped with reason {:?}", step.stop_reason);
+        let plan = StepProcessingPlan {
+            settled_results: settle(&step.message, |call| not_executed(call, why)),
+            ..plan
+        };
+        return failed(
+            plan,
+            ErrorRecord::new(failure_code(step.stop_reason), detail),
+        );
+    }
+    let mut finishes = step
+        .tool_calls
+        .iter()
+        .filter(|call| call.name == FINISH_TOOL)
+        .map(|call| (call, validate(&call.arguments, options)))
+        .peekable();
+    if finishes.peek().is_none() {
+        return StepProcessingPlan {
+            pending_tool_calls: step.tool_calls.clone(),
+            pending_sub_agent_calls: step.sub_agent_calls.clone(),
+            ..plan
+        };
+    }
+    let finishes: Vec<_> = finishes.collect();
+    if let Some((winner, _)) = finishes.iter().find(|(_, errors)| errors.is_empty()) {
+        let why = "the turn ended with the final output in the same reply.";
+        let settled_results = settle(&step.message, |call| {
+            if call.id == winner.id {
+                synthesize_finish_result(&call.id)
+            } else {
+                not_executed(call, why)
+            }
+        });
+        let output = winner.arguments.clone();
+        return completed(
+            StepProcessingPlan {
+                settled_results,
+                ..plan
+            },
+            Some(output),
+        );
+    }
+    let why = "the final output in the same reply was not valid.";
+    let settled_results = settle(&step.message, |call| {
+        match finishes.iter().find(|(finish, _)| finish.id == call.id) {
+            Some((_, errors)) => failure(
+                &call.id,
+                &call.name,
+                &errors.join("; "),
+                ResultStatus::Error,
+            ),
+            None => not_executed(call, why),
+        }
+    });
+    let errors = finishes.into_iter().flat_map(|(_, errors)| errors);
+    StepProcessingPlan {
+        settled_results,
+        correction: Some(Correction::Invalid {
+            errors: errors.collect(),
+        }),
+        ..plan
+    }
+}
+
+/// One result for every call of a message, in the model's order.
+fn settle(
+    message: &AssistantMessage,
+    result: impl FnMut(&ToolCall) -> ToolMessage,
+) -> Vec<ToolMessage> {
+    message.tool_calls().map(result).collect()
+}
+
+fn not_executed(call: &ToolCall, why: &str) -> ToolMessage {
+    synthesize_not_executed_result(&call.id, &call.name, why)
+}
+
+fn plan_structured(step: &StructuredOutputStep, options: PlanOptions<'_>) -> StepProcessingPlan {
+    let plan = StepProcessingPlan {
+        // Without a message here, the next user message would stand right behind the last one.
+        assistant_message: Some(create_assistant_message(AssistantMessagePlan {
+            content: Some(canonical_json(&step.output)),
+            thinking: step.thinking.clone(),
+            ..AssistantMessagePlan::default()
+        })),
+        ..StepProcessingPlan::default()
+    };
+    let errors = validate(&step.output, options);
+    if errors.is_empty() {
+        return completed(plan, Some(step.output.clone()));
+    }
+    StepProcessingPlan {
+        correction: Some(Correction::Invalid { errors }),
+        ..plan
+    }
+}
+
+fn plan_error(step: &ErrorStep) -> StepProcessingPlan {
+    let plan = StepProcessingPlan::default();
+    if step.should_stop {
+        failed(plan, step.error.clone())
+    } else {
+        plan
+    }
+}
+
+fn completed(plan: StepProcessingPlan, output: Option<Value>) -> StepProcessingPlan {
+    StepProcessingPlan {
+        status_update: Some(StatusUpdate::Completed {
+            output: output.clone(),
+        }),
+        is_terminal: true,
+        output,
+        ..plan
+    }
+}
+
+fn failed(plan: StepProcessingPlan, error: ErrorRecord) -> StepProcessingPlan {
+    StepProcessingPlan {
+        status_update: Some(StatusUpdate::Failed { error }),
+        is_terminal: true,
+        ..plan
+    }
+}
+
+fn validate(output: &Value, options: PlanOptions<'_>) -> Vec<String> {
+    options
+        .output_schema
+        .map(|schema| schema.errors(output))
+        .unwrap_or_default()
+}

@@ -1,0 +1,220 @@
+//! What a model's reply amounts to.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::sub_agent_type;
+use crate::error::{Coded, ErrorRecord};
+use crate::id::CallId;
+use crate::message::{AssistantMessage, Thinking, ToolCall};
+use crate::model::ModelReply;
+
+/// Why the model stopped, in the words of all providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StopReason {
+    /// It had said everything.
+    EndTurn,
+    /// It wrote a text that it was told to stop at.
+    StopSequence,
+    /// It wants tools to be run.
+    ToolUse,
+    /// It ran out of room.
+    MaxTokens,
+    /// The provider's filter cut in.
+    ContentFilter,
+    /// It declined.
+    Refusal,
+    /// It failed.
+    Error,
+    /// The provider gave a reason that we do not know.
+    Unknown,
+}
+
+impl StopReason {
+    /// Whether a text with this reason ends the turn.
+    #[must_use]
+    pub fn should_stop(self) -> bool {
+        self != Self::ToolUse
+    }
+
+    /// Whether ending with this reason is a failure.
+    #[must_use]
+    pub fn is_error(self) -> bool {
+        match self {
+            Self::EndTurn | Self::StopSequence | Self::ToolUse => false,
+            Self::MaxTokens | Self::ContentFilter | Self::Refusal | Self::Error | Self::Unknown => {
+                true
+            }
+        }
+    }
+}
+
+/// What one model call gave.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum StepResult {
+    /// Plain text.
+    Text(TextStep),
+    /// One or more calls.
+    ToolCalls(ToolCallsStep),
+    /// The output itself, by the provider's own means.
+    StructuredOutput(StructuredOutputStep),
+    /// No reply.
+    Error(ErrorStep),
+}
+
+/// A plain text reply.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TextStep {
+    /// The reply with its parts in order.
+    pub message: AssistantMessage,
+    /// Why the model stopped.
+    pub stop_reason: StopReason,
+}
+
+impl TextStep {
+    /// The text.
+    #[must_use]
+    pub fn content(&self) -> String {
+        self.message.content().unwrap_or_default()
+    }
+
+    /// Whether the model meant to end the turn.
+    #[must_use]
+    pub fn should_stop(&self) -> bool {
+        self.stop_reason.should_stop()
+    }
+}
+
+/// A reply that makes calls.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ToolCallsStep {
+    /// The reply with its parts in order, calls included.
+    pub message: AssistantMessage,
+    /// The calls of tools, `__finish__` included, in the model's order.
+    pub tool_calls: Vec<ToolCall>,
+    /// The calls of sub-agents, in the model's order.
+    pub sub_agent_calls: Vec<SubAgentCall>,
+    /// Why the model stopped.
+    pub stop_reason: StopReason,
+}
+
+/// A call of a sub-agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SubAgentCall {
+    /// The call's id.
+    pub id: CallId,
+    /// Which agent is asked.
+    pub agent_type: String,
+    /// What it is asked.
+    pub input: Value,
+}
+
+impl SubAgentCall {
+    /// A call of a sub-agent.
+    #[must_use]
+    pub fn new(id: CallId, agent_type: impl Into<String>, input: Value) -> Self {
+        Self {
+            id,
+            agent_type: agent_type.into(),
+            input,
+        }
+    }
+}
+
+/// An output that the provider produced without a call.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct StructuredOutputStep {
+    /// The output, not validated yet.
+    pub output: Value,
+    /// Reasoning that came before it.
+    pub thinking: Vec<Thinking>,
+    /// Why the model stopped.
+    pub stop_reason: StopReason,
+}
+
+/// A model call that failed.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ErrorStep {
+    /// What went wrong.
+    pub error: ErrorRecord,
+    /// Whether the run ends with it.
+    pub should_stop: bool,
+    /// Why the model stopped, where it said so.
+    pub stop_reason: Option<StopReason>,
+}
+
+impl StepResult {
+    /// Sorts a model's reply: with calls it is a tool step, else text.
+    #[must_use]
+    pub fn from_reply(reply: ModelReply) -> Self {
+        let ModelReply {
+            message,
+            stop_reason,
+            ..
+        } = reply;
+        if message.tool_calls().next().is_none() {
+            return Self::Text(TextStep {
+                message,
+                stop_reason,
+            });
+        }
+        let mut tool_calls = Vec::new();
+        let mut sub_agent_calls = Vec::new();
+        for call in message.tool_calls() {
+            match sub_agent_type(&call.name) {
+                Some(agent_type) => sub_agent_calls.push(SubAgentCall::new(
+                    call.id.clone(),
+                    agent_type,
+                    call.arguments.clone(),
+                )),
+                None => tool_calls.push(call.clone()),
+            }
+        }
+        Self::ToolCalls(ToolCallsStep {
+            message,
+            tool_calls,
+            sub_agent_calls,
+            stop_reason,
+        })
+    }
+
+    /// An output that the provider produced by its own means.
+    #[must_use]
+    pub fn structured_output(output: Value) -> Self {
+        Self::StructuredOutput(StructuredOutputStep {
+            output,
+            thinking: Vec::new(),
+            stop_reason: StopReason::EndTurn,
+        })
+    }
+
+    /// A failed model call that ends the run.
+    #[must_use]
+    pub fn failed(error: &dyn Coded) -> Self {
+        Self::Error(ErrorStep {
+            error: error.to_record(),
+            should_stop: true,
+            stop_reason: Some(StopReason::Error),
+        })
+    }
+
+    /// Why the model stopped, where it said so.
+    #[must_use]
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        match self {
+            Self::Text(step) => Some(step.stop_reason),
+            Self::ToolCalls(step) => Some(step.stop_reason),
+            Self::StructuredOutput(step) => Some(step.stop_reason),
+            Self::Error(step) => step.stop_reason,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The form in which things are stored: `["kind", version, data]`.
+//!
+//! The version is of the data's format. A reader that meets an older version brings it up to date;
+//! one that meets a newer version says so and touches nothing. For each version of each kind a
+//! golden file is kept, and a test reads them all.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{Coded, ErrorCode};
+use crate::message::Message;
+use crate::state::StepWrites;
+use crate::stream::Chunk;
+use crate::usage::UsageEntry;
+
+/// A type that is stored.
+pub trait Stored: Serialize + DeserializeOwned {
+    /// What it is called in the store.
+    const KIND: &'static str;
+    /// The format that is written now.
+    const VERSION: u32;
+
+    /// Brings data of an older version up to the next one. Called once for each version between.
+    ///
+    /// # Errors
+    /// A sentence that says why the data cannot be brought up to date.
+    fn upgrade(from: u32, data: Value) -> Result<Value, String> {
+        let _ = data;
+        Err(format!("there is no upgrade from version {from}"))
+    }
+}
+
+/// Why something stored could not be read, or something could not be stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// It is not what it should be.
+    #[error("a stored {kind} cannot be read: {reason}; restore it from a backup or delete it")]
+    Corrupt {
+        /// What it should be.
+        kind: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A newer version of this program wrote it.
+    #[error(
+        "a stored {kind} has format version {found}, this program reads up to {known}; upgrade this program"
+    )]
+    TooNew {
+        /// What it is.
+        kind: &'static str,
+        /// Its version.
+        found: u32,
+        /// The newest version that is known here.
+        known: u32,
+    },
+    /// It cannot be written.
+    #[error("a {kind} cannot be stored")]
+    NotStorable {
+        /// What it is.
+        kind: &'static str,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl Coded for StoredError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Corrupt { .. } => ErrorCode::StateCorrupt,
+            Self::TooNew { .. } => ErrorCode::StateUnsupportedVersion,
+            Self::NotStorable { .. } => ErrorCode::StateInvalid,
+        }
+    }
+}
+
+/// The stored form of a value.
+///
+/// # Errors
+/// [`StoredError::NotStorable`] when the value is not JSON.
+pub fn encode<T: Stored>(value: &T) -> Result<String, StoredError> {
+    serde_json::to_string(&(T::KIND, T::VERSION, value)).map_err(|source| {
+        StoredError::NotStorable {
+            kind: T::KIND,
+            source,
+        }
+    })
+}
+
+/// Reads a stored value, of this version or an older one.
+///
+/// # Errors
+/// [`StoredError`] when it is something else, broken, or newer than this program.
+pub fn decode<T: Stored>(text: &str) -> Result<T, StoredError> {
+    let corrupt = |reason: String| StoredError::Corrupt {
+        kind: T::KIND,
+        reason,
+    };
+    // The common case reads straight into the type.
+    if let Ok((kind, version, value)) = serde_json::from_str::<(&str, u32, T)>(text)
+        && kind == T::KIND
+        && version == T::VERSION
+    {
+        return Ok(value);
+    }
+    let (kind, mut version, mut data): (String, u32, Value) =
+        serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?;
+    if kind != T::KIND {
+        return Err(corrupt(format!("it is a {kind}")));
+    }
+    if version > T::VERSION {
+        return Err(StoredError::TooNew {
+            kind: T::KIND,
+            found: version,
+            known: T::VERSION,
+        });
+    }
+    while version < T::VERSION {
+        data = T::upgrade(version, data).map_err(corrupt)?;
+        version += 1;
+    }
+    T::deserialize(data).map_err(|error| corrupt(error.to_string()))
+}
+
+impl Stored for Message {
+    const KIND: &'static str = "message";
+    const VERSION: u32 = 1;
+}
+
+impl Stored for StepWrites {
+    const KIND: &'static str = "writes";
+    const VERSION: u32 = 1;
+}
+
+impl Stored for UsageEntry {
+    const KIND: &'static str = "usage";
+    const VERSION: u32 = 1;
+}
+
+impl Stored for Chunk {
+    const KIND: &'static str = "chunk";
+    const VERSION: u32 = 1;
+}

@@ -1,0 +1,230 @@
+//! What a chunk says.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::canonical::Digest;
+use crate::error::ErrorCode;
+use crate::id::{ApprovalId, CallId, CheckpointId, SessionId};
+use crate::session::{RunStatus, RunTrigger};
+use crate::state::{PatchOp, StateConflict};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+#[non_exhaustive]
+pub enum ChunkPayload {
+    /// More text.
+    TextDelta {
+        /// The next piece.
+        delta: String,
+    },
+    /// More reasoning.
+    Thinking {
+        /// The next piece.
+        content: String,
+        /// Whether the block is complete.
+        is_complete: bool,
+    },
+    /// The model begins a call.
+    ToolArgStreamStart {
+        /// The call.
+        tool_call_id: CallId,
+        /// The tool.
+        tool_name: String,
+    },
+    /// More of a call's arguments.
+    ToolArgStreamDelta {
+        /// The call.
+        tool_call_id: CallId,
+        /// The next piece of JSON text.
+        delta: String,
+    },
+    /// A call's arguments are complete.
+    ToolArgStreamEnd {
+        /// The call.
+        tool_call_id: CallId,
+    },
+    /// A call is under way.
+    ToolStart {
+        /// The call.
+        tool_call_id: CallId,
+        /// The tool.
+        tool_name: String,
+        /// Its arguments.
+        arguments: Value,
+    },
+    /// A call is settled.
+    ToolEnd {
+        /// The call.
+        tool_call_id: CallId,
+        /// The tool.
+        tool_name: String,
+        /// What it gave.
+        result: Value,
+        /// Whether it gave a result.
+        success: bool,
+        /// What the model was told, when it did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A call failed, was denied, or was never started.
+    ToolError {
+        /// The call.
+        tool_call_id: CallId,
+        /// The tool.
+        tool_name: String,
+        /// What the model was told.
+        error: String,
+    },
+    /// A call's arguments were refused.
+    ToolInputError {
+        /// The call.
+        tool_call_id: CallId,
+        /// The tool.
+        tool_name: String,
+        /// The arguments.
+        input: Value,
+        /// What the model was told.
+        error: String,
+    },
+    /// A call's result was refused.
+    ToolOutputError {
+        /// The call.
+        tool_call_id: CallId,
+        /// The tool.
+        tool_name: String,
+        /// What the model was told.
+        error: String,
+    },
+    /// A person is asked about a call.
+    ToolApprovalRequest {
+        /// The call.
+        tool_call_id: CallId,
+        /// The tool.
+        tool_name: String,
+        /// Which question it is.
+        approval_id: ApprovalId,
+        /// The arguments.
+        input: Value,
+        /// What the answer is bound to.
+        digest: Digest,
+    },
+    /// A person decided about a call.
+    ToolApprovalResponse {
+        /// The call.
+        tool_call_id: CallId,
+        /// Which question it was.
+        approval_id: ApprovalId,
+        /// The decision.
+        approved: bool,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A sub-agent starts.
+    SubagentStart {
+        /// The parent's call.
+        tool_call_id: CallId,
+        /// The child's agent.
+        sub_agent_type: String,
+        /// The child.
+        sub_session_id: SessionId,
+    },
+    /// A sub-agent ended.
+    SubagentEnd {
+        /// The parent's call.
+        tool_call_id: CallId,
+        /// The child's agent.
+        sub_agent_type: String,
+        /// The child.
+        sub_session_id: SessionId,
+        /// Whether it gave its output.
+        success: bool,
+        /// The output.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Value>,
+    },
+    /// The state changed.
+    StatePatch {
+        /// How.
+        patches: Vec<PatchOp>,
+    },
+    /// Parallel calls wrote the same place.
+    StateConflict {
+        /// Where, and whose write counts.
+        conflicts: Vec<StateConflict>,
+    },
+    /// An event of the user's own.
+    Custom {
+        /// Its name.
+        event_name: String,
+        /// Its data.
+        data: Value,
+    },
+    /// Something failed.
+    Error {
+        /// A sentence that can be shown to anyone.
+        error: String,
+        /// What a developer needs to know.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// The machine-readable name.
+        code: ErrorCode,
+        /// Whether the run goes on.
+        recoverable: bool,
+    },
+    /// The turn's output.
+    Output {
+        /// It.
+        output: Value,
+    },
+    /// A run starts.
+    RunStarted {
+        /// What started it.
+        trigger: RunTrigger,
+        /// The turn, from 1.
+        turn: u32,
+    },
+    /// A run was stopped.
+    RunInterrupted {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// A paused session goes on.
+    RunResumed {},
+    /// A run ended because something waits.
+    RunPaused {
+        /// As what.
+        status: RunStatus,
+        /// The calls that wait.
+        tool_call_ids: Vec<CallId>,
+    },
+    /// There is a new place to go back to.
+    CheckpointCreated {
+        /// Its name.
+        checkpoint_id: CheckpointId,
+    },
+    /// A step is in the history; a client's state equals the server's.
+    StepCommitted {
+        /// How many messages there are now.
+        message_count: usize,
+    },
+    /// What was streamed of this step is thrown away.
+    StepDiscarded {
+        /// Why.
+        reason: String,
+    },
+    /// A reader shall forget what it saw of this step.
+    StreamResync {
+        /// Why.
+        reason: String,
+    },
+    /// Another process took the run over.
+    ExecutorSuperseded {},
+}

@@ -1,0 +1,163 @@
+//! Tools: what an agent can do.
+//!
+//! A tool is a name, a description, a schema of its input, and something that runs. Most are
+//! written as documented async methods under `#[toolset]`; [`Tool::typed`] and [`Tool::raw`] make
+//! the same thing without a macro. Everything that cannot work is refused when a tool is built.
+
+mod build;
+mod context;
+mod error;
+mod run;
+mod spec;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::model::ToolSchema;
+
+pub use build::ToolBuilder;
+#[doc(hidden)]
+pub use build::{give_output, parse_input};
+pub use context::{ToolCx, ToolCxBuilder, ToolEvent, ToolEvents};
+pub use error::{ToolError, ToolResult};
+pub use run::{ApprovalRule, Execute, Reconcile, Reconciled};
+pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolSpec};
+
+/// A tool that is ready to be given to an agent. Clones share everything.
+#[derive(Clone)]
+pub struct Tool {
+    spec: Arc<ToolSpec>,
+    execute: Option<Arc<dyn Execute>>,
+    approval_rule: Option<Arc<dyn ApprovalRule>>,
+    reconcile: Option<Arc<dyn Reconcile>>,
+}
+
+impl Tool {
+    /// What the tool is: data, without the code.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    /// The tool's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What the model is shown.
+    #[must_use]
+    pub fn schema(&self) -> ToolSchema {
+        let spec = &self.spec;
+        ToolSchema {
+            strict: spec.strict,
+            ..ToolSchema::new(&spec.name, &spec.description, spec.input.clone())
+        }
+    }
+
+    /// Checks a call's arguments. Empty: they fit. Else what the model is told.
+    #[must_use]
+    pub fn input_errors(&self, arguments: &Value) -> Vec<String> {
+        self.spec.input.errors(arguments)
+    }
+
+    /// What runs; `None` for a tool that the client runs.
+    #[must_use]
+    pub fn executor(&self) -> Option<&Arc<dyn Execute>> {
+        self.execute.as_ref()
+    }
+
+    /// What finds out whether a call of unknown outcome took effect.
+    #[must_use]
+    pub fn reconciler(&self) -> Option<&Arc<dyn Reconcile>> {
+        self.reconcile.as_ref()
+    }
+
+    /// Whether a call with these arguments needs a person's approval.
+    ///
+    /// A rule that fails means: ask.
+    pub async fn needs_approval(&self, arguments: &Value, cx: &ToolCx) -> bool {
+        match (self.spec.approval, &self.approval_rule) {
+            (ApprovalMode::Never, _) => false,
+            (ApprovalMode::Always, _) | (ApprovalMode::When, None) => true,
+            (ApprovalMode::When, Some(rule)) => match rule.needs_approval(arguments, cx).await {
+                Ok(needed) => needed,
+                Err(error) => {
+                    tracing::warn!(
+                        event = "approval.rule_failed",
+                        tool = self.name(),
+                        %error,
+                        "the rule that decides about approval failed, so approval is asked for"
+                    );
+                    true
+                }
+            },
+        }
+    }
+
+    /// Validates the arguments and runs the tool.
+    ///
+    /// # Errors
+    /// [`ToolError`]: arguments that do not fit are told to the model, and a tool that the client
+    /// runs cannot be run here.
+    pub async fn call(&self, arguments: Value, cx: ToolCx) -> ToolResult<Value> {
+        let errors = self.input_errors(&arguments);
+        if !errors.is_empty() {
+            return Err(ToolError::invalid_input(self.name(), &errors));
+        }
+        match &self.execute {
+            Some(execute) => execute.execute(arguments, cx).await,
+            None => Err(ToolError::tell_model(format!(
+                "{} is run by the client; submit its result instead of running it here",
+                self.name()
+            ))),
+        }
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something that brings tools along: a `#[toolset]`, a tool, or a list of them.
+pub trait IntoTools {
+    /// The tools.
+    ///
+    /// # Errors
+    /// [`crate::DefinitionError`] when one of them cannot work.
+    fn into_tools(self) -> Result<Vec<Tool>, crate::DefinitionError>;
+}
+
+impl IntoTools for Tool {
+    fn into_tools(self) -> Result<Vec<Tool>, crate::DefinitionError> {
+        Ok(vec![self])
+    }
+}
+
+impl IntoTools for ToolBuilder {
+    fn into_tools(self) -> Result<Vec<Tool>, crate::DefinitionError> {
+        self.build().map(|tool| vec![tool])
+    }
+}
+
+impl<T: IntoTools> IntoTools for Vec<T> {
+    fn into_tools(self) -> Result<Vec<Tool>, crate::DefinitionError> {
+        let mut all = Vec::new();
+        for one in self {
+            all.append(&mut one.into_tools()?);
+        }
+        Ok(all)
+    }
+}
+
+impl<T: IntoTools, const N: usize> IntoTools for [T; N] {
+    fn into_tools(self) -> Result<Vec<Tool>, crate::DefinitionError> {
+        Vec::from(self).into_tools()
+    }
+}

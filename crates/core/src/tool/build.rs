@@ -1,0 +1,344 @@
+//! Builds tools and refuses those that cannot work.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    ApprovalMode, ApprovalRule, Execute, ExecutedBy, OnUnknown, Reconcile, Tool, ToolCx, ToolError,
+    ToolResult, ToolSpec,
+};
+use crate::agent::{DefinitionError, check_tool_name};
+use crate::maybe_send::MaybeSend;
+use crate::schema::{Schema, schema_of};
+use crate::state::to_json;
+
+/// A tool under construction.
+#[must_use = "a tool is made by `build` or by giving it to an agent"]
+pub struct ToolBuilder {
+    name: String,
+    description: String,
+    input: Value,
+    output: Option<Value>,
+    execute: Option<Arc<dyn Execute>>,
+    approval: ApprovalMode,
+    approval_rule: Option<Arc<dyn ApprovalRule>>,
+    reconcile: Option<Arc<dyn Reconcile>>,
+    finish_with: bool,
+    idempotent: bool,
+    read_only: bool,
+    deadline: Option<Duration>,
+    timeout: Option<Duration>,
+    on_unknown: Option<OnUnknown>,
+    strict: bool,
+}
+
+impl std::fmt::Debug for ToolBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolBuilder")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tool {
+    /// A tool whose input and output are types of yours. The input's schema comes from its type.
+    ///
+    /// ```
+    /// # use helix_agents_core::tool::{Tool, ToolResult};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Sum {
+    ///     /// The numbers to add.
+    ///     numbers: Vec<i64>,
+    /// }
+    /// let add = Tool::typed("add", "Adds numbers.", async |sum: Sum, _cx| {
+    ///     Ok(sum.numbers.iter().sum::<i64>())
+    /// })
+    /// .read_only()
+    /// .build()?;
+    /// assert_eq!(add.name(), "add");
+    /// # Ok::<(), helix_agents_core::DefinitionError>(())
+    /// ```
+    pub fn typed<In, Out, F, Fut>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        run: F,
+    ) -> ToolBuilder
+    where
+        In: DeserializeOwned + JsonSchema + Send + 'static,
+        Out: Serialize + 'static,
+        F: Fn(In, ToolCx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ToolResult<Out>> + MaybeSend + 'static,
+    {
+        let run = Arc::new(run);
+        let tool_name = name.into();
+        let name_for_errors = tool_name.clone();
+        Self::raw(
+            tool_name,
+            description,
+            schema_of::<In>(),
+            move |arguments: Value, cx: ToolCx| {
+                let run = Arc::clone(&run);
+                let name = name_for_errors.clone();
+                async move {
+                    let input = parse_input(&name, arguments)?;
+                    give_output(&name, &run(input, cx).await?)
+                }
+            },
+        )
+    }
+
+    /// A tool with a schema given as JSON.
+    pub fn raw(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+        run: impl Execute + 'static,
+    ) -> ToolBuilder {
+        let mut builder = ToolBuilder::new(name, description, input_schema);
+        builder.execute = Some(Arc::new(run));
+        builder
+    }
+
+    /// A tool that a browser or another program runs: the run waits for its answer.
+    pub fn client<In: JsonSchema>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+    ) -> ToolBuilder {
+        Self::client_raw(name, description, schema_of::<In>())
+    }
+
+    /// [`Tool::client`] with a schema given as JSON.
+    pub fn client_raw(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> ToolBuilder {
+        ToolBuilder::new(name, description, input_schema)
+    }
+}
+
+/// Turns checked arguments into a tool's input type.
+///
+/// # Errors
+/// Told to the model: a type can be narrower than its schema.
+#[doc(hidden)]
+pub fn parse_input<In: DeserializeOwned>(tool: &str, arguments: Value) -> ToolResult<In> {
+    In::deserialize(arguments).map_err(|error| ToolError::invalid_input(tool, &[error.to_string()]))
+}
+
+/// Turns a tool's output into JSON.
+///
+/// # Errors
+/// Told to the model when the output is not JSON.
+#[doc(hidden)]
+pub fn give_output<Out: Serialize>(tool: &str, output: &Out) -> ToolResult<Value> {
+    to_json(output).map_err(|error| {
+        ToolError::tell_model(format!("the result of {tool} cannot be written as JSON"))
+            .caused_by(error)
+    })
+}
+
+impl ToolBuilder {
+    fn new(name: impl Into<String>, description: impl Into<String>, input: Value) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            input,
+            output: None,
+            execute: None,
+            approval: ApprovalMode::Never,
+            approval_rule: None,
+            reconcile: None,
+            finish_with: false,
+            idempotent: false,
+            read_only: false,
+            deadline: None,
+            timeout: None,
+            on_unknown: None,
+            strict: false,
+        }
+    }
+
+    /// A person must agree to every call.
+    pub fn approval(mut self) -> Self {
+        self.approval = ApprovalMode::Always;
+        self
+    }
+
+    /// A rule decides for each call whether a person must agree. A rule that fails means: ask.
+    pub fn approval_if(mut self, rule: impl ApprovalRule + 'static) -> Self {
+        self.approval = ApprovalMode::When;
+        self.approval_rule = Some(Arc::new(rule));
+        self
+    }
+
+    /// The tool's result ends the turn and is its output.
+    pub fn finish_with(mut self) -> Self {
+        self.finish_with = true;
+        self
+    }
+
+    /// Running it twice under one idempotency key is the same as once, so it may be retried.
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// It changes nothing, so it may be run again.
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// How long a person or a client may take to answer.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// How long the call itself may take.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// What to do about a call that may or may not have taken effect.
+    pub fn on_unknown(mut self, choice: OnUnknown) -> Self {
+        self.on_unknown = Some(choice);
+        self
+    }
+
+    /// How to find out whether a call took effect.
+    pub fn reconcile(mut self, reconcile: impl Reconcile + 'static) -> Self {
+        self.reconcile = Some(Arc::new(reconcile));
+        self
+    }
+
+    /// Asks the provider to hold the model to the schema while it writes.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Says what the tool gives, as a JSON schema.
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.output = Some(schema);
+        self
+    }
+
+    /// Checks everything and makes the tool.
+    ///
+    /// # Errors
+    /// [`DefinitionError`] for a bad name, a schema that is not one of an object, or options that
+    /// exclude each other.
+    pub fn build(self) -> Result<Tool, DefinitionError> {
+        check_tool_name(&self.name)?;
+        self.check_options()?;
+        let what = |part: &str| format!("the {part} of tool {}", self.name);
+        let input = Schema::object(&what("input"), self.input.clone())?;
+        let output = self
+            .output
+            .clone()
+            .map(|json| Schema::object(&what("output"), json))
+            .transpose()?;
+        Ok(Tool {
+            spec: Arc::new(ToolSpec {
+                input,
+                output,
+                executed_by: if self.execute.is_some() {
+                    ExecutedBy::Server
+                } else {
+                    ExecutedBy::Client
+                },
+                approval: self.approval,
+                finish_with: self.finish_with,
+                idempotent: self.idempotent,
+                read_only: self.read_only,
+                deadline: self.deadline,
+                timeout: self.timeout,
+                on_unknown: self.on_unknown.unwrap_or_default(),
+                has_reconcile: self.reconcile.is_some(),
+                strict: self.strict,
+                name: self.name,
+                description: self.description,
+            }),
+            execute: self.execute,
+            approval_rule: self.approval_rule,
+            reconcile: self.reconcile,
+        })
+    }
+
+    fn check_options(&self) -> Result<(), DefinitionError> {
+        let client = self.execute.is_none();
+        let approval = self.approval != ApprovalMode::Never;
+        let rules = [
+            (
+                client && self.finish_with,
+                "client",
+                "finish_with",
+                "a client's answer cannot end the turn; let the model end it",
+            ),
+            (
+                client && approval,
+                "client",
+                "approval",
+                "let the client ask its user before it answers",
+            ),
+            (
+                approval && self.finish_with,
+                "approval",
+                "finish_with",
+                "gate the tool that has the effect, and finish with another one",
+            ),
+            (
+                client && self.timeout.is_some(),
+                "client",
+                "timeout",
+                "use `deadline` to limit how long the client may take",
+            ),
+            (
+                client && self.reconcile.is_some(),
+                "client",
+                "reconcile",
+                "the client's answer is the outcome; there is nothing to reconcile",
+            ),
+            (
+                client && self.idempotent,
+                "client",
+                "idempotent",
+                "a client's call is never run by us, so it is never run twice",
+            ),
+            (
+                client && self.on_unknown.is_some(),
+                "client",
+                "on_unknown",
+                "a client's call stays open until it is answered; use `deadline`",
+            ),
+        ];
+        for (clash, first, second, remedy) in rules {
+            if clash {
+                return Err(DefinitionError::ExclusiveOptions {
+                    tool: self.name.clone(),
+                    first,
+                    second,
+                    remedy,
+                });
+            }
+        }
+        if !client && !approval && self.deadline.is_some() {
+            return Err(DefinitionError::UselessOption {
+                tool: self.name.clone(),
+                option: "deadline",
+                what: "a call nobody is asked about",
+                remedy: "use `timeout` to limit how long the call itself may take",
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,262 @@
+//! What a tool can see and do while it runs.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::ToolResult;
+use crate::abort::AbortSignal;
+use crate::canonical::idempotency_key;
+use crate::id::{CallId, RunId, SessionId, UserId};
+use crate::shared_state::SharedState;
+use crate::state::{Draft, PatchOp, StateError, to_json};
+use crate::usage::CustomUsage;
+
+/// Something a tool made happen while it ran.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ToolEvent {
+    /// The state changed.
+    StatePatch(Vec<PatchOp>),
+    /// An event of the user's own.
+    Custom {
+        /// Its name.
+        name: String,
+        /// Its data.
+        data: Value,
+    },
+    /// Something was used.
+    Usage(CustomUsage),
+}
+
+/// Takes a tool's events while it runs.
+pub trait ToolEvents: Send + Sync {
+    /// Takes one. Must not block.
+    fn emit(&self, call: &CallId, event: ToolEvent);
+}
+
+struct Inner {
+    agent_type: String,
+    session_id: SessionId,
+    run_id: RunId,
+    step: u32,
+    call_id: CallId,
+    user_id: Option<UserId>,
+    idempotency_key: String,
+    state: SharedState,
+    events: Option<Arc<dyn ToolEvents>>,
+    abort: AbortSignal,
+}
+
+/// A tool's surroundings. Clones are the same.
+#[derive(Clone)]
+pub struct ToolCx {
+    inner: Arc<Inner>,
+}
+
+impl ToolCx {
+    /// Surroundings for one call.
+    pub fn builder(session_id: SessionId, run_id: RunId, call_id: CallId) -> ToolCxBuilder {
+        ToolCxBuilder {
+            inner: Inner {
+                agent_type: String::new(),
+                idempotency_key: idempotency_key(&session_id, &call_id),
+                session_id,
+                run_id,
+                step: 0,
+                call_id,
+                user_id: None,
+                state: SharedState::default(),
+                events: None,
+                abort: AbortSignal::default(),
+            },
+        }
+    }
+
+    /// The agent that called.
+    #[must_use]
+    pub fn agent_type(&self) -> &str {
+        &self.inner.agent_type
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session_id(&self) -> &SessionId {
+        &self.inner.session_id
+    }
+
+    /// The run.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        &self.inner.run_id
+    }
+
+    /// The step, from 1 in each turn.
+    #[must_use]
+    pub fn step(&self) -> u32 {
+        self.inner.step
+    }
+
+    /// The call.
+    #[must_use]
+    pub fn call_id(&self) -> &CallId {
+        &self.inner.call_id
+    }
+
+    /// The session's owner.
+    #[must_use]
+    pub fn user_id(&self) -> Option<&UserId> {
+        self.inner.user_id.as_ref()
+    }
+
+    /// The same text for the same call, however often and wherever it is tried.
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        &self.inner.idempotency_key
+    }
+
+    /// The state as a type: what was committed, plus this call's own writes.
+    ///
+    /// # Errors
+    /// Tells the model that the tool failed when the state does not have the type's shape.
+    pub fn get_state<S: DeserializeOwned>(&self) -> ToolResult<S> {
+        Ok(self.inner.state.get_as()?)
+    }
+
+    /// The state as JSON.
+    #[must_use]
+    pub fn state(&self) -> &SharedState {
+        &self.inner.state
+    }
+
+    /// Changes the state as a type. Appends to lists compose with those of parallel calls.
+    ///
+    /// # Errors
+    /// When the state does not have the type's shape, or would not be JSON; nothing is changed then.
+    pub fn update_state<S>(&self, change: impl FnOnce(&mut S)) -> ToolResult<()>
+    where
+        S: Serialize + DeserializeOwned,
+    {
+        let patches = self.inner.state.update(change)?;
+        self.emit_patches(patches);
+        Ok(())
+    }
+
+    /// Changes the state through a draft, at a cost that does not depend on its size. Increments
+    /// and appends compose with those of parallel calls.
+    ///
+    /// # Errors
+    /// The change's own error; nothing is changed then.
+    pub fn edit_state(
+        &self,
+        change: impl FnOnce(&mut Draft) -> Result<(), StateError>,
+    ) -> ToolResult<()> {
+        let patches = self.inner.state.edit(change)?;
+        self.emit_patches(patches);
+        Ok(())
+    }
+
+    fn emit_patches(&self, patches: Vec<PatchOp>) {
+        if !patches.is_empty() {
+            self.send(ToolEvent::StatePatch(patches));
+        }
+    }
+
+    /// Sends an event of your own to whoever reads the stream.
+    ///
+    /// # Errors
+    /// When the data is not JSON.
+    pub fn emit(&self, name: impl Into<String>, data: impl Serialize) -> ToolResult<()> {
+        let data = to_json(&data)?;
+        let name = name.into();
+        self.send(ToolEvent::Custom { name, data });
+        Ok(())
+    }
+
+    /// Records that something was used, with the session.
+    pub fn record_usage(&self, usage: CustomUsage) {
+        self.send(ToolEvent::Usage(usage));
+    }
+
+    fn send(&self, event: ToolEvent) {
+        if let Some(events) = &self.inner.events {
+            events.emit(&self.inner.call_id, event);
+        }
+    }
+
+    /// Tells when to stop.
+    #[must_use]
+    pub fn abort_signal(&self) -> &AbortSignal {
+        &self.inner.abort
+    }
+}
+
+impl std::fmt::Debug for ToolCx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolCx")
+            .field("session_id", &self.inner.session_id)
+            .field("run_id", &self.inner.run_id)
+            .field("call_id", &self.inner.call_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Puts a [`ToolCx`] together.
+#[must_use]
+pub struct ToolCxBuilder {
+    inner: Inner,
+}
+
+impl std::fmt::Debug for ToolCxBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolCxBuilder").finish_non_exhaustive()
+    }
+}
+
+impl ToolCxBuilder {
+    /// The agent that calls.
+    pub fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
+        self.inner.agent_type = agent_type.into();
+        self
+    }
+
+    /// The step.
+    pub fn step(mut self, step: u32) -> Self {
+        self.inner.step = step;
+        self
+    }
+
+    /// The session's owner.
+    pub fn user_id(mut self, user_id: Option<UserId>) -> Self {
+        self.inner.user_id = user_id;
+        self
+    }
+
+    /// The state as this call sees it.
+    pub fn state(mut self, state: SharedState) -> Self {
+        self.inner.state = state;
+        self
+    }
+
+    /// Who takes the call's events.
+    pub fn events(mut self, events: Arc<dyn ToolEvents>) -> Self {
+        self.inner.events = Some(events);
+        self
+    }
+
+    /// What tells the call to stop.
+    pub fn abort(mut self, abort: AbortSignal) -> Self {
+        self.inner.abort = abort;
+        self
+    }
+
+    /// The surroundings.
+    #[must_use]
+    pub fn build(self) -> ToolCx {
+        ToolCx {
+            inner: Arc::new(self.inner),
+        }
+    }
+}

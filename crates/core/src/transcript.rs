@@ -1,0 +1,246 @@
+//! The transcript: a history that is always valid.
+//!
+//! A provider refuses a conversation in which a call has no result. So the only ways to make a
+//! history longer are [`Transcript::push_user`] and [`Transcript::push_step`], and a step is a
+//! [`PairedStep`]: an assistant message with exactly one result for each of its calls, in the
+//! model's order. What was stored by something else is healed by [`Transcript::load`].
+//!
+//! The messages live in an append-only log that clones share: a clone costs the same at ten and at
+//! ten thousand messages, and a prompt is built without copying one of them. The counters that the
+//! loop asks for are kept, never recounted.
+
+mod call_ids;
+mod heal;
+mod log;
+mod paired;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::id::CallId;
+use crate::message::{Message, UserMessage};
+
+pub use call_ids::CallIds;
+pub use heal::Healed;
+pub use paired::{PairedStep, PairingError};
+
+use log::Log;
+
+/// A valid conversation. Clones share their messages.
+#[derive(Clone)]
+pub struct Transcript {
+    log: Arc<Log>,
+    counters: Counters,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counters {
+    messages: usize,
+    visible_users: usize,
+    last_visible_user: Option<usize>,
+    assistants_since_user: usize,
+}
+
+impl Counters {
+    fn count(&mut self, message: &Message) {
+        match message {
+            Message::User(user) if !user.is_hidden() => {
+                self.visible_users += 1;
+                self.last_visible_user = Some(self.messages);
+                self.assistants_since_user = 0;
+            }
+            Message::Assistant(_) => self.assistants_since_user += 1,
+            Message::User(_) | Message::Tool(_) => {}
+        }
+        self.messages += 1;
+    }
+}
+
+/// A call id that this session has used before.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "tool call id {call} is already used in this session; make ids unique with `Transcript::call_ids` before showing them"
+)]
+pub struct CallIdReused {
+    /// The id in question.
+    pub call: CallId,
+}
+
+impl Transcript {
+    /// An empty conversation.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            log: Arc::new(Log::default()),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Loads a stored history and heals what is not valid in it.
+    ///
+    /// Missing results are made up (an unpaired `__finish__` gets its acknowledgement, any other
+    /// call is marked unknown), results without a call are dropped, results that stand elsewhere or
+    /// in another order are moved, call ids that occur twice are made unique. The messages of users
+    /// and of the model all stay, in their order. What was done is returned and logged.
+    #[must_use]
+    pub fn load(messages: impl IntoIterator<Item = Message>) -> (Self, Vec<Healed>) {
+        let (messages, healed) = heal::heal(messages.into_iter().collect());
+        let mut transcript = Self::new();
+        for message in messages {
+            transcript.append(Arc::new(message));
+        }
+        for what in &healed {
+            tracing::warn!(event = "transcript.healed", %what, "a stored history was not valid");
+        }
+        (transcript, healed)
+    }
+
+    /// Marks ids as used that no message of this transcript carries any more.
+    ///
+    /// After time travel the session still remembers the calls of the turns that were rewound.
+    pub fn retire_call_ids(&mut self, ids: impl IntoIterator<Item = CallId>) {
+        self.log.with_used(|used| used.extend(ids));
+    }
+
+    /// Appends what a user said.
+    pub fn push_user(&mut self, message: UserMessage) {
+        self.append(Arc::new(Message::User(message)));
+    }
+
+    /// Appends one step: the model's message and the result of each of its calls.
+    ///
+    /// # Errors
+    /// [`CallIdReused`] when a call's id was used before in this session; nothing is appended then.
+    pub fn push_step(&mut self, step: PairedStep) -> Result<(), CallIdReused> {
+        let ids = || step.assistant().tool_calls().map(|call| &call.id);
+        let reused = self
+            .log
+            .with_used(|used| ids().find(|id| used.contains(id)).cloned());
+        if let Some(call) = reused {
+            return Err(CallIdReused { call });
+        }
+        let (assistant, results) = step.into_parts();
+        self.append(Arc::new(Message::Assistant(assistant)));
+        for result in results {
+            self.append(Arc::new(Message::Tool(result)));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, message: Arc<Message>) {
+        self.counters.count(&message);
+        let at = self.counters.messages - 1;
+        if let Err(message) = self.log.push(at, message) {
+            // Another clone went its own way from here: this one continues on a log of its own.
+            self.log = Arc::new(self.log.fork(at, message));
+        }
+    }
+
+    /// Cuts the conversation to at most `count` messages, rounded down so that no step is split.
+    /// Ids of the calls that are cut off stay used.
+    pub fn truncate(&mut self, count: usize) {
+        let mut keep = count.min(self.len());
+        while matches!(self.get(keep), Some(Message::Tool(_))) {
+            keep -= 1;
+        }
+        let mut counters = Counters::default();
+        for message in self.log.iter(keep) {
+            counters.count(message);
+        }
+        self.counters = counters;
+    }
+
+    /// How many messages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.counters.messages
+    }
+
+    /// Whether nothing was said yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The message at a position.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&Message> {
+        if index >= self.len() {
+            return None;
+        }
+        self.log.get(index).map(Arc::as_ref)
+    }
+
+    /// The last message.
+    #[must_use]
+    pub fn last(&self) -> Option<&Message> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    /// All messages, oldest first.
+    #[must_use]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> + ExactSizeIterator {
+        self.log.iter(self.len())
+    }
+
+    /// The messages from a position on.
+    #[must_use]
+    pub fn iter_from(
+        &self,
+        index: usize,
+    ) -> impl DoubleEndedIterator<Item = &Message> + ExactSizeIterator {
+        self.log.iter_range(index.min(self.len()), self.len())
+    }
+
+    /// How many visible user messages there are: the number of the present turn.
+    #[must_use]
+    pub fn visible_user_messages(&self) -> usize {
+        self.counters.visible_users
+    }
+
+    /// The latest visible user message and its position.
+    #[must_use]
+    pub fn last_visible_user(&self) -> Option<(usize, &UserMessage)> {
+        let index = self.counters.last_visible_user?;
+        match self.get(index)? {
+            Message::User(user) => Some((index, user)),
+            _ => None,
+        }
+    }
+
+    /// How many assistant messages follow the latest visible user message.
+    #[must_use]
+    pub fn assistant_messages_since_user(&self) -> usize {
+        self.counters.assistants_since_user
+    }
+
+    /// Whether a call id was ever used in this session.
+    #[must_use]
+    pub fn is_call_id_used(&self, id: &CallId) -> bool {
+        self.log.with_used(|used| used.contains(id))
+    }
+
+    /// Makes the call ids of one model reply unique in the session.
+    #[must_use]
+    pub fn call_ids(&self) -> CallIds {
+        CallIds::new(Arc::clone(&self.log))
+    }
+}
+
+impl Default for Transcript {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Transcript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl PartialEq for Transcript {
+    fn eq(&self, other: &Self) -> bool {
+        self.counters == other.counters && self.iter().eq(other.iter())
+    }
+}

@@ -1,0 +1,161 @@
+//! An append-only list that many readers share without locks.
+//!
+//! Slots live in buckets of doubling size that never move, so a reader that knows a length reads
+//! everything before it while a writer appends after it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::call_ids::UsedIds;
+use crate::message::Message;
+
+/// The first bucket has this many slots, each next one twice as many.
+const FIRST: usize = 32;
+/// Enough buckets for more messages than memory holds.
+const BUCKETS: usize = 40;
+
+type Slot = OnceLock<Arc<Message>>;
+
+pub(super) struct Log {
+    buckets: [OnceLock<Box<[Slot]>>; BUCKETS],
+    /// How many slots were handed out. A writer owns the slot whose number it moved this past.
+    claimed: AtomicUsize,
+    used: Mutex<UsedIds>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            buckets: [const { OnceLock::new() }; BUCKETS],
+            claimed: AtomicUsize::new(0),
+            used: Mutex::default(),
+        }
+    }
+}
+
+/// The bucket of an index and the position in it.
+fn place(index: usize) -> (usize, usize) {
+    let shifted = index + FIRST;
+    let bucket = (shifted.ilog2() - FIRST.ilog2()) as usize;
+    (bucket, shifted - (FIRST << bucket))
+}
+
+impl Log {
+    pub(super) fn get(&self, index: usize) -> Option<&Arc<Message>> {
+        let (bucket, offset) = place(index);
+        self.buckets.get(bucket)?.get()?.get(offset)?.get()
+    }
+
+    /// Appends at `at`, which must be the length that the caller knows.
+    ///
+    /// Gives the message back when the log is longer than that: somebody else appended.
+    pub(super) fn push(&self, at: usize, message: Arc<Message>) -> Result<(), Arc<Message>> {
+        let claim = self
+            .claimed
+            .compare_exchange(at, at + 1, Ordering::AcqRel, Ordering::Acquire);
+        let (bucket, offset) = place(at);
+        let (Ok(_), Some(bucket)) = (claim, self.buckets.get(bucket)) else {
+            return Err(message);
+        };
+        let size = FIRST << place(at).0;
+        let slots = bucket.get_or_init(|| (0..size).map(|_| Slot::new()).collect());
+        self.with_used(|used| used.note(&message));
+        match slots.get(offset) {
+            Some(slot) => slot.set(message),
+            None => Err(message),
+        }
+    }
+
+    /// A log of its own with the first `len` messages of this one and one more.
+    /// Every id this one ever saw stays used.
+    pub(super) fn fork(&self, len: usize, message: Arc<Message>) -> Self {
+        let copy = Self::default();
+        *copy.lock_used() = self.lock_used().clone();
+        let shared = (0..len).filter_map(|index| self.get(index)).cloned();
+        for (at, message) in shared.chain([message]).enumerate() {
+            // A new log has no second writer, so no push is refused.
+            let _ = copy.push(at, message);
+        }
+        copy
+    }
+
+    pub(super) fn iter(
+        &self,
+        len: usize,
+    ) -> impl DoubleEndedIterator<Item = &Message> + ExactSizeIterator {
+        self.iter_range(0, len)
+    }
+
+    pub(super) fn iter_range(
+        &self,
+        from: usize,
+        to: usize,
+    ) -> impl DoubleEndedIterator<Item = &Message> + ExactSizeIterator {
+        Iter {
+            log: self,
+            from,
+            to,
+        }
+    }
+
+    pub(super) fn with_used<R>(&self, act: impl FnOnce(&mut UsedIds) -> R) -> R {
+        act(&mut self.lock_used())
+    }
+
+    fn lock_used(&self) -> std::sync::MutexGuard<'_, UsedIds> {
+        // Nothing panics while it holds the lock, and the set is whole after every insert.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Iter<'a> {
+    log: &'a Log,
+    from: usize,
+    to: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a Message;
+
+    fn next(&mut self) -> Option<&'a Message> {
+        if self.from >= self.to {
+            return None;
+        }
+        self.from += 1;
+        self.log.get(self.from - 1).map(Arc::as_ref)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.to.saturating_sub(self.from);
+        (left, Some(left))
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.from >= self.to {
+            return None;
+        }
+        self.to -= 1;
+        self.log.get(self.to).map(Arc::as_ref)
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_filled_without_gaps() {
+        let mut expected = (0, 0);
+        for index in 0..10_000 {
+            assert_eq!(place(index), expected, "index {index}");
+            expected.1 += 1;
+            if expected.1 == FIRST << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+    }
+}

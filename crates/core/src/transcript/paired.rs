@@ -1,0 +1,116 @@
+//! A step that is complete: every call has its result.
+
+use std::collections::HashMap;
+
+use crate::error::{Coded, ErrorCode};
+use crate::id::CallId;
+use crate::message::{AssistantMessage, ToolMessage};
+
+/// An assistant message with exactly one result for each of its calls, in the model's order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairedStep {
+    assistant: AssistantMessage,
+    results: Vec<ToolMessage>,
+}
+
+/// Why an assistant message and results do not make a step.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PairingError {
+    /// A call has no result.
+    #[error("tool call {call} has no result; a step is stored when every call has one")]
+    MissingResult {
+        /// The call in question.
+        call: CallId,
+    },
+    /// A result answers no call of this message.
+    #[error("a result answers tool call {call}, which this message does not make; drop it")]
+    UnknownCall {
+        /// The id the result carries.
+        call: CallId,
+    },
+    /// Two results answer one call.
+    #[error("tool call {call} has two results; keep the first")]
+    TwoResults {
+        /// The call in question.
+        call: CallId,
+    },
+    /// Two calls of this message have one id.
+    #[error("two calls have the id {call}; make ids unique with `Transcript::call_ids`")]
+    RepeatedCall {
+        /// The id in question.
+        call: CallId,
+    },
+}
+
+impl Coded for PairingError {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::StateInvalid
+    }
+}
+
+impl PairedStep {
+    /// Pairs a message with the results of its calls, which may come in any order.
+    ///
+    /// # Errors
+    /// [`PairingError`] when a call has not exactly one result, or a result has no call.
+    pub fn new(
+        assistant: AssistantMessage,
+        results: impl IntoIterator<Item = ToolMessage>,
+    ) -> Result<Self, PairingError> {
+        let mut by_call = HashMap::new();
+        for result in results {
+            let call = result.tool_call_id.clone();
+            if by_call.insert(call.clone(), result).is_some() {
+                return Err(PairingError::TwoResults { call });
+            }
+        }
+        let mut ordered = Vec::with_capacity(by_call.len());
+        for call in assistant.tool_calls() {
+            match by_call.remove(&call.id) {
+                Some(result) => ordered.push(result),
+                None if ordered.iter().any(|done| done.tool_call_id == call.id) => {
+                    return Err(PairingError::RepeatedCall {
+                        call: call.id.clone(),
+                    });
+                }
+                None => {
+                    return Err(PairingError::MissingResult {
+                        call: call.id.clone(),
+                    });
+                }
+            }
+        }
+        if let Some(call) = by_call.into_keys().min() {
+            return Err(PairingError::UnknownCall { call });
+        }
+        Ok(Self {
+            assistant,
+            results: ordered,
+        })
+    }
+
+    /// What the model said.
+    #[must_use]
+    pub fn assistant(&self) -> &AssistantMessage {
+        &self.assistant
+    }
+
+    /// The results, in the order of the calls.
+    #[must_use]
+    pub fn results(&self) -> &[ToolMessage] {
+        &self.results
+    }
+
+    /// How many messages the step is.
+    #[must_use]
+    pub fn message_count(&self) -> usize {
+        1 + self.results.len()
+    }
+
+    /// The message and its results.
+    #[must_use]
+    pub fn into_parts(self) -> (AssistantMessage, Vec<ToolMessage>) {
+        (self.assistant, self.results)
+    }
+}

@@ -1,0 +1,58 @@
+use helix_agents_core::canonical::{Digest, canonical_json, idempotency_key};
+use helix_agents_core::{CallId, SessionId};
+use serde_json::{Value, json};
+
+#[test]
+fn equal_values_have_one_text() {
+    let value = json!({"b": [1, 2.5, null, true], "a": {"z": "\"\n", "é": {}}});
+    assert_eq!(
+        canonical_json(&value),
+        r#"{"a":{"z":"\"\n","é":{}},"b":[1,2.5,null,true]}"#
+    );
+    let other: Value =
+        serde_json::from_str(r#"{ "a" : {"é":{}, "z":"\"\n"}, "b":[1,2.5,null,true] }"#).unwrap();
+    assert_eq!(canonical_json(&other), canonical_json(&value));
+}
+
+#[test]
+fn a_call_digest_depends_on_the_tool_and_on_every_argument() {
+    let digest = Digest::of_call("refund", &json!({"order": "42", "cents": 100}));
+    let same = Digest::of_call("refund", &json!({"cents": 100, "order": "42"}));
+    assert_eq!(digest, same);
+    let others = [
+        Digest::of_call("refund", &json!({"order": "42", "cents": 101})),
+        Digest::of_call("refunds", &json!({"order": "42", "cents": 100})),
+        Digest::of_call("refund", &json!({"order": 42, "cents": 100})),
+        Digest::of_parts(["call", "refund"]),
+    ];
+    assert!(others.iter().all(|other| *other != digest));
+}
+
+#[test]
+fn parts_of_a_digest_cannot_run_into_each_other() {
+    assert_ne!(Digest::of_parts(["ab", "c"]), Digest::of_parts(["a", "bc"]));
+    assert_ne!(Digest::of_parts(["a"]), Digest::of_parts(["a", ""]));
+}
+
+#[test]
+fn digests_are_the_same_for_ever() {
+    let digest = Digest::of_call("add", &json!({"a": 1}));
+    // Made outside of this program: SHA-256 over each part behind its length, 8 bytes big-endian.
+    let expected = "0818635060a91bfd10d8b7eba2cebc0b55eb439ce42ffe1261c6fd0cef92272a";
+    assert_eq!(digest.to_string(), expected);
+    let json = serde_json::to_string(&digest).unwrap();
+    assert_eq!(serde_json::from_str::<Digest>(&json).unwrap(), digest);
+    for bad in ["\"\"", "\"xyz\"", &format!("\"{}\"", "g".repeat(64))] {
+        assert!(serde_json::from_str::<Digest>(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn the_idempotency_key_is_of_session_and_call() {
+    let session = |text| SessionId::new(text).unwrap();
+    let call = |text| CallId::new(text).unwrap();
+    let key = idempotency_key(&session("s1"), &call("c1"));
+    assert_eq!(key, idempotency_key(&session("s1"), &call("c1")));
+    assert_ne!(key, idempotency_key(&session("s1"), &call("c2")));
+    assert_ne!(key, idempotency_key(&session("s2"), &call("c1")));
+}

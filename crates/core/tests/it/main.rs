@@ -1,0 +1,33 @@
+//! Core, seen from outside. One module per concept; what needs the test kit lives here, because an
+//! inline test would see a second copy of core.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+/// Helpers that several modules use: short ways to write messages and ids.
+mod make;
+
+/// How agents, tools and the registry are defined, and what is refused.
+mod agents;
+/// Canonical JSON, digests, idempotency keys.
+mod canonical;
+/// Codes, categories, user texts.
+mod errors;
+/// What is stored, in its present form and in the golden files.
+mod golden;
+/// Ids and where they come from.
+mod ids;
+/// From a model's events to a reply.
+mod replies;
+/// Sessions, runs, statuses, open steps, submissions.
+mod sessions;
+/// The state: drafts, writes, patches, merges.
+mod state;
+/// Step processing.
+mod steps;
+/// The transcript: pairing, healing, counters, call ids.
+mod transcripts;

@@ -1,0 +1,166 @@
+use helix_agents_core::Transcript;
+use helix_agents_core::message::{AssistantMessage, AssistantPart, Thinking};
+use helix_agents_core::model::{
+    ModelErrorKind, ModelEvent, ModelReply, ReplyBuilder, ReplyDelta, TokenUsage,
+};
+use helix_agents_core::step::StopReason;
+use helix_agents_core::transcript::PairedStep;
+use helix_agents_testkit::SequentialIds;
+use serde_json::json;
+
+use crate::make::{call, call_id, calling, result};
+
+fn text(text: &str) -> ModelEvent {
+    ModelEvent::Text(text.to_owned())
+}
+
+fn start(id: Option<&str>, name: &str) -> ModelEvent {
+    ModelEvent::CallStart {
+        id: id.map(str::to_owned),
+        name: name.to_owned(),
+    }
+}
+
+fn arguments(call: usize, delta: &str) -> ModelEvent {
+    ModelEvent::CallArguments {
+        call,
+        delta: delta.to_owned(),
+    }
+}
+
+fn finished() -> ModelEvent {
+    ModelEvent::Finished {
+        stop_reason: StopReason::ToolUse,
+        usage: TokenUsage::new(12, 3),
+    }
+}
+
+fn build(
+    history: &Transcript,
+    events: Vec<ModelEvent>,
+) -> (Vec<ReplyDelta>, Result<ModelReply, ModelErrorKind>) {
+    let ids = SequentialIds::new();
+    let mut builder = ReplyBuilder::new(history);
+    let mut deltas = Vec::new();
+    for event in events {
+        match builder.push(event, &ids) {
+            Ok(delta) => deltas.extend(delta),
+            Err(error) => return (deltas, Err(error.kind)),
+        }
+    }
+    (deltas, builder.finish().map_err(|error| error.kind))
+}
+
+#[test]
+fn parts_keep_the_models_order_and_pieces_are_joined() {
+    let thinking_end = ModelEvent::ThinkingEnd {
+        signature: Some("sig".to_owned()),
+        redacted: None,
+        provider_metadata: None,
+    };
+    let (deltas, reply) = build(
+        &Transcript::new(),
+        vec![
+            ModelEvent::Thinking("let me ".to_owned()),
+            ModelEvent::Thinking("see".to_owned()),
+            thinking_end,
+            text("I will "),
+            text("look."),
+            start(Some("c1"), "lookup"),
+            start(Some("c2"), "lookup"),
+            arguments(1, "{\"id\":"),
+            arguments(0, "{}"),
+            arguments(1, "7}"),
+            ModelEvent::CallEnd {
+                call: 0,
+                provider_metadata: Some(json!({"sig": 1})),
+            },
+            ModelEvent::Thinking("unsigned".to_owned()),
+            text("Done."),
+            finished(),
+        ],
+    );
+    let mut first = call("c1", "lookup", json!({}));
+    first.provider_metadata = Some(json!({"sig": 1}));
+    let expected = AssistantMessage::new(vec![
+        AssistantPart::Thinking(Thinking::new("let me see").signed("sig")),
+        AssistantPart::Text {
+            text: "I will look.".to_owned(),
+        },
+        AssistantPart::ToolCall(first),
+        AssistantPart::ToolCall(call("c2", "lookup", json!({"id": 7}))),
+        AssistantPart::Thinking(Thinking::new("unsigned")),
+        AssistantPart::Text {
+            text: "Done.".to_owned(),
+        },
+    ]);
+    let usage = TokenUsage::new(12, 3);
+    assert_eq!(
+        reply,
+        Ok(ModelReply::new(expected, StopReason::ToolUse, usage))
+    );
+    assert_eq!(deltas.len(), 13);
+    assert_eq!(deltas[2], ReplyDelta::ThinkingEnd);
+    let piece = ReplyDelta::CallArguments {
+        id: call_id("c2"),
+        delta: "7}".to_owned(),
+    };
+    assert_eq!(deltas[9], piece);
+}
+
+#[test]
+fn call_ids_are_unique_before_anything_shows_them() {
+    let mut history = Transcript::new();
+    let step = PairedStep::new(calling(&["call_0"]), [result("call_0")]).unwrap();
+    history.push_step(step).unwrap();
+    let (deltas, reply) = build(
+        &history,
+        vec![
+            start(Some("call_0"), "t"),
+            start(Some("call_0"), "t"),
+            start(None, "t"),
+            start(Some("not/an/id"), "t"),
+            finished(),
+        ],
+    );
+    let shown: Vec<_> = deltas
+        .iter()
+        .map(|delta| match delta {
+            ReplyDelta::CallStart { id, .. } => id.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(shown, ["call_0_2", "call_0_3", "call-1", "call-2"]);
+    let message = reply.unwrap().message;
+    let stored: Vec<_> = message.tool_calls().map(|call| call.id.as_str()).collect();
+    assert_eq!(stored, shown);
+}
+
+#[test]
+fn arguments_that_are_not_json_stay_a_text() {
+    let (_, reply) = build(
+        &Transcript::new(),
+        vec![
+            start(Some("a"), "t"),
+            arguments(0, "{\"cut\": "),
+            start(Some("b"), "t"),
+            finished(),
+        ],
+    );
+    let message = reply.unwrap().message;
+    let found: Vec<_> = message
+        .tool_calls()
+        .map(|call| call.arguments.clone())
+        .collect();
+    assert_eq!(found, [json!("{\"cut\": "), json!({})]);
+}
+
+#[test]
+fn a_stream_that_just_ends_is_a_dropped_connection() {
+    let (_, reply) = build(&Transcript::new(), vec![text("half a sen")]);
+    assert_eq!(reply, Err(ModelErrorKind::Transport));
+    let (_, reply) = build(&Transcript::new(), vec![finished(), text("more")]);
+    assert_eq!(reply, Err(ModelErrorKind::Transport));
+    let (_, reply) = build(&Transcript::new(), vec![arguments(0, "{}")]);
+    assert_eq!(reply, Err(ModelErrorKind::Transport));
+}

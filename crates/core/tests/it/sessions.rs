@@ -1,0 +1,280 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helix_agents_core::error::{Coded, ErrorCode};
+use helix_agents_core::message::{AssistantMessage, AssistantPart, Message};
+use helix_agents_core::session::{
+    CallPhase, CallState, OpenCall, OpenStep, PendingKind, RunStatus, SessionState, SessionStatus,
+    Submission, SubmissionError, Suspended,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::transcript::PairingError;
+use helix_agents_core::{ApprovalId, RunId, SessionId, StepId, Transcript};
+use serde_json::json;
+
+use crate::make::{call, call_id, result};
+
+/// proves: SES-05
+#[test]
+fn run_statuses_have_their_names_on_the_wire() {
+    let names = [
+        (RunStatus::Running, "running", false),
+        (RunStatus::Completed, "completed", false),
+        (RunStatus::Failed, "failed", false),
+        (RunStatus::Interrupted, "interrupted", false),
+        (
+            RunStatus::SuspendedClientTool,
+            "suspended_client_tool",
+            true,
+        ),
+        (
+            RunStatus::SuspendedAwaitingChildren,
+            "suspended_awaiting_children",
+            true,
+        ),
+        (
+            RunStatus::SuspendedStepPartial,
+            "suspended_step_partial",
+            true,
+        ),
+    ];
+    for (status, name, suspended) in names {
+        assert_eq!(serde_json::to_value(status).unwrap(), name);
+        assert_eq!(
+            serde_json::from_value::<RunStatus>(json!(name)).unwrap(),
+            status
+        );
+        assert_eq!(status.is_suspended(), suspended, "{name}");
+        assert_eq!(status.is_ended(), status != RunStatus::Running);
+    }
+    let suspended = Suspended::new(
+        StepId::new("step-1").unwrap(),
+        vec![call_id("c1")],
+        vec![SessionId::new("child").unwrap()],
+    );
+    assert_eq!(
+        serde_json::to_value(suspended).unwrap(),
+        json!({"toolCallIds": ["c1"], "children": ["child"], "stepId": "step-1"})
+    );
+}
+
+/// proves: SES-06
+#[test]
+fn session_statuses_have_their_names_on_the_wire() {
+    let names = [
+        (SessionStatus::Active, "active"),
+        (SessionStatus::Completed, "completed"),
+        (SessionStatus::Failed, "failed"),
+        (SessionStatus::Interrupted, "interrupted"),
+        (SessionStatus::Paused, "paused"),
+    ];
+    for (status, name) in names {
+        assert_eq!(serde_json::to_value(status).unwrap(), name);
+        assert_eq!(
+            serde_json::from_value::<SessionStatus>(json!(name)).unwrap(),
+            status
+        );
+    }
+}
+
+/// Every field of the session model is there, under the seeds' name.
+///
+/// proves: SES-07
+#[test]
+fn a_session_has_every_field_of_the_session_model() {
+    let state = crate::golden::full_session();
+    let json = serde_json::to_value(&state).unwrap();
+    let mut names: Vec<_> = json
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let mut expected = vec![
+        "sessionId",
+        "agentType",
+        "streamId",
+        "customState",
+        "status",
+        "stepCount",
+        "output",
+        "error",
+        "failureReason",
+        "interruptContext",
+        "pendingClientToolCalls",
+        "suspendedAwaitingChildren",
+        "suspendedStepId",
+        "completedClientToolCalls",
+        "clientToolCallOwnership",
+        "tracingContext",
+        "expiresAt",
+        "parentSessionId",
+        "rootSessionId",
+        "mode",
+        "version",
+        "resumeCount",
+        "checkpointId",
+        "checkpointedAt",
+        "checkpointSource",
+        "userId",
+        "tags",
+        "metadata",
+        "workspaceRef",
+        "createdAt",
+        "updatedAt",
+    ];
+    names.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    assert_eq!(serde_json::from_value::<SessionState>(json).unwrap(), state);
+
+    let fresh = SessionState::new(SessionId::new("s").unwrap(), "a", Timestamp::from_millis(5));
+    let json = serde_json::to_value(&fresh).unwrap();
+    let expected = json!({
+        "sessionId": "s", "agentType": "a", "customState": {}, "status": "active", "stepCount": 0,
+        "version": 0, "resumeCount": 0, "createdAt": 5, "updatedAt": 5,
+    });
+    assert_eq!(json, expected, "what is absent is left out, never null");
+    assert_eq!(fresh.root(), &fresh.session_id);
+    assert_eq!(fresh.pending_client_tool_calls, BTreeMap::new());
+    assert_eq!(fresh.custom_state, Arc::new(json!({})));
+}
+
+fn open_step() -> OpenStep {
+    let message = AssistantMessage::new(vec![
+        AssistantPart::ToolCall(call("a", "t", json!({}))),
+        AssistantPart::Text {
+            text: "and".to_owned(),
+        },
+        AssistantPart::ToolCall(call("b", "t", json!({}))),
+    ]);
+    OpenStep::new(
+        StepId::new("step-1").unwrap(),
+        RunId::new("run-1").unwrap(),
+        1,
+        message,
+        |call| match call.id.as_str() {
+            "a" => OpenCall::new(CallPhase::Regular, CallState::Ready),
+            _ => OpenCall::new(CallPhase::Regular, CallState::AwaitingClient),
+        },
+    )
+}
+
+#[test]
+fn an_open_step_enters_the_transcript_only_when_every_call_has_its_result() {
+    let mut step = open_step();
+    let states: Vec<_> = step
+        .calls()
+        .map(|(call, open)| (call.id.as_str(), open.state))
+        .collect();
+    assert_eq!(
+        states,
+        [("a", CallState::Ready), ("b", CallState::AwaitingClient)]
+    );
+    step.calls[1].result = Some(result("b"));
+    assert!(!step.is_settled());
+    let missing = PairingError::MissingResult { call: call_id("a") };
+    assert_eq!(step.clone().into_paired().unwrap_err(), missing);
+
+    step.calls[0].result = Some(result("a"));
+    assert!(step.is_settled());
+    let mut transcript = Transcript::new();
+    transcript.push_step(step.into_paired().unwrap()).unwrap();
+    assert_eq!(transcript.last(), Some(&Message::Tool(result("b"))));
+}
+
+fn client(result: Option<serde_json::Value>, error: Option<&str>) -> Submission {
+    Submission::ClientToolResult {
+        tool_call_id: call_id("c"),
+        result,
+        error: error.map(str::to_owned),
+    }
+}
+
+fn approval() -> Submission {
+    Submission::ApprovalResponse {
+        tool_call_id: call_id("c"),
+        approval_id: ApprovalId::new("ap-1").unwrap(),
+        approved: true,
+        reason: None,
+    }
+}
+
+#[test]
+fn an_answer_must_be_of_the_kind_that_the_call_waits_for() {
+    use PendingKind::{Approval, Client};
+    let wrong = |waits_for| SubmissionError::WrongKind {
+        call: call_id("c"),
+        waits_for,
+    };
+    let cases = [
+        (client(Some(json!(1)), None), Client, Ok(())),
+        (client(None, Some("no camera")), Client, Ok(())),
+        (approval(), Approval, Ok(())),
+        // Giving up is allowed for both.
+        (client(None, Some("abandoned")), Approval, Ok(())),
+        (
+            client(Some(json!("yes")), None),
+            Approval,
+            Err(wrong(Approval)),
+        ),
+        (approval(), Client, Err(wrong(Client))),
+        (
+            client(None, None),
+            Client,
+            Err(SubmissionError::ResultOrError { call: call_id("c") }),
+        ),
+        (
+            client(Some(json!(1)), Some("both")),
+            Client,
+            Err(SubmissionError::ResultOrError { call: call_id("c") }),
+        ),
+    ];
+    for (submission, kind, expected) in cases {
+        assert_eq!(
+            submission.check(kind),
+            expected,
+            "{submission:?} for {kind:?}"
+        );
+    }
+}
+
+#[test]
+fn answers_have_limits() {
+    let fits = client(Some(json!("x".repeat(1024 * 1024 - 2))), None);
+    assert_eq!(fits.check(PendingKind::Client), Ok(()));
+    let large = client(Some(json!("x".repeat(1024 * 1024 - 1))), None);
+    let error = large.check(PendingKind::Client).unwrap_err();
+    let bytes = 1024 * 1024 + 1;
+    assert_eq!(
+        error,
+        SubmissionError::ResultTooLarge {
+            call: call_id("c"),
+            bytes
+        }
+    );
+    assert_eq!(error.code(), ErrorCode::ValidationError);
+    let long = client(None, Some(&"x".repeat(8 * 1024 + 1)));
+    let bytes = 8 * 1024 + 1;
+    assert_eq!(
+        long.check(PendingKind::Client).unwrap_err(),
+        SubmissionError::ErrorTooLong {
+            call: call_id("c"),
+            bytes
+        }
+    );
+}
+
+#[test]
+fn submissions_have_the_seeds_form_on_the_wire() {
+    let json = json!({"kind": "client-tool-result", "toolCallId": "c", "result": {"x": 1}});
+    assert_eq!(
+        serde_json::to_value(client(Some(json!({"x": 1})), None)).unwrap(),
+        json
+    );
+    let json = json!({"kind": "approval-response", "toolCallId": "c", "approvalId": "ap-1", "approved": true});
+    assert_eq!(
+        serde_json::from_value::<Submission>(json).unwrap(),
+        approval()
+    );
+}

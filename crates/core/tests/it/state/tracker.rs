@@ -1,0 +1,393 @@
+//! A state over several updates.
+
+use std::{
+    borrow::Cow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use helix_agents_core::state::{
+    ArrayMode, Draft, StateError, StateTracker, apply_patch, apply_writes, to_rfc6902,
+};
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::model::{self, Command, oracle_patch};
+
+fn reported(tracker: &StateTracker) -> (Value, Value) {
+    let json = |value| serde_json::to_value(value).unwrap();
+    (
+        json(tracker.step_writes()),
+        serde_json::to_value(tracker.rfc6902_patches()).unwrap(),
+    )
+}
+
+/// proves: STT-01, STT-06
+#[test]
+fn updates_accumulate_until_tracking_is_reset() {
+    let mut tracker =
+        StateTracker::new(json!({ "count": 0, "items": [] }), ArrayMode::Delta).unwrap();
+    for item in ["a", "b"] {
+        let seen: u64 = tracker
+            .update(|draft| {
+                draft.increment("/count", 1)?;
+                draft.push("/items", item)?;
+                Ok(draft.get_as("/count")?.unwrap_or_default())
+            })
+            .unwrap();
+        assert_eq!(tracker.view().get_as("/count").unwrap(), Some(seen));
+    }
+    assert_eq!(*tracker.state(), json!({ "count": 2, "items": ["a", "b"] }));
+    let expected = (
+        json!([
+            { "op": "increment", "path": "/count", "by": 2 },
+            { "op": "append", "path": "/items", "value": "a" },
+            { "op": "append", "path": "/items", "value": "b" },
+        ]),
+        json!([
+            { "op": "replace", "path": "/count", "value": 2 },
+            { "op": "add", "path": "/items/-", "value": "a" },
+            { "op": "add", "path": "/items/-", "value": "b" },
+        ]),
+    );
+    assert_eq!(reported(&tracker), expected);
+    assert_eq!(reported(&tracker), expected, "asking changes nothing");
+
+    tracker.reset_tracking();
+    assert_eq!(reported(&tracker), (json!([]), json!([])));
+    tracker.update(|draft| draft.set("/count", 7)).unwrap();
+    tracker.update(|draft| draft.push("/items", "c")).unwrap();
+    assert_eq!(
+        reported(&tracker).1,
+        json!([
+            { "op": "replace", "path": "/count", "value": 7 },
+            { "op": "add", "path": "/items/-", "value": "c" },
+        ]),
+    );
+}
+
+/// The seed's test example shows `/items/-` in the default mode; it is one replacement
+///
+/// proves: STT-04
+#[test]
+fn the_default_mode_replaces_arrays() {
+    let mut tracker = StateTracker::new(json!({ "items": [] }), ArrayMode::default()).unwrap();
+    tracker.update(|draft| draft.push("/items", "a")).unwrap();
+    tracker.update(|draft| draft.push("/items", "b")).unwrap();
+    assert_eq!(
+        reported(&tracker).1,
+        json!([{ "op": "replace", "path": "/items", "value": ["a", "b"] }]),
+    );
+}
+
+/// What was added before a reset is there after it, so it is replaced, not added
+///
+/// proves: STT-01
+#[test]
+fn patches_are_relative_to_the_reset() {
+    let mut tracker = StateTracker::new(json!({}), ArrayMode::Delta).unwrap();
+    tracker.update(|draft| draft.set("/a/b", 1)).unwrap();
+    tracker.update(|draft| draft.push("/list", 1)).unwrap();
+    tracker.reset_tracking();
+    tracker.update(|draft| draft.set("/a/b", 2)).unwrap();
+    tracker.update(|draft| draft.push("/list", 2)).unwrap();
+    tracker.update(|draft| draft.set("/a/c", 3)).unwrap();
+    assert_eq!(
+        reported(&tracker).1,
+        json!([
+            { "op": "replace", "path": "/a/b", "value": 2 },
+            { "op": "add", "path": "/list/-", "value": 2 },
+            { "op": "add", "path": "/a/c", "value": 3 },
+        ]),
+    );
+}
+
+/// What was streamed one by one is stored as one list, each place once, in the
+/// order in which the places were first touched
+///
+/// proves: STT-05
+#[test]
+fn all_writes_are_known_whatever_was_reset() {
+    let mut tracker = StateTracker::empty(ArrayMode::Delta);
+    for n in 1..=3 {
+        tracker
+            .update(|draft| {
+                draft.set("/z", n)?;
+                draft.push("/list", n)
+            })
+            .unwrap();
+        tracker.reset_tracking();
+        assert!(tracker.step_writes().is_empty());
+    }
+    tracker.update(|draft| draft.set("/a", true)).unwrap();
+    assert_eq!(
+        serde_json::to_value(tracker.all_writes()).unwrap(),
+        json!([
+            { "op": "replace", "path": "/z", "value": 3 },
+            { "op": "append", "path": "/list", "value": 1 },
+            { "op": "append", "path": "/list", "value": 2 },
+            { "op": "append", "path": "/list", "value": 3 },
+            { "op": "replace", "path": "/a", "value": true },
+        ]),
+    );
+}
+
+/// The state is shared, and copied only when an earlier one is still held
+///
+/// proves: STT-01
+#[test]
+fn the_state_is_shared() {
+    let initial = Arc::new(json!({ "count": 0 }));
+    let mut tracker = StateTracker::new(Arc::clone(&initial), ArrayMode::Delta).unwrap();
+    assert!(Arc::ptr_eq(&tracker.state(), &initial));
+
+    tracker.update(|draft| draft.set("/count", 1)).unwrap();
+    let first = tracker.state();
+    assert_eq!(
+        (&*initial, &*first),
+        (&json!({ "count": 0 }), &json!({ "count": 1 }))
+    );
+    assert!(Arc::ptr_eq(&tracker.state(), &first));
+
+    let address = Arc::as_ptr(&first);
+    drop(first);
+    tracker.update(|draft| draft.set("/count", 2)).unwrap();
+    let second = tracker.state();
+    assert_eq!(*second, json!({ "count": 2 }));
+    assert_eq!(Arc::as_ptr(&second), address, "changed in place");
+}
+
+/// An update that fails or panics leaves no trace
+///
+/// proves: STT-01
+#[test]
+fn a_failed_update_is_taken_back() {
+    let initial = json!({ "a": { "n": 1 }, "items": [1, [2], 3] });
+    let mut tracker = StateTracker::new(initial, ArrayMode::Delta).unwrap();
+    tracker.update(|draft| draft.push("/items/1", 4)).unwrap();
+    let before = (reported(&tracker), tracker.view().to_value());
+
+    let change = |draft: &mut Draft| -> Result<(), StateError> {
+        draft.remove("/items/0")?;
+        draft.set("/items/0/0", 9)?;
+        draft.insert("/items/1", 9)?;
+        draft.set("/new/key", 1)?;
+        draft.remove("/a")?;
+        draft.set("/a/m", 1)?;
+        draft.set("", json!({}))?;
+        draft.push("/items", 1)
+    };
+    let error = tracker.update(|draft| {
+        change(draft)?;
+        draft.push("/items/0", 1)
+    });
+    assert!(matches!(error, Err(StateError::NotAnArray { .. })));
+    assert_eq!((reported(&tracker), tracker.view().to_value()), before);
+
+    let mut untouched = StateTracker::new(before.1.clone(), ArrayMode::Delta).unwrap();
+    untouched
+        .try_update(|draft| change(draft).map_err(|_| ()).and(Err::<(), _>(())))
+        .unwrap_err();
+    assert!(
+        matches!(untouched.view().get("").unwrap(), Some(Cow::Borrowed(_))),
+        "nothing is left"
+    );
+
+    let own: Result<(), &str> =
+        tracker.try_update(|draft| change(draft).map_err(|_| "").and(Err("own")));
+    assert_eq!(own, Err("own"));
+    assert_eq!((reported(&tracker), tracker.view().to_value()), before);
+
+    catch_unwind(AssertUnwindSafe(|| {
+        tracker.update(|draft| {
+            change(draft)?;
+            std::panic::resume_unwind(Box::new("no message"));
+            #[expect(unreachable_code, reason = "gives the closure its type")]
+            Ok(())
+        })
+    }))
+    .unwrap_err();
+    assert_eq!((reported(&tracker), tracker.view().to_value()), before);
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Typed {
+    count: u32,
+    #[serde(default)]
+    notes: Vec<String>,
+    #[serde(default)]
+    settings: Settings,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    topic: Option<String>,
+    #[serde(default)]
+    ratio: f64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Settings {
+    theme: String,
+    size: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            theme: "light".to_owned(),
+            size: 1,
+        }
+    }
+}
+
+/// A typed update reports what it made different: unknown keys stay, defaults are
+/// not written, and one that is changed in part is written whole, so that it can be read again
+///
+/// proves: STT-01
+#[test]
+fn a_typed_update_reports_what_changed() {
+    let initial = json!({ "count": 1, "unknown": [1], "topic": "tea" });
+    let mut tracker = StateTracker::new(initial, ArrayMode::Delta).unwrap();
+    tracker.update_typed::<Typed, _>(|_| ()).unwrap();
+    assert_eq!(reported(&tracker), (json!([]), json!([])));
+
+    let count = tracker
+        .update_typed(|typed: &mut Typed| {
+            typed.notes.push("milk".to_owned());
+            typed.settings.theme = "dark".to_owned();
+            typed.topic = None;
+            typed.count += 1;
+            typed.count
+        })
+        .unwrap();
+    assert_eq!(count, 2);
+    assert_eq!(
+        *tracker.state(),
+        json!({ "count": 2, "unknown": [1], "notes": ["milk"], "settings": { "theme": "dark", "size": 1 } }),
+    );
+    assert_eq!(
+        reported(&tracker).0,
+        json!([
+            { "op": "delete", "path": "/topic" },
+            { "op": "replace", "path": "/count", "value": 2 },
+            { "op": "append", "path": "/notes", "value": "milk" },
+            { "op": "replace", "path": "/settings", "value": { "theme": "dark", "size": 1 } },
+        ]),
+    );
+    tracker
+        .update_typed(|typed: &mut Typed| typed.settings.size = 2)
+        .unwrap();
+    assert_eq!(tracker.view().get_as("/settings/size").unwrap(), Some(2));
+}
+
+/// proves: STT-10
+#[test]
+fn a_typed_update_that_is_no_json_is_refused() {
+    let mut tracker = StateTracker::new(json!({ "count": 1 }), ArrayMode::Delta).unwrap();
+    let error = tracker.update_typed(|typed: &mut Typed| {
+        typed.count = 5;
+        typed.ratio = f64::NAN;
+    });
+    assert!(matches!(error, Err(StateError::NotJson { path, .. }) if path.as_str() == "/ratio"));
+    let error = tracker.update_typed(|value: &mut Value| *value = json!([]));
+    assert!(matches!(error, Err(StateError::RootNotObject { .. })));
+    let error = tracker.update_typed(|_: &mut Vec<u8>| ());
+    assert!(matches!(error, Err(StateError::Mismatch { .. })));
+    assert_eq!(*tracker.state(), json!({ "count": 1 }));
+    StateTracker::new(json!(1), ArrayMode::Delta).unwrap_err();
+}
+
+/// One thing that happens to a tracker.
+#[derive(Debug, Clone)]
+enum Event {
+    Update { commands: Vec<Command>, fails: bool },
+    Typed(Command),
+    Reset,
+    Read,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let update = (
+        proptest::collection::vec(model::command(), 0..6),
+        any::<bool>(),
+    )
+        .prop_map(|(commands, fails)| Event::Update { commands, fails });
+    let event = prop_oneof![
+        6 => update,
+        1 => model::command().prop_map(Event::Typed),
+        1 => Just(Event::Reset),
+        1 => Just(Event::Read),
+    ];
+    proptest::collection::vec(event, 0..16)
+}
+
+proptest! {
+    /// Whatever happens to a tracker, what it reports between two
+    /// resets, one after the other, leads from the first state to the last, for store and client
+    ///
+    /// proves: STT-01, STT-05, STT-06
+    #[test]
+    fn reports_between_resets_rebuild_the_state(state in model::state(), events in events()) {
+        for mode in [ArrayMode::Delta, ArrayMode::Replace] {
+            let mut tracker = StateTracker::new(state.clone(), mode).unwrap();
+            let mut model = state.clone();
+            let mut at_reset = state.clone();
+            let mut held = None;
+            for event in events.iter().chain([&Event::Reset]) {
+                match event {
+                    Event::Update { commands, fails } => {
+                        let mut next = model.clone();
+                        let result = tracker.try_update(|draft| {
+                            for command in commands {
+                                let path = command.path(&next);
+                                // Commands that cannot be done change nothing, which is tested elsewhere.
+                                if command.run(draft, &path).is_ok() {
+                                    next = command.model(&next, &path).unwrap().0;
+                                }
+                            }
+                            if *fails { Err(()) } else { Ok(()) }
+                        });
+                        prop_assert_eq!(result.is_err(), *fails);
+                        if result.is_ok() {
+                            model = next;
+                        }
+                    }
+                    Event::Typed(command) => {
+                        let path = command.path(&model);
+                        if let Some((next, _)) = command.model(&model, &path) {
+                            tracker.update_typed(|value: &mut Value| *value = next.clone()).unwrap();
+                            model = next;
+                        }
+                    }
+                    Event::Reset => {
+                        let base = Arc::new(at_reset.clone());
+                        let writes = tracker.step_writes();
+                        let patches = tracker.rfc6902_patches();
+                        prop_assert_eq!(&to_rfc6902(&writes, &base).unwrap(), &patches);
+                        prop_assert_eq!(&oracle_patch(&at_reset, &patches)?, &model);
+                        let mut client = at_reset.clone();
+                        apply_patch(&mut client, &patches).unwrap();
+                        prop_assert_eq!(&client, &model);
+                        apply_writes(&mut at_reset, &writes).unwrap();
+                        prop_assert_eq!(&at_reset, &model);
+                        tracker.reset_tracking();
+                        let mut all = state.clone();
+                        apply_writes(&mut all, &tracker.all_writes()).unwrap();
+                        prop_assert_eq!(&all, &model);
+                    }
+                    Event::Read => {
+                        let state = tracker.state();
+                        prop_assert_eq!(&*state, &model);
+                        held = Some((state, model.clone()));
+                    }
+                }
+                prop_assert_eq!(&tracker.view().to_value(), &model, "after {:?}", event);
+                if let Some((state, as_read)) = &held {
+                    prop_assert_eq!(&**state, as_read, "a state that was read stays as it was");
+                }
+                if matches!(event, Event::Reset) {
+                    held = None;
+                }
+            }
+        }
+    }
+}
