@@ -1,0 +1,41 @@
+//! Writes what a toolset expands to.
+
+use proc_macro2::TokenStream;
+use syn::{ItemImpl, parse_quote_spanned};
+
+use crate::builder::Builder;
+use crate::code::{at, code, private};
+use crate::method::ToolMethod;
+
+/// `impl IntoTools` for the block's type.
+pub(crate) fn into_tools(block: &ItemImpl, tools: &[ToolMethod]) -> TokenStream {
+    let private = private();
+    let self_ty = &block.self_ty;
+    let mut generics = block.generics.clone();
+    // Said here, that a type cannot be shared is shown at the type, and not again at each tool.
+    generics
+        .make_where_clause()
+        .predicates
+        .push(parse_quote_spanned! {at(self_ty)=>
+            #self_ty: ::helix_agents::__private::Send + ::helix_agents::__private::Sync + 'static
+        });
+    let (impl_generics, _, bounds) = generics.split_for_impl();
+    let builders = tools.iter().map(|tool| {
+        let cfgs = &tool.cfgs;
+        let builder = Builder::new(block, tool).write();
+        code!(#(#cfgs)* tools.push(#builder);)
+    });
+    code! {
+        #[automatically_derived]
+        impl #impl_generics #private::IntoTools for #self_ty #bounds {
+            fn into_tools(
+                self,
+            ) -> #private::Result<#private::Vec<#private::Tool>, #private::DefinitionError> {
+                let this = #private::Arc::new(self);
+                let mut tools = #private::Vec::new();
+                #(#builders)*
+                #private::Ok(tools)
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A method that is a tool.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::{
+    Attribute, Ident, ImplItemFn, LitStr, ReceiverKind, ReturnType, Safety, Signature, Type,
+};
+
+use crate::description::description;
+use crate::errors::Errors;
+use crate::exclusive;
+use crate::options::Options;
+use crate::params::Params;
+
+/// What is known about a tool once its method has been read.
+pub(crate) struct ToolMethod {
+    /// The method.
+    pub(crate) ident: Ident,
+    /// The tool's name, where it was chosen.
+    pub(crate) name: LitStr,
+    /// What the model reads: an expression.
+    pub(crate) description: TokenStream,
+    /// When the method is there at all.
+    pub(crate) cfgs: Vec<Attribute>,
+    /// How the tool behaves.
+    pub(crate) options: Options,
+    /// What the method takes.
+    pub(crate) params: Params,
+    /// What it returns.
+    pub(crate) output: Type,
+}
+
+impl ToolMethod {
+    /// Reads a method, and takes from it what the compiler would not understand.
+    ///
+    /// `marks` are its `#[tool]`s. `None` when no tool can be made of it; then there is an error.
+    pub(crate) fn take(
+        function: &mut ImplItemFn,
+        marks: &[Attribute],
+        has_body: bool,
+        errors: &mut Errors,
+    ) -> Option<Self> {
+        let mut wrong_options = Errors::default();
+        let (mark, more) = marks.split_first()?;
+        let options = Options::read(mark, &mut wrong_options);
+        let client = options.get("client").is_some();
+        for mark in more {
+            wrong_options.at(mark, "`#[tool]` is given twice; write all options in one");
+        }
+        let mut wrong_signature = Errors::default();
+        let sig = &mut function.sig;
+        let params = Params::take(&mut sig.inputs, &mut wrong_signature);
+        let output = check_signature(sig, &mut wrong_signature);
+
+        let description = description(&function.attrs).unwrap_or_else(|| {
+            let message = "say in a doc comment what the tool does: the model reads it";
+            errors.at(&sig.ident, message);
+            quote!("")
+        });
+        let name = options
+            .name()
+            .cloned()
+            .unwrap_or_else(|| LitStr::new(&sig.ident.unraw().to_string(), sig.ident.span()));
+        // A misspelt option may be the one that these rules would miss.
+        if wrong_options.is_empty() {
+            exclusive::check(&name.value(), &options, errors);
+            check_body(function, client, has_body, errors);
+        }
+        let usable = wrong_signature.is_empty();
+        errors.append(wrong_options);
+        errors.append(wrong_signature);
+        usable.then(|| Self {
+            ident: function.sig.ident.clone(),
+            name,
+            description,
+            cfgs: cfgs(&function.attrs),
+            options,
+            params,
+            output: output.unwrap_or_else(|| syn::parse_quote!(())),
+        })
+    }
+
+    /// Whether somebody else runs the tool, so that there is no method to call.
+    pub(crate) fn is_client(&self) -> bool {
+        self.options.get("client").is_some()
+    }
+}
+
+fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
+    attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("cfg"))
+        .cloned()
+        .collect()
+}
+
+/// What the method returns, if it has the form of a tool.
+fn check_signature(sig: &Signature, errors: &mut Errors) -> Option<Type> {
+    if sig.asyncness.is_none() {
+        errors.at(sig.fn_token, "a tool is an `async fn`");
+    }
+    if let Safety::Unsafe(token) = &sig.safety {
+        errors.at(
+            token,
+            "a tool cannot be `unsafe`: the model decides when it is called",
+        );
+    }
+    if !sig.generics.params.is_empty() {
+        errors.at(
+            &sig.generics,
+            "a tool cannot be generic: the model needs one schema",
+        );
+    }
+    let by_reference = "a tool takes `&self`: all calls share one toolset";
+    match sig.receiver() {
+        None => errors.at(&sig.ident, by_reference),
+        Some(receiver) => {
+            if !matches!(receiver.kind, ReceiverKind::Reference(_, _, None)) {
+                errors.at(receiver, by_reference);
+            }
+        }
+    }
+    match &sig.output {
+        ReturnType::Type(_, ty) => Some((**ty).clone()),
+        ReturnType::Default => {
+            errors.at(
+                &sig.ident,
+                "a tool returns a `ToolResult`; write `-> ToolResult<()>`",
+            );
+            None
+        }
+    }
+}
+
+fn check_body(function: &ImplItemFn, client: bool, has_body: bool, errors: &mut Errors) {
+    if client && has_body {
+        errors.at(
+            &function.block,
+            "a client tool has no body; end the line with `;`",
+        );
+    } else if !client && !has_body {
+        let message = "a tool needs a body, unless it is `#[tool(client)]`";
+        errors.at(&function.sig.ident, message);
+    }
+}

@@ -1,0 +1,55 @@
+//! Macros where they do not belong.
+
+use helix_agents::{ToolResult, tool, toolset};
+
+struct Shop;
+
+/// No toolset around it.
+#[tool]
+async fn alone() -> ToolResult<()> {
+    Ok(())
+}
+
+impl Shop {
+    /// No toolset around it.
+    #[tool(approval)]
+    async fn in_an_impl(&self) -> ToolResult<()> {
+        Ok(())
+    }
+}
+
+#[toolset]
+struct NotAnImpl;
+
+trait Trait {
+    async fn of_a_trait(&self) -> ToolResult<()>;
+}
+
+#[toolset]
+impl Trait for Shop {
+    /// Not a method of the type.
+    #[tool]
+    async fn of_a_trait(&self) -> ToolResult<()> {
+        Ok(())
+    }
+}
+
+#[toolset(approval)]
+impl Shop {
+    /// A tool.
+    #[tool]
+    async fn tool(&self) -> ToolResult<()> {
+        Ok(())
+    }
+}
+
+struct Empty;
+
+#[toolset]
+impl Empty {
+    fn no_tool(&self) {}
+}
+
+fn main() {
+    let _ = (NotAnImpl, alone(), Shop.in_an_impl(), Shop.tool(), Empty.no_tool());
+}
