@@ -1,0 +1,81 @@
+//! A model that says what a script says.
+
+use std::iter::once;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use helix_agents_core::model::{EventStream, Model, ModelError, ModelEvent, ModelRequest};
+use helix_agents_core::time::Clock;
+
+use crate::events;
+use crate::script::Script;
+use crate::turn::Turn;
+
+/// A model that replies from a [`Script`].
+///
+/// A reply is a function of the transcript, the state and the attempt. The model keeps nothing, so
+/// any number of sessions can share one, and another process gives the same replies. Tool choice
+/// and settings are not obeyed: the script decides.
+#[derive(Debug, Clone)]
+pub struct ScriptedModel {
+    script: Script,
+}
+
+impl ScriptedModel {
+    /// A model that says what this script says.
+    #[must_use]
+    pub fn new(script: Script) -> Self {
+        Self { script }
+    }
+}
+
+impl Model for ScriptedModel {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        let turn = Turn::new(&self.script, &request);
+        let step = turn.step();
+        let whole = events::whole(step, turn);
+        match step.failure(request.attempt) {
+            None => paced(whole.map(Ok), step.delay(), request.clock),
+            Some((after_chars, error)) => {
+                let beginning = events::beginning(whole, after_chars);
+                let failing = beginning.map(Ok).chain(once(Err(error)));
+                paced(failing, step.delay(), request.clock)
+            }
+        }
+    }
+
+    fn supports_native_output(&self) -> bool {
+        false
+    }
+}
+
+/// The events as a stream, with a wait between two deltas.
+fn paced<'a>(
+    events: impl Iterator<Item = Result<ModelEvent, ModelError>> + Send + 'a,
+    delay: Duration,
+    clock: &'a dyn Clock,
+) -> EventStream<'a> {
+    if delay.is_zero() {
+        return Box::pin(stream::iter(events));
+    }
+    let mut begun = false;
+    let events = events.map(move |event| {
+        let delta = event.as_ref().is_ok_and(is_delta);
+        let wait = delta && begun;
+        begun |= delta;
+        (wait, event)
+    });
+    Box::pin(stream::iter(events).then(move |(wait, event)| async move {
+        if wait {
+            clock.sleep_until(clock.now().saturating_add(delay)).await;
+        }
+        event
+    }))
+}
+
+fn is_delta(event: &ModelEvent) -> bool {
+    matches!(
+        event,
+        ModelEvent::Text(_) | ModelEvent::Thinking(_) | ModelEvent::CallArguments { .. }
+    )
+}

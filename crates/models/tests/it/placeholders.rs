@@ -1,0 +1,245 @@
+//! What is filled in.
+
+use helix_agents_core::CallId;
+use helix_agents_core::message::{AssistantMessage, AssistantPart};
+use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, call, model, one_step, result};
+
+/// What a text becomes.
+fn filled(scene: &Scene, text: &str) -> String {
+    // The steps before the one that speaks are there to be stepped over.
+    let silent = scene.history.assistant_messages_since_user();
+    let mut steps = vec![json!({}); silent];
+    steps.push(json!({ "text": text }));
+    scene.text(&model(json!({ "default": steps })))
+}
+
+#[test]
+fn last_user_is_the_latest_visible_user_message() {
+    let mut scene = Scene::user("first");
+    scene.say("second \"quoted\" {{turn}}");
+    scene.say_hidden("hidden");
+    assert_eq!(
+        filled(&scene, "<{{last_user}}>"),
+        "<second \"quoted\" {{turn}}>"
+    );
+}
+
+#[test]
+fn turn_counts_visible_user_messages() {
+    let mut scene = Scene::user("one");
+    assert_eq!(filled(&scene, "{{turn}}"), "1");
+    scene.say_hidden("hidden");
+    scene.say("two");
+    assert_eq!(filled(&scene, "{{turn}}"), "2");
+}
+
+#[test]
+fn state_is_read_at_a_pointer() {
+    let state = json!({ "name": "Ada", "a/b": { "n": [1, { "x": null }] } });
+    let scene = Scene::user("go").state(state.clone());
+    for (text, expected) in [
+        ("{{state:/name}}", "Ada"),
+        ("{{state:/a~1b/n/0}}", "1"),
+        ("{{state:/a~1b/n}}", r#"[1,{"x":null}]"#),
+        ("{{state:/a~1b/n/1/x}}", "null"),
+        ("{{state:}}", state.to_string().as_str()),
+        ("<{{state:/missing}}>", "<>"),
+    ] {
+        assert_eq!(filled(&scene, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn last_tool_result_is_a_string_as_it_is_or_compact_json() {
+    let model = model(json!({ "default": [
+        { "tool_calls": [ { "name": "a" }, { "name": "b" } ] },
+        { "text": "{{last_tool_result}}" },
+    ] }));
+    for (value, expected) in [
+        (json!("plain \"text\""), "plain \"text\""),
+        (json!("[1, 2]"), "[1, 2]"),
+        (
+            json!({ "b": [1, null], "a": "x" }),
+            r#"{"a":"x","b":[1,null]}"#,
+        ),
+        (json!(4.5), "4.5"),
+        (json!(null), "null"),
+    ] {
+        let mut scene = Scene::user("go");
+        scene.step(&model, [json!("not this one"), value]);
+        assert_eq!(scene.text(&model), expected);
+    }
+}
+
+#[test]
+fn a_failed_call_is_filled_in_as_its_error() {
+    let mut scene = Scene::user("go");
+    let failed = create_tool_result_message(ToolResultInput {
+        tool_call_id: CallId::new("c1").unwrap(),
+        tool_name: "t".into(),
+        result: Err("no such order".into()),
+    });
+    let message = calls([("c1", "t")]);
+    scene.other_model(message, vec![failed]);
+    assert_eq!(
+        filled(&scene, "{{last_tool_result}}"),
+        r#"{"error":"no such order"}"#
+    );
+}
+
+#[test]
+fn the_last_tool_result_may_be_of_an_earlier_turn() {
+    let mut scene = Scene::user("go");
+    assert_eq!(filled(&scene, "<{{last_tool_result}}>"), "<>");
+    scene.other_model(calls([("c1", "t")]), vec![result("c1", "t", json!("kept"))]);
+    scene.say("and then?");
+    assert_eq!(filled(&scene, "<{{last_tool_result}}>"), "<kept>");
+    assert_eq!(
+        filled(&scene, "<{{tool_result:c1}}>"),
+        "<>",
+        "this one is of the turn"
+    );
+}
+
+/// A message that makes calls.
+fn calls<const N: usize>(ids: [(&str, &str); N]) -> AssistantMessage {
+    let calls = ids.map(|(id, tool)| AssistantPart::ToolCall(call(id, tool, json!({}))));
+    AssistantMessage::new(calls.into())
+}
+
+#[test]
+fn tool_result_is_found_by_the_scripts_id_whatever_the_session_calls_it() {
+    let model = model(json!({ "default": [
+        { "tool_calls": [ { "id": "c", "name": "a" }, { "id": "d", "name": "a" } ] },
+        { "text": "{{tool_result:c}} {{tool_result:d}}" },
+    ] }));
+    let mut scene = Scene::user("go");
+    scene.step(&model, [json!("c, turn 1"), json!("d, turn 1")]);
+    assert_eq!(scene.text(&model), "c, turn 1 d, turn 1");
+    scene.say("again");
+    scene.step(&model, [json!("c, turn 2"), json!("d, turn 2")]);
+    assert_eq!(scene.text(&model), "c, turn 2 d, turn 2");
+}
+
+#[test]
+fn tool_result_is_the_latest_in_the_turn() {
+    let model = model(json!({ "default": [
+        { "tool_calls": [ { "id": "c", "name": "a" }, { "id": "c", "name": "a" } ] },
+        { "tool_calls": [ { "id": "other", "name": "a" } ], "text": "{{tool_result:c}}" },
+        { "tool_calls": [ { "id": "c", "name": "a" } ], "text": "{{tool_result:c}}" },
+        { "text": "{{tool_result:c}}" },
+    ] }));
+    let mut scene = Scene::user("go");
+    scene.step(&model, [json!(1), json!(2)]);
+    assert_eq!(scene.text(&model), "2");
+    scene.step(&model, [json!("other")]);
+    assert_eq!(scene.text(&model), "2");
+    scene.step(&model, [json!(3)]);
+    assert_eq!(scene.text(&model), "3");
+}
+
+#[test]
+fn a_renamed_call_is_not_mistaken_for_one_of_that_name() {
+    // In the session the calls are named c, c_2, c_2_2 and c_3.
+    let model = model(json!({ "default": [
+        { "tool_calls": [ { "id": "c", "name": "a" }, { "id": "c", "name": "a" } ] },
+        { "tool_calls": [ { "id": "c_2", "name": "a" } ] },
+        { "tool_calls": [ { "id": "c_3", "name": "a" } ] },
+        { "text": "{{tool_result:c}} {{tool_result:c_2}} {{tool_result:c_3}} {{tool_result:c_2_2}}" },
+    ] }));
+    let mut scene = Scene::user("go");
+    scene.step(&model, [json!("c first"), json!("c second")]);
+    scene.step(&model, [json!("c_2")]);
+    scene.step(&model, [json!("c_3")]);
+    // No call of the script is named c_2_2; the session's own name is good enough then.
+    assert_eq!(scene.text(&model), "c second c_2 c_3 c_2");
+}
+
+#[test]
+fn calls_that_are_not_the_scripts_are_found_by_their_ids() {
+    let mut scene = Scene::user("go");
+    let ids = ["c", "c_2", "c_x", "c2", "c_", "c_2x"].map(|id| (id, "t"));
+    let results = ids.map(|(id, tool)| result(id, tool, json!(format!("<{id}>"))));
+    scene.other_model(calls(ids), results.into());
+    assert_eq!(filled(&scene, "{{tool_result:c}}"), "<c_2>");
+    assert_eq!(filled(&scene, "{{tool_result:c_x}}"), "<c_x>");
+    assert_eq!(filled(&scene, "{{tool_result:c2}}"), "<c2>");
+    assert_eq!(filled(&scene, "{{tool_result:nobody}}"), "");
+}
+
+#[test]
+fn a_call_of_another_tool_is_not_the_scripts() {
+    let model = model(json!({ "default": [
+        { "tool_calls": [ { "id": "scripted", "name": "a" } ] },
+        { "text": "<{{tool_result:scripted}}> <{{tool_result:c}}>" },
+    ] }));
+    let mut scene = Scene::user("go");
+    scene.other_model(
+        calls([("c_2", "b")]),
+        vec![result("c_2", "b", json!("b's"))],
+    );
+    assert_eq!(scene.text(&model), "<> <b's>");
+}
+
+#[test]
+fn placeholders_are_filled_wherever_the_script_says_something() {
+    let step = json!({
+        "thinking": "t {{last_user}}",
+        "text": "x {{last_user}} {{last_user}}",
+        "tool_calls": [ { "id": "c", "name": "t", "arguments": {
+            "whole": "{{last_user}}", "in": [ { "part": "<{{last_user}}>" } ], "{{last_user}}": 1,
+        } } ],
+        "finish": { "said": "{{last_user}}" },
+    });
+    let user = "a \"b\"\n\\ ü";
+    let reply = Scene::user(user).reply(&one_step(step));
+    let thinking: Vec<_> = reply
+        .message
+        .thinking()
+        .map(|block| block.text.clone())
+        .collect();
+    assert_eq!(thinking, [format!("t {user}")]);
+    assert_eq!(reply.message.content(), Some(format!("x {user} {user}")));
+    let arguments: Vec<Value> = reply
+        .message
+        .tool_calls()
+        .map(|c| c.arguments.clone())
+        .collect();
+    let first = json!({
+        "whole": user, "in": [ { "part": format!("<{user}>") } ], "{{last_user}}": 1,
+    });
+    assert_eq!(arguments, [first, json!({ "said": user })]);
+}
+
+#[test]
+fn a_value_that_is_not_a_string_is_text_inside_arguments() {
+    let step = json!({ "finish": { "n": "{{state:/n}}", "o": "{{state:/o}}" } });
+    let scene = Scene::user("go").state(json!({ "n": 7, "o": { "k": "v" } }));
+    let calls = scene.calls(&one_step(step));
+    let arguments = json!({ "n": "7", "o": r#"{"k":"v"}"# });
+    assert_eq!(calls, [call("call-1", "__finish__", arguments)]);
+}
+
+#[test]
+fn braces_that_are_no_placeholder_are_text() {
+    let scene = Scene::user("U");
+    for (text, expected) in [
+        ("{{{last_user}}}", "{U}"),
+        ("{{ {{last_user}}", "{{ U"),
+        ("{{last_user}} }} {{", "U }} {{"),
+        (r#"{{"a":1}}"#, r#"{{"a":1}}"#),
+        ("{{}} {x} }}{{", "{{}} {x} }}{{"),
+        ("fn() {{ 1 + 1 }}", "fn() {{ 1 + 1 }}"),
+    ] {
+        assert_eq!(filled(&scene, text), expected);
+    }
+}
+
+#[test]
+fn what_is_filled_in_is_not_filled_again() {
+    let scene = Scene::user("{{state:/secret}}").state(json!({ "secret": "s" }));
+    assert_eq!(filled(&scene, "{{last_user}}"), "{{state:/secret}}");
+}

@@ -1,0 +1,126 @@
+//! Which step speaks.
+
+use helix_agents_core::message::AssistantMessage;
+use serde_json::json;
+
+use crate::scene::{Scene, model};
+
+#[test]
+fn the_first_rule_that_matches_speaks() {
+    let model = model(json!({
+        "rules": [
+            { "match": "refund", "steps": [ { "text": "first" } ] },
+            { "match": "refund please", "steps": [ { "text": "second" } ] },
+            { "match": "Refund", "steps": [ { "text": "third" } ] },
+        ],
+        "default": [ { "text": "default" } ],
+    }));
+    let text = |user: &str| Scene::user(user).text(&model);
+    assert_eq!(text("a refund please"), "first");
+    assert_eq!(text("Refund please"), "third");
+    assert_eq!(text("re fund"), "default");
+    assert_eq!(text(""), "default");
+}
+
+#[test]
+fn an_empty_match_is_part_of_everything() {
+    let model = model(json!({
+        "rules": [ { "match": "", "steps": [ { "text": "always" } ] } ],
+        "default": [ { "text": "never" } ],
+    }));
+    assert_eq!(Scene::user("anything").text(&model), "always");
+}
+
+#[test]
+fn a_match_is_text_and_not_a_template() {
+    let model = model(json!({
+        "rules": [ { "match": "{{name}}", "steps": [ { "text": "braces" } ] } ],
+        "default": [ { "text": "default" } ],
+    }));
+    assert_eq!(Scene::user("what is {{name}}?").text(&model), "braces");
+    assert_eq!(Scene::user("name").text(&model), "default");
+}
+
+#[test]
+fn only_the_latest_visible_user_message_counts() {
+    let model = model(json!({
+        "rules": [
+            { "match": "alpha", "steps": [ { "text": "A" } ] },
+            { "match": "beta", "steps": [ { "text": "B1" }, { "text": "B2" } ] },
+        ],
+    }));
+    let mut scene = Scene::user("alpha");
+    assert_eq!(scene.text(&model), "A");
+    scene.step(&model, []);
+    scene.say("beta");
+    assert_eq!(scene.text(&model), "B1");
+    scene.step(&model, []);
+    scene.say_hidden("alpha: correct your answer");
+    assert_eq!(scene.text(&model), "B2", "a hidden message begins no turn");
+}
+
+#[test]
+fn the_step_is_the_number_of_assistant_messages_in_the_turn() {
+    let model = model(json!({ "default": [
+        { "tool_calls": [ { "name": "a" }, { "name": "b" } ] },
+        { "text": "two" },
+        { "text": "three" },
+    ] }));
+    let mut scene = Scene::user("go");
+    scene.step(&model, [json!(1), json!(2)]);
+    assert_eq!(
+        scene.text(&model),
+        "two",
+        "results are not assistant messages"
+    );
+    scene.other_model(AssistantMessage::text("from elsewhere"), vec![]);
+    assert_eq!(scene.text(&model), "three", "whoever gave them");
+    scene.say("again");
+    assert_eq!(
+        scene.calls(&model).len(),
+        2,
+        "a new turn begins at the first step"
+    );
+}
+
+#[test]
+fn past_the_end_the_script_has_ended() {
+    let model = model(json!({
+        "rules": [
+            { "match": "short", "steps": [ { "text": "only" } ] },
+            { "match": "nothing", "steps": [] },
+        ],
+    }));
+    let mut scene = Scene::user("short");
+    for expected in ["only", "script ended", "script ended"] {
+        assert_eq!(scene.text(&model), expected);
+        scene.step(&model, []);
+    }
+    assert_eq!(Scene::user("nothing").text(&model), "script ended");
+    assert_eq!(Scene::user("no rule matches").text(&model), "script ended");
+}
+
+#[test]
+fn an_empty_default_has_ended_at_once() {
+    let model = model(json!({ "default": [] }));
+    assert_eq!(Scene::user("hello").text(&model), "script ended");
+}
+
+#[test]
+fn two_instances_reply_alike() {
+    let script = json!({ "default": [
+        { "thinking": "{{turn}}", "tool_calls": [ { "id": "c", "name": "t" }, { "name": "u" } ] },
+        { "text": "{{last_tool_result}} {{state:/n}}" },
+    ] });
+    let (one, two) = (model(script.clone()), model(script));
+    let mut scene = Scene::user("go").state(json!({ "n": 7 }));
+    assert_eq!(scene.events(&one), scene.events(&two));
+    assert_eq!(
+        scene.events(&one),
+        scene.events(&one),
+        "asking changes nothing"
+    );
+    scene.step(&one, [json!("x"), json!("y")]);
+    assert_eq!(scene.events(&one), scene.events(&two));
+    assert_eq!(scene.text(&two), "y 7");
+}

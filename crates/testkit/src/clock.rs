@@ -1,0 +1,150 @@
+//! Time that a test controls.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use helix_agents_core::time::{Clock, Timestamp};
+
+/// A clock that stands still until it is advanced.
+///
+/// Nothing here looks at real time, and no runtime is needed. Share it in an
+/// [`Arc`](std::sync::Arc).
+#[derive(Debug)]
+pub struct VirtualClock {
+    inner: Mutex<Inner>,
+    auto_advance: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    now: Timestamp,
+    /// By deadline, and in the order of their coming where deadlines are equal.
+    sleepers: BTreeMap<Sleeper, Waker>,
+    /// Numbers the sleepers.
+    came: u64,
+}
+
+type Sleeper = (Timestamp, u64);
+
+impl VirtualClock {
+    /// A clock that shows this instant.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                now,
+                sleepers: BTreeMap::new(),
+                came: 0,
+            }),
+            auto_advance: false,
+        }
+    }
+
+    /// Makes every sleep advance the time to its deadline at once, so that nothing ever waits.
+    #[must_use]
+    pub fn auto_advance(mut self) -> Self {
+        self.auto_advance = true;
+        self
+    }
+
+    /// Moves the time forward, in one jump, and wakes whoever has slept long enough, in the order
+    /// of the deadlines.
+    ///
+    /// A sleeper that goes back to sleep counts from the new time. To stop at every deadline on
+    /// the way, advance from one [`VirtualClock::next_deadline`] to the next.
+    pub fn advance(&self, by: Duration) {
+        let mut inner = self.lock();
+        inner.now = inner.now.saturating_add(by);
+        let awake = inner.take_awake();
+        drop(inner);
+        awake.into_values().for_each(Waker::wake);
+    }
+
+    /// How many sleeps are under way.
+    #[must_use]
+    pub fn sleepers(&self) -> usize {
+        self.lock().sleepers.len()
+    }
+
+    /// When the next sleep is over.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let inner = self.lock();
+        let ((deadline, _), _) = inner.sleepers.first_key_value()?;
+        Some(*deadline)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No waker is called under the lock, so nothing panics while it is held.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn take_awake(&mut self) -> BTreeMap<Sleeper, Waker> {
+        let Some(next) = self.now.as_millis().checked_add(1) else {
+            return std::mem::take(&mut self.sleepers);
+        };
+        let asleep = self.sleepers.split_off(&(Timestamp::from_millis(next), 0));
+        std::mem::replace(&mut self.sleepers, asleep)
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        self.lock().now
+    }
+
+    async fn sleep_until(&self, deadline: Timestamp) {
+        if self.auto_advance {
+            let ahead = deadline.since(self.now());
+            self.advance(ahead);
+        }
+        Sleep {
+            clock: self,
+            deadline,
+            sleeper: None,
+        }
+        .await;
+    }
+}
+
+/// A sleep. It is forgotten when it is dropped.
+struct Sleep<'a> {
+    clock: &'a VirtualClock,
+    deadline: Timestamp,
+    sleeper: Option<Sleeper>,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let mut inner = this.clock.lock();
+        if inner.now >= this.deadline {
+            return Poll::Ready(());
+        }
+        let sleeper = *this.sleeper.get_or_insert_with(|| {
+            inner.came += 1;
+            (this.deadline, inner.came)
+        });
+        inner.sleepers.insert(sleeper, context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep<'_> {
+    fn drop(&mut self) {
+        if let Some(sleeper) = self.sleeper {
+            self.clock.lock().sleepers.remove(&sleeper);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What tests of agents are made of.
+//!
+//! A test that waits for a real clock is slow, and one that meets random ids cannot compare whole
+//! values. Here is what takes their place: [`VirtualClock`] moves only when it is told to,
+//! [`SequentialIds`] counts, [`MockModel`] gives the replies it was handed and remembers what it
+//! was asked, [`RoutingModel`] gives every agent a model of its own, and [`block_on`] runs a future
+//! without a runtime.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use helix_agents_models::{Script, ScriptedModel};
+//! use helix_agents_testkit::{MockModel, MockReply, RoutingModel};
+//!
+//! let echo = Script::parse(r#"{ "default": [ { "text": "Echo: {{last_user}}" } ] }"#)?;
+//! let models = RoutingModel::new()
+//!     .route("support", Arc::new(MockModel::replies([MockReply::text("Hello.")])))
+//!     .route("researcher", Arc::new(ScriptedModel::new(echo)));
+//! # Ok::<(), helix_agents_models::ScriptError>(())
+//! ```
+
+mod block_on;
+mod clock;
+mod ids;
+mod mock;
+mod routing;
+
+pub use block_on::block_on;
+pub use clock::VirtualClock;
+pub use ids::SequentialIds;
+pub use mock::{MockModel, MockReply, SeenRequest};
+pub use routing::RoutingModel;

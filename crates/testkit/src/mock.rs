@@ -1,0 +1,269 @@
+//! A model with a queue of replies.
+
+use std::collections::VecDeque;
+use std::future::ready;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::stream;
+use helix_agents_core::id::SessionId;
+use helix_agents_core::message::Message;
+use helix_agents_core::model::{
+    EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, TokenUsage,
+    ToolChoice,
+};
+use helix_agents_core::step::{FINISH_TOOL, StopReason};
+use serde_json::Value;
+
+/// Gives the replies it was handed, one per attempt, and remembers what it was asked.
+///
+/// An attempt that finds no reply left fails with [`ModelErrorKind::Invalid`].
+#[derive(Debug)]
+pub struct MockModel {
+    inner: Mutex<Inner>,
+    native_output: bool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    replies: VecDeque<MockReply>,
+    seen: Vec<SeenRequest>,
+}
+
+impl MockModel {
+    /// A model that gives these replies, in this order.
+    #[must_use]
+    pub fn replies(replies: impl IntoIterator<Item = MockReply>) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                replies: replies.into_iter().collect(),
+                seen: Vec::new(),
+            }),
+            native_output: false,
+        }
+    }
+
+    /// Makes the model claim that it supports native output.
+    #[must_use]
+    pub fn with_native_output(mut self) -> Self {
+        self.native_output = true;
+        self
+    }
+
+    /// Every request so far, oldest first.
+    #[must_use]
+    pub fn seen(&self) -> Vec<SeenRequest> {
+        self.lock().seen.clone()
+    }
+
+    /// How many replies are left.
+    #[must_use]
+    pub fn replies_left(&self) -> usize {
+        self.lock().replies.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Model for MockModel {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        let mut inner = self.lock();
+        inner.seen.push(SeenRequest::new(&request));
+        match inner.replies.pop_front() {
+            Some(reply) => Box::pin(stream::iter(reply.into_events())),
+            None => {
+                let number = inner.seen.len();
+                let detail = format!("the mock has no reply left for request {number}; add one");
+                let error = ModelError::new(ModelErrorKind::Invalid, detail);
+                Box::pin(stream::once(ready(Err(error))))
+            }
+        }
+    }
+
+    fn supports_native_output(&self) -> bool {
+        self.native_output
+    }
+}
+
+/// One reply of a [`MockModel`].
+#[derive(Debug)]
+pub struct MockReply {
+    events: Vec<ModelEvent>,
+    calls: usize,
+    stop_reason: Option<StopReason>,
+    usage: TokenUsage,
+    end: End,
+}
+
+#[derive(Debug)]
+enum End {
+    Finished,
+    Failed(ModelError),
+    Dropped,
+}
+
+impl MockReply {
+    fn new(end: End) -> Self {
+        Self {
+            events: Vec::new(),
+            calls: 0,
+            stop_reason: None,
+            usage: TokenUsage::default(),
+            end,
+        }
+    }
+
+    /// A text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        let mut reply = Self::new(End::Finished);
+        reply.events.push(ModelEvent::Text(text.into()));
+        reply
+    }
+
+    /// Calls: id, tool, arguments.
+    #[must_use]
+    pub fn calls<'c>(calls: impl IntoIterator<Item = (&'c str, &'c str, Value)>) -> Self {
+        Self::new(End::Finished).with_calls(calls)
+    }
+
+    /// A call of `__finish__` with this output.
+    #[must_use]
+    pub fn finish(output: impl Into<Value>) -> Self {
+        Self::new(End::Finished).with_finish(output)
+    }
+
+    /// A failure of this kind, before anything was said.
+    #[must_use]
+    pub fn error(kind: ModelErrorKind) -> Self {
+        Self::failure(ModelError::new(kind, "the mock was told to fail"))
+    }
+
+    /// This very failure, before anything was said.
+    #[must_use]
+    pub fn failure(error: ModelError) -> Self {
+        Self::new(End::Failed(error))
+    }
+
+    /// Adds calls.
+    #[must_use]
+    pub fn with_calls<'c>(
+        mut self,
+        calls: impl IntoIterator<Item = (&'c str, &'c str, Value)>,
+    ) -> Self {
+        for (id, tool, arguments) in calls {
+            self.push_call(Some(id), tool, &arguments);
+        }
+        self
+    }
+
+    /// Adds a call of `__finish__`.
+    #[must_use]
+    pub fn with_finish(mut self, output: impl Into<Value>) -> Self {
+        self.push_call(None, FINISH_TOOL, &output.into());
+        self
+    }
+
+    /// Says why the model stopped; by default `tool_use` for a reply with calls, else `end_turn`.
+    #[must_use]
+    pub fn with_stop_reason(mut self, reason: StopReason) -> Self {
+        self.stop_reason = Some(reason);
+        self
+    }
+
+    /// Says what the reply cost; nothing by default.
+    #[must_use]
+    pub fn with_usage(mut self, usage: TokenUsage) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// Fails after what was said so far.
+    #[must_use]
+    pub fn then_fail(mut self, error: ModelError) -> Self {
+        self.end = End::Failed(error);
+        self
+    }
+
+    /// Just ends after what was said so far, as a dropped connection does.
+    #[must_use]
+    pub fn then_drop(mut self) -> Self {
+        self.end = End::Dropped;
+        self
+    }
+
+    fn push_call(&mut self, id: Option<&str>, tool: &str, arguments: &Value) {
+        let call = self.calls;
+        self.calls += 1;
+        self.events.extend([
+            ModelEvent::CallStart {
+                id: id.map(str::to_owned),
+                name: tool.to_owned(),
+            },
+            ModelEvent::CallArguments {
+                call,
+                delta: arguments.to_string(),
+            },
+            ModelEvent::CallEnd {
+                call,
+                provider_metadata: None,
+            },
+        ]);
+    }
+
+    fn into_events(self) -> impl Iterator<Item = Result<ModelEvent, ModelError>> + Send {
+        let stop_reason = self.stop_reason.unwrap_or(match self.calls {
+            0 => StopReason::EndTurn,
+            _ => StopReason::ToolUse,
+        });
+        let end = match self.end {
+            End::Finished => Some(Ok(ModelEvent::Finished {
+                stop_reason,
+                usage: self.usage,
+            })),
+            End::Failed(error) => Some(Err(error)),
+            End::Dropped => None,
+        };
+        self.events.into_iter().map(Ok).chain(end)
+    }
+}
+
+/// A request as a [`MockModel`] saw it. Exhaustive, so that a test can write one down and compare.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeenRequest {
+    /// Which agent asked.
+    pub agent_type: String,
+    /// In which session.
+    pub session_id: SessionId,
+    /// The system prompt.
+    pub system: String,
+    /// The whole history.
+    pub messages: Vec<Message>,
+    /// The session's state.
+    pub state: Value,
+    /// The names of the tools on offer.
+    pub tools: Vec<String>,
+    /// Whether the model may, must or must not call one.
+    pub tool_choice: ToolChoice,
+    /// Whether an output by the provider's own means was asked for.
+    pub native_output: bool,
+    /// Which attempt it was.
+    pub attempt: u32,
+}
+
+impl SeenRequest {
+    fn new(request: &ModelRequest<'_>) -> Self {
+        Self {
+            agent_type: request.agent_type.to_owned(),
+            session_id: request.session_id.clone(),
+            system: request.prompt.system().to_owned(),
+            messages: request.prompt.history().iter().cloned().collect(),
+            state: request.state.clone(),
+            tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            tool_choice: request.tool_choice.clone(),
+            native_output: request.native_output.is_some(),
+            attempt: request.attempt,
+        }
+    }
+}

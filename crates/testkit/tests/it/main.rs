@@ -1,0 +1,8 @@
+//! The test kit's own tests: what other tests stand on.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod block_on;
+mod clock;
+mod ids;
+mod models;
