@@ -1,0 +1,48 @@
+//! What things cost, as ratios measured side by side in one run.
+//!
+//! ```sh
+//! cargo run --release -p helix-agents-benches            # everything
+//! cargo run --release -p helix-agents-benches -- state   # one group
+//! ```
+//!
+//! Each line compares two measurements of the same run, taken in turns so that a busy machine slows
+//! both. The limit beside a ratio is what the design asks for. The exit code is 1 when a ratio is
+//! over its limit.
+
+#![expect(clippy::print_stdout, reason = "a command-line tool")]
+
+mod measure;
+mod prompt;
+mod state;
+
+use std::process::ExitCode;
+
+use measure::Report;
+
+type Group = (&'static str, fn(&mut Report));
+
+const GROUPS: [Group; 2] = [("state", state::run), ("prompt", prompt::run)];
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
+    if let Some(unknown) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
+        println!(
+            "there is no group {unknown:?}; choose from: {}",
+            names.join(", ")
+        );
+        return ExitCode::from(2);
+    }
+    let mut report = Report::default();
+    for (name, run) in GROUPS {
+        if wanted.is_empty() || wanted.iter().any(|one| one == name) {
+            println!("{name}");
+            run(&mut report);
+        }
+    }
+    if report.misses() > 0 {
+        println!("{} over the limit", report.misses());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,97 @@
+//! Measures two things in turns and prints how they compare.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Rounds of each measurement; the median counts.
+const ROUNDS: usize = 15;
+/// How long one round shall take at least.
+const ROUND: Duration = Duration::from_millis(8);
+
+/// Prints comparisons and counts those over their limit.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    misses: usize,
+}
+
+/// One thing to measure: what it is called, and one go of it.
+pub(crate) struct Subject<'a> {
+    name: &'a str,
+    go: Box<dyn FnMut() + 'a>,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn new<R>(name: &'a str, mut go: impl FnMut() -> R + 'a) -> Self {
+        Self {
+            name,
+            go: Box::new(move || {
+                black_box(go());
+            }),
+        }
+    }
+
+    /// How many goes fill a round.
+    fn calibrate(&mut self) -> u32 {
+        let mut goes = 1;
+        loop {
+            if self.round(goes) >= ROUND || goes >= 1 << 22 {
+                return goes;
+            }
+            goes *= 2;
+        }
+    }
+
+    fn round(&mut self, goes: u32) -> Duration {
+        let start = Instant::now();
+        for _ in 0..goes {
+            (self.go)();
+        }
+        start.elapsed()
+    }
+}
+
+impl Report {
+    /// Measures both in turns; `subject` may cost at most `limit` times what `base` costs.
+    pub(crate) fn compare(&mut self, mut base: Subject<'_>, mut subject: Subject<'_>, limit: f64) {
+        let base_goes = base.calibrate();
+        let subject_goes = subject.calibrate();
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            let rounds = [
+                base.round(base_goes).as_secs_f64() / f64::from(base_goes),
+                subject.round(subject_goes).as_secs_f64() / f64::from(subject_goes),
+            ];
+            for (times, round) in times.iter_mut().zip(rounds) {
+                times.push(round * 1e9);
+            }
+        }
+        let [base_ns, subject_ns] = times.map(median);
+        let ratio = subject_ns / base_ns;
+        let verdict = if ratio <= limit { "ok" } else { "OVER" };
+        self.misses += usize::from(ratio > limit);
+        println!(
+            "  {:<34} {:>11} | {:<34} {:>11} | {ratio:>6.2}x  limit {limit}x  {verdict}",
+            base.name,
+            nanos(base_ns),
+            subject.name,
+            nanos(subject_ns),
+        );
+    }
+
+    pub(crate) fn misses(&self) -> usize {
+        self.misses
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn nanos(value: f64) -> String {
+    if value < 10_000.0 {
+        format!("{value:.0} ns")
+    } else {
+        format!("{:.1} µs", value / 1e3)
+    }
+}
