@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateOp, StateTracker, StepWrites};
+use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateTracker, StepWrites};
 
 /// One writer's view of the state: what was committed, plus its own writes. Clones share it.
 ///
@@ -14,14 +14,7 @@ use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateOp, StateTracker,
 /// is settled.
 #[derive(Debug, Clone)]
 pub struct SharedState {
-    inner: Arc<Mutex<Inner>>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    tracker: StateTracker,
-    /// Every write since the beginning; the tracker holds those of the update under way.
-    writes: Vec<StateOp>,
+    tracker: Arc<Mutex<StateTracker>>,
 }
 
 impl SharedState {
@@ -32,22 +25,19 @@ impl SharedState {
     pub fn new(base: Arc<Value>) -> Result<Self, StateError> {
         let tracker = StateTracker::new(base, ArrayMode::Delta)?;
         Ok(Self {
-            inner: Arc::new(Mutex::new(Inner {
-                tracker,
-                writes: Vec::new(),
-            })),
+            tracker: Arc::new(Mutex::new(tracker)),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, StateTracker> {
         // An update that panics is rolled back by the tracker, so the view is whole.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state as JSON.
     #[must_use]
     pub fn get(&self) -> Arc<Value> {
-        self.lock().tracker.state()
+        self.lock().state()
     }
 
     /// The state as a type.
@@ -55,11 +45,8 @@ impl SharedState {
     /// # Errors
     /// [`StateError`] when the state does not have the type's shape.
     pub fn get_as<S: DeserializeOwned>(&self) -> Result<S, StateError> {
-        self.lock()
-            .tracker
-            .view()
-            .get_as("")?
-            .ok_or(StateError::RootRemoved)
+        let whole = self.lock().view().get_as("")?;
+        whole.ok_or(StateError::RootRemoved)
     }
 
     /// Changes the state as a type: read, change, compare. The cost grows with the state.
@@ -92,19 +79,17 @@ impl SharedState {
         &self,
         change: impl FnOnce(&mut StateTracker) -> Result<(), StateError>,
     ) -> Result<Vec<PatchOp>, StateError> {
-        let mut inner = self.lock();
-        change(&mut inner.tracker)?;
-        let patches = inner.tracker.rfc6902_patches();
-        let writes = inner.tracker.step_writes();
-        inner.writes.extend(writes);
-        inner.tracker.reset_tracking();
+        let mut tracker = self.lock();
+        change(&mut tracker)?;
+        let patches = tracker.rfc6902_patches();
+        tracker.reset_tracking();
         Ok(patches)
     }
 
-    /// Everything this writer wrote, in order.
+    /// Everything this writer wrote.
     #[must_use]
     pub fn writes(&self) -> StepWrites {
-        self.lock().writes.clone().into()
+        self.lock().all_writes()
     }
 }
 
@@ -112,10 +97,7 @@ impl Default for SharedState {
     /// A view of the empty state.
     fn default() -> Self {
         Self {
-            inner: Arc::new(Mutex::new(Inner {
-                tracker: StateTracker::empty(ArrayMode::Delta),
-                writes: Vec::new(),
-            })),
+            tracker: Arc::new(Mutex::new(StateTracker::empty(ArrayMode::Delta))),
         }
     }
 }

@@ -140,3 +140,55 @@ impl<'a> IntoIterator for &'a StepWrites {
         self.0.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The stored form of every operation, and that a list is its operations.
+    ///
+    /// proves: STT-05
+    #[test]
+    fn a_list_is_its_operations() {
+        let path = Pointer::from_segments(["a/b", ""]);
+        let ops = vec![
+            StateOp::Append {
+                path: path.clone(),
+                value: json!([1]),
+            },
+            StateOp::Replace {
+                path: path.clone(),
+                value: json!(null),
+            },
+            StateOp::Delete { path: path.clone() },
+            StateOp::Increment {
+                path: path.clone(),
+                by: 2.into(),
+            },
+        ];
+        let writes = StepWrites::from(ops.clone());
+        let stored = json!([
+            { "op": "append", "path": "/a~1b/", "value": [1] },
+            { "op": "replace", "path": "/a~1b/", "value": null },
+            { "op": "delete", "path": "/a~1b/" },
+            { "op": "increment", "path": "/a~1b/", "by": 2 },
+        ]);
+        assert_eq!(serde_json::to_value(&writes).unwrap(), stored);
+        assert_eq!(
+            serde_json::from_value::<StepWrites>(stored).unwrap(),
+            writes
+        );
+
+        assert_eq!((writes.len(), writes.is_empty()), (4, false));
+        assert!(StepWrites::new().is_empty());
+        assert_eq!(writes.as_slice(), ops);
+        assert!(writes.iter().all(|op| op.path() == &path));
+        assert_eq!(writes.into_iter().collect::<Vec<_>>(), ops);
+        assert_eq!(
+            ops.iter().cloned().collect::<StepWrites>(),
+            StepWrites::from(ops)
+        );
+    }
+}

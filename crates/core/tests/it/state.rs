@@ -2,6 +2,8 @@
 //! streamed changes always agree. Tables say what is reported; properties hold it together, against
 //! a plain model and the `json-patch` crate.
 
+// `cfg(test)` always holds here; it tells clippy that helpers may unwrap as tests do.
+
 #[cfg(test)]
 mod draft;
 #[cfg(test)]

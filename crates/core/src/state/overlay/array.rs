@@ -236,6 +236,17 @@ impl ArrayNode {
         }
     }
 
+    /// Whether the pieces are as few as they can be.
+    #[cfg(test)]
+    pub(super) fn is_tidy(&self) -> bool {
+        let full = self.pieces.iter().all(|piece| piece.len() > 0);
+        full && self.pieces.windows(2).all(|pair| match pair {
+            [Piece::Base(range), Piece::Base(next)] => range.end < next.start,
+            [Piece::Own(_), Piece::Own(_)] => false,
+            _ => true,
+        })
+    }
+
     /// The whole array.
     pub(super) fn to_values(&self, base: &[Value]) -> Vec<Value> {
         let mut values = Vec::with_capacity(self.len);

@@ -61,6 +61,7 @@ proptest! {
             }
             prop_assert_eq!(&array.to_values(&base), &model);
             prop_assert_eq!(array.len(), model.len());
+            prop_assert!(array.is_tidy(), "{:?}", array);
             for (at, value) in model.iter().enumerate() {
                 let found = array.get(at, &base).map(super::View::to_value);
                 prop_assert_eq!(found.as_ref(), Some(value));

@@ -11,7 +11,7 @@ use helix_agents_core::state::{
 };
 use proptest::prelude::*;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::model;
 
@@ -217,6 +217,12 @@ fn what_is_nested_too_deeply_is_refused() {
         draft.insert("/list/0", nested(MAX_DEPTH - 1)),
         draft.set(&long, 1),
         draft.increment(&long, 1),
+        draft.apply(&StateOp::Replace {
+            path: "/a".parse().unwrap(),
+            value: (0..500).fold(json!(1), |inside, _| {
+                Value::Object(Map::from_iter([("x".to_owned(), inside)]))
+            }),
+        }),
         draft.apply(&StateOp::Replace {
             path: "/a".parse().unwrap(),
             value: nested(500),

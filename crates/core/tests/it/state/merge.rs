@@ -160,6 +160,20 @@ fn parallel_changes() {
             json!([overlap("/grid", "b", &["a"]), overlap("/n", "b", &["a"])]),
         ),
         (
+            "what one overwrites oneself does not count",
+            vec![
+                json!([
+                    append(json!(1)),
+                    set("/list", json!([5])),
+                    add(json!(1)),
+                    delete("/n")
+                ]),
+                json!([set("/list", json!([5])), delete("/n")]),
+            ],
+            json!({ "list": [5], "n": null }),
+            json!([]),
+        ),
+        (
             "keys that look alike do not overlap",
             vec![
                 json!([set("/o", json!(1))]),

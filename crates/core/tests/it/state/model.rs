@@ -69,9 +69,13 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
         3 => value().prop_map(Act::Push),
         2 => number().prop_map(Act::Increment),
         3 => Just(Act::Remove),
-        1 => value().prop_map(Act::Insert),
+        2 => value().prop_map(Act::Insert),
     ];
-    let steps = proptest::collection::vec((any::<u8>(), key()), 0..5);
+    let step = || (any::<u8>(), key());
+    let steps = prop_oneof![
+        30 => proptest::collection::vec(step(), 1..6),
+        1 => Just(Vec::new()),
+    ];
     (steps, act).prop_map(|(steps, act)| Command { steps, act })
 }
 
@@ -80,23 +84,28 @@ pub(crate) fn commands() -> impl Strategy<Value = Vec<Command>> {
 }
 
 impl Command {
-    /// The path in this state. Acts on arrays and numbers look for one on the way.
+    /// The path in this state. It prefers what the act can be done to, and what leads further.
     pub(crate) fn path(&self, state: &Value) -> Pointer {
         let mut at = Some(state);
         let mut path = Pointer::root();
         for (choice, key) in &self.steps {
-            let fits = match (&self.act, at) {
-                (Act::Push(_), Some(Value::Array(_))) => choice % 4 != 0,
-                (Act::Increment(_), Some(Value::Number(_))) => true,
-                _ => false,
-            };
-            if fits {
+            let choice = usize::from(*choice);
+            if at.is_some_and(|value| self.suits(value)) && choice % 4 != 0 {
+                if matches!(self.act, Act::Insert(_)) {
+                    let len = at.and_then(Value::as_array).map_or(0, Vec::len);
+                    path.push(&(choice % (len + 1)).to_string());
+                }
                 break;
             }
-            let choice = usize::from(*choice);
             let segment = match at {
                 Some(Value::Object(map)) if !map.is_empty() && choice % 8 != 7 => {
-                    map.keys().nth(choice % map.len()).unwrap().clone()
+                    let leads =
+                        |value: &Value| self.suits(value) || value.is_object() || value.is_array();
+                    let mut keys: Vec<_> = map.keys().filter(|key| leads(&map[*key])).collect();
+                    if keys.is_empty() || choice % 8 > 4 {
+                        keys = map.keys().collect();
+                    }
+                    keys[choice % keys.len()].clone()
                 }
                 Some(Value::Array(items)) if choice % 16 != 15 => {
                     (choice % (items.len() + 1)).to_string()
@@ -107,6 +116,14 @@ impl Command {
             path.push(&segment);
         }
         path
+    }
+
+    fn suits(&self, value: &Value) -> bool {
+        match self.act {
+            Act::Push(_) | Act::Insert(_) => value.is_array(),
+            Act::Increment(_) => value.is_number(),
+            Act::Set(_) | Act::Remove => false,
+        }
     }
 
     pub(crate) fn run(&self, draft: &mut Draft, path: &Pointer) -> Result<bool, StateError> {

@@ -79,6 +79,9 @@ proptest! {
         prop_assert_eq!(p.last(), a.last().map(Into::into));
         let longer = p.join("x/~");
         prop_assert_eq!(longer.last(), Some("x/~".into()));
-        prop_assert_eq!(longer.parent(), Some(p));
+        prop_assert_eq!(longer.parent(), Some(p.clone()));
+        let mut pushed = p;
+        pushed.push("x/~");
+        prop_assert_eq!(pushed, longer);
     }
 }

@@ -222,11 +222,11 @@ fn increments() {
             Case {
                 name: "several of a float stay apart, because their sum depends on the order",
                 change: |d| {
-                    d.increment("/ratio", 1)?;
+                    d.increment("/ratio", 1.0_f32)?;
                     d.increment("/ratio", -0.25)
                 },
                 writes: json!([
-                    { "op": "increment", "path": "/ratio", "by": 1 },
+                    { "op": "increment", "path": "/ratio", "by": 1.0 },
                     { "op": "increment", "path": "/ratio", "by": -0.25 },
                 ]),
                 patches: json!([{ "op": "replace", "path": "/ratio", "value": 1.25 }]),
