@@ -57,6 +57,9 @@ codes! {
     StateStale = "state_stale", State, false, "The conversation has changed in the meantime.";
     StateCorrupt = "state_corrupt", State, false, "The stored conversation could not be read.";
     StateUnsupportedVersion = "state_unsupported_version", State, false, "The conversation was stored by a newer version.";
+    SessionNotFound = "session_not_found", State, false, "There is no such conversation.";
+    StoreFull = "store_full", Store, false, "There is no room to store the conversation at the moment.";
+    StoreUnavailable = "store_unavailable", Store, true, "The conversation cannot be reached at the moment. Please try again.";
     ProviderRateLimited = "provider_rate_limited", Provider, true, "The model is receiving too many requests. Please try again shortly.";
     ProviderOverloaded = "provider_overloaded", Provider, true, "The model is overloaded. Please try again shortly.";
     ProviderContextLength = "provider_context_length", Provider, false, "The conversation has become too long for the model.";
@@ -89,6 +92,8 @@ pub enum Category {
     Validation,
     /// A stored session is not in the state the operation needs.
     State,
+    /// What keeps sessions cannot be reached, or is full.
+    Store,
     /// The model or its provider failed.
     Provider,
     /// A rule of the framework ended the work.

@@ -176,6 +176,13 @@ ids! {
     UserId, "user id";
 }
 
+impl SessionId {
+    /// What stands where the real id follows.
+    pub(crate) fn placeholder() -> Self {
+        Self(Arc::from("-"))
+    }
+}
+
 impl CallId {
     /// This id with something behind it, shortened to stay an id. `suffix` is ours, so its
     /// characters are allowed ones.

@@ -3,7 +3,9 @@
 //! One stream per root session. A chunk says who wrote it and when, and carries one payload. The
 //! part that is the same for a whole step is shared.
 
+mod manager;
 mod payload;
+mod reader;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, RunId, SessionId};
 use crate::time::Timestamp;
 
+pub use manager::{StreamError, StreamInfo, StreamLimits, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
+pub use reader::{StreamItem, StreamReader};
 
 /// A position in a stream: from 1, never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -40,6 +44,40 @@ impl fmt::Display for Sequence {
 impl fmt::Debug for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
+    }
+}
+
+/// What a stream is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StreamStatus {
+    /// More comes.
+    #[default]
+    Active,
+    /// The run waits for somebody; more comes when it is continued.
+    Paused,
+    /// The turn is over.
+    Ended,
+    /// The turn failed.
+    Failed,
+}
+
+/// A chunk at its place in a stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StoredChunk {
+    /// Its place.
+    pub sequence: Sequence,
+    /// It.
+    pub chunk: Chunk,
+}
+
+impl StoredChunk {
+    /// A chunk at its place.
+    #[must_use]
+    pub fn new(sequence: Sequence, chunk: Chunk) -> Self {
+        Self { sequence, chunk }
     }
 }
 

@@ -228,3 +228,16 @@ pub enum ChunkPayload {
     /// Another process took the run over.
     ExecutorSuperseded {},
 }
+
+impl ChunkPayload {
+    /// About how much content there is in it. Exact for the deltas that come by the thousand;
+    /// what carries values of any size counts as large.
+    pub(super) fn content_bytes(&self) -> usize {
+        match self {
+            Self::TextDelta { delta } | Self::ToolArgStreamDelta { delta, .. } => delta.len(),
+            Self::Thinking { content, .. } => content.len(),
+            Self::ToolArgStreamStart { .. } | Self::ToolArgStreamEnd { .. } => 0,
+            _ => usize::MAX,
+        }
+    }
+}

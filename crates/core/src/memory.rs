@@ -1,0 +1,233 @@
+//! Everything in memory: for tests, for trying out, and as the plainest form of each port's contract.
+
+mod query;
+mod record;
+mod state_log;
+mod streams;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::id::{CheckpointId, RunId, SessionId};
+use crate::message::Message;
+use crate::notify::Notify;
+use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
+use crate::store::{
+    Commit, Due, Family, Headers, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    SessionStore, Snapshot, StoreError, WatchStops, plan,
+};
+use crate::stream::Sequence;
+use crate::time::Timestamp;
+use crate::usage::UsageEntry;
+
+use record::Record;
+pub use state_log::StateLog;
+use streams::Log;
+
+/// Sessions and streams in memory. Clones are the same store.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    inner: Arc<Mutex<Inner>>,
+    bell: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    sessions: BTreeMap<SessionId, Record>,
+    streams: HashMap<SessionId, Log>,
+    /// Counts what was created, so that a list has an order within a millisecond.
+    created: u64,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A commit is planned and checked before anything is changed, and the changes do not panic.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn record(&self, session: &SessionId) -> Result<&Record, StoreError> {
+        self.sessions
+            .get(session)
+            .ok_or_else(|| StoreError::NotFound {
+                session: session.clone(),
+            })
+    }
+
+    fn commit(&mut self, commit: Commit) -> Result<Receipt, StoreError> {
+        let root = commit.root.clone();
+        let headers: Headers = commit
+            .sessions()
+            .into_iter()
+            .filter_map(|id| {
+                let header = self.sessions.get(&id)?.header.clone();
+                Some((id, header))
+            })
+            .collect();
+        let mut plan = plan(commit, &headers, |session, count| {
+            Ok(self.record(session)?.kept(count))
+        })?;
+        record::check(&self.sessions, &plan.rows)?;
+
+        // From here on nothing fails: the commit happens.
+        for (session, row) in std::mem::take(&mut plan.rows) {
+            if row == crate::store::Row::DeleteAll {
+                self.sessions.remove(&session);
+                self.streams.remove(&session);
+                continue;
+            }
+            let record = self.sessions.entry(session).or_insert_with(|| {
+                self.created += 1;
+                Record::new(self.created)
+            });
+            record.write(row);
+        }
+        for (session, header) in &plan.headers {
+            if let Some(header) = header
+                && let Some(record) = self.sessions.get_mut(session)
+            {
+                record.header.clone_from(header);
+            }
+        }
+        let sequence = self.say(&root, &mut plan);
+        Ok(plan.receipt(&headers, sequence))
+    }
+
+    fn say(&mut self, root: &SessionId, plan: &mut crate::store::Plan) -> Sequence {
+        let chunks = std::mem::take(&mut plan.chunks);
+        if chunks.is_empty() && plan.stream.is_none() {
+            return self.streams.get(root).map_or(Sequence::START, Log::last);
+        }
+        let log = self.streams.entry(root.clone()).or_default();
+        log.append(chunks, false);
+        if let Some(status) = plan.stream {
+            log.status = status;
+        }
+        log.last()
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl SessionStore for MemoryStore {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        let receipt = self.lock().commit(commit)?;
+        self.bell.ring();
+        Ok(receipt)
+    }
+
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.lock().sessions.get(session).map(Record::snapshot))
+    }
+
+    async fn messages(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError> {
+        let inner = self.lock();
+        let messages = inner
+            .sessions
+            .get(session)
+            .map_or(&[][..], |record| &record.messages);
+        Ok(Paged::of(messages.iter().cloned(), page))
+    }
+
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+        let inner = self.lock();
+        let found = inner.record(session)?.states.at(version);
+        found.ok_or_else(|| StoreError::Invalid {
+            session: session.clone(),
+            reason: format!("its state has no version {version}"),
+        })
+    }
+
+    async fn runs(
+        &self,
+        session: &SessionId,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        let inner = self.lock();
+        let runs = inner
+            .sessions
+            .get(session)
+            .map_or(&[][..], |record| &record.runs);
+        Ok(query::lookup(runs.iter(), which, |run| &run.id))
+    }
+
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        let inner = self.lock();
+        let all = inner
+            .sessions
+            .get(session)
+            .map_or(&[][..], |record| &record.checkpoints);
+        Ok(query::lookup(all.iter().rev(), which, |one| &one.id))
+    }
+
+    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+        let inner = self.lock();
+        Ok(inner
+            .sessions
+            .get(session)
+            .map(Record::family)
+            .unwrap_or_default())
+    }
+
+    async fn usage(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError> {
+        let inner = self.lock();
+        let usage = inner
+            .sessions
+            .get(session)
+            .map_or(&[][..], |record| &record.usage);
+        Ok(Paged::of(usage.iter().cloned(), page))
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        Ok(query::list(&self.lock().sessions, query))
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        Ok(query::pending(&self.lock().sessions, query))
+    }
+
+    async fn due(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+        Ok(query::due(&self.lock().sessions, at, limit))
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl WatchStops for MemoryStore {
+    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+        loop {
+            let heard = self.bell.heard();
+            let stop = self.lock().record(session)?.header.stop.clone();
+            if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
+                return Ok(stop);
+            }
+            heard.await;
+        }
+    }
+}

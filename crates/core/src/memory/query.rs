@@ -1,0 +1,123 @@
+//! Questions over many sessions in memory.
+
+use std::collections::BTreeMap;
+
+use super::record::Record;
+use crate::id::SessionId;
+use crate::session::{PendingCall, SessionState};
+use crate::store::{Due, Header, Lookup, Paged, ParentFilter, PendingQuery, SessionQuery};
+use crate::time::Timestamp;
+
+pub(super) fn lookup<'a, T: Clone + 'a, Id: PartialEq>(
+    mut all: impl ExactSizeIterator<Item = &'a T>,
+    which: Lookup<Id>,
+    id: impl Fn(&T) -> &Id,
+) -> Paged<T> {
+    match which {
+        Lookup::Page(page) => Paged::of(all.cloned(), page),
+        Lookup::One(wanted) => {
+            let found: Vec<T> = all
+                .find(|one| *id(one) == wanted)
+                .into_iter()
+                .cloned()
+                .collect();
+            Paged {
+                total: found.len(),
+                items: found,
+                has_more: false,
+            }
+        }
+    }
+}
+
+pub(super) fn list(
+    sessions: &BTreeMap<SessionId, Record>,
+    query: &SessionQuery,
+) -> Paged<SessionState> {
+    let mut found: Vec<&Record> = sessions
+        .values()
+        .filter(|record| matches(&record.header, query))
+        .collect();
+    found.sort_by_key(|record| {
+        let made = record.header.session.created_at;
+        std::cmp::Reverse((made, record.created))
+    });
+    let page = query.page.capped();
+    Paged::of(
+        found
+            .into_iter()
+            .map(|record| record.header.session.clone()),
+        page,
+    )
+}
+
+fn matches(header: &Header, query: &SessionQuery) -> bool {
+    let session = &header.session;
+    let parent = match &query.parent {
+        ParentFilter::Any => true,
+        ParentFilter::Roots => session.parent_session_id.is_none(),
+        ParentFilter::Of(parent) => session.parent_session_id.as_ref() == Some(parent),
+    };
+    parent
+        && query
+            .user_id
+            .as_ref()
+            .is_none_or(|user| session.user_id.as_ref() == Some(user))
+        && query
+            .agent_type
+            .as_ref()
+            .is_none_or(|agent| session.agent_type == *agent)
+        && (query.status.is_empty() || query.status.contains(&session.status))
+        && query.tags.iter().all(|tag| session.tags.contains(tag))
+        && query
+            .metadata
+            .iter()
+            .all(|(key, value)| session.metadata.get(key) == Some(value))
+        && query.from.is_none_or(|from| session.created_at >= from)
+        && query.to.is_none_or(|to| session.created_at <= to)
+}
+
+pub(super) fn pending(
+    sessions: &BTreeMap<SessionId, Record>,
+    query: &PendingQuery,
+) -> Paged<PendingCall> {
+    let of_user = |record: &&Record| {
+        let owner = record.header.session.user_id.as_ref();
+        query
+            .user_id
+            .as_ref()
+            .is_none_or(|user| owner == Some(user))
+    };
+    let mut open: Vec<&PendingCall> = sessions
+        .values()
+        .filter(of_user)
+        .flat_map(|record| record.pending.values())
+        .filter(|call| call.answer.is_none())
+        .filter(|call| {
+            query
+                .root
+                .as_ref()
+                .is_none_or(|root| call.root_session_id == *root)
+        })
+        .collect();
+    open.sort_by_key(|call| (call.created_at, &call.session_id, &call.tool_call_id));
+    Paged::of(open.into_iter().cloned(), query.page.capped())
+}
+
+pub(super) fn due(
+    sessions: &BTreeMap<SessionId, Record>,
+    at: Timestamp,
+    limit: usize,
+) -> Vec<(SessionId, Vec<Due>)> {
+    let mut found: Vec<_> = sessions
+        .iter()
+        .filter_map(|(id, record)| Some((record.header.due_at()?, id, record)))
+        .filter(|(due_at, ..)| *due_at <= at)
+        .collect();
+    found.sort_by_key(|(due_at, id, _)| (*due_at, *id));
+    found
+        .into_iter()
+        .take(limit)
+        .map(|(_, id, record)| (id.clone(), record.header.due(at)))
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! One session in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::StateLog;
+use crate::id::{CallId, SessionId, StepId};
+use crate::message::Message;
+use crate::session::{Checkpoint, OpenStep, PendingCall, RunRecord, SessionState, SubSessionRef};
+use crate::state::{ArrayMode, Draft, StepWrites};
+use crate::store::{Family, Header, Row, Snapshot, Staged, StoreError, Unstage};
+use crate::time::Timestamp;
+use crate::usage::UsageEntry;
+
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) header: Header,
+    pub(super) created: u64,
+    pub(super) messages: Vec<Message>,
+    pub(super) states: StateLog,
+    pub(super) runs: Vec<RunRecord>,
+    pub(super) checkpoints: Vec<Checkpoint>,
+    pub(super) pending: BTreeMap<CallId, PendingCall>,
+    pub(super) usage: Vec<UsageEntry>,
+    open_step: Option<OpenStep>,
+    children: Vec<SubSessionRef>,
+    staged: Vec<(StepId, Staged)>,
+    retired: BTreeSet<CallId>,
+}
+
+impl Record {
+    /// A session whose rows and header follow.
+    pub(super) fn new(created: u64) -> Self {
+        Self {
+            header: Header::placeholder(),
+            created,
+            messages: Vec::new(),
+            states: StateLog::default(),
+            runs: Vec::new(),
+            checkpoints: Vec::new(),
+            pending: BTreeMap::new(),
+            usage: Vec::new(),
+            open_step: None,
+            children: Vec::new(),
+            staged: Vec::new(),
+            retired: BTreeSet::new(),
+        }
+    }
+
+    /// How many messages stay when the history is cut to `count`: no step is split.
+    pub(super) fn kept(&self, count: usize) -> usize {
+        let mut keep = count.min(self.messages.len());
+        while matches!(self.messages.get(keep), Some(Message::Tool(_))) {
+            keep -= 1;
+        }
+        keep
+    }
+
+    pub(super) fn write(&mut self, row: Row) {
+        match row {
+            Row::DeleteAll => {}
+            Row::Messages { mut messages, .. } => self.messages.append(&mut messages),
+            Row::TruncateMessages { keep } => {
+                for message in self.messages.drain(keep.min(self.messages.len())..) {
+                    if let Message::Assistant(assistant) = message {
+                        let ids = assistant.tool_calls().map(|call| call.id.clone());
+                        self.retired.extend(ids);
+                    }
+                }
+            }
+            Row::StateWrites { writes, .. } => self.states.write(writes),
+            Row::StateSet { value, .. } => self.states.set(value),
+            Row::StateRewind { to, .. } => self.states.rewind(to),
+            Row::Run(run) => put(&mut self.runs, *run, |a, b| a.id == b.id),
+            Row::Checkpoint(checkpoint) => {
+                self.checkpoints.retain(|one| one.id != checkpoint.id);
+                self.checkpoints.push(checkpoint);
+            }
+            Row::OpenStep(step) => self.open_step = step.map(|step| *step),
+            Row::OpenCall(call, open) => {
+                if let Some(step) = &mut self.open_step {
+                    let mut ids = step.message.tool_calls();
+                    let index = ids.position(|made| made.id == call);
+                    if let Some(slot) = index.and_then(|index| step.calls.get_mut(index)) {
+                        *slot = *open;
+                    }
+                }
+            }
+            Row::Pending(pending) => {
+                self.pending.insert(pending.tool_call_id.clone(), *pending);
+            }
+            Row::Answer(call, answer) => {
+                if let Some(pending) = self.pending.get_mut(&call) {
+                    pending.answer = Some(*answer);
+                }
+            }
+            Row::RemovePending(call) => drop(self.pending.remove(&call)),
+            Row::Child(child) => {
+                put(&mut self.children, *child, |a, b| {
+                    a.session_id == b.session_id
+                });
+            }
+            Row::Usage(entry) => self.usage.push(entry),
+            Row::Stage(step, call, writes) => {
+                let staged = (step, Staged::new(call, writes));
+                put(&mut self.staged, staged, |a, b| {
+                    a.0 == b.0 && a.1.call == b.1.call
+                });
+            }
+            Row::Unstage(Unstage::Step(step)) => self.staged.retain(|(one, _)| *one != step),
+            Row::Unstage(Unstage::AllBut(keep)) => {
+                self.staged.retain(|(one, _)| Some(one) == keep.as_ref());
+            }
+            Row::RetireCallIds(ids) => self.retired.extend(ids),
+        }
+    }
+
+    pub(super) fn session(&self) -> SessionState {
+        SessionState {
+            custom_state: Arc::clone(self.states.current()),
+            pending_client_tool_calls: self.pending.clone(),
+            ..self.header.session.clone()
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let latest = self.header.run.as_ref();
+        let run = latest.and_then(|latest| self.runs.iter().rfind(|run| run.id == latest.id));
+        Snapshot::new(
+            self.header.clone(),
+            self.session(),
+            run.cloned(),
+            self.open_step.clone(),
+        )
+    }
+
+    pub(super) fn family(&self) -> Family {
+        let mut staged: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (step, one) in &self.staged {
+            staged.entry(step.clone()).or_default().push(one.clone());
+        }
+        let retired = self.retired.iter().cloned().collect();
+        Family::new(self.children.clone(), staged, retired)
+    }
+}
+
+impl Header {
+    /// What stands in a record until its header is written, in the same commit.
+    fn placeholder() -> Self {
+        let nobody = SessionId::placeholder();
+        Self::created(SessionState::new(nobody, "", Timestamp::default()))
+    }
+}
+
+/// Replaces the one that is the same, or appends.
+fn put<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
+    match all.iter_mut().rfind(|have| same(have, &one)) {
+        Some(slot) => *slot = one,
+        None => all.push(one),
+    }
+}
+
+/// Whether the rows can be written: state writes apply, and versions exist.
+pub(super) fn check(
+    sessions: &BTreeMap<SessionId, Record>,
+    rows: &[(SessionId, Row)],
+) -> Result<(), StoreError> {
+    // The state of each session as it will be at this point of the commit.
+    let mut drafts: BTreeMap<&SessionId, Draft> = BTreeMap::new();
+    for (session, row) in rows {
+        match row {
+            Row::StateSet { value, .. } => {
+                drafts.insert(session, Draft::new(Arc::clone(value), ArrayMode::Delta));
+            }
+            Row::StateRewind { to, .. } => {
+                let state = sessions
+                    .get(session)
+                    .and_then(|record| record.states.at(*to));
+                let state = state.ok_or_else(|| StoreError::Invalid {
+                    session: session.clone(),
+                    reason: format!("its state has no version {to}"),
+                })?;
+                drafts.insert(session, Draft::new(state, ArrayMode::Delta));
+            }
+            Row::StateWrites { writes, .. } => {
+                let draft = drafts.entry(session).or_insert_with(|| {
+                    let current = sessions.get(session).map(|record| record.states.current());
+                    let base = current.map_or_else(empty, Arc::clone);
+                    Draft::new(base, ArrayMode::Delta)
+                });
+                apply(draft, writes).map_err(|source| StoreError::State {
+                    session: session.clone(),
+                    source,
+                })?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn empty() -> Arc<Value> {
+    Arc::new(Value::Object(serde_json::Map::new()))
+}
+
+fn apply(draft: &mut Draft, writes: &StepWrites) -> Result<(), crate::state::StateError> {
+    writes.iter().try_for_each(|op| draft.apply(op))
+}

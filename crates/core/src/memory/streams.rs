@@ -1,0 +1,158 @@
+//! Streams in memory.
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use crate::id::SessionId;
+use crate::store::StoreError;
+use crate::stream::{
+    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
+    StreamStatus, StreamWriter,
+};
+
+/// As large as a JSON string that a browser takes without trouble.
+const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) status: StreamStatus,
+    chunks: Vec<Kept>,
+    last: Sequence,
+    trimmed: Sequence,
+}
+
+#[derive(Debug)]
+struct Kept {
+    stored: StoredChunk,
+    is_delta: bool,
+}
+
+impl Log {
+    pub(super) fn last(&self) -> Sequence {
+        self.last
+    }
+
+    pub(super) fn append(&mut self, chunks: Vec<Chunk>, is_delta: bool) {
+        for chunk in chunks {
+            self.last = self.last.next();
+            let stored = StoredChunk::new(self.last, chunk);
+            self.chunks.push(Kept { stored, is_delta });
+        }
+    }
+
+    /// The position of the first chunk after a sequence.
+    fn after(&self, sequence: Sequence) -> usize {
+        self.chunks
+            .partition_point(|kept| kept.stored.sequence <= sequence)
+    }
+}
+
+impl MemoryStore {
+    /// Does something with a stream that a run at this fence may do.
+    fn write_stream<R>(
+        &self,
+        writer: &StreamWriter,
+        write: impl FnOnce(&mut Log) -> R,
+    ) -> Result<R, StreamError> {
+        let result = {
+            let mut inner = self.lock();
+            let session = &writer.session;
+            let header = &inner.record(session)?.header;
+            if header.fence != writer.fence {
+                let session = session.clone();
+                return Err(StreamError::Superseded { session });
+            }
+            write(inner.streams.entry(writer.root.clone()).or_default())
+        };
+        self.bell.ring();
+        Ok(result)
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl StreamManager for MemoryStore {
+    fn limits(&self) -> StreamLimits {
+        StreamLimits::new(MAX_CHUNK_BYTES)
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        self.limits().check(&chunks)?;
+        self.write_stream(writer, |log| {
+            log.append(chunks, true);
+            log.last
+        })
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        self.write_stream(writer, |log| {
+            log.chunks
+                .retain(|kept| !kept.is_delta || kept.stored.sequence <= after);
+            log.append(vec![say], false);
+            log.last
+        })
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        let inner = self.lock();
+        let Some(log) = inner.streams.get(root) else {
+            return Ok(Vec::new());
+        };
+        let rest = log.chunks.iter().skip(log.after(after)).take(limit);
+        Ok(rest.map(|kept| kept.stored.clone()).collect())
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        let inner = self.lock();
+        let log = inner.streams.get(root);
+        Ok(log.map(|log| StreamInfo::new(log.status, log.last, log.trimmed)))
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        status: StreamStatus,
+    ) -> Result<(), StreamError> {
+        loop {
+            let heard = self.bell.heard();
+            let info = self.info(root).await?;
+            let now = info.map_or((Sequence::START, StreamStatus::Active), |info| {
+                (info.last, info.status)
+            });
+            if now.0 > after || now.1 != status {
+                return Ok(());
+            }
+            heard.await;
+        }
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        let mut inner = self.lock();
+        let Some(log) = inner.streams.get_mut(root) else {
+            return Err(StoreError::NotFound {
+                session: root.clone(),
+            }
+            .into());
+        };
+        let up_to = up_to.min(log.last);
+        let keep = log.after(up_to);
+        log.chunks.drain(..keep);
+        log.trimmed = log.trimmed.max(up_to);
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! The port to what keeps sessions.
+//!
+//! A store offers reads and one write. [`SessionStore::commit`] changes several sessions of one root
+//! or nothing at all; every operation with a name of its own ([`Sessions`]) is written once, on top of
+//! it. The rules of a commit are a pure function, [`plan`], so a backend only has to read
+//! headers, ask, and write what it is told in one atomic step.
+
+mod commit;
+mod error;
+mod header;
+mod plan;
+mod query;
+mod row;
+mod sessions;
+mod snapshot;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::id::{CheckpointId, RunId, SessionId};
+use crate::message::Message;
+use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
+use crate::time::Timestamp;
+use crate::usage::UsageEntry;
+
+pub use commit::{
+    CallStanding, Change, Commit, Committed, Fence, Field, InboxRow, Lease, Precondition, Receipt,
+    Unstage,
+};
+pub use error::{Current, StoreError};
+pub use header::{Due, Header, LatestRun, PendingMark};
+pub use plan::{Headers, Plan, plan};
+pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
+pub use row::Row;
+pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};
+pub use snapshot::{Family, Snapshot, Staged};
+
+/// What keeps sessions.
+///
+/// A commit is atomic: all of it is visible to every reader in every process at once, or none of it
+/// ever. When `commit` has returned `Ok`, it is durable. When it has returned a refusal, nothing was
+/// written. Commits of one session happen one after another; versions grow by one with each.
+/// Nothing is visible before it is durable.
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+pub trait SessionStore: Send + Sync + fmt::Debug {
+    /// Writes, if every precondition holds.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] and its kin when it does not fit; nothing is written then.
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError>;
+
+    /// A session with its state, pending calls, open step and latest run, as of one instant.
+    /// `None` when there is no such session.
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Messages, oldest first. A session that does not exist has none.
+    async fn messages(&self, session: &SessionId, page: Page)
+    -> Result<Paged<Message>, StoreError>;
+
+    /// The state as it was at a version.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when there is no such version.
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError>;
+
+    /// Runs, oldest first.
+    async fn runs(
+        &self,
+        session: &SessionId,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError>;
+
+    /// Checkpoints, the one that was written last first.
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError>;
+
+    /// Children, kept writes, and call ids that only the past knows.
+    async fn family(&self, session: &SessionId) -> Result<Family, StoreError>;
+
+    /// Usage, oldest first.
+    async fn usage(&self, session: &SessionId, page: Page)
+    -> Result<Paged<UsageEntry>, StoreError>;
+
+    /// Sessions, newest first, without their content.
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError>;
+
+    /// Calls that wait for an answer, across sessions, oldest first.
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError>;
+
+    /// Sessions that need attention at this instant, most overdue first, and why.
+    async fn due(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError>;
+}
+
+/// Tells a run that it is asked to stop.
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+pub trait WatchStops: Send + Sync + fmt::Debug {
+    /// Resolves when there is a request to stop this run, wherever it was written; at once when
+    /// there is one already. Safe to drop.
+    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError>;
+}

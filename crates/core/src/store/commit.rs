@@ -1,0 +1,377 @@
+//! The one write: what must hold, and what changes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::ErrorRecord;
+use crate::id::{CallId, RunId, SessionId, StepId, StreamId, UserId};
+use crate::message::UserMessage;
+use crate::session::{
+    Answer, Checkpoint, CheckpointSource, ChildWait, InterruptContext, OpenCall, OpenStep,
+    PendingCall, RunRecord, RunStatus, SessionMode, SessionState, SessionStatus, StopRequest,
+    SubSessionRef, TracingContext, WorkspaceRef,
+};
+use crate::state::StepWrites;
+use crate::stream::{Chunk, Sequence, StreamStatus};
+use crate::time::Timestamp;
+use crate::transcript::PairedStep;
+use crate::usage::UsageEntry;
+
+/// A number that every run start and every take-over raises. Commits of a run carry it, so a run
+/// that was superseded cannot write.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Fence(pub u64);
+
+/// Who performs a session's run, and until when that is taken for granted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Lease {
+    /// The process.
+    pub holder: String,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+impl Lease {
+    /// A lease.
+    #[must_use]
+    pub fn new(holder: impl Into<String>, until: Timestamp) -> Self {
+        Self {
+            holder: holder.into(),
+            until,
+        }
+    }
+}
+
+/// A message that waits for its run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct InboxRow {
+    /// Names it; the same row written twice is one row.
+    pub id: String,
+    /// The messages.
+    pub messages: Vec<UserMessage>,
+    /// Since when it waits.
+    pub created_at: Timestamp,
+}
+
+impl InboxRow {
+    /// A row.
+    #[must_use]
+    pub fn new(id: impl Into<String>, messages: Vec<UserMessage>, created_at: Timestamp) -> Self {
+        Self {
+            id: id.into(),
+            messages,
+            created_at,
+        }
+    }
+}
+
+/// Where a pending call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStanding {
+    /// It waits.
+    Open,
+    /// It is answered, and nobody has used the answer yet.
+    Answered,
+    /// There is no such entry.
+    Absent,
+}
+
+/// What must hold for a commit to happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Precondition {
+    /// There is no such session.
+    Absent,
+    /// The session exists.
+    Exists,
+    /// The session has one of these statuses.
+    Status(Vec<SessionStatus>),
+    /// The session has that many messages.
+    MessageCount(usize),
+    /// The fence is this one: nobody took over.
+    Fence(Fence),
+    /// The session's latest run is this one; `None`: it has none.
+    CurrentRun(Option<RunId>),
+    /// The latest run is this one and has one of these statuses.
+    Run(RunId, Vec<RunStatus>),
+    /// There is a request to stop this run, or there is none.
+    Stop(RunId, bool),
+    /// A call stands like this.
+    Call(CallId, CallStanding),
+    /// Nobody else's lease is valid at this instant.
+    LeaseFree {
+        /// Who asks.
+        holder: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The session has this version.
+    Version(u64),
+}
+
+impl fmt::Display for Precondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("the session does not exist"),
+            Self::Exists => f.write_str("the session exists"),
+            Self::Status(any) => write!(f, "its status is one of {any:?}"),
+            Self::MessageCount(count) => write!(f, "it has {count} messages"),
+            Self::Fence(fence) => write!(f, "its fence is {}", fence.0),
+            Self::CurrentRun(Some(run)) => write!(f, "its latest run is {run}"),
+            Self::CurrentRun(None) => f.write_str("it has no run"),
+            Self::Run(run, any) => write!(f, "run {run} is its latest and one of {any:?}"),
+            Self::Stop(run, true) => write!(f, "run {run} is asked to stop"),
+            Self::Stop(run, false) => write!(f, "run {run} is not asked to stop"),
+            Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
+            Self::LeaseFree { .. } => f.write_str("nobody else holds its lease"),
+            Self::Version(version) => write!(f, "its version is {version}"),
+        }
+    }
+}
+
+/// A field of a session, to be set.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Field {
+    /// Where it stands.
+    Status(SessionStatus),
+    /// The steps of the present turn.
+    StepCount(u32),
+    /// One step more.
+    OneStepMore,
+    /// One resume more.
+    OneResumeMore,
+    /// The output of the last turn.
+    Output(Option<Value>),
+    /// Why the last turn failed.
+    Error(Option<ErrorRecord>),
+    /// More about a failure.
+    FailureReason(Option<String>),
+    /// Why it was stopped.
+    InterruptContext(Option<InterruptContext>),
+    /// A child that is waited for; `None`: no more.
+    AwaitedChild(CallId, Option<ChildWait>),
+    /// The open step in which it paused.
+    SuspendedStep(Option<StepId>),
+    /// An answered call, and when. Roots only.
+    CompletedCall(CallId, Timestamp),
+    /// Which session made a pending call; `None`: it waits no more. Roots only.
+    CallOwner(CallId, Option<SessionId>),
+    /// The trace.
+    Tracing(Option<TracingContext>),
+    /// When it may be cleaned up.
+    ExpiresAt(Option<Timestamp>),
+    /// Set once; setting another is refused.
+    Mode(SessionMode),
+    /// Its owner.
+    User(Option<UserId>),
+    /// Its tags.
+    Tags(Vec<String>),
+    /// Metadata to set, or with `None` to remove.
+    Metadata(BTreeMap<String, Option<String>>),
+    /// Its workspace.
+    Workspace(Option<WorkspaceRef>),
+    /// Its stream.
+    Stream(Option<StreamId>),
+}
+
+/// One change of one session.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// Makes the session.
+    Create(Box<SessionState>),
+    /// Puts these fields, state and pending calls in the place of its own. Its identity, counters
+    /// of messages and versions, and what belongs to its runs stay.
+    Overwrite(Box<SessionState>),
+    /// Removes it with everything that belongs to it.
+    Delete,
+    /// Cuts the history, rounded down to whole steps.
+    Truncate(usize),
+    /// Appends what a user said.
+    AppendUser(UserMessage),
+    /// Appends a step.
+    AppendStep(PairedStep),
+    /// Changes the state by operations.
+    WriteState(StepWrites),
+    /// Puts another state in its place.
+    SetState(Arc<Value>),
+    /// Goes back to an earlier version of the state; the version still grows.
+    RewindState(u64),
+    /// Sets a field.
+    Set(Field),
+    /// Raises the fence: earlier holders cannot write any more.
+    RaiseFence,
+    /// Takes, renews or gives up the lease.
+    Lease(Option<Lease>),
+    /// Writes a run. One with a new id becomes the latest.
+    Run(Box<RunRecord>),
+    /// Writes a checkpoint and points the session at it.
+    Checkpoint(Checkpoint, CheckpointSource),
+    /// Writes or removes the open step.
+    OpenStep(Option<Box<OpenStep>>),
+    /// Writes what is known of one call of the open step.
+    OpenCall(CallId, Box<OpenCall>),
+    /// Writes a pending call.
+    Pending(Box<PendingCall>),
+    /// Answers a pending call.
+    Answer(CallId, Box<Answer>),
+    /// Removes a pending call.
+    RemovePending(CallId),
+    /// Writes a child.
+    Child(Box<SubSessionRef>),
+    /// Asks the latest run to stop. Without a running run it has no effect.
+    Stop(StopRequest),
+    /// Withdraws the request.
+    ClearStop,
+    /// Adds a message that waits.
+    Inbox(InboxRow),
+    /// Takes messages that wait.
+    DrainInbox(Vec<String>),
+    /// Records usage.
+    Usage(UsageEntry),
+    /// Keeps a call's writes until its step is settled.
+    Stage(StepId, CallId, StepWrites),
+    /// Forgets the kept writes of a step, or of all steps but this one.
+    Unstage(Unstage),
+    /// Marks call ids as used that no message carries any more.
+    RetireCallIds(Vec<CallId>),
+}
+
+/// Which kept writes are forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unstage {
+    /// Those of this step.
+    Step(StepId),
+    /// Those of all steps but this one.
+    AllBut(Option<StepId>),
+}
+
+/// One atomic write over sessions of one root.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "nothing is written before it is given to a store"]
+pub struct Commit {
+    /// The root; its stream takes the chunks.
+    pub root: SessionId,
+    /// When it is made.
+    pub at: Timestamp,
+    /// What must hold, before any change is made.
+    pub preconditions: Vec<(SessionId, Precondition)>,
+    /// What changes, in this order.
+    pub changes: Vec<(SessionId, Change)>,
+    /// What readers are told.
+    pub chunks: Vec<Chunk>,
+    /// What the root's stream is from then on.
+    pub stream: Option<StreamStatus>,
+}
+
+impl Commit {
+    /// A commit that does nothing yet.
+    pub fn new(root: SessionId, at: Timestamp) -> Self {
+        Self {
+            root,
+            at,
+            preconditions: Vec::new(),
+            changes: Vec::new(),
+            chunks: Vec::new(),
+            stream: None,
+        }
+    }
+
+    /// Adds a precondition on the root.
+    pub fn when(self, precondition: Precondition) -> Self {
+        let session = self.root.clone();
+        self.when_in(session, precondition)
+    }
+
+    /// Adds a precondition on a session.
+    pub fn when_in(mut self, session: SessionId, precondition: Precondition) -> Self {
+        self.preconditions.push((session, precondition));
+        self
+    }
+
+    /// Adds a change of the root.
+    pub fn then(self, change: Change) -> Self {
+        let session = self.root.clone();
+        self.then_in(session, change)
+    }
+
+    /// Adds a change of a session.
+    pub fn then_in(mut self, session: SessionId, change: Change) -> Self {
+        self.changes.push((session, change));
+        self
+    }
+
+    /// Sets a field of the root.
+    pub fn set(self, field: Field) -> Self {
+        self.then(Change::Set(field))
+    }
+
+    /// Tells readers something.
+    pub fn say(mut self, chunk: Chunk) -> Self {
+        self.chunks.push(chunk);
+        self
+    }
+
+    /// Says what the root's stream is from then on.
+    pub fn stream(mut self, status: StreamStatus) -> Self {
+        self.stream = Some(status);
+        self
+    }
+
+    /// Every session that is named, once, in the order of first mention.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionId> {
+        let mut all: Vec<SessionId> = Vec::new();
+        let conditions = self.preconditions.iter().map(|(session, _)| session);
+        for session in conditions.chain(self.changes.iter().map(|(session, _)| session)) {
+            if !all.contains(session) {
+                all.push(session.clone());
+            }
+        }
+        all
+    }
+}
+
+/// What a session is after a commit, and what waits for its run: the top of a step needs no read.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The session's version.
+    pub version: u64,
+    /// Its fence.
+    pub fence: Fence,
+    /// How many messages it has.
+    pub message_count: usize,
+    /// The version of its state.
+    pub state_version: u64,
+    /// The request to stop its latest run.
+    pub stop: Option<StopRequest>,
+    /// Messages that wait.
+    pub inbox: Vec<InboxRow>,
+    /// Pending calls that are answered.
+    pub answered: Vec<CallId>,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Receipt {
+    /// The sessions it named, as they are now; a deleted one is left out.
+    pub sessions: BTreeMap<SessionId, Committed>,
+    /// The sequence of the last chunk in the root's stream.
+    pub sequence: Sequence,
+}

@@ -1,0 +1,239 @@
+//! What a store keeps at hand of each session: enough to judge a commit without reading content.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CallStanding, Committed, Current, Fence, InboxRow, Lease, Precondition};
+use crate::id::{CallId, RunId};
+use crate::session::{PendingKind, RunStatus, SessionState, StopRequest};
+use crate::stored::Stored;
+use crate::time::Timestamp;
+
+/// A session without its content: messages, state, open step and pending inputs are kept elsewhere.
+///
+/// Every backend stores this one value, and [`super::plan`] is the only thing that changes it, so
+/// the rules of a commit are the same everywhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Header {
+    /// The session's fields. `custom_state` and `pending_client_tool_calls` are empty here.
+    pub session: SessionState,
+    /// The fence.
+    pub fence: Fence,
+    /// Who performs its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    /// How many messages it has.
+    pub messages: usize,
+    /// The version of its state.
+    pub state_version: u64,
+    /// Its latest run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<LatestRun>,
+    /// The request to stop that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopRequest>,
+    /// Its pending calls.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<CallId, PendingMark>,
+    /// Messages that wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbox: Vec<InboxRow>,
+}
+
+/// A session's latest run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LatestRun {
+    /// Names it.
+    pub id: RunId,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// Which kind of host performs it.
+    pub host: String,
+}
+
+/// What a header keeps of a pending call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PendingMark {
+    /// What it waits for.
+    pub kind: PendingKind,
+    /// The run that asked.
+    pub run_id: RunId,
+    /// Whether it is answered.
+    pub answered: bool,
+    /// Until when an answer is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+}
+
+impl Stored for Header {
+    const KIND: &'static str = "header";
+    const VERSION: u32 = 1;
+}
+
+/// Why a session needs somebody's attention.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Due {
+    /// A run goes on, and its lease has lapsed.
+    LapsedLease {
+        /// The run.
+        run: RunId,
+        /// Which kind of host performs it.
+        host: String,
+    },
+    /// A pending call's deadline has passed.
+    Deadline {
+        /// The call.
+        call: CallId,
+    },
+    /// A run is paused and all its calls are answered.
+    Answered {
+        /// The run.
+        run: RunId,
+    },
+    /// Messages wait and no run goes on.
+    Inbox,
+    /// A run that nobody performs is asked to stop.
+    OwedStop {
+        /// The run.
+        run: RunId,
+    },
+    /// The session may be cleaned up.
+    Expired,
+}
+
+impl Header {
+    pub(crate) fn created(session: SessionState) -> Self {
+        Self {
+            session,
+            fence: Fence::default(),
+            lease: None,
+            messages: 0,
+            state_version: 0,
+            run: None,
+            stop: None,
+            calls: BTreeMap::new(),
+            inbox: Vec::new(),
+        }
+    }
+
+    /// What a failed precondition tells of the session.
+    #[must_use]
+    pub fn current(&self) -> Current {
+        Current::new(self.session.status, self.session.version)
+    }
+
+    /// What a receipt tells of the session.
+    #[must_use]
+    pub fn committed(&self) -> Committed {
+        let answered = self.calls.iter().filter(|(_, mark)| mark.answered);
+        Committed {
+            version: self.session.version,
+            fence: self.fence,
+            message_count: self.messages,
+            state_version: self.state_version,
+            stop: self.stop.clone(),
+            inbox: self.inbox.clone(),
+            answered: answered.map(|(call, _)| call.clone()).collect(),
+        }
+    }
+
+    /// Whether a precondition holds.
+    #[must_use]
+    pub fn holds(&self, precondition: &Precondition) -> bool {
+        match precondition {
+            Precondition::Absent => false,
+            Precondition::Exists => true,
+            Precondition::Status(any) => any.contains(&self.session.status),
+            Precondition::MessageCount(count) => self.messages == *count,
+            Precondition::Fence(fence) => self.fence == *fence,
+            Precondition::CurrentRun(run) => self.run.as_ref().map(|run| &run.id) == run.as_ref(),
+            Precondition::Run(id, any) => {
+                let run = self.run.as_ref();
+                run.is_some_and(|run| run.id == *id && any.contains(&run.status))
+            }
+            Precondition::Stop(id, present) => {
+                self.stop.as_ref().is_some_and(|stop| stop.run_id == *id) == *present
+            }
+            Precondition::Call(call, standing) => self.standing(call) == *standing,
+            Precondition::LeaseFree { holder, at } => {
+                let lease = self.lease.as_ref();
+                lease.is_none_or(|lease| lease.holder == *holder || lease.until <= *at)
+            }
+            Precondition::Version(version) => self.session.version == *version,
+        }
+    }
+
+    /// Where a pending call stands.
+    #[must_use]
+    pub fn standing(&self, call: &CallId) -> CallStanding {
+        match self.calls.get(call) {
+            None => CallStanding::Absent,
+            Some(mark) if mark.answered => CallStanding::Answered,
+            Some(_) => CallStanding::Open,
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.run
+            .as_ref()
+            .is_some_and(|run| run.status == RunStatus::Running)
+    }
+
+    /// Everything that may need attention, each with the instant from which on it does.
+    ///
+    /// One index over the earliest of them finds all due work of a store.
+    pub fn agenda(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
+        let now = Timestamp::default();
+        let mut all = Vec::new();
+        if let Some(run) = &self.run {
+            let id = || run.id.clone();
+            if run.status == RunStatus::Running {
+                // A host without leases looks after its runs itself.
+                if let Some(lease) = &self.lease {
+                    let host = run.host.clone();
+                    all.push((lease.until, Due::LapsedLease { run: id(), host }));
+                }
+            } else {
+                if run.status.is_suspended()
+                    && !self.calls.is_empty()
+                    && self.calls.values().all(|mark| mark.answered)
+                {
+                    all.push((now, Due::Answered { run: id() }));
+                }
+                if self.stop.as_ref().is_some_and(|stop| stop.run_id == run.id) {
+                    all.push((now, Due::OwedStop { run: id() }));
+                }
+            }
+        }
+        if !self.is_running() && !self.inbox.is_empty() {
+            all.push((now, Due::Inbox));
+        }
+        let deadlines = self.calls.iter().filter(|(_, mark)| !mark.answered);
+        all.extend(deadlines.filter_map(|(call, mark)| {
+            Some((mark.deadline?, Due::Deadline { call: call.clone() }))
+        }));
+        all.extend(self.session.expires_at.map(|at| (at, Due::Expired)));
+        all.into_iter()
+    }
+
+    /// The instant from which on the session needs attention: what a store indexes.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.agenda().map(|(at, _)| at).min()
+    }
+
+    /// What needs attention at this instant.
+    #[must_use]
+    pub fn due(&self, at: Timestamp) -> Vec<Due> {
+        let due = self.agenda().filter(|(from, _)| *from <= at);
+        due.map(|(_, due)| due).collect()
+    }
+}

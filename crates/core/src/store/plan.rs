@@ -1,0 +1,422 @@
+//! The rules of a commit, written once for all stores.
+//!
+//! A backend reads the headers of the sessions that a commit names, asks [`plan`], and writes the
+//! new headers and the rows in one atomic step. Nothing here does any I/O.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::header::{Header, LatestRun, PendingMark};
+use super::{Change, Commit, Field, Precondition, Receipt, Row, StoreError};
+use crate::id::SessionId;
+use crate::message::Message;
+use crate::session::{RunStatus, SessionState};
+use crate::state::check_state;
+use crate::stream::{Chunk, Sequence, StreamStatus};
+use crate::time::Timestamp;
+
+/// The headers of the sessions that a commit names. A session that does not exist has none.
+pub type Headers = BTreeMap<SessionId, Header>;
+
+/// What a commit comes to.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The header of each changed session; `None`: it is deleted.
+    pub headers: BTreeMap<SessionId, Option<Header>>,
+    /// The rows to write, in this order.
+    pub rows: Vec<(SessionId, Row)>,
+    /// The chunks to append to the root's stream, in this order.
+    pub chunks: Vec<Chunk>,
+    /// What the root's stream is from then on.
+    pub stream: Option<StreamStatus>,
+}
+
+impl Plan {
+    /// The receipt, once everything is written. `unchanged` are headers that were only looked at.
+    #[must_use]
+    pub fn receipt(&self, unchanged: &Headers, sequence: Sequence) -> Receipt {
+        let mut sessions: BTreeMap<_, _> = unchanged
+            .iter()
+            .map(|(id, header)| (id.clone(), header.committed()))
+            .collect();
+        for (id, header) in &self.headers {
+            match header {
+                Some(header) => drop(sessions.insert(id.clone(), header.committed())),
+                None => drop(sessions.remove(id)),
+            }
+        }
+        Receipt { sessions, sequence }
+    }
+}
+
+/// Judges a commit and says what is to be written.
+///
+/// `messages_kept` rounds a truncation down to whole steps: given a session and a count it returns
+/// how many messages stay. It is asked at most once per truncation.
+///
+/// # Errors
+/// [`StoreError::Refused`] for the first precondition that does not hold, and what makes a change
+/// impossible; nothing is to be written then.
+pub fn plan(
+    commit: Commit,
+    headers: &Headers,
+    mut messages_kept: impl FnMut(&SessionId, usize) -> Result<usize, StoreError>,
+) -> Result<Plan, StoreError> {
+    for (session, precondition) in &commit.preconditions {
+        check(session, precondition, headers.get(session))?;
+    }
+    let mut plan = Plan {
+        chunks: commit.chunks,
+        stream: commit.stream,
+        ..Plan::default()
+    };
+    for (session, change) in commit.changes {
+        let before = match plan.headers.remove(&session) {
+            Some(changed) => changed,
+            None => headers.get(&session).cloned(),
+        };
+        let mut step = Applying {
+            session: &session,
+            at: commit.at,
+            rows: &mut plan.rows,
+            messages_kept: &mut messages_kept,
+        };
+        let after = step.apply(before, change)?;
+        plan.headers.insert(session, after);
+    }
+    for (session, header) in &mut plan.headers {
+        if let Some(header) = header {
+            // One commit is one modification, however many changes it makes.
+            let before = headers
+                .get(session)
+                .map_or(0, |before| before.session.version);
+            header.session.version = before + 1;
+            header.session.updated_at = commit.at;
+        }
+    }
+    Ok(plan)
+}
+
+fn check(
+    session: &SessionId,
+    precondition: &Precondition,
+    header: Option<&Header>,
+) -> Result<(), StoreError> {
+    let holds = match header {
+        Some(header) => header.holds(precondition),
+        None => match precondition {
+            Precondition::Absent => true,
+            // Not there is a clearer answer than changed, for all but those who know it was there.
+            Precondition::Version(_) | Precondition::Fence(_) => false,
+            _ => {
+                return Err(StoreError::NotFound {
+                    session: session.clone(),
+                });
+            }
+        },
+    };
+    if holds {
+        return Ok(());
+    }
+    if *precondition == Precondition::Absent {
+        return Err(StoreError::AlreadyExists {
+            session: session.clone(),
+        });
+    }
+    Err(StoreError::Refused {
+        session: session.clone(),
+        expected: precondition.clone(),
+        current: header.map(Header::current).unwrap_or_default(),
+    })
+}
+
+const MODE_IS_SET: &str = "its mode is set already, and is set only once";
+
+struct Applying<'a> {
+    session: &'a SessionId,
+    at: Timestamp,
+    rows: &'a mut Vec<(SessionId, Row)>,
+    messages_kept: &'a mut dyn FnMut(&SessionId, usize) -> Result<usize, StoreError>,
+}
+
+impl Applying<'_> {
+    fn row(&mut self, row: Row) {
+        self.rows.push((self.session.clone(), row));
+    }
+
+    fn invalid(&self, reason: impl Into<String>) -> StoreError {
+        StoreError::Invalid {
+            session: self.session.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    fn apply(
+        &mut self,
+        header: Option<Header>,
+        change: Change,
+    ) -> Result<Option<Header>, StoreError> {
+        let mut header = match (header, &change) {
+            (None, Change::Create(session)) => return self.create(session).map(Some),
+            (Some(_), Change::Create(_)) => {
+                return Err(StoreError::AlreadyExists {
+                    session: self.session.clone(),
+                });
+            }
+            (None, _) => {
+                return Err(StoreError::NotFound {
+                    session: self.session.clone(),
+                });
+            }
+            (Some(_), Change::Delete) => {
+                self.row(Row::DeleteAll);
+                return Ok(None);
+            }
+            (Some(header), _) => header,
+        };
+        self.change(&mut header, change)?;
+        Ok(Some(header))
+    }
+
+    fn create(&mut self, session: &SessionState) -> Result<Header, StoreError> {
+        if session.session_id != *self.session {
+            return Err(self.invalid("it is created under another id"));
+        }
+        let mut header = Header::created(SessionState {
+            created_at: self.at,
+            ..without_content(session)
+        });
+        self.set_state(&mut header, &session.custom_state)?;
+        self.add_pending(&mut header, session);
+        Ok(header)
+    }
+
+    fn add_pending(&mut self, header: &mut Header, session: &SessionState) {
+        for pending in session.pending_client_tool_calls.values() {
+            mark(header, pending);
+            self.row(Row::Pending(Box::new(pending.clone())));
+        }
+    }
+
+    fn overwrite(&mut self, header: &mut Header, with: &SessionState) -> Result<(), StoreError> {
+        if with.session_id != *self.session {
+            return Err(self.invalid("what is to be saved belongs to another session"));
+        }
+        let old = &header.session;
+        if old.mode.is_some() && with.mode != old.mode {
+            return Err(self.invalid(MODE_IS_SET));
+        }
+        header.session = SessionState {
+            created_at: old.created_at,
+            version: old.version,
+            ..without_content(with)
+        };
+        for call in std::mem::take(&mut header.calls).into_keys() {
+            self.row(Row::RemovePending(call));
+        }
+        self.add_pending(header, with);
+        self.set_state(header, &with.custom_state)
+    }
+
+    fn set_state(&mut self, header: &mut Header, value: &Arc<Value>) -> Result<(), StoreError> {
+        check_state(value).map_err(|source| StoreError::State {
+            session: self.session.clone(),
+            source,
+        })?;
+        header.state_version += 1;
+        self.row(Row::StateSet {
+            version: header.state_version,
+            value: Arc::clone(value),
+        });
+        Ok(())
+    }
+
+    fn change(&mut self, header: &mut Header, change: Change) -> Result<(), StoreError> {
+        match change {
+            Change::Create(_) | Change::Delete => {}
+            Change::Truncate(count) => {
+                if count < header.messages {
+                    let keep = (self.messages_kept)(self.session, count)?;
+                    header.messages = keep;
+                    self.row(Row::TruncateMessages { keep });
+                }
+            }
+            Change::AppendUser(message) => {
+                self.append(header, vec![Message::User(message)]);
+            }
+            Change::AppendStep(step) => {
+                let (assistant, results) = step.into_parts();
+                let mut messages = vec![Message::Assistant(assistant)];
+                messages.extend(results.into_iter().map(Message::Tool));
+                self.append(header, messages);
+            }
+            Change::WriteState(writes) => {
+                if !writes.is_empty() {
+                    header.state_version += 1;
+                    self.row(Row::StateWrites {
+                        version: header.state_version,
+                        writes,
+                    });
+                }
+            }
+            Change::Overwrite(with) => self.overwrite(header, &with)?,
+            Change::SetState(value) => self.set_state(header, &value)?,
+            Change::RewindState(to) => {
+                if to == 0 || to > header.state_version {
+                    return Err(self.invalid(format!("its state has no version {to}")));
+                }
+                header.state_version += 1;
+                let version = header.state_version;
+                self.row(Row::StateRewind { version, to });
+            }
+            Change::Set(field) => self.set(&mut header.session, field)?,
+            Change::RaiseFence => header.fence.0 += 1,
+            Change::Lease(lease) => header.lease = lease,
+            Change::Run(run) => {
+                let is_new = header.run.as_ref().is_none_or(|latest| latest.id != run.id);
+                let known_before = run.status != RunStatus::Running && is_new;
+                if !known_before {
+                    header.run = Some(LatestRun {
+                        id: run.id.clone(),
+                        status: run.status,
+                        host: run.host.clone(),
+                    });
+                }
+                if is_new && !known_before {
+                    // A stop is for one run; the next one starts without it.
+                    header.stop = None;
+                }
+                self.row(Row::Run(run));
+            }
+            Change::Checkpoint(checkpoint, source) => {
+                if checkpoint.session_id != *self.session {
+                    return Err(self.invalid("a checkpoint belongs to another session"));
+                }
+                header.session.checkpoint_id = Some(checkpoint.id.clone());
+                header.session.checkpointed_at = Some(checkpoint.timestamp);
+                header.session.checkpoint_source = Some(source);
+                self.row(Row::Checkpoint(checkpoint));
+            }
+            Change::OpenStep(step) => self.row(Row::OpenStep(step)),
+            Change::OpenCall(call, open) => self.row(Row::OpenCall(call, open)),
+            Change::Pending(pending) => {
+                mark(header, &pending);
+                self.row(Row::Pending(pending));
+            }
+            Change::Answer(call, answer) => {
+                let Some(mark) = header.calls.get_mut(&call) else {
+                    return Err(self.invalid(format!("no call {call} waits")));
+                };
+                mark.answered = true;
+                self.row(Row::Answer(call, answer));
+            }
+            Change::RemovePending(call) => {
+                if header.calls.remove(&call).is_some() {
+                    self.row(Row::RemovePending(call));
+                }
+            }
+            Change::Child(child) => self.row(Row::Child(child)),
+            Change::Stop(stop) => {
+                let running = header.run.as_ref().is_some_and(|run| {
+                    run.id == stop.run_id
+                        && (run.status == RunStatus::Running || run.status.is_suspended())
+                });
+                if running {
+                    header.stop = Some(stop);
+                }
+            }
+            Change::ClearStop => header.stop = None,
+            Change::Inbox(row) => {
+                if !header.inbox.iter().any(|have| have.id == row.id) {
+                    header.inbox.push(row);
+                }
+            }
+            Change::DrainInbox(ids) => header.inbox.retain(|row| !ids.contains(&row.id)),
+            Change::Usage(entry) => self.row(Row::Usage(entry)),
+            Change::Stage(step, call, writes) => {
+                self.row(Row::Stage(step, call, writes));
+            }
+            Change::Unstage(which) => self.row(Row::Unstage(which)),
+            Change::RetireCallIds(ids) => self.row(Row::RetireCallIds(ids)),
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, header: &mut Header, messages: Vec<Message>) {
+        let at = header.messages;
+        header.messages += messages.len();
+        self.row(Row::Messages { at, messages });
+    }
+
+    fn set(&self, session: &mut SessionState, field: Field) -> Result<(), StoreError> {
+        match field {
+            Field::Status(status) => session.status = status,
+            Field::StepCount(count) => session.step_count = count,
+            Field::OneStepMore => session.step_count += 1,
+            Field::OneResumeMore => session.resume_count += 1,
+            Field::Output(output) => session.output = output,
+            Field::Error(error) => session.error = error,
+            Field::FailureReason(reason) => session.failure_reason = reason,
+            Field::InterruptContext(context) => session.interrupt_context = context,
+            Field::AwaitedChild(call, wait) => {
+                put(&mut session.suspended_awaiting_children, call, wait);
+            }
+            Field::SuspendedStep(step) => session.suspended_step_id = step,
+            Field::CompletedCall(call, at) => {
+                session.completed_client_tool_calls.insert(call, at);
+            }
+            Field::CallOwner(call, owner) => {
+                put(&mut session.client_tool_call_ownership, call, owner);
+            }
+            Field::Tracing(context) => session.tracing_context = context,
+            Field::ExpiresAt(at) => session.expires_at = at,
+            Field::Mode(mode) => {
+                if session.mode.is_some_and(|set| set != mode) {
+                    return Err(self.invalid(MODE_IS_SET));
+                }
+                session.mode = Some(mode);
+            }
+            Field::User(user) => session.user_id = user,
+            Field::Tags(tags) => session.tags = tags,
+            Field::Metadata(patch) => {
+                for (key, value) in patch {
+                    put(&mut session.metadata, key, value);
+                }
+            }
+            Field::Workspace(workspace) => session.workspace_ref = workspace,
+            Field::Stream(stream) => session.stream_id = stream,
+        }
+        Ok(())
+    }
+}
+
+/// What a header keeps of a session: its content is in rows.
+fn without_content(session: &SessionState) -> SessionState {
+    SessionState {
+        custom_state: Arc::default(),
+        pending_client_tool_calls: BTreeMap::new(),
+        ..session.clone()
+    }
+}
+
+fn mark(header: &mut Header, pending: &crate::session::PendingCall) {
+    header.calls.insert(
+        pending.tool_call_id.clone(),
+        PendingMark {
+            kind: pending.kind,
+            run_id: pending.run_id.clone(),
+            answered: pending.answer.is_some(),
+            deadline: pending.deadline,
+        },
+    );
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
+    }
+}

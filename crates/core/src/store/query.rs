@@ -1,0 +1,155 @@
+//! What can be asked of many sessions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{SessionId, UserId};
+use crate::session::SessionStatus;
+use crate::time::Timestamp;
+
+/// A part of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// How many are left out at the beginning.
+    pub offset: usize,
+    /// How many are given at most.
+    pub limit: usize,
+}
+
+impl Page {
+    /// The most that a query over sessions gives at once.
+    pub const MAX: usize = 200;
+    /// Everything.
+    pub const ALL: Self = Self {
+        offset: 0,
+        limit: usize::MAX,
+    };
+
+    /// A part of a list.
+    #[must_use]
+    pub fn new(offset: usize, limit: usize) -> Self {
+        Self { offset, limit }
+    }
+
+    /// The first so many.
+    #[must_use]
+    pub fn first(limit: usize) -> Self {
+        Self::new(0, limit)
+    }
+
+    /// At most [`Page::MAX`] of it.
+    #[must_use]
+    pub fn capped(self) -> Self {
+        Self::new(self.offset, self.limit.min(Self::MAX))
+    }
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self::first(50)
+    }
+}
+
+/// A part of a list, and how long the whole is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Paged<T> {
+    /// The part.
+    pub items: Vec<T>,
+    /// How many there are in all.
+    pub total: usize,
+    /// Whether more follow.
+    pub has_more: bool,
+}
+
+impl<T> Paged<T> {
+    /// A part of a list of `total`.
+    #[must_use]
+    pub fn new(items: Vec<T>, total: usize, page: Page) -> Self {
+        Self {
+            has_more: page.offset.saturating_add(items.len()) < total,
+            items,
+            total,
+        }
+    }
+
+    /// The part of a whole list.
+    #[must_use]
+    pub fn of(all: impl ExactSizeIterator<Item = T>, page: Page) -> Self {
+        let total = all.len();
+        Self::new(
+            all.skip(page.offset).take(page.limit).collect(),
+            total,
+            page,
+        )
+    }
+
+    /// The same part of something else.
+    #[must_use]
+    pub fn map<U>(self, map: impl FnMut(T) -> U) -> Paged<U> {
+        Paged {
+            items: self.items.into_iter().map(map).collect(),
+            total: self.total,
+            has_more: self.has_more,
+        }
+    }
+}
+
+/// One by its name, or a part of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lookup<Id> {
+    /// The one of this name.
+    One(Id),
+    /// A part of all.
+    Page(Page),
+}
+
+/// Whose children are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParentFilter {
+    /// Anybody's, and roots.
+    #[default]
+    Any,
+    /// Roots only.
+    Roots,
+    /// This one's children.
+    Of(SessionId),
+}
+
+/// Which sessions are listed. Filters that are not set let everything pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// Their owner.
+    pub user_id: Option<UserId>,
+    /// Their agent.
+    pub agent_type: Option<String>,
+    /// One of these statuses; empty: any.
+    pub status: Vec<SessionStatus>,
+    /// Their parent.
+    pub parent: ParentFilter,
+    /// All of these tags.
+    pub tags: Vec<String>,
+    /// All of these pairs.
+    pub metadata: BTreeMap<String, String>,
+    /// Made at this instant or later.
+    pub from: Option<Timestamp>,
+    /// Made before this instant or at it.
+    pub to: Option<Timestamp>,
+    /// Which part of the list.
+    pub page: Page,
+}
+
+/// Which pending calls are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PendingQuery {
+    /// The owner of their session.
+    pub user_id: Option<UserId>,
+    /// The root of their session.
+    pub root: Option<SessionId>,
+    /// Which part of the list.
+    pub page: Page,
+}

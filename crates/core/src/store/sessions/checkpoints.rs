@@ -1,0 +1,137 @@
+//! Checkpoints of a session.
+
+use super::Sessions;
+use crate::id::{CheckpointId, RunId, SessionId, StepId};
+use crate::session::{Checkpoint, CheckpointSource, SessionState};
+use crate::store::{Change, Lookup, Page, Paged, StoreError};
+
+/// What a checkpoint is made of, besides what the session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewCheckpoint {
+    /// Names it.
+    pub id: CheckpointId,
+    /// The run that writes it.
+    pub run_id: RunId,
+    /// The step at whose end it is written.
+    pub step_id: Option<StepId>,
+    /// The open step, when the run paused in it.
+    pub open_step: Option<StepId>,
+}
+
+impl NewCheckpoint {
+    /// A checkpoint of a run.
+    #[must_use]
+    pub fn new(id: CheckpointId, run_id: RunId) -> Self {
+        Self {
+            id,
+            run_id,
+            step_id: None,
+            open_step: None,
+        }
+    }
+
+    /// At the end of a step.
+    #[must_use]
+    pub fn after_step(mut self, step: StepId) -> Self {
+        self.step_id = Some(step);
+        self
+    }
+
+    pub(super) fn at(
+        self,
+        session: &SessionId,
+        message_count: usize,
+        state_version: u64,
+        state: &SessionState,
+        sessions: &Sessions<'_>,
+    ) -> Change {
+        let now = sessions.clock.now();
+        let source = match self.step_id {
+            Some(_) => CheckpointSource::Staging,
+            None => CheckpointSource::Save,
+        };
+        let checkpoint = Checkpoint {
+            step_count: state.step_count,
+            message_count,
+            state_version,
+            open_step: self.open_step,
+            ..Checkpoint::new(self.id, session.clone(), self.run_id, state.status, now)
+        };
+        Change::Checkpoint(checkpoint, source)
+    }
+}
+
+impl Sessions<'_> {
+    /// Writes a checkpoint of what the session is now, and points the session at it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn create_checkpoint(
+        &self,
+        session: &SessionId,
+        new: NewCheckpoint,
+    ) -> Result<Checkpoint, StoreError> {
+        let (_, checkpoint) = self
+            .retrying(session, None, async |snapshot| {
+                let change = new.clone().at(
+                    session,
+                    snapshot.message_count,
+                    snapshot.state_version,
+                    &snapshot.state,
+                    self,
+                );
+                let checkpoint = match &change {
+                    Change::Checkpoint(checkpoint, _) => Some(checkpoint.clone()),
+                    _ => None,
+                };
+                Ok((self.commit_on(session).then(change), checkpoint))
+            })
+            .await?;
+        checkpoint.ok_or_else(|| StoreError::NotFound {
+            session: session.clone(),
+        })
+    }
+
+    /// The checkpoint that was written last, whatever its step count.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn get_latest_checkpoint(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<Checkpoint>, StoreError> {
+        match self.snapshot(session).await?.state.checkpoint_id {
+            Some(id) => self.get_checkpoint(session, &id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A checkpoint of this session by its id; another session's is not found.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn get_checkpoint(
+        &self,
+        session: &SessionId,
+        id: &CheckpointId,
+    ) -> Result<Option<Checkpoint>, StoreError> {
+        let found = self
+            .store
+            .checkpoints(session, Lookup::One(id.clone()))
+            .await?;
+        Ok(found.items.into_iter().next())
+    }
+
+    /// Checkpoints, the one that was written last first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn list_checkpoints(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        self.store.checkpoints(session, Lookup::Page(page)).await
+    }
+}

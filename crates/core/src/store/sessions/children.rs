@@ -1,0 +1,63 @@
+//! References to child sessions.
+
+use super::Sessions;
+use crate::id::SessionId;
+use crate::session::{ChildStatus, SubSessionRef};
+use crate::store::{Change, Committed, StoreError};
+
+impl Sessions<'_> {
+    /// Adds references to children.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn add_sub_session_refs(
+        &self,
+        session: &SessionId,
+        children: Vec<SubSessionRef>,
+    ) -> Result<Committed, StoreError> {
+        let mut commit = self.commit_on(session);
+        for child in children {
+            commit = commit.then(Change::Child(Box::new(child)));
+        }
+        self.write(session, commit).await
+    }
+
+    /// Sets what is known of a child.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the child.
+    pub async fn update_sub_session_ref(
+        &self,
+        session: &SessionId,
+        child: &SessionId,
+        status: ChildStatus,
+    ) -> Result<Committed, StoreError> {
+        let (committed, ()) = self
+            .retrying(session, None, async |_| {
+                let children = self.get_sub_session_refs(session).await?;
+                let found = children.into_iter().find(|one| one.session_id == *child);
+                let Some(mut found) = found else {
+                    return Err(StoreError::Invalid {
+                        session: session.clone(),
+                        reason: format!("it has no child {child}"),
+                    });
+                };
+                found.status = status;
+                let commit = self.commit_on(session);
+                Ok((commit.then(Change::Child(Box::new(found))), ()))
+            })
+            .await?;
+        Ok(committed)
+    }
+
+    /// The references to children, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn get_sub_session_refs(
+        &self,
+        session: &SessionId,
+    ) -> Result<Vec<SubSessionRef>, StoreError> {
+        Ok(self.store.family(session).await?.children)
+    }
+}

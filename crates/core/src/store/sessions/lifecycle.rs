@@ -1,0 +1,165 @@
+//! Creating, finding and removing sessions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Sessions;
+use crate::id::{SessionId, UserId};
+use crate::session::SessionState;
+use crate::store::{
+    Change, Committed, Page, Paged, ParentFilter, Precondition, SessionQuery, StoreError,
+};
+use crate::time::Timestamp;
+
+/// What a session is created with.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NewSession {
+    /// Which agent it talks to.
+    pub agent_type: String,
+    /// Its first state; an empty object when not given.
+    pub state: Option<Arc<Value>>,
+    /// Its owner.
+    pub user_id: Option<UserId>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// When it may be cleaned up.
+    pub expires_at: Option<Timestamp>,
+    /// Its parent and its root, for a sub-agent.
+    pub family: Option<(SessionId, SessionId)>,
+}
+
+impl NewSession {
+    /// A session of an agent.
+    #[must_use]
+    pub fn of(agent_type: impl Into<String>) -> Self {
+        Self {
+            agent_type: agent_type.into(),
+            ..Self::default()
+        }
+    }
+
+    fn into_state(self, session: SessionId, now: Timestamp) -> SessionState {
+        let mut state = SessionState::new(session, self.agent_type, now);
+        if let Some(custom) = self.state {
+            state.custom_state = custom;
+        }
+        (state.parent_session_id, state.root_session_id) = self.family.unzip();
+        state.user_id = self.user_id;
+        state.tags = self.tags;
+        state.metadata = self.metadata;
+        state.expires_at = self.expires_at;
+        state
+    }
+}
+
+impl Sessions<'_> {
+    /// Makes a session. Of several at once exactly one succeeds.
+    ///
+    /// # Errors
+    /// [`StoreError::AlreadyExists`] when there is one of that id.
+    pub async fn create_session(
+        &self,
+        session: &SessionId,
+        new: NewSession,
+    ) -> Result<Committed, StoreError> {
+        let root = new
+            .family
+            .as_ref()
+            .map_or(session, |(_, root)| root)
+            .clone();
+        let state = new.into_state(session.clone(), self.clock.now());
+        let mut commit = self.commit_on(session);
+        commit.root = root;
+        let commit = commit
+            .when_in(session.clone(), Precondition::Absent)
+            .then_in(session.clone(), Change::Create(Box::new(state)));
+        self.write(session, commit).await
+    }
+
+    /// Whether there is such a session.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn session_exists(&self, session: &SessionId) -> Result<bool, StoreError> {
+        Ok(self.store.load(session).await?.is_some())
+    }
+
+    /// Removes a session with its children to any depth, all their rows, and its stream when it is a
+    /// root. False when there was none.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn delete_session(&self, session: &SessionId) -> Result<bool, StoreError> {
+        let Some(snapshot) = self.store.load(session).await? else {
+            return Ok(false);
+        };
+        let mut commit = self.commit_on(session);
+        commit.root = snapshot.state.root().clone();
+        for doomed in self.descendants(session).await? {
+            commit = commit.then_in(doomed, Change::Delete);
+        }
+        match self.store.commit(commit).await {
+            Ok(_) => Ok(true),
+            // Somebody else removed one of them just now: what is left is removed by asking again.
+            Err(StoreError::NotFound { .. }) => Box::pin(self.delete_session(session)).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A session and all its descendants, children before their parents.
+    async fn descendants(&self, session: &SessionId) -> Result<Vec<SessionId>, StoreError> {
+        let mut found = vec![session.clone()];
+        let mut next = 0;
+        while let Some(parent) = found.get(next).cloned() {
+            next += 1;
+            let mut query = SessionQuery {
+                parent: ParentFilter::Of(parent),
+                page: Page::first(Page::MAX),
+                ..SessionQuery::default()
+            };
+            loop {
+                let page = self.store.list(&query).await?;
+                found.extend(page.items.into_iter().map(|child| child.session_id));
+                if !page.has_more {
+                    break;
+                }
+                query.page.offset += query.page.limit;
+            }
+        }
+        found.reverse();
+        Ok(found)
+    }
+
+    /// Sessions, newest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn list_sessions(
+        &self,
+        query: &SessionQuery,
+    ) -> Result<Paged<SessionState>, StoreError> {
+        self.store.list(query).await
+    }
+
+    /// Removes every session whose time has come, with its children. Gives how many roots of what
+    /// was removed there were.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn cleanup_expired(&self, limit: usize) -> Result<usize, StoreError> {
+        let now = self.clock.now();
+        let mut removed = 0;
+        for (session, due) in self.store.due(now, limit).await? {
+            let expired = due.contains(&crate::store::Due::Expired);
+            if expired && self.delete_session(&session).await? {
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,119 @@
+//! Messages of a session.
+
+use super::Sessions;
+use crate::id::SessionId;
+use crate::message::Message;
+use crate::store::{Change, Committed, Page, Paged, Precondition, StoreError};
+use crate::transcript::{PairedStep, Transcript};
+
+impl Sessions<'_> {
+    /// Appends messages: user messages and whole steps. With `expected_count` only when the session
+    /// has that many messages, so that of two appends to the same place one loses.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when a call has no result; [`StoreError::Refused`] when somebody else
+    /// appended first.
+    pub async fn append_messages(
+        &self,
+        session: &SessionId,
+        messages: &[Message],
+        expected_count: Option<usize>,
+    ) -> Result<Committed, StoreError> {
+        let mut commit = self.commit_on(session);
+        if let Some(count) = expected_count {
+            commit = commit.when(Precondition::MessageCount(count));
+        }
+        for change in changes(session, messages)? {
+            commit = commit.then(change);
+        }
+        self.write(session, commit.when(Precondition::Exists)).await
+    }
+
+    /// A part of the messages. Without thinking, what the model reasoned is left out.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn get_messages(
+        &self,
+        session: &SessionId,
+        page: Page,
+        include_thinking: bool,
+    ) -> Result<Paged<Message>, StoreError> {
+        let mut messages = self.store.messages(session, page).await?;
+        if !include_thinking {
+            for message in &mut messages.items {
+                if let Message::Assistant(assistant) = message {
+                    assistant
+                        .parts
+                        .retain(|part| !matches!(part, crate::message::AssistantPart::Thinking(_)));
+                }
+            }
+        }
+        Ok(messages)
+    }
+
+    /// How many messages there are.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn get_message_count(&self, session: &SessionId) -> Result<usize, StoreError> {
+        Ok(self.snapshot(session).await?.message_count)
+    }
+
+    /// Cuts the history to at most so many messages, rounded down to whole steps.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn truncate_messages(
+        &self,
+        session: &SessionId,
+        count: usize,
+    ) -> Result<Committed, StoreError> {
+        self.change(session, Change::Truncate(count)).await
+    }
+
+    /// The whole history as a transcript, healed where it has to be.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn transcript(&self, session: &SessionId) -> Result<Transcript, StoreError> {
+        let messages = self.store.messages(session, Page::ALL).await?.items;
+        let (mut transcript, _) = Transcript::load(messages);
+        transcript.retire_call_ids(self.store.family(session).await?.retired_call_ids);
+        Ok(transcript)
+    }
+}
+
+/// The changes that append these messages: one for each user message and each step.
+pub(super) fn changes(
+    session: &SessionId,
+    messages: &[Message],
+) -> Result<Vec<Change>, StoreError> {
+    let invalid = |reason: String| StoreError::Invalid {
+        session: session.clone(),
+        reason,
+    };
+    let mut changes = Vec::new();
+    let mut rest = messages.iter().peekable();
+    while let Some(message) = rest.next() {
+        changes.push(match message {
+            Message::User(user) => Change::AppendUser(user.clone()),
+            Message::Assistant(assistant) => {
+                let mut results = Vec::new();
+                while let Some(Message::Tool(result)) = rest.peek() {
+                    results.push(result.clone());
+                    rest.next();
+                }
+                let step = PairedStep::new(assistant.clone(), results);
+                Change::AppendStep(step.map_err(|error| invalid(error.to_string()))?)
+            }
+            Message::Tool(result) => {
+                let call = &result.tool_call_id;
+                return Err(invalid(format!(
+                    "the result of call {call} does not follow its call; append them together"
+                )));
+            }
+        });
+    }
+    Ok(changes)
+}

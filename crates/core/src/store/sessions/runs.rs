@@ -1,0 +1,80 @@
+//! Runs of a session.
+
+use super::Sessions;
+use crate::id::{RunId, SessionId};
+use crate::session::{RunRecord, RunStatus};
+use crate::store::{Change, Committed, Lookup, Page, Paged, StoreError};
+
+impl Sessions<'_> {
+    /// Writes a run; a new one becomes the session's latest.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn create_run(&self, run: RunRecord) -> Result<Committed, StoreError> {
+        let session = run.session_id.clone();
+        self.change(&session, Change::Run(Box::new(run))).await
+    }
+
+    /// Sets a run's status; one that is not running gets its end.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the run.
+    pub async fn update_run_status(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        status: RunStatus,
+    ) -> Result<Committed, StoreError> {
+        let (committed, ()) = self
+            .retrying(session, None, async |_| {
+                let Some(mut record) = self.get_run(session, run).await? else {
+                    return Err(StoreError::Invalid {
+                        session: session.clone(),
+                        reason: format!("it has no run {run}"),
+                    });
+                };
+                record.status = status;
+                record.ended_at = status.is_ended().then(|| self.clock.now());
+                let commit = self.commit_on(session);
+                Ok((commit.then(Change::Run(Box::new(record))), ()))
+            })
+            .await?;
+        Ok(committed)
+    }
+
+    /// The session's latest run.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn get_current_run(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<RunRecord>, StoreError> {
+        Ok(self.snapshot(session).await?.run)
+    }
+
+    /// A run by its id.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn get_run(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+    ) -> Result<Option<RunRecord>, StoreError> {
+        let found = self.store.runs(session, Lookup::One(run.clone())).await?;
+        Ok(found.items.into_iter().next())
+    }
+
+    /// Runs, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn list_runs(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        self.store.runs(session, Lookup::Page(page)).await
+    }
+}

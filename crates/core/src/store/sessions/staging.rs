@@ -1,0 +1,125 @@
+//! Writes that are kept until their step is settled.
+
+use std::collections::BTreeMap;
+
+use super::Sessions;
+use crate::id::{CallId, SessionId, StepId};
+use crate::state::{StepWrites, Writer, merge_writes};
+use crate::store::{Change, Committed, Staged, StoreError, Unstage};
+
+impl Sessions<'_> {
+    /// Keeps a call's writes; the same call again replaces them.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn stage_changes(
+        &self,
+        session: &SessionId,
+        step: &StepId,
+        call: &CallId,
+        writes: StepWrites,
+    ) -> Result<Committed, StoreError> {
+        let change = Change::Stage(step.clone(), call.clone(), writes);
+        self.change(session, change).await
+    }
+
+    /// The kept writes of a step, in the order they were first kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn get_staged_changes(
+        &self,
+        session: &SessionId,
+        step: &StepId,
+    ) -> Result<Vec<Staged>, StoreError> {
+        let mut staged = self.all_staged(session).await?;
+        Ok(staged.remove(step).unwrap_or_default())
+    }
+
+    async fn all_staged(
+        &self,
+        session: &SessionId,
+    ) -> Result<BTreeMap<StepId, Vec<Staged>>, StoreError> {
+        Ok(self.store.family(session).await?.staged)
+    }
+
+    /// Whether a step has kept writes.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn has_staged_changes(
+        &self,
+        session: &SessionId,
+        step: &StepId,
+    ) -> Result<bool, StoreError> {
+        Ok(self.all_staged(session).await?.contains_key(step))
+    }
+
+    /// Applies a step's kept writes to the state and forgets them, in one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn promote_staging(
+        &self,
+        session: &SessionId,
+        step: &StepId,
+    ) -> Result<Committed, StoreError> {
+        let (committed, ()) = self
+            .retrying(session, None, async |_| {
+                let writes = self.staged_writes(session, step).await?;
+                let commit = self.commit_on(session).then(Change::WriteState(writes));
+                Ok((commit.then(forget(step)), ()))
+            })
+            .await?;
+        Ok(committed)
+    }
+
+    /// The kept writes of a step as one list.
+    pub(super) async fn staged_writes(
+        &self,
+        session: &SessionId,
+        step: &StepId,
+    ) -> Result<StepWrites, StoreError> {
+        let state = self.snapshot(session).await?.state.custom_state;
+        let staged = self.get_staged_changes(session, step).await?;
+        let writers = staged
+            .into_iter()
+            .enumerate()
+            .map(|(order, staged)| Writer::new(order, staged.call.as_str(), staged.writes));
+        Ok(merge_writes(&state, writers).writes)
+    }
+
+    /// Forgets a step's kept writes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn discard_staging(
+        &self,
+        session: &SessionId,
+        step: &StepId,
+    ) -> Result<Committed, StoreError> {
+        self.change(session, forget(step)).await
+    }
+
+    /// Forgets all kept writes but those of this step. Gives how many steps were forgotten.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn cleanup_orphaned_staging(
+        &self,
+        session: &SessionId,
+        keep: Option<&StepId>,
+    ) -> Result<usize, StoreError> {
+        let staged = self.all_staged(session).await?;
+        let orphans = staged.keys().filter(|step| Some(*step) != keep).count();
+        if orphans > 0 {
+            let which = Unstage::AllBut(keep.cloned());
+            self.change(session, Change::Unstage(which)).await?;
+        }
+        Ok(orphans)
+    }
+}
+
+pub(super) fn forget(step: &StepId) -> Change {
+    Change::Unstage(Unstage::Step(step.clone()))
+}

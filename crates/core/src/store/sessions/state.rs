@@ -1,0 +1,125 @@
+//! The state and the fields of a session.
+
+use std::collections::BTreeMap;
+
+use super::Sessions;
+use crate::id::SessionId;
+use crate::message::Message;
+use crate::session::SessionState;
+use crate::state::StepWrites;
+use crate::store::{Change, Committed, Field, NewCheckpoint, Precondition, StoreError};
+
+impl Sessions<'_> {
+    /// A session with its state and pending calls; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn load_state(
+        &self,
+        session: &SessionId,
+    ) -> Result<Option<SessionState>, StoreError> {
+        let snapshot = self.store.load(session).await?;
+        Ok(snapshot.map(|snapshot| snapshot.state))
+    }
+
+    /// Puts these fields and this state in the place of the session's own.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::Refused`] when `expected_version` is not its version.
+    pub async fn save_state(
+        &self,
+        state: &SessionState,
+        expected_version: Option<u64>,
+    ) -> Result<Committed, StoreError> {
+        let session = &state.session_id;
+        let mut commit = self
+            .commit_on(session)
+            .then(Change::Overwrite(Box::new(state.clone())));
+        if let Some(version) = expected_version {
+            commit = commit.when(Precondition::Version(version));
+        }
+        self.write(session, commit).await
+    }
+
+    /// Applies writes to the state.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::State`] when they do not apply.
+    pub async fn merge_custom_state(
+        &self,
+        session: &SessionId,
+        writes: StepWrites,
+    ) -> Result<Committed, StoreError> {
+        self.change(session, Change::WriteState(writes)).await
+    }
+
+    /// State, messages, kept writes and a checkpoint in one atomic write: what a suspension and the
+    /// end of a step need. Kept writes of the step are applied to `state` and forgotten.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] when `expected_version` is not the session's version;
+    /// [`StoreError::Invalid`] when the messages are not whole steps.
+    pub async fn save_state_and_promote_staging(
+        &self,
+        state: &SessionState,
+        messages: &[Message],
+        checkpoint: NewCheckpoint,
+        expected_version: Option<u64>,
+    ) -> Result<Committed, StoreError> {
+        let session = &state.session_id;
+        let appended = super::messages::changes(session, messages)?;
+        let step = checkpoint.step_id.clone();
+        let (committed, ()) = self
+            .retrying(session, expected_version, async |snapshot| {
+                let mut commit = self
+                    .commit_on(session)
+                    .then(Change::Overwrite(Box::new(state.clone())));
+                for change in &appended {
+                    commit = commit.then(change.clone());
+                }
+                let mut versions = snapshot.state_version + 1;
+                if let Some(step) = &step {
+                    let writes = self.staged_writes(session, step).await?;
+                    versions += u64::from(!writes.is_empty());
+                    commit = commit.then(Change::WriteState(writes));
+                    commit = commit.then(super::staging::forget(step));
+                }
+                let count = snapshot.message_count + messages.len();
+                let checkpoint = checkpoint.clone().at(session, count, versions, state, self);
+                Ok((commit.then(checkpoint), ()))
+            })
+            .await?;
+        Ok(committed)
+    }
+
+    /// Counts one step. Gives the new count's version.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn increment_step_count(&self, session: &SessionId) -> Result<Committed, StoreError> {
+        self.set(session, Field::OneStepMore).await
+    }
+
+    /// Counts one resume.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn increment_resume_count(
+        &self,
+        session: &SessionId,
+    ) -> Result<Committed, StoreError> {
+        self.set(session, Field::OneResumeMore).await
+    }
+
+    /// Sets metadata; `None` removes a key.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn patch_metadata(
+        &self,
+        session: &SessionId,
+        patch: BTreeMap<String, Option<String>>,
+    ) -> Result<Committed, StoreError> {
+        self.set(session, Field::Metadata(patch)).await
+    }
+}

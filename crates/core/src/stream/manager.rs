@@ -1,0 +1,183 @@
+//! The port to what keeps streams.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::{Chunk, Sequence, StoredChunk, StreamStatus};
+use crate::error::{Coded, ErrorCode};
+use crate::id::SessionId;
+use crate::store::{Fence, StoreError};
+
+/// Who writes to a stream: a session of its root, at a fence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamWriter {
+    /// The root; the stream is named after it.
+    pub root: SessionId,
+    /// The session whose run writes.
+    pub session: SessionId,
+    /// Its fence.
+    pub fence: Fence,
+}
+
+impl StreamWriter {
+    /// A writer.
+    #[must_use]
+    pub fn new(root: SessionId, session: SessionId, fence: Fence) -> Self {
+        Self {
+            root,
+            session,
+            fence,
+        }
+    }
+}
+
+/// What a stream takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamLimits {
+    /// The largest chunk, in bytes of its JSON.
+    pub max_chunk_bytes: usize,
+}
+
+impl StreamLimits {
+    /// Limits.
+    #[must_use]
+    pub fn new(max_chunk_bytes: usize) -> Self {
+        Self { max_chunk_bytes }
+    }
+
+    /// Whether all of these may be written.
+    ///
+    /// # Errors
+    /// [`StreamError::ChunkTooLarge`] for the first that may not.
+    pub fn check(&self, chunks: &[Chunk]) -> Result<(), StreamError> {
+        let limit = self.max_chunk_bytes;
+        for chunk in chunks {
+            // What a chunk adds to its content is small; only a large one is written out to be sure.
+            if chunk.payload.content_bytes() > limit / 8 {
+                let bytes = serde_json::to_string(chunk).map_or(0, |text| text.len());
+                if bytes > limit {
+                    return Err(StreamError::ChunkTooLarge { bytes, limit });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is known of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamInfo {
+    /// What it is.
+    pub status: StreamStatus,
+    /// The last sequence that was given out.
+    pub last: Sequence,
+    /// Everything up to here was removed by retention; a reader that wants it is told.
+    pub trimmed: Sequence,
+}
+
+impl StreamInfo {
+    /// What is known of a stream.
+    #[must_use]
+    pub fn new(status: StreamStatus, last: Sequence, trimmed: Sequence) -> Self {
+        Self {
+            status,
+            last,
+            trimmed,
+        }
+    }
+}
+
+/// Why a stream did not take or give chunks.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// Somebody took the run over.
+    #[error("session {session} is written by another run now; this one has to end")]
+    Superseded {
+        /// The session.
+        session: SessionId,
+    },
+    /// A chunk is too large. No sequence was given out.
+    #[error("a chunk has {bytes} bytes, this stream takes {limit}; split it or leave content out")]
+    ChunkTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// What keeps the stream failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Coded for StreamError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Superseded { .. } => ErrorCode::StateStale,
+            Self::ChunkTooLarge { .. } => ErrorCode::ValidationError,
+            Self::Store(error) => error.code(),
+        }
+    }
+}
+
+/// What keeps streams.
+///
+/// One stream per root session, named after it. Sequences begin at 1, grow, and are never used
+/// twice, gaps are allowed. No reader sees a chunk before it is durable, and every reader sees
+/// chunks in the order of their sequences, whenever and wherever it reads. Chunks of commits enter
+/// with [`crate::store::SessionStore::commit`]; only deltas come through here.
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+pub trait StreamManager: Send + Sync + fmt::Debug {
+    /// What it takes.
+    fn limits(&self) -> StreamLimits;
+
+    /// Appends deltas, all or none, and gives the sequence of the last.
+    ///
+    /// # Errors
+    /// [`StreamError::Superseded`] when the fence is not the session's; nothing is written then.
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError>;
+
+    /// Removes the deltas that came after a sequence, and says so with a chunk. Chunks of commits
+    /// stay. Gives the sequence of the chunk.
+    ///
+    /// # Errors
+    /// [`StreamError::Superseded`] when the fence is not the session's; nothing is written then.
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError>;
+
+    /// Up to `limit` chunks after a sequence, oldest first.
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError>;
+
+    /// What is known of a stream; `None` when nothing was ever written to it.
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError>;
+
+    /// Returns when the stream may differ from this: something after the sequence, or another
+    /// status. It may return early, and must return within a second of a change in any process.
+    async fn changed(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        status: StreamStatus,
+    ) -> Result<(), StreamError>;
+
+    /// Removes the chunks up to a sequence. Numbers go on as before.
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError>;
+}
