@@ -216,7 +216,9 @@ pub enum Change {
     RaiseFence,
     /// Takes, renews or gives up the lease.
     Lease(Option<Lease>),
-    /// Writes a run. One with a new id becomes the latest.
+    /// Writes a run that becomes the latest. A request to stop the one before it is done with.
+    StartRun(Box<RunRecord>),
+    /// Writes what became of a run.
     Run(Box<RunRecord>),
     /// Writes a checkpoint and points the session at it.
     Checkpoint(Checkpoint, CheckpointSource),

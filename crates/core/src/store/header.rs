@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CallStanding, Committed, Current, Fence, InboxRow, Lease, Precondition};
 use crate::id::{CallId, RunId};
-use crate::session::{PendingKind, RunStatus, SessionState, StopRequest};
+use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopRequest};
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
@@ -54,6 +54,16 @@ pub struct LatestRun {
     pub status: RunStatus,
     /// Which kind of host performs it.
     pub host: String,
+}
+
+impl LatestRun {
+    pub(super) fn of(run: &RunRecord) -> Self {
+        Self {
+            id: run.id.clone(),
+            status: run.status,
+            host: run.host.clone(),
+        }
+    }
 }
 
 /// What a header keeps of a pending call.

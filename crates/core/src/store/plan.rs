@@ -275,19 +275,14 @@ impl Applying<'_> {
             Change::Set(field) => self.set(&mut header.session, field)?,
             Change::RaiseFence => header.fence.0 += 1,
             Change::Lease(lease) => header.lease = lease,
+            Change::StartRun(run) => {
+                header.run = Some(LatestRun::of(&run));
+                header.stop = None;
+                self.row(Row::Run(run));
+            }
             Change::Run(run) => {
-                let is_new = header.run.as_ref().is_none_or(|latest| latest.id != run.id);
-                let known_before = run.status != RunStatus::Running && is_new;
-                if !known_before {
-                    header.run = Some(LatestRun {
-                        id: run.id.clone(),
-                        status: run.status,
-                        host: run.host.clone(),
-                    });
-                }
-                if is_new && !known_before {
-                    // A stop is for one run; the next one starts without it.
-                    header.stop = None;
+                if header.run.as_ref().is_some_and(|latest| latest.id == run.id) {
+                    header.run = Some(LatestRun::of(&run));
                 }
                 self.row(Row::Run(run));
             }

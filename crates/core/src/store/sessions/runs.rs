@@ -6,13 +6,13 @@ use crate::session::{RunRecord, RunStatus};
 use crate::store::{Change, Committed, Lookup, Page, Paged, StoreError};
 
 impl Sessions<'_> {
-    /// Writes a run; a new one becomes the session's latest.
+    /// Starts a run: it becomes the session's latest.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
     pub async fn create_run(&self, run: RunRecord) -> Result<Committed, StoreError> {
         let session = run.session_id.clone();
-        self.change(&session, Change::Run(Box::new(run))).await
+        self.change(&session, Change::StartRun(Box::new(run))).await
     }
 
     /// Sets a run's status; one that is not running gets its end.
