@@ -112,7 +112,12 @@ impl Schema {
                 } else {
                     format!("at `{path}`")
                 };
-                format!("{place}: {}", clip(error.to_string()))
+                let mut reason = error.to_string();
+                if reason.len() > MAX_ERROR_CHARS {
+                    // The value comes first and would be all that is left of the sentence.
+                    reason = error.masked().to_string();
+                }
+                format!("{place}: {}", clip(reason))
             })
             .collect();
         let more = errors.count();

@@ -1,6 +1,7 @@
 //! The state as tools and hooks see it while they run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +15,28 @@ use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateTracker, StepWrit
 /// is settled.
 #[derive(Debug, Clone)]
 pub struct SharedState {
-    tracker: Arc<Mutex<StateTracker>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tracker: Mutex<StateTracker>,
+    /// The thread whose change is under way: asking beside its draft would wait for itself.
+    changing: Mutex<Option<ThreadId>>,
+}
+
+/// Forgets who changes the state when the change is over, by a panic, too.
+struct Changing<'a>(&'a Shared);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        *unpoisoned(&self.0.changing) = None;
+    }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A change that panics is rolled back by the tracker, so what is inside is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SharedState {
@@ -23,29 +45,40 @@ impl SharedState {
     /// # Errors
     /// [`StateError`] when it is not an object.
     pub fn new(base: Arc<Value>) -> Result<Self, StateError> {
-        let tracker = StateTracker::new(base, ArrayMode::Delta)?;
-        Ok(Self {
-            tracker: Arc::new(Mutex::new(tracker)),
-        })
+        Ok(Self::of(StateTracker::new(base, ArrayMode::Delta)?))
     }
 
-    fn lock(&self) -> MutexGuard<'_, StateTracker> {
-        // An update that panics is rolled back by the tracker, so the view is whole.
-        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
+    fn of(tracker: StateTracker) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                tracker: Mutex::new(tracker),
+                changing: Mutex::default(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, StateTracker>, StateError> {
+        let me = std::thread::current().id();
+        if *unpoisoned(&self.shared.changing) == Some(me) {
+            return Err(StateError::Reentrant);
+        }
+        Ok(unpoisoned(&self.shared.tracker))
     }
 
     /// The state as JSON.
-    #[must_use]
-    pub fn get(&self) -> Arc<Value> {
-        self.lock().state()
+    ///
+    /// # Errors
+    /// [`StateError::Reentrant`] inside of a change of it.
+    pub fn get(&self) -> Result<Arc<Value>, StateError> {
+        Ok(self.lock()?.state())
     }
 
     /// The state as a type.
     ///
     /// # Errors
-    /// [`StateError`] when the state does not have the type's shape.
+    /// [`StateError`] when the state does not have the type's shape, or inside of a change of it.
     pub fn get_as<S: DeserializeOwned>(&self) -> Result<S, StateError> {
-        let whole = self.lock().view().get_as("")?;
+        let whole = self.lock()?.view().get_as("")?;
         whole.ok_or(StateError::RootRemoved)
     }
 
@@ -79,25 +112,28 @@ impl SharedState {
         &self,
         change: impl FnOnce(&mut StateTracker) -> Result<(), StateError>,
     ) -> Result<Vec<PatchOp>, StateError> {
-        let mut tracker = self.lock();
+        let mut tracker = self.lock()?;
+        *unpoisoned(&self.shared.changing) = Some(std::thread::current().id());
+        let changing = Changing(&self.shared);
         change(&mut tracker)?;
+        drop(changing);
         let patches = tracker.rfc6902_patches();
         tracker.reset_tracking();
         Ok(patches)
     }
 
     /// Everything this writer wrote.
-    #[must_use]
-    pub fn writes(&self) -> StepWrites {
-        self.lock().all_writes()
+    ///
+    /// # Errors
+    /// [`StateError::Reentrant`] inside of a change.
+    pub fn writes(&self) -> Result<StepWrites, StateError> {
+        Ok(self.lock()?.all_writes())
     }
 }
 
 impl Default for SharedState {
     /// A view of the empty state.
     fn default() -> Self {
-        Self {
-            tracker: Arc::new(Mutex::new(StateTracker::empty(ArrayMode::Delta))),
-        }
+        Self::of(StateTracker::empty(ArrayMode::Delta))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Nothing here performs anything. The framework's own loop is made of these functions, and a
 //! custom loop can be, too: build a prompt with [`build_messages_for_llm`], call a model, turn the
-//! reply into a [`StepResult`], ask [`plan_step_processing`] what it means and
-//! [`stop_cause`] whether to stop.
+//! reply into a [`StepResult`], ask [`plan_step_processing`] what it means, settle its calls, and ask
+//! [`next_action`] how to go on: another step, a [`Correction`] for the model, or the end.
 
 mod builders;
 mod forced;
@@ -24,8 +24,9 @@ pub use result::{
     ErrorStep, StepResult, StopReason, StructuredOutputStep, SubAgentCall, TextStep, ToolCallsStep,
 };
 pub use stop::{
-    Conclusion, DEFAULT_MAX_STEPS, FinalStatus, StopCause, StopConfig, StopWhen, conclude,
-    determine_final_status, is_recoverable_error_stop_reason, should_stop_execution, stop_cause,
+    Conclusion, DEFAULT_MAX_STEPS, FinalStatus, NextAction, StopCause, StopConfig, StopWhen,
+    conclude, determine_final_status, is_recoverable_error_stop_reason, next_action,
+    should_stop_execution, stop_cause,
 };
 
 /// The tool that ends a turn with a structured output. Never executed.

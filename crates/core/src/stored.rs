@@ -4,8 +4,8 @@
 //! one that meets a newer version says so and touches nothing. For each version of each kind a
 //! golden file is kept, and a test reads them all.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::error::{Coded, ErrorCode};
@@ -55,14 +55,13 @@ pub enum StoredError {
         /// The newest version that is known here.
         known: u32,
     },
-    /// It cannot be written.
-    #[error("a {kind} cannot be stored")]
+    /// It cannot be written so that it could be read again.
+    #[error("a {kind} cannot be stored: {reason}; leave that part out")]
     NotStorable {
         /// What it is.
         kind: &'static str,
         /// Why.
-        #[source]
-        source: serde_json::Error,
+        reason: String,
     },
 }
 
@@ -76,17 +75,55 @@ impl Coded for StoredError {
     }
 }
 
+/// The deepest nesting that is written. What reads JSON stops at 128 levels.
+const MAX_NESTING: usize = 120;
+
 /// The stored form of a value.
 ///
 /// # Errors
-/// [`StoredError::NotStorable`] when the value is not JSON.
+/// [`StoredError::NotStorable`] when the value is not JSON, or is nested so deep that it could not
+/// be read again.
 pub fn encode<T: Stored>(value: &T) -> Result<String, StoredError> {
-    serde_json::to_string(&(T::KIND, T::VERSION, value)).map_err(|source| {
-        StoredError::NotStorable {
-            kind: T::KIND,
-            source,
+    let not_storable = |reason: String| StoredError::NotStorable {
+        kind: T::KIND,
+        reason,
+    };
+    let text = serde_json::to_string(&(T::KIND, T::VERSION, value))
+        .map_err(|error| not_storable(error.to_string()))?;
+    if nesting(&text) > MAX_NESTING {
+        return Err(not_storable(format!(
+            "it is nested deeper than {MAX_NESTING} levels"
+        )));
+    }
+    Ok(text)
+}
+
+/// How deep arrays and objects are nested in a JSON text.
+fn nesting(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json.bytes() {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            continue;
         }
-    })
+        match byte {
+            b'"' => in_string = true,
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// Reads a field that is there as `Some`, also when it is `null`.
+pub(crate) fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(field).map(Some)
 }
 
 /// Reads a stored value, of this version or an older one.

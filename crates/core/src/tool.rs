@@ -11,7 +11,9 @@ mod run;
 mod spec;
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 
 use serde_json::Value;
 
@@ -77,12 +79,13 @@ impl Tool {
 
     /// Whether a call with these arguments needs a person's approval.
     ///
-    /// A rule that fails means: ask.
+    /// A rule that fails, or panics, means: ask.
     pub async fn needs_approval(&self, arguments: &Value, cx: &ToolCx) -> bool {
         match (self.spec.approval, &self.approval_rule) {
             (ApprovalMode::Never, _) => false,
             (ApprovalMode::Always, _) | (ApprovalMode::When, None) => true,
-            (ApprovalMode::When, Some(rule)) => match rule.needs_approval(arguments, cx).await {
+            (ApprovalMode::When, Some(rule)) => match ask(rule.needs_approval(arguments, cx)).await
+            {
                 Ok(needed) => needed,
                 Err(error) => {
                     tracing::warn!(
@@ -115,6 +118,16 @@ impl Tool {
             ))),
         }
     }
+}
+
+/// What a rule says, with a panic turned into a failure.
+async fn ask(answer: impl Future<Output = ToolResult<bool>>) -> ToolResult<bool> {
+    let mut answer = std::pin::pin!(answer);
+    std::future::poll_fn(|cx| {
+        let poll = std::panic::catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
+        poll.unwrap_or_else(|_| Poll::Ready(Err(ToolError::tell_model("the rule panicked"))))
+    })
+    .await
 }
 
 impl fmt::Debug for Tool {

@@ -14,6 +14,7 @@ mod heal;
 mod log;
 mod paired;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ use log::Log;
 pub struct Transcript {
     log: Arc<Log>,
     counters: Counters,
+    /// Ids of calls that no message of this view carries any more.
+    retired: Arc<HashSet<CallId>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,6 +76,7 @@ impl Transcript {
         Self {
             log: Arc::new(Log::default()),
             counters: Counters::default(),
+            retired: Arc::default(),
         }
     }
 
@@ -99,7 +103,7 @@ impl Transcript {
     ///
     /// After time travel the session still remembers the calls of the turns that were rewound.
     pub fn retire_call_ids(&mut self, ids: impl IntoIterator<Item = CallId>) {
-        self.log.with_used(|used| used.extend(ids));
+        Arc::make_mut(&mut self.retired).extend(ids);
     }
 
     /// Appends what a user said.
@@ -112,12 +116,11 @@ impl Transcript {
     /// # Errors
     /// [`CallIdReused`] when a call's id was used before in this session; nothing is appended then.
     pub fn push_step(&mut self, step: PairedStep) -> Result<(), CallIdReused> {
-        let ids = || step.assistant().tool_calls().map(|call| &call.id);
-        let reused = self
-            .log
-            .with_used(|used| ids().find(|id| used.contains(id)).cloned());
-        if let Some(call) = reused {
-            return Err(CallIdReused { call });
+        for call in step.assistant().tool_calls() {
+            if self.is_call_id_used(&call.id) {
+                let call = call.id.clone();
+                return Err(CallIdReused { call });
+            }
         }
         let (assistant, results) = step.into_parts();
         self.append(Arc::new(Message::Assistant(assistant)));
@@ -143,6 +146,16 @@ impl Transcript {
         while matches!(self.get(keep), Some(Message::Tool(_))) {
             keep -= 1;
         }
+        let cut: Vec<CallId> = self
+            .iter_from(keep)
+            .filter_map(|message| match message {
+                Message::Assistant(assistant) => Some(assistant.tool_calls()),
+                _ => None,
+            })
+            .flatten()
+            .map(|call| call.id.clone())
+            .collect();
+        self.retire_call_ids(cut);
         let mut counters = Counters::default();
         for message in self.log.iter(keep) {
             counters.count(message);
@@ -217,13 +230,13 @@ impl Transcript {
     /// Whether a call id was ever used in this session.
     #[must_use]
     pub fn is_call_id_used(&self, id: &CallId) -> bool {
-        self.log.with_used(|used| used.contains(id))
+        self.retired.contains(id) || self.log.with_used(|used| used.contains(id, self.len()))
     }
 
     /// Makes the call ids of one model reply unique in the session.
     #[must_use]
     pub fn call_ids(&self) -> CallIds {
-        CallIds::new(Arc::clone(&self.log))
+        CallIds::new(self.clone())
     }
 }
 
@@ -241,6 +254,8 @@ impl fmt::Debug for Transcript {
 
 impl PartialEq for Transcript {
     fn eq(&self, other: &Self) -> bool {
-        self.counters == other.counters && self.iter().eq(other.iter())
+        self.counters == other.counters
+            && self.retired == other.retired
+            && self.iter().eq(other.iter())
     }
 }

@@ -95,22 +95,27 @@ pub enum UsageKind {
 pub struct CustomUsage {
     /// What it is, like `search_requests`.
     pub name: String,
-    /// How much of it.
-    pub quantity: f64,
+    quantity: f64,
     /// More about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl CustomUsage {
-    /// So much of something.
+    /// So much of something. What is not a number counts as none of it.
     #[must_use]
     pub fn new(name: impl Into<String>, quantity: f64) -> Self {
         Self {
             name: name.into(),
-            quantity,
+            quantity: if quantity.is_finite() { quantity } else { 0.0 },
             data: None,
         }
+    }
+
+    /// How much of it: a finite number, for JSON has no other.
+    #[must_use]
+    pub fn quantity(&self) -> f64 {
+        self.quantity
     }
 }
 
@@ -156,5 +161,51 @@ impl<'a> FromIterator<&'a UsageEntry> for UsageRollup {
         let mut rollup = Self::default();
         entries.into_iter().for_each(|entry| rollup.add(entry));
         rollup
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::stored::{Stored, decode};
+
+    /// A new variant does not compile until it has its name here, and then wants a golden sample.
+    macro_rules! names {
+        ($($variant:ident $name:literal)*) => {
+            const NAMES: &[&str] = &[$($name),*];
+
+            fn name(kind: &UsageKind) -> &'static str {
+                match kind { $(UsageKind::$variant { .. } => $name),* }
+            }
+        };
+    }
+
+    names! {
+        Tokens "tokens"
+        Tool "tool"
+        ClientToolWaitMs "client_tool_wait_ms"
+        Subagent "subagent"
+        Custom "custom"
+    }
+
+    #[test]
+    fn every_kind_has_its_name_and_a_golden_sample() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+        let file = format!(
+            "{folder}/{}.v{}.jsonl",
+            UsageEntry::KIND,
+            UsageEntry::VERSION
+        );
+        let samples = std::fs::read_to_string(file).unwrap();
+        let mut seen = BTreeSet::new();
+        for line in samples.lines() {
+            let kind = decode::<UsageEntry>(line).unwrap().kind;
+            let json = serde_json::to_value(&kind).unwrap();
+            assert_eq!(json["kind"], name(&kind));
+            seen.insert(name(&kind));
+        }
+        assert_eq!(seen, NAMES.iter().copied().collect());
     }
 }

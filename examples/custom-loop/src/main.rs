@@ -19,8 +19,9 @@ use helix_agents::core::model::{ModelExt, ModelRequest};
 use helix_agents::core::shared_state::SharedState;
 use helix_agents::core::state::{Writer, apply_writes, merge_writes};
 use helix_agents::core::step::{
-    PlanOptions, StepResult, ToolResultInput, build_messages_for_llm, correction_message,
-    create_tool_result_message, plan_step_processing, stop_cause,
+    NextAction, PlanOptions, SUBAGENT_TOOL_PREFIX, StepResult, ToolResultInput,
+    build_messages_for_llm, correction_message, create_tool_result_message, next_action,
+    plan_step_processing, synthesize_not_executed_result,
 };
 use helix_agents::core::time::Timestamp;
 use helix_agents::core::transcript::{PairedStep, Transcript};
@@ -101,9 +102,8 @@ fn main() -> anyhow::Result<()> {
     let mut transcript = Transcript::new();
     transcript.push_user(UserMessage::new("Order 42 arrived broken."));
 
-    let mut step = 0;
+    let (mut step, mut corrections) = (1, 0);
     let output = loop {
-        step += 1;
         let prompt = build_messages_for_llm(&transcript, support.system_prompt(), &state);
         let request = ModelRequest::new(
             prompt,
@@ -116,14 +116,15 @@ fn main() -> anyhow::Result<()> {
         .with_tools(support.effective_tools());
         let reply = StepResult::from_reply(block_on(model.reply(request, &ids))?);
         let plan = plan_step_processing(&reply, PlanOptions::new(support.output_schema()));
+        let next = next_action(&plan, &reply, step, support.stop_config());
         let Some(message) = plan.assistant_message else {
-            anyhow::bail!("the model gave no reply: {:?}", plan.status_update);
+            anyhow::bail!("the model gave no reply: {next:?}");
         };
 
         // Every tool sees the committed state; what they write is merged in the model's order.
         let base = Arc::new(state.clone());
         let mut results = plan.settled_results;
-        let mut writers = Vec::new();
+        let (mut writers, mut fatal) = (Vec::new(), None);
         for (order, call) in plan.pending_tool_calls.into_iter().enumerate() {
             let view = SharedState::new(Arc::clone(&base))?;
             let cx = ToolCx::builder(session.clone(), run.clone(), call.id.clone())
@@ -137,22 +138,41 @@ fn main() -> anyhow::Result<()> {
                 ))),
             };
             println!("step {step}: {} -> {result:?}", call.name);
-            writers.push(Writer::new(order, call.id.as_str(), view.writes()));
+            if let Err(error) = &result
+                && error.is_fatal()
+            {
+                fatal = Some(error.to_string());
+            }
+            writers.push(Writer::new(order, call.id.as_str(), view.writes()?));
             results.push(create_tool_result_message(ToolResultInput {
                 tool_call_id: call.id,
                 tool_name: call.name,
                 result: result.map_err(|error| error.model_text().to_owned()),
             }));
         }
+        // Every call needs a result, also one that this loop has no use for.
+        results.extend(plan.pending_sub_agent_calls.iter().map(|call| {
+            let tool = format!("{SUBAGENT_TOOL_PREFIX}{}", call.agent_type);
+            synthesize_not_executed_result(&call.id, &tool, "there are no sub-agents.")
+        }));
         apply_writes(&mut state, &merge_writes(&base, writers).writes)?;
         transcript.push_step(PairedStep::new(message, results)?)?;
 
-        if let Some(correction) = plan.correction {
-            transcript.push_user(correction_message(&correction));
-        } else if plan.is_terminal {
-            break plan.output;
-        } else if let Some(cause) = stop_cause(&reply, step, support.stop_config()) {
-            anyhow::bail!("stopped by {cause:?}");
+        if let Some(error) = fatal {
+            anyhow::bail!("a tool ended the run: {error}");
+        }
+        match next {
+            NextAction::Continue => step += 1,
+            NextAction::Complete => break plan.output,
+            NextAction::Correct(correction) if corrections < support.max_completion_retries() => {
+                corrections += 1;
+                transcript.push_user(correction_message(&correction));
+            }
+            NextAction::Correct(why) => {
+                anyhow::bail!("no output after {corrections} corrections: {why:?}")
+            }
+            NextAction::Fail(error) => return Err(error.into()),
+            other => anyhow::bail!("this loop does not know {other:?}"),
         }
     };
 

@@ -40,7 +40,7 @@ enum Room {
     Server,
     Facade,
     Cli,
-    /// Examples, benches and tools: the outside, where users stand.
+    /// Examples, benches, tools and tests of whole programs: the outside, where users stand.
     Outside,
 }
 
@@ -58,7 +58,7 @@ impl Room {
             ["crates", "server"] => Self::Server,
             ["crates", "helix-agents"] => Self::Facade,
             ["crates", "cli"] => Self::Cli,
-            ["examples" | "tools", _] | ["benches"] => Self::Outside,
+            ["examples" | "tests" | "tools", _] | ["benches"] => Self::Outside,
             _ => return None,
         })
     }

@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::{ModelError, ModelErrorKind, ModelEvent, TokenUsage};
+use crate::canonical::is_deeper_than;
 use crate::id::{CallId, IdSource};
 use crate::message::{AssistantMessage, AssistantPart, Thinking, ToolCall};
+use crate::state::MAX_DEPTH;
 use crate::step::StopReason;
 use crate::transcript::{CallIds, Transcript};
 
@@ -110,6 +112,10 @@ impl ReplyBuilder {
             ));
         }
         let delta = match event {
+            // Some providers send empty pieces beside others; they are not parts.
+            ModelEvent::Text(text) | ModelEvent::Thinking(text) if text.is_empty() => {
+                return Ok(None);
+            }
             ModelEvent::Text(text) => {
                 self.close_thinking();
                 match self.parts.last_mut() {
@@ -201,7 +207,7 @@ impl ReplyBuilder {
 
     /// The whole reply.
     ///
-    /// Arguments that are not JSON stay a text, which no tool's schema accepts: the model is told,
+    /// Arguments that are not JSON, or nested too deep to be stored, stay a text, which no tool's schema accepts: the model is told,
     /// the tool never sees them. No arguments at all are an empty object.
     ///
     /// # Errors
@@ -219,7 +225,10 @@ impl ReplyBuilder {
                 part.arguments = if call.arguments.trim().is_empty() {
                     Value::Object(serde_json::Map::new())
                 } else {
-                    serde_json::from_str(&call.arguments).unwrap_or(Value::String(call.arguments))
+                    match serde_json::from_str(&call.arguments) {
+                        Ok(value) if !is_deeper_than(&value, MAX_DEPTH) => value,
+                        _ => Value::String(call.arguments),
+                    }
                 };
             }
         }

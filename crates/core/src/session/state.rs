@@ -32,7 +32,11 @@ pub struct SessionState {
     /// The steps of the present turn.
     pub step_count: u32,
     /// The output of the last turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::stored::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub output: Option<Value>,
     /// Why the last turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::PendingKind;
+use super::{PendingCall, PendingKind};
+use crate::canonical::{Digest, is_deeper_than};
 use crate::error::{Coded, ErrorCode};
-use crate::id::{ApprovalId, CallId};
+use crate::id::{ApprovalId, CallId, RunId};
+use crate::state::MAX_DEPTH;
 
 /// The longest error text that is taken, in bytes.
 pub const MAX_ERROR_BYTES: usize = 8 * 1024;
@@ -25,12 +27,22 @@ pub enum Submission {
     ClientToolResult {
         /// The call.
         tool_call_id: CallId,
-        /// What it gave.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// What it gave; `null` is a result, too.
+        #[serde(
+            default,
+            deserialize_with = "crate::stored::present",
+            skip_serializing_if = "Option::is_none"
+        )]
         result: Option<Value>,
         /// Why it failed, or why nobody will answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// What was asked, when the sender wants that checked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Digest>,
+        /// Which run asked, when the sender wants that checked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_id: Option<RunId>,
     },
     /// A person decided.
     ApprovalResponse {
@@ -43,6 +55,12 @@ pub enum Submission {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// What was asked, when the sender wants that checked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Digest>,
+        /// Which run asked, when the sender wants that checked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_id: Option<RunId>,
     },
 }
 
@@ -74,6 +92,12 @@ pub enum SubmissionError {
         /// Its size.
         bytes: usize,
     },
+    /// A result that is nested too deep.
+    #[error("the result of call {call} is nested deeper than {MAX_DEPTH} levels; flatten it")]
+    ResultTooDeep {
+        /// The call.
+        call: CallId,
+    },
     /// An answer of the wrong kind.
     #[error("call {call} waits for {}; send that kind of answer", wanted(*.waits_for))]
     WrongKind {
@@ -81,6 +105,16 @@ pub enum SubmissionError {
         call: CallId,
         /// What it waits for.
         waits_for: PendingKind,
+    },
+    /// An answer to another question.
+    #[error(
+        "the answer to call {call} names another {what}; read the pending call again and answer that"
+    )]
+    Mismatch {
+        /// The call.
+        call: CallId,
+        /// What does not agree: approval id, digest or run.
+        what: &'static str,
     },
 }
 
@@ -107,41 +141,121 @@ impl Submission {
         }
     }
 
-    /// Checks the limits, and that the answer is of the kind that the call waits for.
+    /// A client's result.
+    #[must_use]
+    pub fn result(call: CallId, result: Value) -> Self {
+        Self::ClientToolResult {
+            tool_call_id: call,
+            result: Some(result),
+            error: None,
+            digest: None,
+            run_id: None,
+        }
+    }
+
+    /// A client's failure, or the word that nobody will answer.
+    #[must_use]
+    pub fn error(call: CallId, error: impl Into<String>) -> Self {
+        Self::ClientToolResult {
+            tool_call_id: call,
+            result: None,
+            error: Some(error.into()),
+            digest: None,
+            run_id: None,
+        }
+    }
+
+    /// A person's decision.
+    #[must_use]
+    pub fn decision(
+        call: CallId,
+        approval_id: ApprovalId,
+        approved: bool,
+        reason: Option<String>,
+    ) -> Self {
+        Self::ApprovalResponse {
+            tool_call_id: call,
+            approval_id,
+            approved,
+            reason,
+            digest: None,
+            run_id: None,
+        }
+    }
+
+    /// Checks the limits, and that the answer is one to this very question: its kind, its approval
+    /// id, and the digest and run where the sender names them.
     ///
     /// An error without a result answers both kinds: it says that the call is given up.
     ///
     /// # Errors
     /// [`SubmissionError`].
-    pub fn check(&self, waits_for: PendingKind) -> Result<(), SubmissionError> {
+    pub fn check(&self, pending: &PendingCall) -> Result<(), SubmissionError> {
         let call = self.tool_call_id().clone();
-        match self {
-            Self::ClientToolResult { result, error, .. } => {
+        let waits_for = pending.kind;
+        let (digest, run_id) = match self {
+            Self::ClientToolResult {
+                result,
+                error,
+                digest,
+                run_id,
+                ..
+            } => {
                 match (result, error) {
-                    (Some(result), None) => {
-                        let bytes = result.to_string().len();
-                        if bytes > MAX_RESULT_BYTES {
-                            return Err(SubmissionError::ResultTooLarge { call, bytes });
-                        }
-                    }
+                    (Some(result), None) => check_result(&call, result)?,
                     (None, Some(error)) => check_text(&call, error)?,
                     _ => return Err(SubmissionError::ResultOrError { call }),
                 }
                 if waits_for == PendingKind::Approval && result.is_some() {
                     return Err(SubmissionError::WrongKind { call, waits_for });
                 }
+                (digest, run_id)
             }
-            Self::ApprovalResponse { reason, .. } => {
+            Self::ApprovalResponse {
+                approval_id,
+                reason,
+                digest,
+                run_id,
+                ..
+            } => {
                 if let Some(reason) = reason {
                     check_text(&call, reason)?;
                 }
                 if waits_for == PendingKind::Client {
                     return Err(SubmissionError::WrongKind { call, waits_for });
                 }
+                if pending.approval_id.as_ref() != Some(approval_id) {
+                    let what = "approval id";
+                    return Err(SubmissionError::Mismatch { call, what });
+                }
+                (digest, run_id)
             }
+        };
+        if digest
+            .as_ref()
+            .is_some_and(|digest| *digest != pending.digest)
+        {
+            let what = "digest";
+            return Err(SubmissionError::Mismatch { call, what });
+        }
+        if run_id.as_ref().is_some_and(|run| *run != pending.run_id) {
+            let what = "run";
+            return Err(SubmissionError::Mismatch { call, what });
         }
         Ok(())
     }
+}
+
+fn check_result(call: &CallId, result: &Value) -> Result<(), SubmissionError> {
+    let call = call.clone();
+    if is_deeper_than(result, MAX_DEPTH) {
+        return Err(SubmissionError::ResultTooDeep { call });
+    }
+    let bytes = result.to_string().len();
+    if bytes > MAX_RESULT_BYTES {
+        return Err(SubmissionError::ResultTooLarge { call, bytes });
+    }
+    Ok(())
 }
 
 fn check_text(call: &CallId, text: &str) -> Result<(), SubmissionError> {

@@ -1,5 +1,7 @@
 //! The changes that lead from one state to another.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
 use serde_json::{Map, Value};
 
 use super::{ArrayMode, Pointer, StateOp, StepWrites, pointer::push_escaped};
@@ -29,7 +31,8 @@ pub fn diff(old: &Value, new: &Value, mode: ArrayMode) -> StepWrites {
 /// The changes that do to `actual` what turns `old` into `new`.
 ///
 /// `old` is what a type that may not know all of `actual`, and may fill in defaults, made of it.
-/// What the type does not know stays, and defaults are written only with what changed in them.
+/// What the type does not know stays, and defaults are written only with what changed in them. In
+/// an array that is replaced, that goes for each element that is known again: see [`origins`].
 pub(super) fn diff_onto(actual: &Value, old: &Value, new: &Value, mode: ArrayMode) -> StepWrites {
     let mut diff = Diff {
         mode,
@@ -61,7 +64,8 @@ impl Diff {
                     value,
                 }));
             }
-            _ => self.replace(new),
+            (Some(actual), old, new) => self.replace(rebased(actual, old, new)),
+            (None, _, new) => self.replace(new.clone()),
         }
     }
 
@@ -82,7 +86,7 @@ impl Diff {
             push_escaped(&mut self.path, key);
             match old.get(key) {
                 Some(old) => self.value(actual.get(key), old, new),
-                None => self.replace(new),
+                None => self.replace(new.clone()),
             }
             self.path.truncate(end);
         }
@@ -96,15 +100,87 @@ impl Diff {
             && actual.map_or(old.is_empty(), Value::is_array)
     }
 
-    fn replace(&mut self, value: &Value) {
+    fn replace(&mut self, value: Value) {
         let path = self.here();
-        self.ops.extend([StateOp::Replace {
-            path,
-            value: value.clone(),
-        }]);
+        self.ops.extend([StateOp::Replace { path, value }]);
     }
 
     fn here(&self) -> Pointer {
         Pointer::from_escaped(&self.path)
     }
+}
+
+/// `actual` after the change that turns `old` into `new`.
+fn rebased(actual: &Value, old: &Value, new: &Value) -> Value {
+    match (actual, old, new) {
+        _ if old == new => actual.clone(),
+        (Value::Object(actual), Value::Object(old), Value::Object(new)) => {
+            Value::Object(rebased_object(actual, old, new))
+        }
+        // A type that sees more or fewer elements than there are tells nothing about positions.
+        (Value::Array(actual), Value::Array(old), Value::Array(new))
+            if actual.len() == old.len() =>
+        {
+            let element = |(new, origin): (&Value, Option<usize>)| {
+                let before = origin.and_then(|at| Some((actual.get(at)?, old.get(at)?)));
+                before.map_or_else(|| new.clone(), |(actual, old)| rebased(actual, old, new))
+            };
+            Value::Array(new.iter().zip(origins(old, new)).map(element).collect())
+        }
+        _ => new.clone(),
+    }
+}
+
+fn rebased_object(
+    actual: &Map<String, Value>,
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Map<String, Value> {
+    let mut object = actual.clone();
+    object.retain(|key, _| !old.contains_key(key) || new.contains_key(key));
+    for (key, new) in new {
+        let value = match (actual.get(key), old.get(key)) {
+            (Some(actual), Some(old)) => rebased(actual, old, new),
+            (None, Some(old)) if old == new => continue,
+            _ => new.clone(),
+        };
+        object.insert(key.clone(), value);
+    }
+    object
+}
+
+/// For each element of `new`, which of `old` it was.
+///
+/// Equal elements are the same one: at the same place, counted from the beginning or from the end,
+/// or else wherever they stand. Of the others, one that stands where it stood has been changed in
+/// place, unless the array became shorter: then it may as well be a later one, and counts as new.
+fn origins(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
+    let mut free: BTreeSet<usize> = (0..old.len()).collect();
+    let mut origins = vec![None; new.len()];
+    let from_end = |at: usize| (at + old.len()).checked_sub(new.len());
+    let places: [&dyn Fn(usize) -> Option<usize>; 2] = [&Some, &from_end];
+    for place in places {
+        for (at, (origin, new)) in origins.iter_mut().zip(new).enumerate() {
+            let same = place(at).filter(|at| old.get(*at) == Some(new));
+            *origin = origin.or_else(|| free.take(&same?));
+        }
+    }
+
+    let mut moved: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
+    for (at, old) in old.iter().enumerate().filter(|(at, _)| free.contains(at)) {
+        moved.entry(old.to_string()).or_default().push_back(at);
+    }
+    for (origin, new) in origins.iter_mut().zip(new).filter(|(at, _)| at.is_none()) {
+        let from = moved
+            .get_mut(&new.to_string())
+            .and_then(VecDeque::pop_front);
+        *origin = from.and_then(|at| free.take(&at));
+    }
+
+    if new.len() >= old.len() {
+        for (at, origin) in origins.iter_mut().enumerate() {
+            *origin = origin.or_else(|| free.take(&at));
+        }
+    }
+    origins
 }

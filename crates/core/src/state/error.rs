@@ -29,6 +29,10 @@ pub enum StateError {
         found: JsonKind,
     },
 
+    /// A change of the state tried to reach the state beside its draft.
+    #[error("the state is being changed by the code that asks for it; use the draft it was given")]
+    Reentrant,
+
     /// The root of a state cannot be removed.
     #[error("a state's root cannot be removed; set it to an empty object instead")]
     RootRemoved,

@@ -116,6 +116,12 @@ impl StateTracker {
     /// defaults that it fills in are not written. A number that was counted up is a replacement;
     /// for one that parallel tools count, use [`Draft::increment`].
     ///
+    /// Within an array this goes for each element that `change` left as it was, wherever it stands
+    /// now, and for those that it changed in place. Elements without a past are written as `S`
+    /// gives them: new ones; changed ones in an array that became shorter, for they cannot be told
+    /// from their neighbours; and all of them when `S` sees another number of elements than there
+    /// are. An array is one change: its replacement holds the elements that stay, too.
+    ///
     /// This reads and compares the whole state.
     ///
     /// # Errors

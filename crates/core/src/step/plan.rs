@@ -68,6 +68,8 @@ pub struct StepProcessingPlan {
     pub stop_reason: Option<StopReason>,
     /// Why the model has to be asked for its output again.
     pub correction: Option<Correction>,
+    /// Whether the agent owes an output.
+    pub owes_output: bool,
 }
 
 /// Plans what happens after a step.
@@ -81,6 +83,7 @@ pub fn plan_step_processing(result: &StepResult, options: PlanOptions<'_>) -> St
     };
     StepProcessingPlan {
         stop_reason: result.stop_reason(),
+        owes_output: options.output_schema.is_some(),
         ..plan
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{StepResult, StopReason};
-use crate::error::ErrorCode;
+use super::{Correction, StatusUpdate, StepProcessingPlan, StepResult, StopReason};
+use crate::error::{ErrorCode, ErrorRecord};
 
 /// The step limit of an agent that sets none.
 pub const DEFAULT_MAX_STEPS: u32 = 50;
@@ -78,7 +78,8 @@ pub enum StopCause {
 /// The first rule that stops the turn after this step, in the order of [`StopCause`].
 ///
 /// `step_count` includes this step. The user's own rule is asked before the limit, so that a turn
-/// that ends by it on its last allowed step is not called cut off.
+/// that ends by it on its last allowed step is not called cut off. It looks at the reply alone: a
+/// loop asks [`next_action`], which also knows whether an output is valid.
 #[must_use]
 pub fn stop_cause(result: &StepResult, step_count: u32, config: &StopConfig) -> Option<StopCause> {
     match result {
@@ -120,7 +121,8 @@ pub fn determine_final_status(result: &StepResult) -> FinalStatus {
         StepResult::Error(_) => true,
         StepResult::ToolCalls(step) => is_fatal_with_calls(step.stop_reason),
         StepResult::Text(step) => step.stop_reason.is_error(),
-        StepResult::StructuredOutput(step) => step.stop_reason.is_error(),
+        // An output that is there is an output, however the model came to stop.
+        StepResult::StructuredOutput(_) => false,
     };
     if failed {
         FinalStatus::Failed
@@ -204,5 +206,53 @@ pub fn conclude(result: &StepResult, cause: StopCause, has_output_schema: bool) 
         StopCause::MaxSteps => Conclusion::Failed {
             code: ErrorCode::MaxSteps,
         },
+    }
+}
+
+/// What a loop does after a step, once the step's calls are settled.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum NextAction {
+    /// The next step.
+    Continue,
+    /// The turn is completed.
+    Complete,
+    /// The model is asked for the output that it owes. Each time counts against the agent's
+    /// completion retries, not against its steps.
+    Correct(Correction),
+    /// The turn failed.
+    Fail(ErrorRecord),
+}
+
+/// What a loop does after a step: the plan's own word first, then the rules that stop a turn.
+///
+/// A final output on the last allowed step completes the turn, and one that is not valid never does.
+/// `step_count` includes this step.
+#[must_use]
+pub fn next_action(
+    plan: &StepProcessingPlan,
+    result: &StepResult,
+    step_count: u32,
+    config: &StopConfig,
+) -> NextAction {
+    if let Some(correction) = &plan.correction {
+        return NextAction::Correct(correction.clone());
+    }
+    if plan.is_terminal {
+        return match &plan.status_update {
+            Some(StatusUpdate::Failed { error }) => NextAction::Fail(error.clone()),
+            _ => NextAction::Complete,
+        };
+    }
+    let Some(cause) = stop_cause(result, step_count, config) else {
+        return NextAction::Continue;
+    };
+    match conclude(result, cause, plan.owes_output) {
+        Conclusion::Completed => NextAction::Complete,
+        Conclusion::ForcedCompletion => NextAction::Correct(Correction::OutOfSteps),
+        Conclusion::Failed { code } => {
+            let detail = format!("the turn was stopped after {step_count} steps by {cause:?}");
+            NextAction::Fail(ErrorRecord::new(code, detail))
+        }
     }
 }

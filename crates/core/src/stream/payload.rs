@@ -146,7 +146,11 @@ pub enum ChunkPayload {
         /// Whether it gave its output.
         success: bool,
         /// The output.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            deserialize_with = "crate::stored::present",
+            skip_serializing_if = "Option::is_none"
+        )]
         result: Option<Value>,
     },
     /// The state changed.
@@ -239,5 +243,71 @@ impl ChunkPayload {
             Self::ToolArgStreamStart { .. } | Self::ToolArgStreamEnd { .. } => 0,
             _ => usize::MAX,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::stored::{Stored, decode};
+    use crate::stream::Chunk;
+
+    /// A new variant does not compile until it has its name here, and then wants a golden sample.
+    macro_rules! names {
+        ($($variant:ident $name:literal)*) => {
+            const NAMES: &[&str] = &[$($name),*];
+
+            fn name(payload: &ChunkPayload) -> &'static str {
+                match payload { $(ChunkPayload::$variant { .. } => $name),* }
+            }
+        };
+    }
+
+    names! {
+        TextDelta "text_delta"
+        Thinking "thinking"
+        ToolArgStreamStart "tool_arg_stream_start"
+        ToolArgStreamDelta "tool_arg_stream_delta"
+        ToolArgStreamEnd "tool_arg_stream_end"
+        ToolStart "tool_start"
+        ToolEnd "tool_end"
+        ToolError "tool_error"
+        ToolInputError "tool_input_error"
+        ToolOutputError "tool_output_error"
+        ToolApprovalRequest "tool_approval_request"
+        ToolApprovalResponse "tool_approval_response"
+        SubagentStart "subagent_start"
+        SubagentEnd "subagent_end"
+        StatePatch "state_patch"
+        StateConflict "state_conflict"
+        Custom "custom"
+        Error "error"
+        Output "output"
+        RunStarted "run_started"
+        RunInterrupted "run_interrupted"
+        RunResumed "run_resumed"
+        RunPaused "run_paused"
+        CheckpointCreated "checkpoint_created"
+        StepCommitted "step_committed"
+        StepDiscarded "step_discarded"
+        StreamResync "stream_resync"
+        ExecutorSuperseded "executor_superseded"
+    }
+
+    #[test]
+    fn every_chunk_has_its_name_and_a_golden_sample() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+        let file = format!("{folder}/{}.v{}.jsonl", Chunk::KIND, Chunk::VERSION);
+        let samples = std::fs::read_to_string(file).unwrap();
+        let mut seen = BTreeSet::new();
+        for line in samples.lines() {
+            let payload = decode::<Chunk>(line).unwrap().payload;
+            let json = serde_json::to_value(&payload).unwrap();
+            assert_eq!(json["type"], name(&payload));
+            seen.insert(name(&payload));
+        }
+        assert_eq!(seen, NAMES.iter().copied().collect());
     }
 }

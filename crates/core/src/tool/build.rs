@@ -27,6 +27,7 @@ pub struct ToolBuilder {
     output: Option<Value>,
     execute: Option<Arc<dyn Execute>>,
     approval: ApprovalMode,
+    always_asks: bool,
     approval_rule: Option<Arc<dyn ApprovalRule>>,
     reconcile: Option<Arc<dyn Reconcile>>,
     finish_with: bool,
@@ -153,6 +154,7 @@ impl ToolBuilder {
             output: None,
             execute: None,
             approval: ApprovalMode::Never,
+            always_asks: false,
             approval_rule: None,
             reconcile: None,
             finish_with: false,
@@ -167,6 +169,7 @@ impl ToolBuilder {
 
     /// A person must agree to every call.
     pub fn approval(mut self) -> Self {
+        self.always_asks = true;
         self.approval = ApprovalMode::Always;
         self
     }
@@ -289,6 +292,12 @@ impl ToolBuilder {
                 "client",
                 "approval",
                 "let the client ask its user before it answers",
+            ),
+            (
+                self.always_asks && self.approval_rule.is_some(),
+                "approval",
+                "approval_if",
+                "keep `approval` to ask about every call, or `approval_if` to let the rule decide",
             ),
             (
                 approval && self.finish_with,

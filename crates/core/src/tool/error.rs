@@ -7,10 +7,12 @@ pub type ToolResult<T> = Result<T, ToolError>;
 
 /// A tool's failure.
 ///
-/// `?` on any error tells the model, in general words, that the tool failed; the detail goes to the
-/// log. [`ToolError::tell_model`] chooses the words. [`ToolError::fatal`] ends the run.
+/// `?` on any [`std::error::Error`] tells the model, in general words, that the tool failed; the
+/// detail goes to the log. A boxed error, or one of a crate like `anyhow`, takes
+/// `.map_err(ToolError::failed)?`. [`ToolError::tell_model`] chooses the words.
+/// [`ToolError::fatal`] ends the run.
 ///
-/// It does not implement [`std::error::Error`] itself: that is what lets `?` convert every error.
+/// It does not implement [`std::error::Error`] itself: that is what lets `?` convert those that do.
 pub struct ToolError {
     kind: Kind,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -30,6 +32,15 @@ impl ToolError {
         Self {
             kind: Kind::TellModel(text.into()),
             source: None,
+        }
+    }
+
+    /// A failure that the model reads about in general words; the cause goes to the log.
+    #[must_use]
+    pub fn failed(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self {
+            kind: Kind::Failed,
+            source: Some(cause.into()),
         }
     }
 
@@ -83,10 +94,7 @@ impl ToolError {
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
-        Self {
-            kind: Kind::Failed,
-            source: Some(Box::new(error)),
-        }
+        Self::failed(error)
     }
 }
 

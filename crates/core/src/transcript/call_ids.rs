@@ -1,43 +1,45 @@
 //! Call ids, unique in a session whatever a provider sends.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::fmt;
 
-use super::log::Log;
+use super::Transcript;
 use crate::id::{CallId, IdError, IdSource, IdSourceExt};
 use crate::message::Message;
 
-/// Every call id a session has ever used.
-#[derive(Debug, Clone, Default)]
+/// The call ids in a log, each with the position of the message that made the call.
+#[derive(Debug, Default)]
 pub(super) struct UsedIds {
-    ids: HashSet<CallId>,
-    /// For an id that was repeated, a suffix below which every suffix is taken. It spares a
-    /// provider that calls every call `call_0` from a search that grows with the conversation.
-    next_suffix: HashMap<CallId, usize>,
+    positions: HashMap<CallId, usize>,
+    /// For an id that was repeated: a suffix below which every suffix is taken, and how long a view
+    /// must be for that to be true of it. It spares a provider that calls every call `call_0` from a
+    /// search that grows with the conversation.
+    next_suffix: HashMap<CallId, (usize, usize)>,
 }
 
 impl UsedIds {
-    pub(super) fn contains(&self, id: &CallId) -> bool {
-        self.ids.contains(id)
-    }
-
-    pub(super) fn extend(&mut self, ids: impl IntoIterator<Item = CallId>) {
-        self.ids.extend(ids);
-    }
-
-    pub(super) fn note(&mut self, message: &Message) {
+    pub(super) fn note(&mut self, message: &Message, at: usize) {
         if let Message::Assistant(assistant) = message {
-            self.extend(assistant.tool_calls().map(|call| call.id.clone()));
+            let calls = assistant.tool_calls();
+            self.positions
+                .extend(calls.map(|call| (call.id.clone(), at)));
         }
     }
 
-    /// The smallest suffix from 2 on that no stored call has.
-    fn first_free_suffix(&mut self, id: &CallId) -> usize {
-        let next = self.next_suffix.entry(id.clone()).or_insert(2);
-        while self.ids.contains(&suffixed(id, *next)) {
-            *next += 1;
+    /// Whether one of the first `len` messages made a call with this id.
+    pub(super) fn contains(&self, id: &CallId, len: usize) -> bool {
+        self.positions.get(id).is_some_and(|at| *at < len)
+    }
+
+    /// The smallest suffix from 2 on that none of the first `len` messages has.
+    fn first_free_suffix(&mut self, id: &CallId, len: usize) -> usize {
+        let known = self.next_suffix.get(id).filter(|(_, needs)| *needs <= len);
+        let mut next = known.map_or(2, |(next, _)| *next);
+        while self.contains(&suffixed(id, next), len) {
+            next += 1;
         }
-        *next
+        self.next_suffix.insert(id.clone(), (next, len));
+        next
     }
 }
 
@@ -52,12 +54,12 @@ pub(super) fn suffixed(id: &CallId, n: usize) -> CallId {
 /// from 2 on, a missing one is made by the source. Ids handed out here become used when the step is
 /// pushed; a reply that is thrown away uses up nothing, so the next attempt gets the same ids.
 pub struct CallIds {
-    log: Arc<Log>,
+    history: Transcript,
     in_this_reply: HashSet<CallId>,
 }
 
-impl std::fmt::Debug for CallIds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for CallIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallIds")
             .field("in_this_reply", &self.in_this_reply)
             .finish_non_exhaustive()
@@ -65,9 +67,9 @@ impl std::fmt::Debug for CallIds {
 }
 
 impl CallIds {
-    pub(super) fn new(log: Arc<Log>) -> Self {
+    pub(super) fn new(history: Transcript) -> Self {
         Self {
-            log,
+            history,
             in_this_reply: HashSet::new(),
         }
     }
@@ -90,7 +92,9 @@ impl CallIds {
             },
             Some(id) if self.is_free(id) => id.clone(),
             Some(id) => {
-                let mut n = self.log.with_used(|used| used.first_free_suffix(id));
+                let len = self.history.len();
+                let log = &self.history.log;
+                let mut n = log.with_used(|used| used.first_free_suffix(id, len));
                 loop {
                     let candidate = suffixed(id, n);
                     if self.is_free(&candidate) {
@@ -105,6 +109,6 @@ impl CallIds {
     }
 
     fn is_free(&self, id: &CallId) -> bool {
-        !self.in_this_reply.contains(id) && !self.log.with_used(|used| used.contains(id))
+        !self.in_this_reply.contains(id) && !self.history.is_call_id_used(id)
     }
 }

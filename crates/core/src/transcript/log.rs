@@ -59,7 +59,7 @@ impl Log {
         };
         let size = FIRST << place(at).0;
         let slots = bucket.get_or_init(|| (0..size).map(|_| Slot::new()).collect());
-        self.with_used(|used| used.note(&message));
+        self.with_used(|used| used.note(&message, at));
         match slots.get(offset) {
             Some(slot) => slot.set(message),
             None => Err(message),
@@ -67,10 +67,8 @@ impl Log {
     }
 
     /// A log of its own with the first `len` messages of this one and one more.
-    /// Every id this one ever saw stays used.
     pub(super) fn fork(&self, len: usize, message: Arc<Message>) -> Self {
         let copy = Self::default();
-        *copy.lock_used() = self.lock_used().clone();
         let shared = (0..len).filter_map(|index| self.get(index)).cloned();
         for (at, message) in shared.chain([message]).enumerate() {
             // A new log has no second writer, so no push is refused.

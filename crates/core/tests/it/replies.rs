@@ -156,6 +156,40 @@ fn arguments_that_are_not_json_stay_a_text() {
 }
 
 #[test]
+fn arguments_too_deep_to_be_stored_stay_a_text() {
+    let deep = format!("{}1{}", "[".repeat(101), "]".repeat(101));
+    let (_, reply) = build(
+        &Transcript::new(),
+        vec![start(Some("a"), "t"), arguments(0, &deep), finished()],
+    );
+    let message = reply.unwrap().message;
+    let call = message.tool_calls().next().unwrap();
+    assert_eq!(call.arguments, json!(deep));
+}
+
+/// Some providers send empty text beside reasoning and calls; a part that says nothing is no part.
+#[test]
+fn empty_pieces_are_not_parts() {
+    let (deltas, reply) = build(
+        &Transcript::new(),
+        vec![
+            ModelEvent::Thinking("a".to_owned()),
+            text(""),
+            ModelEvent::Thinking("b".to_owned()),
+            text(""),
+            start(Some("c1"), "t"),
+            finished(),
+        ],
+    );
+    let expected = AssistantMessage::new(vec![
+        AssistantPart::Thinking(Thinking::new("ab")),
+        AssistantPart::ToolCall(call("c1", "t", json!({}))),
+    ]);
+    assert_eq!(reply.unwrap().message, expected);
+    assert_eq!(deltas.len(), 3);
+}
+
+#[test]
 fn a_stream_that_just_ends_is_a_dropped_connection() {
     let (_, reply) = build(&Transcript::new(), vec![text("half a sen")]);
     assert_eq!(reply, Err(ModelErrorKind::Transport));

@@ -1,16 +1,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helix_agents_core::canonical::Digest;
 use helix_agents_core::error::{Coded, ErrorCode};
 use helix_agents_core::message::{AssistantMessage, AssistantPart, Message};
 use helix_agents_core::session::{
-    CallPhase, CallState, OpenCall, OpenStep, PendingKind, RunStatus, SessionState, SessionStatus,
-    Submission, SubmissionError, Suspended,
+    Answer, CallPhase, CallState, OpenCall, OpenStep, PendingCall, PendingKind, RunStatus,
+    SessionState, SessionStatus, Submission, SubmissionError, Suspended,
 };
+use helix_agents_core::stored::{decode, encode};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairingError;
 use helix_agents_core::{ApprovalId, RunId, SessionId, StepId, Transcript};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::make::{call, call_id, result};
 
@@ -58,7 +60,7 @@ fn run_statuses_have_their_names_on_the_wire() {
     );
 }
 
-/// proves: SES-06
+/// proves in part: SES-06
 #[test]
 fn session_statuses_have_their_names_on_the_wire() {
     let names = [
@@ -79,7 +81,7 @@ fn session_statuses_have_their_names_on_the_wire() {
 
 /// Every field of the session model is there, under the seeds' name.
 ///
-/// proves: SES-07
+/// proves in part: SES-07
 #[test]
 fn a_session_has_every_field_of_the_session_model() {
     let state = crate::golden::full_session();
@@ -183,20 +185,34 @@ fn an_open_step_enters_the_transcript_only_when_every_call_has_its_result() {
     assert_eq!(transcript.last(), Some(&Message::Tool(result("b"))));
 }
 
-fn client(result: Option<serde_json::Value>, error: Option<&str>) -> Submission {
+fn client(result: Option<Value>, error: Option<&str>) -> Submission {
     Submission::ClientToolResult {
         tool_call_id: call_id("c"),
         result,
         error: error.map(str::to_owned),
+        digest: None,
+        run_id: None,
     }
 }
 
 fn approval() -> Submission {
-    Submission::ApprovalResponse {
-        tool_call_id: call_id("c"),
-        approval_id: ApprovalId::new("ap-1").unwrap(),
-        approved: true,
-        reason: None,
+    let id = ApprovalId::new("ap-1").unwrap();
+    Submission::decision(call_id("c"), id, true, None)
+}
+
+/// A call that waits for a client, or for the approval `ap-1`.
+fn pending(kind: PendingKind) -> PendingCall {
+    let call = PendingCall::client(
+        SessionId::new("s").unwrap(),
+        RunId::new("run-1").unwrap(),
+        call_id("c"),
+        "t",
+        json!({"x": 1}),
+        Timestamp::from_millis(1),
+    );
+    match kind {
+        PendingKind::Approval => call.needing_approval(ApprovalId::new("ap-1").unwrap()),
+        _ => call,
     }
 }
 
@@ -207,8 +223,10 @@ fn an_answer_must_be_of_the_kind_that_the_call_waits_for() {
         call: call_id("c"),
         waits_for,
     };
+    let neither = SubmissionError::ResultOrError { call: call_id("c") };
     let cases = [
         (client(Some(json!(1)), None), Client, Ok(())),
+        (client(Some(Value::Null), None), Client, Ok(())),
         (client(None, Some("no camera")), Client, Ok(())),
         (approval(), Approval, Ok(())),
         // Giving up is allowed for both.
@@ -219,50 +237,104 @@ fn an_answer_must_be_of_the_kind_that_the_call_waits_for() {
             Err(wrong(Approval)),
         ),
         (approval(), Client, Err(wrong(Client))),
-        (
-            client(None, None),
-            Client,
-            Err(SubmissionError::ResultOrError { call: call_id("c") }),
-        ),
-        (
-            client(Some(json!(1)), Some("both")),
-            Client,
-            Err(SubmissionError::ResultOrError { call: call_id("c") }),
-        ),
+        (client(None, None), Client, Err(neither.clone())),
+        (client(Some(json!(1)), Some("both")), Client, Err(neither)),
     ];
     for (submission, kind, expected) in cases {
-        assert_eq!(
-            submission.check(kind),
-            expected,
-            "{submission:?} for {kind:?}"
-        );
+        let got = submission.check(&pending(kind));
+        assert_eq!(got, expected, "{submission:?} for {kind:?}");
     }
+}
+
+/// An answer is bound to its question: approval id, and digest and run where they are named.
+#[test]
+fn an_answer_to_another_question_is_refused() {
+    let waits = pending(PendingKind::Approval);
+    let answer = |approval: &str, digest: Option<Digest>, run: Option<&str>| {
+        Submission::ApprovalResponse {
+            tool_call_id: call_id("c"),
+            approval_id: ApprovalId::new(approval).unwrap(),
+            approved: true,
+            reason: None,
+            digest,
+            run_id: run.map(|run| RunId::new(run).unwrap()),
+        }
+        .check(&waits)
+    };
+    let asked = Digest::of_call("t", &json!({"x": 1}));
+    let other = Digest::of_call("t", &json!({"x": 2}));
+    let mismatch = |what| {
+        Err(SubmissionError::Mismatch {
+            call: call_id("c"),
+            what,
+        })
+    };
+    assert_eq!(answer("ap-1", None, None), Ok(()));
+    assert_eq!(answer("ap-1", Some(asked), Some("run-1")), Ok(()));
+    assert_eq!(answer("ap-2", None, None), mismatch("approval id"));
+    assert_eq!(answer("ap-1", Some(other), None), mismatch("digest"));
+    assert_eq!(answer("ap-1", None, Some("run-2")), mismatch("run"));
 }
 
 #[test]
 fn answers_have_limits() {
+    let waits = pending(PendingKind::Client);
     let fits = client(Some(json!("x".repeat(1024 * 1024 - 2))), None);
-    assert_eq!(fits.check(PendingKind::Client), Ok(()));
+    assert_eq!(fits.check(&waits), Ok(()));
     let large = client(Some(json!("x".repeat(1024 * 1024 - 1))), None);
-    let error = large.check(PendingKind::Client).unwrap_err();
+    let error = large.check(&waits).unwrap_err();
     let bytes = 1024 * 1024 + 1;
-    assert_eq!(
-        error,
-        SubmissionError::ResultTooLarge {
-            call: call_id("c"),
-            bytes
-        }
-    );
+    let call = call_id("c");
+    assert_eq!(error, SubmissionError::ResultTooLarge { call, bytes });
     assert_eq!(error.code(), ErrorCode::ValidationError);
     let long = client(None, Some(&"x".repeat(8 * 1024 + 1)));
     let bytes = 8 * 1024 + 1;
+    let call = call_id("c");
+    let expected = SubmissionError::ErrorTooLong { call, bytes };
+    assert_eq!(long.check(&waits).unwrap_err(), expected);
+
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    assert_eq!(client(Some(nested(100)), None).check(&waits), Ok(()));
+    let call = call_id("c");
+    let expected = SubmissionError::ResultTooDeep { call };
+    let deep = client(Some(nested(101)), None);
+    assert_eq!(deep.check(&waits).unwrap_err(), expected);
+}
+
+/// What is taken can be stored and read again, however it is nested.
+#[test]
+fn the_deepest_answer_can_be_read_again() {
+    let nested = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    let mut waits = pending(PendingKind::Client);
+    let submission = Submission::result(call_id("c"), nested.clone());
+    submission.check(&waits).unwrap();
+    waits.answer = Some(Answer::new(submission, Timestamp::from_millis(2)));
+    let mut session = SessionState::new(SessionId::new("s").unwrap(), "a", Timestamp::default());
+    session.pending_client_tool_calls = BTreeMap::from([(call_id("c"), waits)]);
+    let text = encode(&session).unwrap();
+    assert_eq!(decode::<SessionState>(&text).unwrap(), session);
+
+    session.output = Some((0..60).fold(nested, |inner, _| json!({"in": inner})));
+    let error = encode(&session).unwrap_err();
     assert_eq!(
-        long.check(PendingKind::Client).unwrap_err(),
-        SubmissionError::ErrorTooLong {
-            call: call_id("c"),
-            bytes
-        }
+        error.to_string(),
+        "a session cannot be stored: it is nested deeper than 120 levels; leave that part out"
     );
+}
+
+/// `null` is an output: a tool that returns nothing has finished all the same.
+#[test]
+fn an_output_of_null_is_not_lost() {
+    let mut session = SessionState::new(SessionId::new("s").unwrap(), "a", Timestamp::default());
+    session.output = Some(Value::Null);
+    let text = encode(&session).unwrap();
+    assert_eq!(
+        decode::<SessionState>(&text).unwrap().output,
+        Some(Value::Null)
+    );
+    let json = json!({"kind": "client-tool-result", "toolCallId": "c", "result": null});
+    let submission: Submission = serde_json::from_value(json).unwrap();
+    assert_eq!(submission, client(Some(Value::Null), None));
 }
 
 #[test]

@@ -6,12 +6,12 @@ use helix_agents_core::message::{
 use helix_agents_core::model::{ModelError, ModelErrorKind};
 use helix_agents_core::schema::Schema;
 use helix_agents_core::step::{
-    AssistantMessagePlan, Conclusion, Correction, ErrorStep, FINISH_TOOL, FinalStatus, PlanOptions,
-    PromptMessage, StatusUpdate, StepResult, StopCause, StopConfig, StopReason, SubAgentCall,
-    SubAgentResultInput, SystemPrompt, ToolResultInput, build_messages_for_llm, conclude,
-    correction_message, create_assistant_message, create_sub_agent_result_message,
+    AssistantMessagePlan, Conclusion, Correction, ErrorStep, FINISH_TOOL, FinalStatus, NextAction,
+    PlanOptions, PromptMessage, StatusUpdate, StepResult, StopCause, StopConfig, StopReason,
+    SubAgentCall, SubAgentResultInput, SystemPrompt, ToolResultInput, build_messages_for_llm,
+    conclude, correction_message, create_assistant_message, create_sub_agent_result_message,
     create_tool_result_message, determine_final_status, is_recoverable_error_stop_reason,
-    plan_step_processing, should_stop_execution, stop_cause, synthesize_finish_result,
+    next_action, plan_step_processing, should_stop_execution, stop_cause, synthesize_finish_result,
 };
 use helix_agents_core::transcript::PairedStep;
 use serde_json::{Value, json};
@@ -530,6 +530,50 @@ fn the_prompt_is_the_resolved_system_prompt_and_then_the_history() {
     );
 }
 
+/// The plan's word comes before the rules that stop a turn.
+///
+/// proves: STP-06
+#[test]
+fn what_comes_next_is_decided_in_one_place() {
+    let config = StopConfig::default().max_steps(2);
+    let next = |step: &StepResult, schema: bool, count: u32| {
+        let plan = if schema {
+            plan_with_schema(step)
+        } else {
+            plan(step)
+        };
+        next_action(&plan, step, count, &config)
+    };
+    let calls = || reply(calling(&["a"]), StopReason::ToolUse);
+    assert_eq!(next(&calls(), false, 1), NextAction::Continue);
+    let finish = calls_step(vec![call("f", FINISH_TOOL, json!({"result": "done"}))]);
+    assert_eq!(
+        next(&finish, true, 2),
+        NextAction::Complete,
+        "on the last allowed step"
+    );
+    let invalid = StepResult::structured_output(json!({"result": 7}));
+    let NextAction::Correct(Correction::Invalid { .. }) = next(&invalid, true, 1) else {
+        panic!("an output that is not valid does not end the turn");
+    };
+    let mut cut_off = StepResult::structured_output(json!({"result": "done"}));
+    if let StepResult::StructuredOutput(step) = &mut cut_off {
+        step.stop_reason = StopReason::MaxTokens;
+    }
+    assert_eq!(next(&cut_off, true, 1), NextAction::Complete);
+    assert_eq!(determine_final_status(&cut_off), FinalStatus::Completed);
+    let out_of_steps = NextAction::Correct(Correction::OutOfSteps);
+    assert_eq!(next(&calls(), true, 2), out_of_steps);
+    let NextAction::Fail(error) = next(&calls(), false, 2) else {
+        panic!("a cut-off turn without an output schema fails");
+    };
+    assert_eq!(error.code, ErrorCode::MaxSteps);
+    let NextAction::Fail(error) = next(&model_failure(), false, 1) else {
+        panic!("a failed model call fails the turn");
+    };
+    assert_eq!(error.code, ErrorCode::ProviderOverloaded);
+}
+
 /// A custom loop, made of the public functions alone.
 ///
 /// proves: STP-11
@@ -539,33 +583,38 @@ fn a_loop_can_be_written_with_the_public_functions() {
     transcript.push_user(UserMessage::new("add 1 and 2"));
     let mut script = vec![
         calls_step(vec![call("c1", "t", json!({"a": 1, "b": 2}))]),
-        text_step("3", StopReason::EndTurn),
+        text_step("it is 3", StopReason::EndTurn),
+        calls_step(vec![call("f1", FINISH_TOOL, json!({"result": 3}))]),
+        calls_step(vec![call("f2", FINISH_TOOL, json!({"result": "3"}))]),
     ]
     .into_iter();
     let config = StopConfig::default();
     let prompt = SystemPrompt::from("Add.");
-    let mut steps = 0;
-    loop {
+    let (mut steps, mut corrections) = (0, 0);
+    let output = loop {
         steps += 1;
-        let shown = build_messages_for_llm(&transcript, &prompt, &Value::Null)
-            .iter()
-            .count();
-        assert_eq!(shown, transcript.len() + 1);
+        let shown = build_messages_for_llm(&transcript, &prompt, &Value::Null);
+        assert_eq!(shown.iter().count(), transcript.len() + 1);
         let step = script.next().expect("the loop stops by itself");
-        let plan = plan(&step);
-        let results: Vec<_> = plan
-            .pending_tool_calls
-            .iter()
+        let plan = plan_with_schema(&step);
+        let pending = plan.pending_tool_calls.iter();
+        let results: Vec<_> = pending
             .map(|call| result(call.id.as_str()))
             .chain(plan.settled_results.clone())
             .collect();
-        let message = plan.assistant_message.unwrap();
-        transcript
-            .push_step(PairedStep::new(message, results).unwrap())
-            .unwrap();
-        if plan.is_terminal || should_stop_execution(&step, steps, &config) {
-            break;
+        let message = plan.assistant_message.clone().unwrap();
+        let paired = PairedStep::new(message, results).unwrap();
+        transcript.push_step(paired).unwrap();
+        match next_action(&plan, &step, steps, &config) {
+            NextAction::Continue => {}
+            NextAction::Correct(correction) => {
+                corrections += 1;
+                transcript.push_user(correction_message(&correction));
+            }
+            NextAction::Complete => break plan.output,
+            other => panic!("{other:?}"),
         }
-    }
-    assert_eq!((steps, transcript.len()), (2, 4));
+    };
+    assert_eq!(output, Some(json!({"result": "3"})));
+    assert_eq!((steps, corrections, transcript.len()), (4, 2, 10));
 }

@@ -214,6 +214,46 @@ fn clones_go_their_own_ways() {
     );
 }
 
+/// A clone that is thrown away, like a commit that failed, leaves no trace in where it came from.
+#[test]
+fn a_dropped_clone_uses_up_no_ids() {
+    let ids = SequentialIds::new();
+    let mut transcript = Transcript::new();
+    transcript.push_step(step(&["a"])).unwrap();
+    let mut lost = transcript.clone();
+    lost.push_step(step(&["c1", "a_2"])).unwrap();
+    drop(lost);
+    let assign = |transcript: &Transcript, wanted: &str| {
+        let id = transcript.call_ids().assign(Some(&call_id(wanted)), &ids);
+        id.unwrap().to_string()
+    };
+    assert_eq!(assign(&transcript, "c1"), "c1");
+    assert_eq!(assign(&transcript, "a"), "a_2");
+    transcript.push_step(step(&["c1"])).unwrap();
+    let (loaded, _) = Transcript::load(transcript.iter().cloned());
+    assert_eq!(loaded, transcript);
+    assert_eq!(assign(&transcript, "c1"), assign(&loaded, "c1"));
+}
+
+/// What a longer clone found taken is not taken for a shorter one.
+#[test]
+fn a_longer_clone_does_not_hide_free_ids_of_a_shorter_one() {
+    let ids = SequentialIds::new();
+    let mut short = Transcript::new();
+    short.push_step(step(&["a"])).unwrap();
+    let mut long = short.clone();
+    for n in 2..10 {
+        long.push_step(step(&[&format!("a_{n}")])).unwrap();
+    }
+    let assign = |transcript: &Transcript| {
+        let id = transcript.call_ids().assign(Some(&call_id("a")), &ids);
+        id.unwrap().to_string()
+    };
+    assert_eq!(assign(&long), "a_10");
+    assert_eq!(assign(&short), "a_2");
+    assert_eq!(assign(&long), "a_10");
+}
+
 #[test]
 fn many_threads_share_one_history() {
     let mut transcript = Transcript::new();

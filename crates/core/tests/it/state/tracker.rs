@@ -7,7 +7,7 @@ use std::{
 };
 
 use helix_agents_core::state::{
-    ArrayMode, Draft, StateError, StateTracker, apply_patch, apply_writes, to_rfc6902,
+    ArrayMode, Draft, StateError, StateTracker, apply_patch, apply_writes, diff, to_rfc6902,
 };
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -279,6 +279,140 @@ fn a_typed_update_reports_what_changed() {
     assert_eq!(tracker.view().get_as("/settings/size").unwrap(), Some(2));
 }
 
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct List {
+    items: Vec<Item>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Item {
+    a: i64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Item>,
+    #[serde(default)]
+    flag: bool,
+}
+
+impl Item {
+    fn new(a: i64) -> Self {
+        Self {
+            a,
+            parts: Vec::new(),
+            flag: false,
+        }
+    }
+}
+
+/// Keys that the type does not know stay in the elements of arrays, too, as long as it can be told
+/// which element is which, and never move from one to another
+///
+/// proves: STT-01
+#[test]
+fn a_typed_update_keeps_what_elements_hold_besides() {
+    type Change = fn(&mut Vec<Item>);
+    let initial = json!([
+        { "a": 1, "owner": "x", "parts": [{ "a": 10, "owner": "p" }, { "a": 11, "owner": "q" }] },
+        { "a": 2, "owner": "y" },
+        { "a": 3, "owner": "z", "flag": true },
+    ]);
+    let [one, two, three] = [&initial[0], &initial[1], &initial[2]];
+    let cases: [(&str, Change, Value); 9] = [
+        (
+            "in place",
+            |items| items[1].a = 5,
+            json!([one, { "a": 5, "owner": "y" }, three]),
+        ),
+        (
+            "in place, within an element",
+            |items| items[0].parts[1].a = 12,
+            json!([
+                { "a": 1, "owner": "x", "parts": [{ "a": 10, "owner": "p" }, { "a": 12, "owner": "q" }] },
+                two,
+                three,
+            ]),
+        ),
+        (
+            "a key of the type goes, others stay",
+            |items| items[0].parts.clear(),
+            json!([{ "a": 1, "owner": "x" }, two, three]),
+        ),
+        (
+            "removed at the beginning",
+            |items| drop(items.remove(0)),
+            json!([two, three]),
+        ),
+        (
+            "inserted",
+            |items| items.insert(1, Item::new(9)),
+            json!([one, { "a": 9, "flag": false }, two, three]),
+        ),
+        (
+            "put in another order",
+            |items| items.reverse(),
+            json!([three, two, one]),
+        ),
+        (
+            "changed and appended",
+            |items| {
+                items[1].a = 5;
+                items.push(Item::new(4));
+            },
+            json!([one, { "a": 5, "owner": "y" }, three, { "a": 4, "flag": false }]),
+        ),
+        (
+            "one removed, one new",
+            |items| {
+                items.remove(0);
+                items.push(Item::new(4));
+            },
+            json!([two, three, { "a": 4, "flag": false }]),
+        ),
+        (
+            "changed and removed: which is which cannot be told",
+            |items| {
+                items.remove(0);
+                items[0].a = 5;
+            },
+            json!([{ "a": 5, "flag": false }, three]),
+        ),
+    ];
+    for (what, change, expected) in cases {
+        for mode in [ArrayMode::Delta, ArrayMode::Replace] {
+            let mut tracker = StateTracker::new(json!({ "items": initial }), mode).unwrap();
+            tracker
+                .update_typed(|list: &mut List| change(&mut list.items))
+                .unwrap();
+            assert_eq!(
+                reported(&tracker).0,
+                json!([{ "op": "replace", "path": "/items", "value": expected }]),
+                "{what}"
+            );
+        }
+    }
+}
+
+/// A type that sees only some elements cannot say which is which
+#[test]
+fn a_typed_update_that_sees_other_elements_is_taken_at_its_word() {
+    #[derive(Deserialize, Serialize)]
+    struct Known {
+        #[serde(deserialize_with = "only_items")]
+        items: Vec<Item>,
+    }
+    fn only_items<'de, D: serde::Deserializer<'de>>(list: D) -> Result<Vec<Item>, D::Error> {
+        let all = Vec::<Value>::deserialize(list)?;
+        let items = all.into_iter().map(serde_json::from_value);
+        Ok(items.filter_map(Result::ok).collect())
+    }
+    let initial = json!({ "items": ["?", { "a": 1, "owner": "x" }, { "a": 2, "owner": "y" }] });
+    let mut tracker = StateTracker::new(initial, ArrayMode::Replace).unwrap();
+    tracker
+        .update_typed(|known: &mut Known| known.items[0].a = 5)
+        .unwrap();
+    let expected = json!([{ "a": 5, "flag": false }, { "a": 2, "flag": false }]);
+    assert_eq!(*tracker.state(), json!({ "items": expected }));
+}
+
 /// proves: STT-10
 #[test]
 fn a_typed_update_that_is_no_json_is_refused() {
@@ -320,7 +454,73 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 0..16)
 }
 
+/// A type that knows every key but `b`.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct WithoutB(Value);
+
+impl<'de> Deserialize<'de> for WithoutB {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(|value| Self(without_b(value)))
+    }
+}
+
+fn without_b(value: Value) -> Value {
+    match value {
+        Value::Array(elements) => elements.into_iter().map(without_b).collect(),
+        Value::Object(object) => {
+            let known = object.into_iter().filter(|(key, _)| key != "b");
+            Value::Object(known.map(|(key, value)| (key, without_b(value))).collect())
+        }
+        other => other,
+    }
+}
+
+/// Two states, the second made of the first by some commands.
+fn change() -> impl Strategy<Value = (Value, Value)> {
+    (model::state(), model::commands()).prop_map(|(old, commands)| {
+        let new = commands.iter().fold(old.clone(), |state, command| {
+            let path = command.path(&state);
+            command.model(&state, &path).map_or(state, |(next, _)| next)
+        });
+        (old, new)
+    })
+}
+
 proptest! {
+    /// With a type that knows everything, a typed update is the plain difference
+    ///
+    /// proves: STT-01
+    #[test]
+    fn a_type_that_knows_everything_writes_the_difference((old, new) in change()) {
+        for mode in [ArrayMode::Delta, ArrayMode::Replace] {
+            let mut tracker = StateTracker::new(old.clone(), mode).unwrap();
+            tracker.update_typed(|value: &mut Value| *value = new.clone()).unwrap();
+            prop_assert_eq!(&*tracker.state(), &new);
+            let mut plain = Draft::new(old.clone(), mode);
+            for op in &diff(&old, &new, mode) {
+                plain.apply(op).unwrap();
+            }
+            prop_assert_eq!(tracker.step_writes(), plain.writes());
+        }
+    }
+
+    /// Whatever a type does not know, after an update it sees what it made, and nothing that it
+    /// does not know has changed as long as it changes nothing
+    ///
+    /// proves: STT-01
+    #[test]
+    fn a_type_that_knows_a_part_sees_what_it_made((old, new) in change()) {
+        let new = without_b(new);
+        for mode in [ArrayMode::Delta, ArrayMode::Replace] {
+            let mut tracker = StateTracker::new(old.clone(), mode).unwrap();
+            tracker.update_typed(|_: &mut WithoutB| ()).unwrap();
+            prop_assert_eq!(&*tracker.state(), &old);
+            tracker.update_typed(|value: &mut WithoutB| value.0 = new.clone()).unwrap();
+            prop_assert_eq!(&without_b(Value::clone(&tracker.state())), &new);
+        }
+    }
+
     /// Whatever happens to a tracker, what it reports between two
     /// resets, one after the other, leads from the first state to the last, for store and client
     ///

@@ -1,0 +1,337 @@
+//! Sessions and what belongs to them: every field set, every field that may be absent absent, and
+//! every value of every enum.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helix_agents_core::error::{ErrorCode, ErrorRecord};
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::session::{
+    Answer, CallPhase, CallState, Checkpoint, CheckpointSource, ChildLocation, ChildMode,
+    ChildStatus, ChildWait, EffectRecord, EffectState, InterruptContext, OpenCall, OpenStep,
+    PendingCall, RunRecord, RunStatus, RunTrigger, SessionMode, SessionState, SessionStatus,
+    StopKind, StopRequest, SubSessionRef, Submission, Suspended, TracingContext, WorkspaceRef,
+};
+use helix_agents_core::step::StopCause;
+use helix_agents_core::store::{Header, InboxRow, Lease};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::{ApprovalId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
+use serde_json::{Value, json};
+
+use super::messages::{assistant, writes};
+use crate::make::{call_id, result};
+
+pub(super) const RUN_TRIGGERS: [RunTrigger; 5] = [
+    RunTrigger::Execute,
+    RunTrigger::Continue,
+    RunTrigger::WithMessage,
+    RunTrigger::Retry,
+    RunTrigger::FromCheckpoint,
+];
+
+pub(super) const RUN_STATUSES: [RunStatus; 7] = [
+    RunStatus::Running,
+    RunStatus::Completed,
+    RunStatus::Failed,
+    RunStatus::Interrupted,
+    RunStatus::SuspendedClientTool,
+    RunStatus::SuspendedAwaitingChildren,
+    RunStatus::SuspendedStepPartial,
+];
+
+const SESSION_STATUSES: [SessionStatus; 5] = [
+    SessionStatus::Active,
+    SessionStatus::Completed,
+    SessionStatus::Failed,
+    SessionStatus::Interrupted,
+    SessionStatus::Paused,
+];
+
+const STOP_CAUSES: [StopCause; 5] = [
+    StopCause::StructuredOutput,
+    StopCause::Error,
+    StopCause::Text,
+    StopCause::StopWhen,
+    StopCause::MaxSteps,
+];
+
+/// One code of each category.
+const CODES: [ErrorCode; 5] = [
+    ErrorCode::ValidationError,
+    ErrorCode::StateStale,
+    ErrorCode::StoreUnavailable,
+    ErrorCode::ProviderRateLimited,
+    ErrorCode::ToolFatal,
+];
+
+const CALL_STATES: [CallState; 6] = [
+    CallState::Ready,
+    CallState::AwaitingClient,
+    CallState::AwaitingApproval,
+    CallState::Approved,
+    CallState::AwaitingChild,
+    CallState::Terminal,
+];
+
+const CHILD_STATUSES: [ChildStatus; 5] = [
+    ChildStatus::Running,
+    ChildStatus::Suspended,
+    ChildStatus::Completed,
+    ChildStatus::Failed,
+    ChildStatus::Interrupted,
+];
+
+pub(super) fn session(text: &str) -> SessionId {
+    SessionId::new(text).unwrap()
+}
+
+pub(super) fn run() -> RunId {
+    RunId::new("run-1").unwrap()
+}
+
+pub(super) fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn step_id() -> StepId {
+    StepId::new("step-1").unwrap()
+}
+
+/// A session in which every field is set.
+pub(crate) fn full_session() -> SessionState {
+    let mut state = SessionState::new(session("s1"), "support", at(1));
+    state.stream_id = Some(StreamId::new("stream-1").unwrap());
+    state.custom_state = Arc::new(json!({"notes": ["a"], "count": 2}));
+    state.status = SessionStatus::Interrupted;
+    state.step_count = 3;
+    state.output = Some(json!({"summary": "ok"}));
+    state.error = Some(ErrorRecord::new(ErrorCode::MaxSteps, "50 steps"));
+    state.failure_reason = Some("limit".to_owned());
+    state.interrupt_context = Some(InterruptContext::new(run(), Some("user".to_owned()), at(4)));
+    state.pending_client_tool_calls = BTreeMap::from([(call_id("c1"), pending())]);
+    let wait = ChildWait::new(session("child"), "writer", at(5));
+    state.suspended_awaiting_children = BTreeMap::from([(call_id("c2"), wait)]);
+    state.suspended_step_id = Some(step_id());
+    state.completed_client_tool_calls = BTreeMap::from([(call_id("c0"), at(3))]);
+    state.client_tool_call_ownership = BTreeMap::from([(call_id("c1"), session("child"))]);
+    state.tracing_context = Some(TracingContext {
+        trace_id: "t".to_owned(),
+        root_span_id: "r".to_owned(),
+    });
+    state.expires_at = Some(at(99));
+    state.parent_session_id = Some(session("parent"));
+    state.root_session_id = Some(session("root"));
+    state.mode = Some(SessionMode::Standard);
+    state.version = 12;
+    state.resume_count = 2;
+    state.checkpoint_id = Some(CheckpointId::new("cp-1").unwrap());
+    state.checkpointed_at = Some(at(6));
+    state.checkpoint_source = Some(CheckpointSource::Staging);
+    state.user_id = Some(UserId::new("alice").unwrap());
+    state.tags = vec!["vip".to_owned()];
+    state.metadata = BTreeMap::from([("region".to_owned(), "eu".to_owned())]);
+    state.workspace_ref = Some(WorkspaceRef {
+        provider_id: "local".to_owned(),
+        reference: json!({"dir": "w1"}),
+        capabilities: vec!["fs".to_owned()],
+        schema_version: 1,
+    });
+    state.updated_at = at(9);
+    state
+}
+
+pub(super) fn sessions() -> Vec<SessionState> {
+    let bare = |status| {
+        let mut state = SessionState::new(session("s1"), "support", at(1));
+        state.status = status;
+        state
+    };
+    let mut other = bare(SessionStatus::Active);
+    other.output = Some(Value::Null);
+    other.interrupt_context = Some(InterruptContext::new(run(), None, at(4)));
+    other.mode = Some(SessionMode::Persistent);
+    other.checkpoint_source = Some(CheckpointSource::Save);
+    let mut samples = vec![full_session(), other];
+    samples.extend(SESSION_STATUSES.map(bare));
+    samples
+}
+
+/// The content of a session is kept elsewhere, so it is empty in a header.
+pub(super) fn headers() -> Vec<Header> {
+    let mut session = full_session();
+    session.custom_state = Arc::new(json!({}));
+    session.pending_client_tool_calls.clear();
+    let run_id = run();
+    let samples = json!([
+        {
+            "session": session,
+            "fence": 3,
+            "lease": Lease::new("host-1", at(50)),
+            "messages": 7,
+            "stateVersion": 4,
+            "run": { "id": run_id, "status": "suspended_step_partial", "host": "local" },
+            "stop": stop(StopKind::Abort, Some("user")),
+            "calls": {
+                "c1": { "kind": "approval", "runId": run_id, "answered": true, "deadline": 900 },
+                "c2": { "kind": "client", "runId": run_id, "answered": false },
+            },
+            "inbox": [InboxRow::new("row-1", vec![UserMessage::new("and?")], at(8))],
+        },
+        { "session": session, "fence": 0, "messages": 0, "stateVersion": 0 },
+    ]);
+    serde_json::from_value(samples).unwrap()
+}
+
+fn run_record() -> RunRecord {
+    let mut record = RunRecord::started(run(), session("s1"), RunTrigger::Continue, "local", at(2));
+    record.turn = 2;
+    record.step_count = 3;
+    record.status = RunStatus::SuspendedStepPartial;
+    record.start_sequence = 41;
+    record.ended_at = Some(at(10));
+    record.completion_reason = Some(StopCause::StopWhen);
+    record.output = Some(json!("x"));
+    record.error = Some(ErrorRecord::new(ErrorCode::OutputInvalid, "no output"));
+    record.suspended = Some(Suspended::new(step_id(), vec![call_id("c2")], vec![]));
+    record
+}
+
+pub(super) fn runs() -> Vec<RunRecord> {
+    let with = |change: &dyn Fn(&mut RunRecord)| {
+        let mut record =
+            RunRecord::started(run(), session("s1"), RunTrigger::Execute, "local", at(2));
+        change(&mut record);
+        record
+    };
+    let waits = Suspended::new(step_id(), vec![], vec![session("child")]);
+    let mut samples = vec![
+        run_record(),
+        with(&|run| run.output = Some(Value::Null)),
+        with(&|run| run.suspended = Some(waits.clone())),
+        with(&|run| run.suspended = Some(Suspended::default())),
+    ];
+    samples.extend(RUN_TRIGGERS.map(|trigger| with(&|run| run.trigger = trigger)));
+    samples.extend(RUN_STATUSES.map(|status| with(&|run| (run.status, run.turn) = (status, 2))));
+    samples.extend(STOP_CAUSES.map(|cause| with(&|run| run.completion_reason = Some(cause))));
+    samples.extend(CODES.map(|code| with(&|run| run.error = Some(ErrorRecord::new(code, "why")))));
+    samples
+}
+
+pub(super) fn open_steps() -> Vec<OpenStep> {
+    let step = |state: &dyn Fn(&str) -> OpenCall| {
+        OpenStep::new(step_id(), run(), 2, assistant(), |call| state(&call.name))
+    };
+    let mut full = step(&|name| match name {
+        "refund" => OpenCall::new(CallPhase::Finish, CallState::AwaitingApproval),
+        _ => OpenCall::new(CallPhase::Regular, CallState::Terminal),
+    });
+    let done = &mut full.calls[0];
+    done.effect = Some(EffectRecord::intended("key", at(5)));
+    done.result = Some(result("c1"));
+    done.writes = writes();
+    let mut samples = vec![full];
+    samples.extend(CALL_STATES.map(|state| step(&|_| OpenCall::new(CallPhase::Regular, state))));
+    let effects = [
+        EffectState::Intended,
+        EffectState::Done,
+        EffectState::Unknown,
+    ];
+    samples.extend(effects.map(|state| {
+        step(&|_| {
+            let mut effect = EffectRecord::intended("key", at(5));
+            effect.state = state;
+            effect.attempts = 2;
+            let mut call = OpenCall::new(CallPhase::Finish, CallState::Ready);
+            call.effect = Some(effect);
+            call
+        })
+    }));
+    samples
+}
+
+fn asked() -> PendingCall {
+    let input = json!({"cents": 5});
+    PendingCall::client(session("s1"), run(), call_id("c1"), "refund", input, at(7))
+}
+
+fn approval() -> ApprovalId {
+    ApprovalId::new("ap-1").unwrap()
+}
+
+fn pending() -> PendingCall {
+    let mut pending = asked().needing_approval(approval());
+    pending.deadline = Some(at(900));
+    let reason = Some("too much".to_owned());
+    let decision = Submission::decision(call_id("c1"), approval(), false, reason);
+    let mut answer = Answer::new(decision, at(8));
+    answer.decided_by = Some(UserId::new("alice").unwrap());
+    pending.answer = Some(answer);
+    pending
+}
+
+pub(super) fn pendings() -> Vec<PendingCall> {
+    let answers = [
+        Submission::result(call_id("c1"), json!({"ok": true})),
+        Submission::result(call_id("c1"), Value::Null),
+        Submission::error(call_id("c1"), "nobody is there"),
+        Submission::decision(call_id("c1"), approval(), true, None),
+    ];
+    let mut samples = vec![pending(), asked(), asked().needing_approval(approval())];
+    samples.extend(answers.map(|submission| {
+        let mut pending = asked();
+        pending.root_session_id = session("root");
+        pending.answer = Some(Answer::new(submission, at(8)));
+        pending
+    }));
+    samples
+}
+
+pub(super) fn checkpoint() -> Checkpoint {
+    let id = CheckpointId::new("cp-1").unwrap();
+    let mut checkpoint = Checkpoint::new(id, session("s1"), run(), SessionStatus::Active, at(6));
+    checkpoint.step_count = 3;
+    checkpoint.message_count = 7;
+    checkpoint.state_version = 4;
+    checkpoint.open_step = Some(step_id());
+    checkpoint
+}
+
+pub(super) fn checkpoints() -> Vec<Checkpoint> {
+    let mut samples = vec![checkpoint()];
+    samples.extend(SESSION_STATUSES.map(|status| {
+        let mut sample = checkpoint();
+        sample.status = status;
+        sample.open_step = None;
+        sample
+    }));
+    samples
+}
+
+pub(super) fn children() -> Vec<SubSessionRef> {
+    let child = || SubSessionRef::new(session("child"), "writer", call_id("c3"), at(4));
+    let mut far = child();
+    far.mode = ChildMode::Persistent;
+    far.name = Some("editor".to_owned());
+    far.location = ChildLocation::Remote;
+    far.run_id = Some(run());
+    let mut samples = vec![far];
+    samples.extend(CHILD_STATUSES.map(|status| {
+        let mut sample = child();
+        sample.status = status;
+        sample
+    }));
+    samples
+}
+
+fn stop(kind: StopKind, reason: Option<&str>) -> StopRequest {
+    let mut stop = StopRequest::new(run(), kind, at(3));
+    stop.reason = reason.map(str::to_owned);
+    stop
+}
+
+pub(super) fn stops() -> Vec<StopRequest> {
+    vec![
+        stop(StopKind::Interrupt, Some("user")),
+        stop(StopKind::Abort, None),
+    ]
+}
