@@ -59,7 +59,7 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError>;
 
-    /// Holds on to it. `None` when it was lost.
+    /// Holds on to it. `None` when it was given up, or somebody took it.
     async fn renew(
         &self,
         lock: &Lock,
@@ -105,6 +105,9 @@ impl LockManager for NoOpLockManager {
         Ok(true)
     }
 }
+
+/// Until when a lock is held that was given up.
+const RELEASED: Timestamp = Timestamp::from_millis(0);
 
 /// Locks within one process.
 #[derive(Debug, Default)]
@@ -154,7 +157,7 @@ impl LockManager for InMemoryLockManager {
         let mut locks = self.lock();
         let held = locks
             .get_mut(&lock.key)
-            .filter(|held| held.token == lock.token);
+            .filter(|held| held.token == lock.token && held.until != RELEASED);
         Ok(held.map(|held| {
             held.until = now.saturating_add(ttl);
             held.clone()
@@ -166,11 +169,11 @@ impl LockManager for InMemoryLockManager {
         let Some(held) = locks.get_mut(&lock.key) else {
             return Ok(false);
         };
-        if held.token != lock.token || held.until == Timestamp::default() {
+        if held.token != lock.token || held.until == RELEASED {
             return Ok(false);
         }
         // The entry stays: its token must go on growing.
-        held.until = Timestamp::default();
+        held.until = RELEASED;
         Ok(true)
     }
 }

@@ -4,7 +4,8 @@
 //! values. Here is what takes their place: [`VirtualClock`] moves only when it is told to,
 //! [`SequentialIds`] counts, [`MockModel`] gives the replies it was handed and remembers what it
 //! was asked, [`RoutingModel`] gives every agent a model of its own, and [`block_on`] runs a future
-//! without a runtime.
+//! without a runtime. [`contract`] holds the cases that every store, stream and lock manager has to
+//! pass, ours and yours.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -17,6 +18,8 @@
 //!     .route("researcher", Arc::new(ScriptedModel::new(echo)));
 //! # Ok::<(), helix_agents_models::ScriptError>(())
 //! ```
+
+pub mod contract;
 
 mod block_on;
 mod clock;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::record::Record;
 use crate::id::SessionId;
 use crate::session::{PendingCall, SessionState};
-use crate::store::{Due, Header, Lookup, Paged, ParentFilter, PendingQuery, SessionQuery};
+use crate::store::{Due, Lookup, Paged, PendingQuery, SessionQuery};
 use crate::time::Timestamp;
 
 pub(super) fn lookup<'a, T: Clone + 'a, Id: PartialEq>(
@@ -36,7 +36,7 @@ pub(super) fn list(
 ) -> Paged<SessionState> {
     let mut found: Vec<&Record> = sessions
         .values()
-        .filter(|record| matches(&record.header, query))
+        .filter(|record| query.matches(&record.header.session))
         .collect();
     found.sort_by_key(|record| {
         let made = record.header.session.created_at;
@@ -49,32 +49,6 @@ pub(super) fn list(
             .map(|record| record.header.session.clone()),
         page,
     )
-}
-
-fn matches(header: &Header, query: &SessionQuery) -> bool {
-    let session = &header.session;
-    let parent = match &query.parent {
-        ParentFilter::Any => true,
-        ParentFilter::Roots => session.parent_session_id.is_none(),
-        ParentFilter::Of(parent) => session.parent_session_id.as_ref() == Some(parent),
-    };
-    parent
-        && query
-            .user_id
-            .as_ref()
-            .is_none_or(|user| session.user_id.as_ref() == Some(user))
-        && query
-            .agent_type
-            .as_ref()
-            .is_none_or(|agent| session.agent_type == *agent)
-        && (query.status.is_empty() || query.status.contains(&session.status))
-        && query.tags.iter().all(|tag| session.tags.contains(tag))
-        && query
-            .metadata
-            .iter()
-            .all(|(key, value)| session.metadata.get(key) == Some(value))
-        && query.from.is_none_or(|from| session.created_at >= from)
-        && query.to.is_none_or(|to| session.created_at <= to)
 }
 
 pub(super) fn pending(

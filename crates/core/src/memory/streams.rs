@@ -95,8 +95,10 @@ impl StreamManager for MemoryStore {
         say: Chunk,
     ) -> Result<Sequence, StreamError> {
         self.write_stream(writer, |log| {
-            log.chunks
-                .retain(|kept| !kept.is_delta || kept.stored.sequence <= after);
+            log.chunks.retain(|kept| {
+                let is_own = kept.stored.chunk.base.session_id == writer.session;
+                !kept.is_delta || !is_own || kept.stored.sequence <= after
+            });
             log.append(vec![say], false);
             log.last
         })

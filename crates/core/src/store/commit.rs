@@ -193,8 +193,8 @@ pub enum Field {
 pub enum Change {
     /// Makes the session.
     Create(Box<SessionState>),
-    /// Puts these fields, state and pending calls in the place of its own. Its identity, counters
-    /// of messages and versions, and what belongs to its runs stay.
+    /// Puts these fields, state and pending calls in the place of its own. Its identity and family,
+    /// counters of messages and versions, latest checkpoint, and what belongs to its runs stay.
     Overwrite(Box<SessionState>),
     /// Removes it with everything that belongs to it.
     Delete,
@@ -234,7 +234,8 @@ pub enum Change {
     RemovePending(CallId),
     /// Writes a child.
     Child(Box<SubSessionRef>),
-    /// Asks the latest run to stop. Without a running run it has no effect.
+    /// Asks the latest run to stop. When it has ended, other than suspended, or is another, it has
+    /// no effect.
     Stop(StopRequest),
     /// Withdraws the request.
     ClearStop,

@@ -212,6 +212,12 @@ impl Applying<'_> {
         header.session = SessionState {
             created_at: old.created_at,
             version: old.version,
+            parent_session_id: old.parent_session_id.clone(),
+            root_session_id: old.root_session_id.clone(),
+            // Who saves an older reading must not point the session at an older checkpoint.
+            checkpoint_id: old.checkpoint_id.clone(),
+            checkpointed_at: old.checkpointed_at,
+            checkpoint_source: old.checkpoint_source,
             ..without_content(with)
         };
         for call in std::mem::take(&mut header.calls).into_keys() {
@@ -281,7 +287,11 @@ impl Applying<'_> {
                 self.row(Row::Run(run));
             }
             Change::Run(run) => {
-                if header.run.as_ref().is_some_and(|latest| latest.id == run.id) {
+                if header
+                    .run
+                    .as_ref()
+                    .is_some_and(|latest| latest.id == run.id)
+                {
                     header.run = Some(LatestRun::of(&run));
                 }
                 self.row(Row::Run(run));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{SessionId, UserId};
-use crate::session::SessionStatus;
+use crate::session::{SessionState, SessionStatus};
 use crate::time::Timestamp;
 
 /// A part of a list.
@@ -141,6 +141,32 @@ pub struct SessionQuery {
     pub to: Option<Timestamp>,
     /// Which part of the list.
     pub page: Page,
+}
+
+impl SessionQuery {
+    /// Whether a session passes every filter: what a store without an index asks of each.
+    #[must_use]
+    pub fn matches(&self, session: &SessionState) -> bool {
+        fn passes<T: PartialEq>(wanted: Option<&T>, has: Option<&T>) -> bool {
+            wanted.is_none() || wanted == has
+        }
+        let parent = session.parent_session_id.as_ref();
+        passes(self.user_id.as_ref(), session.user_id.as_ref())
+            && passes(self.agent_type.as_ref(), Some(&session.agent_type))
+            && (self.status.is_empty() || self.status.contains(&session.status))
+            && match &self.parent {
+                ParentFilter::Any => true,
+                ParentFilter::Roots => parent.is_none(),
+                ParentFilter::Of(wanted) => parent == Some(wanted),
+            }
+            && self.tags.iter().all(|tag| session.tags.contains(tag))
+            && self
+                .metadata
+                .iter()
+                .all(|(key, value)| session.metadata.get(key) == Some(value))
+            && self.from.is_none_or(|from| session.created_at >= from)
+            && self.to.is_none_or(|to| session.created_at <= to)
+    }
 }
 
 /// Which pending calls are listed.

@@ -146,8 +146,9 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError>;
 
-    /// Removes the deltas that came after a sequence, and says so with a chunk. Chunks of commits
-    /// stay. Gives the sequence of the chunk.
+    /// Removes the deltas of the writer's session that came after a sequence, and says so with a
+    /// chunk. Chunks of commits stay, and so does what other sessions of the root say meanwhile.
+    /// Gives the sequence of the chunk.
     ///
     /// # Errors
     /// [`StreamError::Superseded`] when the fence is not the session's; nothing is written then.

@@ -74,6 +74,9 @@ impl<'a> StreamReader<'a> {
                 return Ok(Some(StreamItem::Trimmed { up_to: trimmed }));
             }
             let chunks = self.streams.read(&self.root, self.cursor, BATCH).await?;
+            if self.may_have_missed(info, &chunks).await? {
+                continue;
+            }
             if !chunks.is_empty() {
                 self.buffer.extend(chunks);
                 continue;
@@ -91,5 +94,24 @@ impl<'a> StreamReader<'a> {
                 }
             }
         }
+    }
+
+    /// Whether chunks were removed by retention between looking at the stream and reading it. The
+    /// next look tells.
+    async fn may_have_missed(
+        &self,
+        seen: Option<StreamInfo>,
+        chunks: &[StoredChunk],
+    ) -> Result<bool, StreamError> {
+        let is_gap = match chunks.first() {
+            Some(first) => first.sequence != self.cursor.next(),
+            None => seen.is_some_and(|info| info.last > self.cursor),
+        };
+        if !is_gap {
+            return Ok(false);
+        }
+        // Thrown-away deltas leave a gap too.
+        let now = self.streams.info(&self.root).await?;
+        Ok(now.is_some_and(|info| self.cursor < info.trimmed))
     }
 }

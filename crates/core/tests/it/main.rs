@@ -15,12 +15,18 @@ mod make;
 mod agents;
 /// Canonical JSON, digests, idempotency keys.
 mod canonical;
+/// The in-memory ports pass the contract suites.
+mod contracts;
 /// Codes, categories, user texts.
 mod errors;
 /// What is stored, in its present form and in the golden files.
 mod golden;
 /// Ids and where they come from.
 mod ids;
+/// What a plan says to a backend.
+mod plans;
+/// A stream's reader between changes.
+mod readers;
 /// From a model's events to a reply.
 mod replies;
 /// Sessions, runs, statuses, open steps, submissions.

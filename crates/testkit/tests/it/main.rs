@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod block_on;
+mod broken;
 mod clock;
 mod ids;
 mod models;

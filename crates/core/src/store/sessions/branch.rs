@@ -2,6 +2,7 @@
 
 use super::Sessions;
 use crate::id::{CheckpointId, SessionId};
+use crate::message::Message;
 use crate::session::{SessionState, SessionStatus};
 use crate::store::{Change, Committed, Page, Precondition, Snapshot, StoreError};
 use crate::transcript::Transcript;
@@ -44,7 +45,8 @@ impl Sessions<'_> {
         to: &SessionId,
     ) -> Result<Committed, StoreError> {
         let source = self.snapshot(from).await?;
-        let mut transcript = self.transcript(from).await?;
+        let whole = self.transcript(from).await?;
+        let mut transcript = whole.clone();
         let state_version = self.cut(&source, &mut transcript, point).await?;
         let state = self.store.state_at(from, state_version).await?;
         let new = SessionState {
@@ -64,6 +66,15 @@ impl Sessions<'_> {
         for change in super::messages::changes(to, &messages)? {
             commit = commit.then(change);
         }
+        let mut used = self.store.family(from).await?.retired_call_ids;
+        for message in whole.iter_from(messages.len()) {
+            if let Message::Assistant(assistant) = message {
+                used.extend(assistant.tool_calls().map(|call| call.id.clone()));
+            }
+        }
+        if !used.is_empty() {
+            commit = commit.then(Change::RetireCallIds(used));
+        }
         self.write(to, commit).await
     }
 
@@ -80,7 +91,11 @@ impl Sessions<'_> {
             reason,
         };
         match point {
-            BranchPoint::Now => Ok(source.state_version),
+            BranchPoint::Now => {
+                // What was appended since the snapshot goes with a later state.
+                transcript.truncate(source.message_count);
+                Ok(source.state_version)
+            }
             BranchPoint::Checkpoint(id) => {
                 let checkpoint = self.get_checkpoint(session, id).await?;
                 let checkpoint =
@@ -93,7 +108,7 @@ impl Sessions<'_> {
                     return Err(invalid(format!("it has no message {index}")));
                 }
                 let mut keep = index + 1;
-                while matches!(transcript.get(keep), Some(crate::message::Message::Tool(_))) {
+                while matches!(transcript.get(keep), Some(Message::Tool(_))) {
                     keep += 1;
                 }
                 transcript.truncate(keep);

@@ -9,7 +9,7 @@ use super::Sessions;
 use crate::id::{SessionId, UserId};
 use crate::session::SessionState;
 use crate::store::{
-    Change, Committed, Page, Paged, ParentFilter, Precondition, SessionQuery, StoreError,
+    Change, Committed, Due, Page, Paged, ParentFilter, Precondition, SessionQuery, StoreError,
 };
 use crate::time::Timestamp;
 
@@ -146,20 +146,34 @@ impl Sessions<'_> {
         self.store.list(query).await
     }
 
-    /// Removes every session whose time has come, with its children. Gives how many roots of what
-    /// was removed there were.
+    /// Removes sessions whose time has come, with their children: at most `limit` at once. Gives
+    /// how many were removed, not counting those that went with their parents.
     ///
     /// # Errors
     /// When the store cannot be read or written.
     pub async fn cleanup_expired(&self, limit: usize) -> Result<usize, StoreError> {
-        let now = self.clock.now();
         let mut removed = 0;
-        for (session, due) in self.store.due(now, limit).await? {
-            let expired = due.contains(&crate::store::Due::Expired);
-            if expired && self.delete_session(&session).await? {
-                removed += 1;
-            }
+        for session in self.expired(limit).await? {
+            removed += usize::from(self.delete_session(&session).await?);
         }
         Ok(removed)
+    }
+
+    /// Up to `limit` sessions whose time has come, however much other work is due.
+    async fn expired(&self, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        let now = self.clock.now();
+        let mut window = limit;
+        loop {
+            let due = self.store.due(now, window).await?;
+            let is_all = due.len() < window;
+            let expired = due
+                .into_iter()
+                .filter(|(_, due)| due.contains(&Due::Expired));
+            let found: Vec<_> = expired.map(|(session, _)| session).take(limit).collect();
+            if is_all || found.len() == limit {
+                return Ok(found);
+            }
+            window = window.saturating_mul(4);
+        }
     }
 }

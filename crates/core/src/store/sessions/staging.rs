@@ -1,6 +1,9 @@
 //! Writes that are kept until their step is settled.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::Sessions;
 use crate::id::{CallId, SessionId, StepId};
@@ -65,8 +68,9 @@ impl Sessions<'_> {
         step: &StepId,
     ) -> Result<Committed, StoreError> {
         let (committed, ()) = self
-            .retrying(session, None, async |_| {
-                let writes = self.staged_writes(session, step).await?;
+            .retrying(session, None, async |snapshot| {
+                let base = &snapshot.state.custom_state;
+                let writes = self.staged_writes(session, step, base).await?;
                 let commit = self.commit_on(session).then(Change::WriteState(writes));
                 Ok((commit.then(forget(step)), ()))
             })
@@ -74,19 +78,19 @@ impl Sessions<'_> {
         Ok(committed)
     }
 
-    /// The kept writes of a step as one list.
+    /// The kept writes of a step as one list that applies to `base`.
     pub(super) async fn staged_writes(
         &self,
         session: &SessionId,
         step: &StepId,
+        base: &Arc<Value>,
     ) -> Result<StepWrites, StoreError> {
-        let state = self.snapshot(session).await?.state.custom_state;
         let staged = self.get_staged_changes(session, step).await?;
         let writers = staged
             .into_iter()
             .enumerate()
             .map(|(order, staged)| Writer::new(order, staged.call.as_str(), staged.writes));
-        Ok(merge_writes(&state, writers).writes)
+        Ok(merge_writes(base, writers).writes)
     }
 
     /// Forgets a step's kept writes.

@@ -79,7 +79,8 @@ impl Sessions<'_> {
                 }
                 let mut versions = snapshot.state_version + 1;
                 if let Some(step) = &step {
-                    let writes = self.staged_writes(session, step).await?;
+                    let base = &state.custom_state;
+                    let writes = self.staged_writes(session, step, base).await?;
                     versions += u64::from(!writes.is_empty());
                     commit = commit.then(Change::WriteState(writes));
                     commit = commit.then(super::staging::forget(step));

@@ -1,0 +1,42 @@
+//! The in-memory ports pass the contract suites of the test kit.
+
+mod store {
+    use helix_agents_core::memory::MemoryStore;
+
+    helix_agents_testkit::store_contract!(async || MemoryStore::new());
+}
+
+mod stream {
+    use helix_agents_core::memory::MemoryStore;
+
+    helix_agents_testkit::stream_contract!(async || MemoryStore::new());
+}
+
+mod lock {
+    use std::time::Duration;
+
+    use helix_agents_core::lock::{InMemoryLockManager, LockManager, NoOpLockManager};
+    use helix_agents_core::time::Timestamp;
+    use helix_agents_testkit::block_on;
+
+    helix_agents_testkit::lock_contract!(async || InMemoryLockManager::new());
+
+    /// The one that locks nothing breaks the contract on purpose: everybody gets every lock.
+    ///
+    /// proves: LCK-02
+    #[test]
+    fn the_noop_manager_refuses_nobody() {
+        block_on(async {
+            let (now, ttl) = (Timestamp::from_millis(5), Duration::from_millis(10));
+            for holder in ["a", "b"] {
+                let lock = NoOpLockManager.acquire("key", holder, now, ttl).await;
+                let lock = lock.unwrap().unwrap();
+                assert_eq!((lock.holder.as_str(), lock.until.as_millis()), (holder, 15));
+                let later = Timestamp::from_millis(20);
+                let renewed = NoOpLockManager.renew(&lock, later, ttl).await.unwrap();
+                assert_eq!(renewed.unwrap().until.as_millis(), 30);
+                assert!(NoOpLockManager.release(&lock).await.unwrap());
+            }
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! What a plan says to a backend, where no reader can tell: which rows, in which order, and what is
+//! asked on the way.
+
+use std::sync::Arc;
+
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::session::{PendingCall, RunRecord, RunTrigger, SessionState};
+use helix_agents_core::store::{
+    Change, Commit, Due, Field, Headers, InboxRow, Lease, Plan, Precondition, Row, StoreError, plan,
+};
+use helix_agents_core::stream::{Sequence, StreamStatus};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::transcript::PairedStep;
+use helix_agents_core::{RunId, SessionId};
+use serde_json::json;
+
+use crate::make::{call_id, calling, result};
+
+const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+fn session(name: &str) -> SessionId {
+    SessionId::new(name).unwrap()
+}
+
+fn commit() -> Commit {
+    Commit::new(session("s"), NOW)
+}
+
+fn waiting(call: &str) -> PendingCall {
+    let run = RunId::new("run").unwrap();
+    PendingCall::client(session("s"), run, call_id(call), "t", json!({}), NOW)
+}
+
+/// Plans a commit in which nothing is cut.
+fn planned(commit: Commit, headers: &Headers) -> Result<Plan, StoreError> {
+    plan(commit, headers, |_, _| panic!("nothing is cut"))
+}
+
+/// The headers after a commit that creates a session and makes these changes.
+fn after(changes: impl IntoIterator<Item = Change>) -> Headers {
+    let created = SessionState::new(session("s"), "agent", NOW);
+    let first = commit().then(Change::Create(Box::new(created)));
+    let commit = changes.into_iter().fold(first, Commit::then);
+    let plan = planned(commit, &Headers::new()).unwrap();
+    let headers = plan.headers.into_iter();
+    headers
+        .filter_map(|(id, header)| Some((id, header?)))
+        .collect()
+}
+
+#[test]
+fn rows_come_in_the_order_of_the_changes_with_their_places() {
+    let headers = after([Change::AppendUser(UserMessage::new("0"))]);
+    let step = PairedStep::new(calling(&["c"]), [result("c")]).unwrap();
+    let value = Arc::new(json!({ "a": 1 }));
+    let changes = commit()
+        .then(Change::AppendStep(step))
+        .then(Change::SetState(Arc::clone(&value)))
+        .then(Change::AppendUser(UserMessage::new("3")))
+        .then(Change::RewindState(1));
+    let plan = planned(changes, &headers).unwrap();
+    let places: Vec<_> = plan.rows.iter().map(|(_, row)| row).collect();
+    let [
+        Row::Messages { at: 1, messages },
+        Row::StateSet {
+            version: 2,
+            value: set,
+        },
+        Row::Messages { at: 3, .. },
+        Row::StateRewind { version: 3, to: 1 },
+    ] = places[..]
+    else {
+        panic!("{places:?}");
+    };
+    assert_eq!((messages.len(), set), (2, &value), "a step is one row");
+}
+
+#[test]
+fn a_cut_is_asked_about_once_and_only_when_it_cuts() {
+    let headers = after(["0", "1", "2"].map(|text| Change::AppendUser(UserMessage::new(text))));
+    let mut asked = Vec::new();
+    let cuts = [9, 3, 2].map(Change::Truncate);
+    let commit = cuts.into_iter().fold(commit(), Commit::then);
+    let plan = plan(commit, &headers, |id, count| {
+        asked.push((id.clone(), count));
+        Ok(1)
+    })
+    .unwrap();
+    assert_eq!(asked, [(session("s"), 2)]);
+    let rows: Vec<_> = plan.rows.iter().map(|(_, row)| row).collect();
+    assert_eq!(rows, [&Row::TruncateMessages { keep: 1 }]);
+    assert_eq!(plan.headers[&session("s")].as_ref().unwrap().messages, 1);
+}
+
+#[test]
+fn a_save_replaces_the_rows_of_pending_calls() {
+    let headers = after(["c-1", "c-2"].map(|call| Change::Pending(Box::new(waiting(call)))));
+    let mut saved = SessionState::new(session("s"), "agent", NOW);
+    saved.pending_client_tool_calls = [(call_id("c-2"), waiting("c-2"))].into();
+    let plan = planned(commit().then(Change::Overwrite(Box::new(saved))), &headers).unwrap();
+    let rows: Vec<_> = plan.rows.into_iter().map(|(_, row)| row).collect();
+    let wanted = [
+        Row::RemovePending(call_id("c-1")),
+        Row::RemovePending(call_id("c-2")),
+        Row::Pending(Box::new(waiting("c-2"))),
+    ];
+    assert_eq!(rows[..3], wanted);
+    let calls = &plan.headers[&session("s")].as_ref().unwrap().calls;
+    assert_eq!(calls.keys().collect::<Vec<_>>(), [&call_id("c-2")]);
+}
+
+#[test]
+fn what_only_the_header_keeps_makes_no_row() {
+    let changes = [
+        Change::RaiseFence,
+        Change::Lease(Some(Lease::new("a", NOW))),
+        Change::Set(Field::OneStepMore),
+        Change::Inbox(InboxRow::new("in", Vec::new(), NOW)),
+        Change::ClearStop,
+        Change::RemovePending(call_id("nobody")),
+    ];
+    let headers = after([]);
+    let commit = changes.into_iter().fold(commit(), Commit::then);
+    assert_eq!(planned(commit, &headers).unwrap().rows, []);
+}
+
+#[test]
+fn a_header_has_no_content() {
+    let mut full = SessionState::new(session("s"), "agent", NOW);
+    full.custom_state = Arc::new(json!({ "large": "x".repeat(1_000) }));
+    full.pending_client_tool_calls = [(call_id("c"), waiting("c"))].into();
+    let created = commit().then(Change::Create(Box::new(full)));
+    let plan = planned(created, &Headers::new()).unwrap();
+    let header = plan.headers[&session("s")].as_ref().unwrap();
+    assert_eq!(*header.session.custom_state, json!(null));
+    assert!(header.session.pending_client_tool_calls.is_empty());
+    assert_eq!(header.calls.len(), 1, "but it knows that a call waits");
+}
+
+#[test]
+fn looking_plans_nothing_and_is_told_of() {
+    let headers = after([]);
+    let looking = commit()
+        .when(Precondition::Exists)
+        .stream(StreamStatus::Paused);
+    let plan = planned(looking, &headers).unwrap();
+    assert!(plan.headers.is_empty() && plan.rows.is_empty());
+    assert_eq!(plan.stream, Some(StreamStatus::Paused));
+    let receipt = plan.receipt(&headers, Sequence(7));
+    assert_eq!(
+        (receipt.sessions[&session("s")].version, receipt.sequence),
+        (1, Sequence(7))
+    );
+}
+
+#[test]
+fn the_first_precondition_that_fails_is_named() {
+    let commit = commit()
+        .when(Precondition::Exists)
+        .when(Precondition::MessageCount(1))
+        .when(Precondition::Version(9));
+    let refusal = planned(commit, &after([])).unwrap_err();
+    let StoreError::Refused { expected, .. } = refusal else {
+        panic!("{refusal:?}");
+    };
+    assert_eq!(expected, Precondition::MessageCount(1));
+}
+
+/// Who holds a version or a fence of a session that is gone has lost it to somebody; everybody else
+/// asks for something that is not there.
+#[test]
+fn a_session_that_is_gone_is_a_conflict_for_those_who_knew_it() {
+    for precondition in [
+        Precondition::Version(1),
+        Precondition::Fence(Default::default()),
+    ] {
+        let refusal = planned(commit().when(precondition), &Headers::new()).unwrap_err();
+        assert!(refusal.is_conflict(), "{refusal:?}");
+    }
+    for precondition in [Precondition::Exists, Precondition::MessageCount(0)] {
+        let refusal = planned(commit().when(precondition), &Headers::new()).unwrap_err();
+        assert!(
+            matches!(refusal, StoreError::NotFound { .. }),
+            "{refusal:?}"
+        );
+    }
+}
+
+/// One indexed instant finds all due work: it is the earliest of the agenda.
+#[test]
+fn a_session_is_indexed_under_its_earliest_instant() {
+    let at = Timestamp::from_millis;
+    let run = RunId::new("run").unwrap();
+    let started = RunRecord::started(run.clone(), session("s"), RunTrigger::Execute, "local", NOW);
+    let mut pending = waiting("c");
+    pending.deadline = Some(at(2_000));
+    let headers = after([
+        Change::StartRun(Box::new(started)),
+        Change::Lease(Some(Lease::new("a", at(3_000)))),
+        Change::Pending(Box::new(pending)),
+        Change::Set(Field::ExpiresAt(Some(at(4_000)))),
+    ]);
+    let header = &headers[&session("s")];
+    assert_eq!(header.due_at(), Some(at(2_000)));
+    assert_eq!(header.due(at(1_999)), []);
+    let host = "local".to_owned();
+    let call = call_id("c");
+    let all = [
+        Due::LapsedLease { run, host },
+        Due::Deadline { call },
+        Due::Expired,
+    ];
+    for (instant, count) in [(2_000, 1), (3_000, 2), (4_000, 3)] {
+        let due = header.due(at(instant));
+        assert_eq!(due.len(), count);
+        assert!(due.iter().all(|one| all.contains(one)), "{due:?}");
+    }
+    assert_eq!(after([])[&session("s")].due_at(), None);
+}

@@ -1,0 +1,134 @@
+//! A stream's reader, against a stream that changes between any two of its questions.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::store::{NewSession, SessionStore, Sessions};
+use helix_agents_core::stream::{
+    Chunk, ChunkBase, ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo, StreamItem,
+    StreamLimits, StreamManager, StreamReader, StreamStatus, StreamWriter,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::{AgentId, RunId, SessionId};
+use helix_agents_testkit::{VirtualClock, block_on};
+
+/// Streams that are trimmed right after somebody looked at them for the first time.
+#[derive(Debug)]
+struct TrimmedMeanwhile {
+    inner: MemoryStore,
+    up_to: Mutex<Option<Sequence>>,
+}
+
+#[async_trait]
+impl StreamManager for TrimmedMeanwhile {
+    fn limits(&self) -> StreamLimits {
+        self.inner.limits()
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        self.inner.append_deltas(writer, chunks).await
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        self.inner.discard_deltas(writer, after, say).await
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        self.inner.read(root, after, limit).await
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        let info = self.inner.info(root).await;
+        let up_to = self.up_to.lock().unwrap().take();
+        if let Some(up_to) = up_to {
+            self.inner.trim(root, up_to).await?;
+        }
+        info
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        status: StreamStatus,
+    ) -> Result<(), StreamError> {
+        self.inner.changed(root, after, status).await
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.inner.trim(root, up_to).await
+    }
+}
+
+/// A reader is told what it missed, also when that was removed between its look at the stream and
+/// its reading, whether a part or all of it went.
+///
+/// proves: STR-01
+#[test]
+fn a_reader_is_told_of_chunks_that_go_while_it_looks() {
+    for (up_to, left) in [(2, 1), (3, 0)] {
+        let inner = MemoryStore::new();
+        let clock = VirtualClock::new(Timestamp::from_millis(1));
+        let root = SessionId::new("s").unwrap();
+        let base = ChunkBase::new(
+            AgentId::new("a").unwrap(),
+            "agent",
+            root.clone(),
+            RunId::new("run").unwrap(),
+            1,
+        );
+        let base = std::sync::Arc::new(base);
+        let chunk = || {
+            Chunk::new(
+                base.clone(),
+                Timestamp::from_millis(1),
+                ChunkPayload::RunResumed {},
+            )
+        };
+        block_on(async {
+            let sessions = Sessions::new(&inner, &clock);
+            sessions
+                .create_session(&root, NewSession::of("agent"))
+                .await
+                .unwrap();
+            let commit =
+                helix_agents_core::store::Commit::new(root.clone(), Timestamp::from_millis(1));
+            let commit = (0..3).fold(commit, |commit, _| commit.say(chunk()));
+            inner
+                .commit(commit.stream(StreamStatus::Ended))
+                .await
+                .unwrap();
+            let streams = TrimmedMeanwhile {
+                inner: inner.clone(),
+                up_to: Mutex::new(Some(Sequence(up_to))),
+            };
+            let mut reader = StreamReader::new(&streams, root.clone(), Sequence::START);
+            let up_to = Sequence(up_to);
+            assert_eq!(
+                reader.next().await.unwrap(),
+                Some(StreamItem::Trimmed { up_to })
+            );
+            for _ in 0..left {
+                let item = reader.next().await.unwrap();
+                assert!(matches!(item, Some(StreamItem::Chunk(_))), "{item:?}");
+            }
+            let end = Some(StreamItem::End(StreamStatus::Ended));
+            assert_eq!(reader.next().await.unwrap(), end);
+        });
+    }
+}

@@ -1,0 +1,299 @@
+//! The contracts of the ports, as cases that any implementation can be held against.
+//!
+//! A case is a plain async function whose name is a sentence of the contract. It gets a fresh
+//! [`Subject`] (or [`LockSubject`]) and panics when the sentence does not hold. Nothing here needs
+//! an async runtime. A store of your own runs all of them in one line, each as a test of its own:
+//!
+//! ```
+//! # use helix_agents_core::memory::MemoryStore;
+//! helix_agents_testkit::store_contract!(async || MemoryStore::new());
+//! ```
+//!
+//! What the line expands to comes from the same list as the cases: a case that is added here is
+//! added to every store. One that is left off the list is dead code, and the compiler says so.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a case that does not hold fails the test"
+)]
+
+mod appending;
+mod branching;
+mod checkpoints;
+mod commits;
+mod creating;
+mod deleting;
+mod due;
+mod everything;
+mod listing;
+mod locking;
+mod make;
+mod messages;
+mod reading;
+mod runner;
+mod runs;
+mod staging;
+mod state;
+mod status;
+mod stops;
+mod subject;
+
+pub use runner::{Runner, Task};
+pub use subject::{LockSubject, Subject};
+
+/// Makes a module of the cases and a macro that makes a test of each, from one list.
+macro_rules! suite {
+    (
+        ($d:tt)
+        $(#[$about:meta])* mod $suite:ident($subject:ident);
+        $(#[$usage:meta])* macro $contract:ident;
+        $($topic:ident { $($case:ident,)+ })+
+    ) => {
+        $(#[$about])*
+        pub mod $suite {
+            use super::{Runner, $subject};
+
+            $(pub use super::$topic::{$($case),+};)+
+
+            /// Holds a case against a fresh subject.
+            #[doc(hidden)]
+            pub async fn check<S: Into<$subject>>(
+                runner: Runner,
+                fresh: impl AsyncFnOnce() -> S,
+                case: impl AsyncFnOnce(&$subject),
+            ) {
+                let subject: $subject = fresh().await.into();
+                case(&subject.run_by(runner)).await;
+            }
+        }
+
+        $(#[$usage])*
+        #[macro_export]
+        macro_rules! $contract {
+            ($d($d arguments:tt)+) => {
+                $crate::__contract_tests! { $suite { $($($case)+)+ } $d($d arguments)+ }
+            };
+        }
+    };
+}
+
+/// One test for each case.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __contract_tests {
+    ($suite:ident { $($case:ident)+ } $fresh:expr $(,)?) => {
+        $crate::__contract_tests! {
+            $suite { $($case)+ } $fresh, block_on = $crate::block_on
+        }
+    };
+    ($suite:ident { $($case:ident)+ } $fresh:expr, block_on = $block_on:path $(,)?) => {$(
+        #[test]
+        fn $case() {
+            use $crate::contract::$suite as suite;
+            let runner = $crate::contract::Runner::new(|task| $block_on(task));
+            $block_on(suite::check(runner, $fresh, suite::$case));
+        }
+    )+};
+}
+
+suite! { ($)
+    /// The contract of [`SessionStore`](helix_agents_core::store::SessionStore) and
+    /// [`WatchStops`](helix_agents_core::store::WatchStops).
+    mod store(Subject);
+
+    /// Makes a test of every case of the store's contract.
+    ///
+    /// The argument makes a fresh backend: something that is a `SessionStore`, a `StreamManager`
+    /// and a `WatchStops`, or a [`Subject`](contract::Subject). A backend that needs a runtime
+    /// names what runs a future on it; it is also used on threads that the cases start:
+    ///
+    /// ```
+    /// # use helix_agents_core::memory::MemoryStore;
+    /// # use helix_agents_testkit::block_on as on_runtime;
+    /// helix_agents_testkit::store_contract!(async || MemoryStore::new(), block_on = on_runtime);
+    /// ```
+    macro store_contract;
+
+    creating {
+        of_many_concurrent_creates_exactly_one_wins,
+        a_session_is_found_under_its_id_and_no_other,
+        a_taken_id_is_refused_with_or_without_a_precondition,
+        a_session_is_created_under_its_own_id_only,
+        every_field_of_a_session_is_kept,
+        large_empty_and_foreign_texts_are_kept,
+        what_does_not_exist_reads_as_empty_or_not_found,
+    }
+    commits {
+        a_commit_that_any_precondition_refuses_leaves_nothing,
+        a_precondition_that_holds_lets_the_commit_pass,
+        a_refusal_says_what_the_session_is,
+        preconditions_are_judged_before_any_change,
+        sessions_of_one_root_change_together_or_not_at_all,
+        a_change_that_cannot_be_made_undoes_the_whole_commit,
+        versions_grow_by_one_with_each_commit,
+        concurrent_commits_happen_one_after_another,
+        a_receipt_tells_what_the_top_of_a_step_needs,
+        a_submission_does_not_make_a_running_executor_stale,
+        a_superseded_fence_cannot_write_anything,
+        a_lease_keeps_others_out_until_it_lapses,
+        a_commit_is_seen_whole_by_others,
+    }
+    status {
+        a_status_is_set_only_over_an_expected_one,
+        of_many_who_move_one_status_exactly_one_succeeds,
+        a_status_can_be_set_over_any,
+        counters_lose_no_increment,
+        a_mode_is_written_once,
+        metadata_is_patched_key_by_key,
+        a_save_overwrites_fields_and_state,
+        every_field_can_be_set_on_its_own,
+    }
+    messages {
+        messages_are_kept_in_order,
+        pages_of_messages_are_parts_of_the_whole,
+        many_messages_are_read_at_once,
+        what_is_not_a_whole_step_is_refused,
+        of_appends_at_one_place_exactly_one_wins,
+        a_cut_is_rounded_down_to_whole_steps,
+        a_cut_and_an_append_are_one_change,
+        call_ids_of_cut_messages_stay_used,
+        a_checkpoint_names_messages_and_copies_none,
+    }
+    state {
+        writes_are_applied_to_the_state,
+        concurrent_writes_compose,
+        every_version_of_the_state_can_be_read,
+        a_version_that_never_was_cannot_be_read,
+        changes_of_one_commit_build_on_each_other,
+        a_large_state_is_kept_version_by_version,
+    }
+    staging {
+        kept_writes_wait_beside_the_state,
+        promoting_applies_kept_writes_in_order,
+        kept_writes_can_be_thrown_away,
+        saving_and_promoting_is_one_write,
+        a_stale_save_leaves_nothing,
+        of_saves_at_one_version_exactly_one_wins,
+    }
+    checkpoints {
+        the_latest_checkpoint_is_the_one_written_last,
+        a_checkpoint_written_again_is_the_latest,
+        checkpoints_are_listed_last_first,
+        a_checkpoint_of_another_session_is_not_found,
+        checkpoints_outlive_a_cut,
+    }
+    runs {
+        runs_are_kept_and_the_last_started_is_current,
+        an_open_step_is_updated_call_by_call,
+        pending_calls_are_kept_one_by_one,
+        an_inbox_row_written_twice_is_one_row,
+        usage_is_kept_in_order,
+        references_to_children_are_kept,
+    }
+    stops {
+        nothing_is_asked_to_stop_when_nothing_runs,
+        a_request_to_stop_is_for_one_run,
+        a_request_to_stop_has_exactly_one_observer,
+        a_watcher_hears_a_request_from_before,
+        a_watcher_hears_a_request_that_comes_later,
+        every_watcher_hears_a_request,
+    }
+    branching {
+        a_branch_begins_at_a_checkpoint,
+        a_branch_begins_after_the_results_of_its_message,
+        a_clone_goes_its_own_way,
+        a_branch_that_cannot_be_made_leaves_nothing,
+        a_branch_uses_no_call_id_again,
+    }
+    deleting {
+        deleting_takes_children_rows_and_stream,
+        deleting_a_child_leaves_its_parent,
+        a_session_made_again_starts_fresh,
+        a_session_can_be_replaced_in_one_commit,
+        what_has_expired_is_cleaned_up,
+        expired_sessions_are_found_among_other_due_work,
+    }
+    listing {
+        each_filter_of_a_list_selects_what_it_names,
+        filters_of_a_list_combine,
+        a_list_follows_changes,
+        pages_of_a_list_are_stable_and_capped,
+        calls_that_wait_are_found_across_sessions,
+    }
+    due {
+        a_running_run_is_due_when_its_lease_lapses,
+        a_pending_call_is_due_at_its_deadline,
+        a_suspended_run_is_due_when_all_its_calls_are_answered,
+        an_inbox_is_due_when_nothing_runs,
+        a_stop_is_owed_when_nobody_performs_the_run,
+        a_session_is_due_when_it_expires,
+        the_most_overdue_comes_first,
+    }
+}
+
+suite! { ($)
+    /// The contract of [`StreamManager`](helix_agents_core::stream::StreamManager).
+    mod stream(Subject);
+
+    /// Makes a test of every case of the streams' contract. The argument is that of
+    /// [`store_contract!`].
+    ///
+    /// ```
+    /// # use helix_agents_core::memory::MemoryStore;
+    /// helix_agents_testkit::stream_contract!(async || MemoryStore::new());
+    /// ```
+    macro stream_contract;
+
+    appending {
+        sequences_begin_at_one_and_grow,
+        a_sequence_is_never_used_twice,
+        nothing_is_seen_of_a_refused_commit,
+        a_chunk_is_seen_with_its_commit_and_not_before,
+        a_superseded_writer_is_refused,
+        an_oversized_chunk_is_refused_before_it_gets_a_number,
+        thrown_away_deltas_go_and_commits_stay,
+        a_session_throws_away_its_own_deltas_only,
+        concurrent_writers_lose_nothing,
+        trimming_removes_the_oldest_and_renumbers_nothing,
+    }
+    reading {
+        a_reader_resumes_at_every_sequence,
+        readers_before_during_and_after_see_the_same,
+        a_waiting_reader_is_woken,
+        a_slow_reader_loses_nothing,
+        a_stream_ends_fails_or_pauses_and_goes_on,
+        chunks_before_the_end_are_seen_before_it,
+        a_reader_is_told_what_is_no_longer_kept,
+        live_readers_go_on_across_a_thrown_away_attempt,
+        a_change_is_noticed,
+    }
+}
+
+suite! { ($)
+    /// The contract of [`LockManager`](helix_agents_core::lock::LockManager).
+    mod lock(LockSubject);
+
+    /// Makes a test of every case of the locks' contract. The argument makes a fresh `LockManager`,
+    /// or a [`LockSubject`](contract::LockSubject).
+    ///
+    /// ```
+    /// # use helix_agents_core::lock::InMemoryLockManager;
+    /// helix_agents_testkit::lock_contract!(async || InMemoryLockManager::new());
+    /// ```
+    macro lock_contract;
+
+    locking {
+        a_second_holder_is_refused,
+        of_many_who_ask_at_once_exactly_one_holds_it,
+        a_lock_lapses,
+        a_lock_is_renewed,
+        a_released_lock_is_free,
+        tokens_grow,
+        a_superseded_holder_can_do_nothing,
+        a_holder_may_take_its_lock_again,
+        a_key_is_any_text,
+    }
+}

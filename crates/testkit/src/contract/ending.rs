@@ -1,0 +1,140 @@
+//! How streams end, and what readers are told about it and about what is gone.
+
+use std::pin::pin;
+
+use futures_util::future::poll_immediate;
+use helix_agents_core::SessionId;
+use helix_agents_core::stream::{
+    Sequence, StoredChunk, StreamItem, StreamReader, StreamStatus, StreamWriter,
+};
+
+use super::Subject;
+use super::everything::chunks;
+use super::make::{accepted, commit, created, event, running, text};
+use super::runner::in_time;
+
+/// Each way to end is told, and a stream that paused goes on.
+///
+/// proves: STR-04
+pub async fn a_stream_ends_fails_or_pauses_and_goes_on(on: &Subject) {
+    let (root, writer) = streaming(on).await;
+    let mut from = Sequence::START;
+    for status in [
+        StreamStatus::Paused,
+        StreamStatus::Failed,
+        StreamStatus::Ended,
+    ] {
+        turn(on, &writer, 3, status).await;
+        let info = on.elsewhere().streams.info(&root).await.unwrap().unwrap();
+        assert_eq!(info.status, status);
+        let mut one = reader(on.elsewhere(), &root, from);
+        let (seen, end) = rest(&mut one).await;
+        assert_eq!(
+            (seen.len(), end),
+            (3, status),
+            "from where the last turn ended"
+        );
+        from = one.cursor();
+        let again = rest(&mut reader(on, &root, from)).await;
+        assert_eq!(
+            again,
+            (Vec::new(), status),
+            "who has all of it is told the end alone"
+        );
+        accepted(on, commit(on, &root).stream(StreamStatus::Active)).await;
+        let mut waits = reader(on, &root, from);
+        let early = poll_immediate(pin!(waits.next())).await;
+        assert!(
+            early.is_none(),
+            "it is active again, so its reader waits: {early:?}"
+        );
+    }
+}
+
+/// What is written with the end, or just before it, is seen before the end.
+///
+/// proves: STR-03, STR-04
+pub async fn chunks_before_the_end_are_seen_before_it(on: &Subject) {
+    for round in 0..20 {
+        let root = created(on, &format!("s-{round}")).await;
+        let (_, fence) = running(on, &root, "run").await;
+        let writer = StreamWriter::new(root.clone(), root.clone(), fence);
+        let seen = on.at_once(2, async |on, index| {
+            if index == 0 {
+                turn(on, &writer, 5, StreamStatus::Ended).await;
+                return 5;
+            }
+            let mut reader = reader(on, &root, Sequence::START);
+            rest(&mut reader).await.0.len()
+        });
+        assert_eq!(seen, [5, 5]);
+    }
+}
+
+/// Whoever asks for what retention removed is told so, once, and then gets the rest.
+///
+/// proves: STR-01
+pub async fn a_reader_is_told_what_is_no_longer_kept(on: &Subject) {
+    let (root, writer) = streaming(on).await;
+    turn(on, &writer, 8, StreamStatus::Ended).await;
+    let all = chunks(on, &root).await;
+    let mut early = reader(on, &root, Sequence::START);
+    assert!(matches!(next(&mut early).await, Some(StreamItem::Chunk(_))));
+    let up_to = all[4].sequence;
+    on.elsewhere().streams.trim(&root, up_to).await.unwrap();
+    for after in [Sequence::START, all[2].sequence] {
+        let mut reader = reader(on, &root, after);
+        assert_eq!(next(&mut reader).await, Some(StreamItem::Trimmed { up_to }));
+        assert_eq!(rest(&mut reader).await.0, all[5..]);
+    }
+    let (seen, _) = rest(&mut reader(on, &root, up_to)).await;
+    assert_eq!(seen, all[5..], "who has it already misses nothing");
+    on.streams.trim(&root, all[7].sequence).await.unwrap();
+    let mut late = reader(on, &root, all[6].sequence);
+    let up_to = all[7].sequence;
+    assert_eq!(next(&mut late).await, Some(StreamItem::Trimmed { up_to }));
+    assert_eq!(
+        next(&mut late).await,
+        Some(StreamItem::End(StreamStatus::Ended))
+    );
+}
+
+/// When an attempt is thrown away, live readers go on and later ones never see it.
+///
+/// proves: STR-03
+pub async fn live_readers_go_on_across_a_thrown_away_attempt(on: &Subject) {
+    let (root, writer) = streaming(on).await;
+    let mut live = reader(on.elsewhere(), &root, Sequence::START);
+    let said = accepted(on, commit(on, &root).say(event(on, &root, "begin"))).await;
+    let deltas = (0..9).map(|index| text(on, &root, &format!("wrong {index}")));
+    on.streams
+        .append_deltas(&writer, deltas.collect())
+        .await
+        .unwrap();
+    for _ in 0..4 {
+        let item = next(&mut live).await;
+        assert!(matches!(item, Some(StreamItem::Chunk(_))), "{item:?}");
+    }
+    let sorry = event(on, &root, "discarded");
+    let told = on
+        .streams
+        .discard_deltas(&writer, said.sequence, sorry)
+        .await
+        .unwrap();
+    turn(on, &writer, 3, StreamStatus::Ended).await;
+
+    let (after, _) = rest(&mut reader(on, &root, Sequence::START)).await;
+    assert_eq!(after.len(), 5, "a later reader sees nothing of the attempt");
+    assert_eq!(after[1].sequence, told);
+    let (seen, _) = rest(&mut live).await;
+    let since: Vec<_> = seen
+        .iter()
+        .filter(|one| one.sequence >= told)
+        .cloned()
+        .collect();
+    assert_eq!(since, after[1..], "a live reader is told, and goes on");
+    for cursor in said.sequence.0..told.0 {
+        let (seen, _) = rest(&mut reader(on, &root, Sequence(cursor))).await;
+        assert_eq!(seen, after[1..], "also from {cursor}, a place that is gone");
+    }
+}

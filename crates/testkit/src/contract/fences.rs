@@ -1,0 +1,114 @@
+//! Who may write: fences and leases keep out those who were superseded, and nobody else.
+
+use std::time::Duration;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::session::{RunStatus, SessionStatus};
+use helix_agents_core::store::{
+    CallStanding, Change, Commit, Current, Fence, Field, InboxRow, Lease, Precondition, StoreError,
+    Unstage,
+};
+use helix_agents_core::stream::{StreamStatus, StreamWriter};
+use serde_json::json;
+
+use super::Subject;
+use super::everything::everything;
+use super::make::{
+    accepted, answer, call, changed, checkpoint_of, child_of, commit, created, event, open_step,
+    paired, run, running, session, sets, step, stop, text, waiting,
+};
+
+/// A submission carries no fence and leaves the run's own commits valid.
+pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
+    let (id, fence) = furnished(on, "s").await;
+    let of_run = |name: &str| {
+        commit(on, &id)
+            .when(Precondition::Fence(fence))
+            .then(Change::WriteState(sets(name, true)))
+    };
+    accepted(on, of_run("before")).await;
+    let submission = commit(on.elsewhere(), &id)
+        .when(Precondition::Call(call("c-1"), CallStanding::Open))
+        .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))));
+    accepted(on.elsewhere(), submission.clone()).await;
+    let receipt = accepted(on, of_run("after")).await;
+    assert_eq!(
+        receipt.sessions[&id].answered,
+        [call("c-1")],
+        "and the run learns of it"
+    );
+    let twice = on.store.commit(submission).await;
+    assert!(
+        matches!(twice, Err(StoreError::Refused { .. })),
+        "an answer is taken once: {twice:?}"
+    );
+    let found = on.store.load(&id).await.unwrap().unwrap();
+    let pending = &found.state.pending_client_tool_calls[&call("c-1")];
+    assert_eq!(pending.answer, Some(answer(on, "c-1")));
+}
+
+/// Whoever holds an old fence is refused, in commits and in deltas.
+///
+/// proves: LCK-02
+pub async fn a_superseded_fence_cannot_write_anything(on: &Subject) {
+    let (id, old) = furnished(on, "s").await;
+    let taken_over = commit(on.elsewhere(), &id)
+        .when(Precondition::Fence(old))
+        .then(Change::RaiseFence);
+    let new = accepted(on.elsewhere(), taken_over).await.sessions[&id].fence;
+    assert!(new > old, "a take-over raises the fence");
+    let before = everything(on, &[&id]).await;
+    let late = sweeping(on, &id).when(Precondition::Fence(old));
+    assert!(on.store.commit(late).await.is_err());
+    let writer = StreamWriter::new(id.clone(), id.clone(), old);
+    let deltas = vec![text(on, &id, "late")];
+    assert!(on.streams.append_deltas(&writer, deltas).await.is_err());
+    let say = event(on, &id, "late");
+    let discarded = on
+        .streams
+        .discard_deltas(&writer, Default::default(), say)
+        .await;
+    assert!(discarded.is_err());
+    assert_eq!(
+        everything(on, &[&id]).await,
+        before,
+        "a superseded run writes nothing"
+    );
+    accepted(on, sweeping(on, &id).when(Precondition::Fence(new))).await;
+}
+
+/// A lease is valid up to its instant, and its holder may renew it.
+///
+/// proves: LCK-01
+pub async fn a_lease_keeps_others_out_until_it_lapses(on: &Subject) {
+    let id = created(on, "s").await;
+    let ten = Duration::from_secs(10);
+    let taking = |holder: &str| {
+        let free = Precondition::LeaseFree {
+            holder: holder.to_owned(),
+            at: on.now(),
+        };
+        let lease = Lease::new(holder, on.now().saturating_add(ten));
+        commit(on, &id).when(free).then(Change::Lease(Some(lease)))
+    };
+    accepted(on, taking("a")).await;
+    on.clock.advance(Duration::from_millis(9_999));
+    assert!(
+        on.store.commit(taking("b")).await.is_err(),
+        "it is still valid"
+    );
+    accepted(on, taking("a")).await;
+    on.clock.advance(Duration::from_millis(9_999));
+    assert!(
+        on.store.commit(taking("b")).await.is_err(),
+        "it was renewed"
+    );
+    on.clock.advance(Duration::from_millis(1));
+    accepted(on, taking("b")).await;
+    let found = on.store.load(&id).await.unwrap().unwrap();
+    let wanted = Lease::new("b", on.now().saturating_add(ten));
+    assert_eq!(found.lease, Some(wanted));
+    changed(on, &id, Change::Lease(None)).await;
+    accepted(on, taking("a")).await;
+}

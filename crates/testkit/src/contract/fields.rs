@@ -1,0 +1,186 @@
+//! The fields of a session.
+
+use std::collections::BTreeMap;
+
+use helix_agents_core::error::{ErrorCode, ErrorRecord};
+use helix_agents_core::session::{ChildWait, InterruptContext, SessionMode, SessionStatus};
+use helix_agents_core::store::{CasOutcome, Change, Field, NewSession, StatusContext, StoreError};
+use helix_agents_core::time::Timestamp;
+use serde_json::json;
+
+use super::Subject;
+use super::make::{call, created, run, session, sets, step, user};
+
+/// A mode is set once; setting the same again is no change of mind.
+///
+/// proves: STO-09
+pub async fn a_mode_is_written_once(on: &Subject) {
+    let id = created(on, "s").await;
+    let set = async |mode| {
+        let commit = super::make::commit(on, &id).set(Field::Mode(mode));
+        on.store.commit(commit).await
+    };
+    set(SessionMode::Persistent).await.unwrap();
+    set(SessionMode::Persistent).await.unwrap();
+    let other = set(SessionMode::Standard).await;
+    assert!(
+        matches!(other, Err(StoreError::Invalid { .. })),
+        "{other:?}"
+    );
+    let mut state = on.sessions().load_state(&id).await.unwrap().unwrap();
+    assert_eq!(state.mode, Some(SessionMode::Persistent));
+    for mode in [Some(SessionMode::Standard), None] {
+        state.mode = mode;
+        let saved = on.sessions().save_state(&state, None).await;
+        assert!(saved.is_err(), "a save cannot set the mode to {mode:?}");
+    }
+}
+
+/// Metadata is patched key by key; `None` removes.
+///
+/// proves: STO-09
+pub async fn metadata_is_patched_key_by_key(on: &Subject) {
+    let id = session("s");
+    let mut new = NewSession::of("agent");
+    new.metadata = ["a", "b"]
+        .map(|key| (key.to_owned(), "old".to_owned()))
+        .into();
+    on.sessions().create_session(&id, new).await.unwrap();
+    let patch: BTreeMap<String, Option<String>> = [
+        ("a".to_owned(), Some("new".to_owned())),
+        ("b".to_owned(), None),
+        ("c".to_owned(), Some(String::new())),
+        ("never".to_owned(), None),
+    ]
+    .into();
+    on.sessions().patch_metadata(&id, patch).await.unwrap();
+    let found = on.sessions().load_state(&id).await.unwrap().unwrap();
+    let wanted = [("a", "new"), ("c", "")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(found.metadata, wanted.into());
+    on.at_once(8, async |on, index| {
+        let one = BTreeMap::from([(format!("k{index}"), Some("v".to_owned()))]);
+        on.sessions().patch_metadata(&id, one).await.unwrap();
+    });
+    let found = on.sessions().load_state(&id).await.unwrap().unwrap();
+    assert_eq!(
+        found.metadata.len(),
+        10,
+        "patches of other keys do not undo each other"
+    );
+}
+
+/// A save puts fields and state in the place of what was there, and leaves the rest alone.
+///
+/// proves: STO-09
+pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
+    let id = created(on, "s").await;
+    on.sessions()
+        .append_messages(&id, &[super::make::says("stays")], None)
+        .await
+        .unwrap();
+    on.sessions()
+        .merge_custom_state(&id, sets("old", true))
+        .await
+        .unwrap();
+    let mut state = on.sessions().load_state(&id).await.unwrap().unwrap();
+    state.custom_state = std::sync::Arc::new(json!({ "new": [1] }));
+    state.step_count = 9;
+    state.output = Some(json!(null));
+    state.user_id = Some(user("u"));
+    state.created_at = Timestamp::from_millis(1);
+    let stale = on.sessions().save_state(&state, Some(1)).await.unwrap_err();
+    assert!(matches!(stale, StoreError::Refused { .. }), "{stale:?}");
+    let read = on.sessions().load_state(&id).await.unwrap().unwrap();
+    assert_eq!(read.step_count, 0, "a save that is refused saves nothing");
+
+    let committed = on
+        .sessions()
+        .save_state(&state, Some(state.version))
+        .await
+        .unwrap();
+    assert_eq!((committed.version, committed.message_count), (4, 1));
+    let found = on.sessions().load_state(&id).await.unwrap().unwrap();
+    assert_eq!(*found.custom_state, json!({ "new": [1] }));
+    assert_eq!((found.step_count, found.output), (9, Some(json!(null))));
+    assert_eq!(
+        found.created_at, read.created_at,
+        "when it was made does not change"
+    );
+    let of_another = on.sessions().save_state(&renamed(state), None).await;
+    assert!(of_another.is_err(), "there is no such session to save to");
+}
+
+fn renamed(
+    mut state: helix_agents_core::session::SessionState,
+) -> helix_agents_core::session::SessionState {
+    state.session_id = session("nobody");
+    state
+}
+
+/// Every field can be set, and cleared, on its own.
+///
+/// proves: SES-07
+pub async fn every_field_can_be_set_on_its_own(on: &Subject) {
+    let id = created(on, "s").await;
+    let wait = ChildWait::new(session("child"), "helper", on.now());
+    let fields = [
+        Field::StepCount(4),
+        Field::Output(Some(json!([1]))),
+        Field::Error(Some(ErrorRecord::new(ErrorCode::ToolFatal, "why"))),
+        Field::FailureReason(Some("reason".to_owned())),
+        Field::AwaitedChild(call("c-1"), Some(wait.clone())),
+        Field::SuspendedStep(Some(step("step"))),
+        Field::CompletedCall(call("c-2"), on.now()),
+        Field::CallOwner(call("c-3"), Some(session("child"))),
+        Field::ExpiresAt(Some(Timestamp::from_millis(5))),
+        Field::User(Some(user("u"))),
+        Field::Tags(vec!["t".to_owned()]),
+    ];
+    for field in fields {
+        super::make::changed(on, &id, Change::Set(field)).await;
+    }
+    let found = on.sessions().load_state(&id).await.unwrap().unwrap();
+    assert_eq!((found.step_count, found.output), (4, Some(json!([1]))));
+    assert_eq!(found.error.unwrap().detail, "why");
+    assert_eq!(found.failure_reason.as_deref(), Some("reason"));
+    assert_eq!(found.suspended_awaiting_children[&call("c-1")], wait);
+    assert_eq!(found.suspended_step_id, Some(step("step")));
+    assert_eq!(found.completed_client_tool_calls[&call("c-2")], on.now());
+    assert_eq!(
+        found.client_tool_call_ownership[&call("c-3")],
+        session("child")
+    );
+    assert_eq!(found.expires_at, Some(Timestamp::from_millis(5)));
+    assert_eq!(
+        (found.user_id, found.tags),
+        (Some(user("u")), vec!["t".to_owned()])
+    );
+
+    let clearing = [
+        Field::Output(None),
+        Field::Error(None),
+        Field::FailureReason(None),
+        Field::InterruptContext(None),
+        Field::AwaitedChild(call("c-1"), None),
+        Field::SuspendedStep(None),
+        Field::CallOwner(call("c-3"), None),
+        Field::Tracing(None),
+        Field::ExpiresAt(None),
+        Field::User(None),
+        Field::Tags(Vec::new()),
+        Field::Workspace(None),
+        Field::Stream(None),
+    ];
+    for field in clearing {
+        super::make::changed(on, &id, Change::Set(field)).await;
+    }
+    let found = on.sessions().load_state(&id).await.unwrap().unwrap();
+    assert_eq!(
+        (found.output, found.error, found.failure_reason),
+        (None, None, None)
+    );
+    assert!(found.suspended_awaiting_children.is_empty());
+    assert!(found.client_tool_call_ownership.is_empty());
+    assert_eq!((found.expires_at, found.user_id), (None, None));
+    assert!(found.tags.is_empty());
+}

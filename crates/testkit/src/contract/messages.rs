@@ -1,0 +1,294 @@
+//! Messages: whole steps, one after another, each at its place.
+
+use helix_agents_core::message::{AssistantPart, Message, Thinking};
+use helix_agents_core::store::{Change, Page, StoreError};
+use helix_agents_core::time::Clock;
+
+use super::Subject;
+use super::make::{call, calling, commit, created, paired, result, says, session, step_of};
+
+/// A user message and three steps of one, two and no calls: 1, 2, 3 and 1 messages.
+fn history() -> Vec<Message> {
+    let mut messages = vec![says("question")];
+    messages.extend(step_of(&["c-1"]));
+    messages.extend(step_of(&["c-2", "c-3"]));
+    messages.extend(step_of(&[]));
+    messages
+}
+
+/// Messages are appended at the end, counted, and read in their order.
+///
+/// proves: STO-05, SES-01
+pub async fn messages_are_kept_in_order(on: &Subject) {
+    let id = created(on, "s").await;
+    let wanted = history();
+    for (at, part) in [&wanted[..1], &wanted[1..6], &wanted[6..]]
+        .into_iter()
+        .enumerate()
+    {
+        let committed = on
+            .sessions()
+            .append_messages(&id, part, None)
+            .await
+            .unwrap();
+        assert_eq!(committed.message_count, [1, 6, 7][at]);
+    }
+    let found = on.elsewhere().store.messages(&id, Page::ALL).await.unwrap();
+    assert_eq!(
+        (found.items, found.total, found.has_more),
+        (wanted, 7, false)
+    );
+    assert_eq!(on.sessions().get_message_count(&id).await.unwrap(), 7);
+    let other = created(on, "t").await;
+    assert_eq!(on.sessions().get_message_count(&other).await.unwrap(), 0);
+}
+
+/// Every page of every size is the part of the whole that it says.
+///
+/// proves: STO-05
+pub async fn pages_of_messages_are_parts_of_the_whole(on: &Subject) {
+    let id = created(on, "s").await;
+    let all = history();
+    on.sessions()
+        .append_messages(&id, &all, None)
+        .await
+        .unwrap();
+    for offset in 0..=all.len() + 1 {
+        for limit in 0..=all.len() + 1 {
+            let page = Page::new(offset, limit);
+            let found = on.store.messages(&id, page).await.unwrap();
+            let wanted: Vec<_> = all.iter().skip(offset).take(limit).cloned().collect();
+            assert_eq!(
+                found.has_more,
+                offset + wanted.len() < all.len(),
+                "{page:?}"
+            );
+            assert_eq!((found.items, found.total), (wanted, all.len()), "{page:?}");
+        }
+    }
+}
+
+/// Messages are not capped as lists of sessions are, and thinking can be left out.
+pub async fn many_messages_are_read_at_once(on: &Subject) {
+    let id = created(on, "s").await;
+    let mut wanted = Vec::new();
+    for turn in 0..50 {
+        let mut part = vec![says(&format!("question {turn}"))];
+        for step in 0..3 {
+            part.extend(step_of(&[&format!("c-{turn}-{step}")]));
+        }
+        on.sessions()
+            .append_messages(&id, &part, None)
+            .await
+            .unwrap();
+        wanted.extend(part);
+    }
+    let mut last = calling(&[]);
+    last.parts
+        .push(AssistantPart::Thinking(Thinking::new("hm").signed("by me")));
+    last.parts.push(AssistantPart::Text {
+        text: "done".to_owned(),
+    });
+    wanted.push(Message::Assistant(last));
+    on.sessions()
+        .append_messages(&id, &wanted[350..], None)
+        .await
+        .unwrap();
+    let found = on.store.messages(&id, Page::ALL).await.unwrap();
+    assert_eq!((found.items.len(), found.items == wanted), (351, true));
+    let found = on
+        .sessions()
+        .get_messages(&id, Page::new(350, 1), false)
+        .await
+        .unwrap();
+    let Some(Message::Assistant(shown)) = found.items.first() else {
+        panic!("the last message is the model's: {found:?}");
+    };
+    assert_eq!((shown.parts.len(), found.total), (1, 351));
+}
+
+/// A call without its result, a result without its call: neither is appended.
+///
+/// proves: STO-05
+pub async fn what_is_not_a_whole_step_is_refused(on: &Subject) {
+    let id = created(on, "s").await;
+    let unpaired = [
+        vec![Message::Assistant(calling(&["c-1"]))],
+        vec![says("a"), Message::Tool(result("c-1"))],
+        vec![
+            Message::Assistant(calling(&["c-1", "c-2"])),
+            Message::Tool(result("c-2")),
+        ],
+        vec![
+            Message::Assistant(calling(&["c-1"])),
+            says("b"),
+            Message::Tool(result("c-1")),
+        ],
+        vec![
+            Message::Assistant(calling(&["c-1"])),
+            Message::Tool(result("c-9")),
+        ],
+    ];
+    for messages in unpaired {
+        let refusal = on.sessions().append_messages(&id, &messages, None).await;
+        assert!(
+            matches!(refusal, Err(StoreError::Invalid { .. })),
+            "{messages:?} gives {refusal:?}"
+        );
+    }
+    let found = on.store.load(&id).await.unwrap().unwrap();
+    assert_eq!((found.message_count, found.state.version), (0, 1));
+    let nobody = on
+        .sessions()
+        .append_messages(&session("t"), &[says("a")], None)
+        .await;
+    assert!(
+        matches!(nobody, Err(StoreError::NotFound { .. })),
+        "{nobody:?}"
+    );
+}
+
+/// Of appends to the same place one wins, and the others are stale.
+///
+/// proves: STO-05
+pub async fn of_appends_at_one_place_exactly_one_wins(on: &Subject) {
+    const WRITERS: usize = 8;
+    let id = created(on, "s").await;
+    for round in 0..5 {
+        let outcomes = on.at_once(WRITERS, async |on, index| {
+            let message = says(&format!("{round} by {index}"));
+            on.sessions()
+                .append_messages(&id, &[message], Some(round))
+                .await
+        });
+        let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        assert_eq!(won, 1, "one append per place: {outcomes:?}");
+        for lost in outcomes.into_iter().filter_map(Result::err) {
+            assert!(matches!(lost, StoreError::Refused { .. }), "{lost:?}");
+        }
+    }
+    assert_eq!(on.sessions().get_message_count(&id).await.unwrap(), 5);
+    let found = on.store.messages(&id, Page::ALL).await.unwrap();
+    for (round, message) in found.items.iter().enumerate() {
+        let Message::User(said) = message else {
+            panic!("only users spoke: {message:?}");
+        };
+        assert!(
+            said.content.starts_with(&format!("{round} by ")),
+            "{said:?}"
+        );
+    }
+}
+
+/// A cut that falls into a step is rounded down: no step is split.
+///
+/// proves: STO-05
+pub async fn a_cut_is_rounded_down_to_whole_steps(on: &Subject) {
+    let all = history();
+    // user | c-1 call, result | c-2 and c-3 calls, two results | text
+    let kept = [0, 1, 1, 3, 3, 3, 6, 7, 7];
+    for (count, keep) in kept.into_iter().enumerate() {
+        let id = created(on, &format!("s-{count}")).await;
+        on.sessions()
+            .append_messages(&id, &all, None)
+            .await
+            .unwrap();
+        let committed = on.sessions().truncate_messages(&id, count).await.unwrap();
+        assert_eq!(committed.message_count, keep, "cut to {count}");
+        let found = on.store.messages(&id, Page::ALL).await.unwrap();
+        assert_eq!((&found.items[..], found.total), (&all[..keep], keep));
+        // What is appended then goes right behind.
+        let after = on
+            .sessions()
+            .append_messages(&id, &[says("on")], Some(keep))
+            .await;
+        assert_eq!(after.unwrap().message_count, keep + 1);
+    }
+}
+
+/// A cut and what follows it are one commit.
+pub async fn a_cut_and_an_append_are_one_change(on: &Subject) {
+    let id = created(on, "s").await;
+    on.sessions()
+        .append_messages(&id, &history(), None)
+        .await
+        .unwrap();
+    let again = commit(on, &id)
+        .then(Change::Truncate(3))
+        .then(Change::AppendStep(paired(&["c-4"])));
+    let receipt = super::make::accepted(on, again).await;
+    assert_eq!(receipt.sessions[&id].message_count, 5);
+    let mut wanted = history()[..3].to_vec();
+    wanted.extend(step_of(&["c-4"]));
+    assert_eq!(
+        on.store.messages(&id, Page::ALL).await.unwrap().items,
+        wanted
+    );
+}
+
+/// Call ids are never used twice in a session, so those of cut messages are remembered.
+pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
+    let id = created(on, "s").await;
+    on.sessions()
+        .append_messages(&id, &history(), None)
+        .await
+        .unwrap();
+    assert!(
+        on.store
+            .family(&id)
+            .await
+            .unwrap()
+            .retired_call_ids
+            .is_empty()
+    );
+    on.sessions().truncate_messages(&id, 3).await.unwrap();
+    let extra = Change::RetireCallIds(vec![call("c-9"), call("c-9")]);
+    super::make::changed(on, &id, extra).await;
+    let mut retired = on.store.family(&id).await.unwrap().retired_call_ids;
+    retired.sort();
+    assert_eq!(retired, ["c-2", "c-3", "c-9"].map(call));
+    let mut transcript = on.sessions().transcript(&id).await.unwrap();
+    assert_eq!(transcript.len(), 3);
+    for used in ["c-1", "c-2", "c-9"] {
+        assert!(
+            transcript.push_step(paired(&[used])).is_err(),
+            "{used} was used"
+        );
+    }
+    assert!(transcript.push_step(paired(&["c-4"])).is_ok());
+}
+
+/// Messages are kept once: neither a checkpoint nor a run copies them.
+///
+/// proves: SES-09
+pub async fn a_checkpoint_names_messages_and_copies_none(on: &Subject) {
+    let id = created(on, "s").await;
+    let mut count = 0;
+    for turn in 0..4_u32 {
+        let said = [says(&"x".repeat(10_000))];
+        count = on
+            .sessions()
+            .append_messages(&id, &said, None)
+            .await
+            .unwrap()
+            .message_count;
+        let new = helix_agents_core::store::NewCheckpoint::new(
+            super::make::checkpoint(&format!("cp-{turn}")),
+            super::make::run("run"),
+        );
+        let made = on.sessions().create_checkpoint(&id, new).await.unwrap();
+        assert_eq!(
+            (made.message_count, made.timestamp),
+            (count, on.clock.now())
+        );
+        let stored = helix_agents_core::stored::encode(&made).unwrap();
+        assert!(
+            stored.len() < 500,
+            "a checkpoint is small whatever was said: {stored}"
+        );
+    }
+    assert_eq!(
+        on.store.messages(&id, Page::ALL).await.unwrap().total,
+        count
+    );
+}

@@ -1,0 +1,102 @@
+//! Calls that wait for an answer: kept one by one, and found across sessions.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::session::{PendingCall, SessionStatus};
+use helix_agents_core::store::{
+    Change, Field, NewSession, Page, ParentFilter, PendingQuery, SessionQuery,
+};
+
+use super::Subject;
+use super::make::{answer, call, changed, created, run, session, user, waiting};
+
+/// Three roots of two users and a child, each with calls that wait.
+async fn askers(on: &Subject) -> Vec<PendingCall> {
+    let mut all = Vec::new();
+    let sessions = [
+        ("a", Some("u-1"), None),
+        ("b", Some("u-2"), None),
+        ("c", None, None),
+    ];
+    let child = ("a-child", Some("u-1"), Some("a"));
+    for (name, owner, root) in sessions.into_iter().chain([child]) {
+        let mut new = NewSession::of("agent");
+        new.user_id = owner.map(user);
+        new.family = root.map(|root| (session(root), session(root)));
+        on.sessions()
+            .create_session(&session(name), new)
+            .await
+            .unwrap();
+    }
+    for (name, root, id) in [
+        ("b", "b", "c-1"),
+        ("a-child", "a", "c-2"),
+        ("a", "a", "c-3"),
+        ("c", "c", "c-4"),
+        ("a", "a", "c-5"),
+    ] {
+        let mut pending = waiting(on, &session(name), &run("run"), id);
+        pending.root_session_id = session(root);
+        changed(
+            on,
+            &session(name),
+            Change::Pending(Box::new(pending.clone())),
+        )
+        .await;
+        all.push(pending);
+        on.clock.advance(Duration::from_secs(1));
+    }
+    all
+}
+
+/// All that waits for an answer is found by owner, by root, or altogether, oldest first.
+pub async fn calls_that_wait_are_found_across_sessions(on: &Subject) {
+    let all = askers(on).await;
+    let those = |which: &[usize]| which.iter().map(|at| all[*at].clone()).collect::<Vec<_>>();
+    let found = async |user_id: Option<&str>, root: Option<&str>| {
+        let query = PendingQuery {
+            user_id: user_id.map(user),
+            root: root.map(session),
+            page: Page::default(),
+        };
+        let found = on.elsewhere().store.pending(&query).await.unwrap();
+        assert_eq!((found.items.len(), found.has_more), (found.total, false));
+        found.items
+    };
+    assert_eq!(found(None, None).await, all);
+    assert_eq!(found(Some("u-1"), None).await, those(&[1, 2, 4]));
+    assert_eq!(found(None, Some("a")).await, those(&[1, 2, 4]));
+    assert_eq!(found(Some("u-2"), Some("b")).await, those(&[0]));
+    assert!(found(Some("u-2"), Some("a")).await.is_empty());
+    assert!(found(Some("u-9"), None).await.is_empty());
+    let part = PendingQuery {
+        page: Page::new(1, 2),
+        ..PendingQuery::default()
+    };
+    let part = on.store.pending(&part).await.unwrap();
+    assert_eq!(
+        (part.items, part.total, part.has_more),
+        (those(&[1, 2]), 5, true)
+    );
+
+    // Who is answered or given up waits no more.
+    let given = Change::Answer(call("c-3"), Box::new(answer(on, "c-3")));
+    changed(on, &session("a"), given).await;
+    changed(on, &session("c"), Change::RemovePending(call("c-4"))).await;
+    assert_eq!(found(None, None).await, those(&[0, 1, 4]));
+    on.sessions().delete_session(&session("a")).await.unwrap();
+    assert_eq!(found(None, None).await, those(&[0]));
+    changed(
+        on,
+        &session("b"),
+        Change::Set(Field::User(Some(user("u-9")))),
+    )
+    .await;
+    assert_eq!(
+        found(Some("u-9"), None).await,
+        those(&[0]),
+        "it goes with its session's owner"
+    );
+}

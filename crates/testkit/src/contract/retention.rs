@@ -1,0 +1,133 @@
+//! What leaves a stream: deltas of attempts that were thrown away, and what is too old.
+
+use std::collections::BTreeMap;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::store::{Change, Fence, Precondition, StoreError};
+use helix_agents_core::stream::{
+    Chunk, ChunkPayload, Sequence, StoredChunk, StreamError, StreamStatus, StreamWriter,
+};
+
+use super::Subject;
+use super::everything::chunks;
+use super::make::{accepted, child_of, commit, created, event, running, session, text};
+
+/// A number that was given out is never given out again, whatever becomes of its chunk.
+///
+/// proves: STR-01
+pub async fn a_sequence_is_never_used_twice(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    let mut seen = BTreeMap::new();
+    let mut look = async || {
+        for stored in chunks(on, &root).await {
+            let first = seen.entry(stored.sequence).or_insert(stored.clone());
+            assert_eq!(*first, stored, "a sequence names one chunk for ever");
+        }
+        seen.len()
+    };
+    for round in 0..3 {
+        let start = say(on, &root, &format!("begin {round}")).await;
+        stream(on, &writer, &[&format!("x {round}"), &format!("y {round}")]).await;
+        assert_eq!(look().await, round * 4 + 3, "new chunks have new sequences");
+        let sorry = event(on, &root, &format!("sorry {round}"));
+        let told = on
+            .streams
+            .discard_deltas(&writer, start, sorry)
+            .await
+            .unwrap();
+        assert_eq!(look().await, round * 4 + 4, "new chunks have new sequences");
+        if round == 1 {
+            // Everything goes, and still the numbers go on.
+            on.streams.trim(&root, told).await.unwrap();
+            assert!(chunks(on, &root).await.is_empty());
+            let info = on.streams.info(&root).await.unwrap().unwrap();
+            assert_eq!((info.last, info.trimmed), (told, told));
+        }
+    }
+}
+
+/// Throwing an attempt away takes its deltas and leaves what commits said.
+///
+/// proves: STR-03
+pub async fn thrown_away_deltas_go_and_commits_stay(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    stream(on, &writer, &["kept"]).await;
+    let start = say(on, &root, "begin").await;
+    stream(on, &writer, &["b", "c"]).await;
+    say(on, &root, "middle").await;
+    let newest = stream(on, &writer, &["d"]).await;
+    let sorry = event(on, &root, "discarded");
+    let told = on
+        .streams
+        .discard_deltas(&writer, start, sorry)
+        .await
+        .unwrap();
+    assert!(told > newest, "what says so has a number of its own");
+    for on in [on, on.elsewhere()] {
+        let found = chunks(on, &root).await;
+        assert_eq!(words(&found), ["kept", "begin", "middle", "discarded"]);
+        assert_eq!(found[3].sequence, told);
+        let info = on.streams.info(&root).await.unwrap().unwrap();
+        assert_eq!((info.last, info.trimmed), (told, Sequence::START));
+    }
+    // What says so stays when the next attempt is thrown away too.
+    stream(on, &writer, &["e"]).await;
+    let sorry = event(on, &root, "again");
+    on.streams
+        .discard_deltas(&writer, start, sorry)
+        .await
+        .unwrap();
+    let found = chunks(on, &root).await;
+    assert_eq!(
+        words(&found),
+        ["kept", "begin", "middle", "discarded", "again"]
+    );
+}
+
+/// A session throws away its own deltas, not those of its siblings in the same stream.
+///
+/// proves: STR-03
+pub async fn a_session_throws_away_its_own_deltas_only(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    let child = child_of(on, &root, &root, "child").await;
+    let (_, fence) = running(on, &child, "run").await;
+    let helper = StreamWriter::new(root.clone(), child, fence);
+    stream(on, &writer, &["mine"]).await;
+    stream(on, &helper, &["theirs"]).await;
+    stream(on, &writer, &["mine"]).await;
+    let sorry = event(on, &root, "discarded");
+    on.streams
+        .discard_deltas(&writer, Sequence::START, sorry)
+        .await
+        .unwrap();
+    assert_eq!(words(&chunks(on, &root).await), ["theirs", "discarded"]);
+}
+
+/// Retention removes the oldest; the numbers of the rest stay.
+///
+/// proves: STR-01
+pub async fn trimming_removes_the_oldest_and_renumbers_nothing(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    stream(on, &writer, &["a", "b"]).await;
+    say(on, &root, "c").await;
+    stream(on, &writer, &["d"]).await;
+    let all = chunks(on, &root).await;
+    on.streams.trim(&root, all[1].sequence).await.unwrap();
+    assert_eq!(chunks(on.elsewhere(), &root).await, all[2..]);
+    let info = on.streams.info(&root).await.unwrap().unwrap();
+    assert_eq!(
+        (info.trimmed, info.last),
+        (all[1].sequence, all[3].sequence)
+    );
+    // Less than before takes nothing back; more than there is takes what there is.
+    on.streams.trim(&root, all[0].sequence).await.unwrap();
+    assert_eq!(on.streams.info(&root).await.unwrap(), Some(info));
+    on.streams.trim(&root, Sequence(999)).await.unwrap();
+    let info = on.streams.info(&root).await.unwrap().unwrap();
+    assert_eq!(
+        (info.trimmed, info.last),
+        (all[3].sequence, all[3].sequence)
+    );
+    say(on, &root, "e").await;
+    assert_eq!(words(&chunks(on, &root).await), ["e"]);
+}

@@ -1,0 +1,248 @@
+//! Runs of a session and what belongs to the running one: open step, pending calls, inbox, usage.
+
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::model::TokenUsage;
+use helix_agents_core::session::{
+    CallPhase, CallState, ChildMode, ChildStatus, EffectRecord, EffectState, OpenCall, RunStatus,
+    SubSessionRef, Suspended,
+};
+use helix_agents_core::store::{Change, InboxRow, Lookup, Page, StoreError};
+use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
+use serde_json::json;
+
+use super::Subject;
+use super::make::{
+    accepted, answer, approval, call, changed, commit, created, open_step, result, run, running,
+    session, sets, started, step, usage_id, waiting,
+};
+
+/// Many runs in one session: each is kept, the one that started last is the current one.
+///
+/// proves: SES-01, STO-09
+pub async fn runs_are_kept_and_the_last_started_is_current(on: &Subject) {
+    let id = created(on, "s").await;
+    assert_eq!(on.sessions().get_current_run(&id).await.unwrap(), None);
+    let mut wanted = Vec::new();
+    for (turn, name) in (1..).zip(["r-2", "r-1", "r-3"]) {
+        let mut record = started(on, &id, name);
+        record.turn = turn;
+        record.start_sequence = 7;
+        on.sessions().create_run(record.clone()).await.unwrap();
+        assert_eq!(
+            on.sessions().get_current_run(&id).await.unwrap(),
+            Some(record.clone())
+        );
+        wanted.push(record);
+    }
+    on.clock.advance(std::time::Duration::from_secs(1));
+    let ended = RunStatus::Completed;
+    on.sessions()
+        .update_run_status(&id, &run("r-1"), ended)
+        .await
+        .unwrap();
+    wanted[1].status = ended;
+    wanted[1].ended_at = Some(on.now());
+    let current = on.sessions().get_current_run(&id).await.unwrap();
+    assert_eq!(
+        current.as_ref(),
+        Some(&wanted[2]),
+        "an older run's end does not make it current"
+    );
+
+    // What became of a run replaces what was known of it, whole.
+    wanted[2].status = RunStatus::SuspendedStepPartial;
+    wanted[2].suspended = Some(Suspended::new(
+        step("open"),
+        vec![call("c")],
+        vec![session("t")],
+    ));
+    wanted[2].output = Some(json!({ "a": [1] }));
+    changed(on, &id, Change::Run(Box::new(wanted[2].clone()))).await;
+    let current = on
+        .elsewhere()
+        .sessions()
+        .get_current_run(&id)
+        .await
+        .unwrap();
+    assert_eq!(current.as_ref(), Some(&wanted[2]));
+
+    let listed = on.sessions().list_runs(&id, Page::ALL).await.unwrap();
+    assert_eq!((&listed.items, listed.total), (&wanted, 3), "oldest first");
+    let part = on.sessions().list_runs(&id, Page::new(1, 1)).await.unwrap();
+    assert_eq!((&part.items[..], part.has_more), (&wanted[1..2], true));
+    for record in &wanted {
+        let found = on.sessions().get_run(&id, &record.id).await.unwrap();
+        assert_eq!(found.as_ref(), Some(record));
+    }
+    let other = created(on, "t").await;
+    assert_eq!(
+        on.sessions().get_run(&other, &run("r-1")).await.unwrap(),
+        None
+    );
+    let missing = on
+        .sessions()
+        .update_run_status(&id, &run("r-9"), ended)
+        .await;
+    assert!(
+        matches!(missing, Err(StoreError::Invalid { .. })),
+        "{missing:?}"
+    );
+}
+
+/// The open step is written whole, updated call by call, and removed.
+pub async fn an_open_step_is_updated_call_by_call(on: &Subject) {
+    let id = created(on, "s").await;
+    let (run, _) = running(on, &id, "run").await;
+    let mut wanted = open_step(&run, "step", &["c-1", "c-2", "c-3"]);
+    changed(on, &id, Change::OpenStep(Some(Box::new(wanted.clone())))).await;
+    let found = async |on: &Subject| on.store.load(&id).await.unwrap().unwrap().open_step;
+    assert_eq!(found(on.elsewhere()).await.as_ref(), Some(&wanted));
+
+    let mut done = OpenCall::new(CallPhase::Finish, CallState::Terminal);
+    let mut effect = EffectRecord::intended("key", on.now());
+    (effect.state, effect.attempts) = (EffectState::Done, 2);
+    done.effect = Some(effect);
+    done.result = Some(result("c-2"));
+    done.writes = sets("by", "c-2");
+    changed(
+        on,
+        &id,
+        Change::OpenCall(call("c-2"), Box::new(done.clone())),
+    )
+    .await;
+    wanted.calls[1] = done.clone();
+    assert_eq!(
+        found(on).await.as_ref(),
+        Some(&wanted),
+        "the other calls stay as they were"
+    );
+
+    // A step and the news of its call may come in one commit.
+    let next = open_step(&run, "step-2", &["c-4"]);
+    let both = commit(on, &id)
+        .then(Change::OpenStep(Some(Box::new(next.clone()))))
+        .then(Change::OpenCall(call("c-4"), Box::new(done.clone())));
+    accepted(on, both).await;
+    let mut wanted = next;
+    wanted.calls[0] = done;
+    assert_eq!(
+        found(on).await,
+        Some(wanted),
+        "a new step takes the place of the old one"
+    );
+    changed(on, &id, Change::OpenStep(None)).await;
+    assert_eq!(found(on).await, None);
+}
+
+/// Messages that wait are kept in order, once each, until they are taken.
+pub async fn an_inbox_row_written_twice_is_one_row(on: &Subject) {
+    let id = created(on, "s").await;
+    let row = |name: &str, text: &str| InboxRow::new(name, vec![UserMessage::new(text)], on.now());
+    for (name, text) in [
+        ("b", "first"),
+        ("a", "second"),
+        ("b", "again"),
+        ("c", "third"),
+    ] {
+        changed(on, &id, Change::Inbox(row(name, text))).await;
+    }
+    let wanted = vec![row("b", "first"), row("a", "second"), row("c", "third")];
+    let inbox = async || on.elsewhere().store.load(&id).await.unwrap().unwrap().inbox;
+    assert_eq!(inbox().await, wanted);
+    let drained = Change::DrainInbox(vec!["a".to_owned(), "b".to_owned(), "z".to_owned()]);
+    assert_eq!(changed(on, &id, drained).await.inbox, wanted[2..]);
+    assert_eq!(inbox().await, wanted[2..]);
+}
+
+/// Usage is appended and read back in order, page by page.
+pub async fn usage_is_kept_in_order(on: &Subject) {
+    let id = created(on, "s").await;
+    let kinds = [
+        UsageKind::Tokens {
+            model: "scripted/one".to_owned(),
+            tokens: TokenUsage::default(),
+        },
+        UsageKind::Tool {
+            name: "t".to_owned(),
+            success: false,
+            duration_ms: 12,
+        },
+        UsageKind::ClientToolWaitMs {
+            name: "t".to_owned(),
+            wait_ms: 86_400_000,
+        },
+        UsageKind::Custom(CustomUsage::new("requests", 0.1)),
+    ];
+    let wanted: Vec<_> = (0_u32..)
+        .zip(kinds)
+        .map(|(at, kind)| {
+            // Ids that sort the other way round.
+            let name = usage_id(&format!("u-{}", 9 - at));
+            UsageEntry::new(name, run("run"), at, on.now(), kind)
+        })
+        .collect();
+    let both = wanted[..2]
+        .iter()
+        .cloned()
+        .fold(commit(on, &id), |commit, entry| {
+            commit.then(Change::Usage(entry))
+        });
+    accepted(on, both).await;
+    for entry in &wanted[2..] {
+        changed(on, &id, Change::Usage(entry.clone())).await;
+    }
+    let found = on.elsewhere().store.usage(&id, Page::ALL).await.unwrap();
+    assert_eq!((&found.items, found.total), (&wanted, 4));
+    let part = on.store.usage(&id, Page::new(1, 2)).await.unwrap();
+    assert_eq!((&part.items[..], part.has_more), (&wanted[1..3], true));
+}
+
+/// References to children are added, updated and listed, oldest first.
+///
+/// proves: STO-07
+pub async fn references_to_children_are_kept(on: &Subject) {
+    let id = created(on, "s").await;
+    let mut wanted: Vec<_> = ["z", "a", "m"]
+        .map(|name| SubSessionRef::new(session(name), "helper", call(name), on.now()))
+        .into();
+    wanted[1].mode = ChildMode::Persistent;
+    wanted[1].name = Some("companion".to_owned());
+    wanted[1].run_id = Some(run("r"));
+    on.sessions()
+        .add_sub_session_refs(&id, wanted[..2].to_vec())
+        .await
+        .unwrap();
+    on.sessions()
+        .add_sub_session_refs(&id, wanted[2..].to_vec())
+        .await
+        .unwrap();
+    for (child, status) in [("a", ChildStatus::Suspended), ("z", ChildStatus::Completed)] {
+        let child = session(child);
+        on.sessions()
+            .update_sub_session_ref(&id, &child, status)
+            .await
+            .unwrap();
+    }
+    wanted[0].status = ChildStatus::Completed;
+    wanted[1].status = ChildStatus::Suspended;
+    let found = on
+        .elsewhere()
+        .sessions()
+        .get_sub_session_refs(&id)
+        .await
+        .unwrap();
+    assert_eq!(
+        found, wanted,
+        "a reference keeps its place when it is updated"
+    );
+    let missing = on
+        .sessions()
+        .update_sub_session_ref(&id, &session("nobody"), ChildStatus::Failed)
+        .await;
+    assert!(
+        matches!(missing, Err(StoreError::Invalid { .. })),
+        "{missing:?}"
+    );
+    let runs = on.store.runs(&id, Lookup::Page(Page::ALL)).await.unwrap();
+    assert_eq!(runs.total, 0);
+}

@@ -1,0 +1,140 @@
+//! Requests to stop a run: durable, for that run alone, and heard at once.
+
+use std::pin::pin;
+
+use futures_util::future::poll_immediate;
+use helix_agents_core::session::{RunStatus, StopKind, StopRequest};
+use helix_agents_core::store::Change;
+
+use super::Subject;
+use super::make::{changed, commit, created, run, running, stop};
+use super::runner::in_time;
+
+const HEARD: &str = "a request to stop a run must be heard by whoever watches it";
+
+/// Without a running run a request has no effect.
+///
+/// proves: STO-04
+pub async fn nothing_is_asked_to_stop_when_nothing_runs(on: &Subject) {
+    let id = created(on, "s").await;
+    assert!(!on.sessions().set_interrupt_flag(&id, None).await.unwrap());
+    let (first, _) = running(on, &id, "first").await;
+    on.sessions()
+        .update_run_status(&id, &first, RunStatus::Completed)
+        .await
+        .unwrap();
+    assert!(!on.sessions().set_interrupt_flag(&id, None).await.unwrap());
+    changed(on, &id, Change::Stop(stop(on, &first))).await;
+    assert_eq!(
+        on.store.load(&id).await.unwrap().unwrap().stop,
+        None,
+        "it has ended"
+    );
+    assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
+}
+
+/// A request names a run, and no other run heeds it.
+///
+/// proves: STO-04
+pub async fn a_request_to_stop_is_for_one_run(on: &Subject) {
+    let id = created(on, "s").await;
+    let (first, _) = running(on, &id, "first").await;
+    changed(on, &id, Change::Stop(stop(on, &run("another")))).await;
+    assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
+    assert!(on.sessions().set_interrupt_flag(&id, None).await.unwrap());
+    // The next run starts without it.
+    let (second, _) = running(on, &id, "second").await;
+    assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
+    changed(on, &id, Change::Stop(stop(on, &first))).await;
+    assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
+    let mut wanted = StopRequest::new(second, StopKind::Abort, on.now());
+    wanted.reason = Some("enough".to_owned());
+    let committed = changed(on, &id, Change::Stop(wanted.clone())).await;
+    assert_eq!(committed.stop.as_ref(), Some(&wanted));
+    assert_eq!(
+        on.store.load(&id).await.unwrap().unwrap().stop,
+        Some(wanted)
+    );
+}
+
+/// Any process sets it, and of all that look exactly one gets it.
+///
+/// proves: STO-04
+pub async fn a_request_to_stop_has_exactly_one_observer(on: &Subject) {
+    let id = created(on, "s").await;
+    let (asked, _) = running(on, &id, "run").await;
+    for round in 0..5 {
+        let why = Some(format!("round {round}"));
+        let elsewhere = on.elsewhere().sessions();
+        assert!(
+            elsewhere
+                .set_interrupt_flag(&id, why.clone())
+                .await
+                .unwrap()
+        );
+        let seen = on.at_once(8, async |on, _| {
+            on.sessions().check_interrupt_flag(&id).await.unwrap()
+        });
+        let seen: Vec<_> = seen.into_iter().flatten().collect();
+        assert_eq!(seen.len(), 1, "exactly one observer: {seen:?}");
+        assert_eq!((&seen[0].run_id, &seen[0].reason), (&asked, &why));
+    }
+    on.sessions().set_interrupt_flag(&id, None).await.unwrap();
+    on.sessions().clear_interrupt_flag(&id).await.unwrap();
+    assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
+}
+
+/// A request that is there already is heard at once.
+///
+/// proves: STO-04
+pub async fn a_watcher_hears_a_request_from_before(on: &Subject) {
+    let id = created(on, "s").await;
+    let (asked, _) = running(on, &id, "run").await;
+    let request = stop(on, &asked);
+    changed(on.elsewhere(), &id, Change::Stop(request.clone())).await;
+    let heard = in_time(HEARD, on.stops.stopped(&id, &asked)).await;
+    assert_eq!(heard.unwrap(), request);
+}
+
+/// A request that comes later wakes whoever waits, wherever it was written; what else happens to
+/// the session does not.
+///
+/// proves: STO-04
+pub async fn a_watcher_hears_a_request_that_comes_later(on: &Subject) {
+    let (id, other) = (created(on, "s").await, created(on, "t").await);
+    let (asked, _) = running(on, &id, "run").await;
+    running(on, &other, "run").await;
+    let mut heard = pin!(on.stops.stopped(&id, &asked));
+    assert!(
+        poll_immediate(heard.as_mut()).await.is_none(),
+        "nobody has asked yet"
+    );
+    let elsewhere = on.elsewhere();
+    changed(elsewhere, &other, Change::Stop(stop(on, &asked))).await;
+    let unrelated = commit(on, &id).then(Change::RaiseFence);
+    super::make::accepted(elsewhere, unrelated).await;
+    assert!(
+        poll_immediate(heard.as_mut()).await.is_none(),
+        "that was another session"
+    );
+    let request = stop(on, &asked);
+    changed(elsewhere, &id, Change::Stop(request.clone())).await;
+    assert_eq!(in_time(HEARD, heard).await.unwrap(), request);
+}
+
+/// Many may watch, on threads of their own, while somebody else asks.
+///
+/// proves: STO-04
+pub async fn every_watcher_hears_a_request(on: &Subject) {
+    let id = created(on, "s").await;
+    let (asked, _) = running(on, &id, "run").await;
+    let request = stop(on, &asked);
+    on.at_once(6, async |on, index| {
+        if index == 0 {
+            changed(on, &id, Change::Stop(request.clone())).await;
+        } else {
+            let heard = in_time(HEARD, on.stops.stopped(&id, &asked)).await;
+            assert_eq!(heard.unwrap(), request);
+        }
+    });
+}

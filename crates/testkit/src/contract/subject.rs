@@ -1,0 +1,187 @@
+//! What the cases are held against.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use helix_agents_core::lock::LockManager;
+use helix_agents_core::store::{SessionStore, Sessions, WatchStops};
+use helix_agents_core::stream::StreamManager;
+use helix_agents_core::time::{Clock, Timestamp};
+
+use super::runner::Runner;
+use crate::VirtualClock;
+
+/// The instant at which every case begins.
+const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+/// A fresh backend: the ports through which its one set of sessions is reached.
+///
+/// A backend that is one type for all three ports turns into a subject by itself. Otherwise:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use helix_agents_core::memory::MemoryStore;
+/// use helix_agents_testkit::contract::Subject;
+///
+/// let store = Arc::new(MemoryStore::new());
+/// let subject = Subject::of_ports(store.clone(), store.clone(), store.clone())
+///     .also(MemoryStore::clone(&store)) // another way to the same data, as another process has
+///     .keeping("a guard, like a folder that is removed when the case is over");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The sessions.
+    pub store: Arc<dyn SessionStore>,
+    /// Their streams.
+    pub streams: Arc<dyn StreamManager>,
+    /// What tells of requests to stop.
+    pub stops: Arc<dyn WatchStops>,
+    /// The time that the cases live in.
+    pub clock: Arc<VirtualClock>,
+    pub(super) runner: Runner,
+    elsewhere: Option<Arc<Subject>>,
+    kept: Vec<Kept>,
+}
+
+impl Subject {
+    /// A backend of three parts.
+    #[must_use]
+    pub fn of_ports(
+        store: Arc<dyn SessionStore>,
+        streams: Arc<dyn StreamManager>,
+        stops: Arc<dyn WatchStops>,
+    ) -> Self {
+        Self {
+            store,
+            streams,
+            stops,
+            clock: Arc::new(VirtualClock::new(DAWN)),
+            runner: Runner::default(),
+            elsewhere: None,
+            kept: Vec::new(),
+        }
+    }
+
+    /// Names a second way to the same data, like another connection. Cases about several processes
+    /// use both; without it they use the first one twice.
+    #[must_use]
+    pub fn also(mut self, elsewhere: impl Into<Self>) -> Self {
+        let mut elsewhere = elsewhere.into();
+        elsewhere.clock = Arc::clone(&self.clock);
+        elsewhere.runner = self.runner.clone();
+        self.elsewhere = Some(Arc::new(elsewhere));
+        self
+    }
+
+    /// Keeps something alive until the case is over.
+    #[must_use]
+    pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
+        self.kept.push(Kept(Arc::new(guard)));
+        self
+    }
+
+    /// The same data as somebody else reaches it.
+    #[must_use]
+    pub fn elsewhere(&self) -> &Self {
+        self.elsewhere.as_deref().unwrap_or(self)
+    }
+
+    /// Every named operation on the sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Sessions<'_> {
+        Sessions::new(&*self.store, &*self.clock)
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(super) fn run_by(mut self, runner: Runner) -> Self {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            *elsewhere = Arc::new(Self::clone(elsewhere).run_by(runner.clone()));
+        }
+        self.runner = runner;
+        self
+    }
+
+    /// Does the same on so many threads at once, half of them elsewhere, and gives what each came to.
+    pub(super) fn at_once<T: Send>(
+        &self,
+        threads: usize,
+        work: impl AsyncFn(&Self, usize) -> T + Sync,
+    ) -> Vec<T> {
+        self.runner.at_once(threads, async |index| {
+            let on = if index % 2 == 0 {
+                self
+            } else {
+                self.elsewhere()
+            };
+            work(on, index).await
+        })
+    }
+}
+
+impl<S: SessionStore + StreamManager + WatchStops + 'static> From<S> for Subject {
+    fn from(backend: S) -> Self {
+        let backend = Arc::new(backend);
+        Self::of_ports(backend.clone(), backend.clone(), backend)
+    }
+}
+
+/// A fresh lock manager.
+#[derive(Debug, Clone)]
+pub struct LockSubject {
+    /// The locks.
+    pub locks: Arc<dyn LockManager>,
+    /// The same locks as somebody else reaches them.
+    pub elsewhere: Arc<dyn LockManager>,
+    pub(super) runner: Runner,
+    kept: Vec<Kept>,
+}
+
+impl LockSubject {
+    /// Names a second way to the same locks, like another connection.
+    #[must_use]
+    pub fn also(mut self, elsewhere: impl LockManager + 'static) -> Self {
+        self.elsewhere = Arc::new(elsewhere);
+        self
+    }
+
+    /// Keeps something alive until the case is over.
+    #[must_use]
+    pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
+        self.kept.push(Kept(Arc::new(guard)));
+        self
+    }
+
+    pub(super) fn run_by(mut self, runner: Runner) -> Self {
+        self.runner = runner;
+        self
+    }
+}
+
+impl<L: LockManager + 'static> From<L> for LockSubject {
+    fn from(locks: L) -> Self {
+        let locks: Arc<dyn LockManager> = Arc::new(locks);
+        Self {
+            elsewhere: Arc::clone(&locks),
+            locks,
+            runner: Runner::default(),
+            kept: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Kept(
+    #[expect(dead_code, reason = "it is kept to be dropped in time")] Arc<dyn Any + Send + Sync>,
+);
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
+}

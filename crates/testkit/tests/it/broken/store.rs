@@ -1,0 +1,252 @@
+//! A store with one defect, or none.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::message::Message;
+use helix_agents_core::session::{
+    Checkpoint, CheckpointSource, PendingCall, RunRecord, SessionState, StopRequest,
+};
+use helix_agents_core::store::{
+    Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    SessionStore, Snapshot, StoreError, WatchStops,
+};
+use helix_agents_core::stream::{
+    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
+    StreamStatus, StreamWriter,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CheckpointId, RunId, SessionId};
+use serde_json::Value;
+
+/// What is wrong with a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Defect {
+    /// Preconditions are not looked at.
+    LostPrecondition,
+    /// Changes are made one after another instead of together.
+    TornCommit,
+    /// The last of several changes is forgotten.
+    ShortCommit,
+    /// The latest checkpoint is taken for the one with the most steps.
+    StalePointer,
+    /// Only checkpoints at the end of a step move the pointer.
+    PointerOfOnePath,
+    /// Chunks are numbered by their place in what is left.
+    ReusedSequence,
+    /// Chunks are shown before their commit is judged.
+    EarlyChunk,
+}
+
+/// The store in memory, with a defect.
+#[derive(Debug, Default)]
+pub(crate) struct Broken {
+    inner: MemoryStore,
+    defect: Option<Defect>,
+}
+
+impl Broken {
+    pub(crate) fn new(defect: Option<Defect>) -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            defect,
+        }
+    }
+
+    /// A commit without changes, to be given some.
+    fn emptied(commit: &Commit) -> Commit {
+        Commit {
+            changes: Vec::new(),
+            chunks: Vec::new(),
+            stream: None,
+            ..commit.clone()
+        }
+    }
+
+    async fn one_by_one(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        let mut receipt = self.inner.commit(Self::emptied(&commit)).await?;
+        for change in commit.changes {
+            let mut one = Commit::new(commit.root.clone(), commit.at);
+            one.changes = vec![change];
+            receipt = self.inner.commit(one).await?;
+        }
+        let mut told = Commit::new(commit.root, commit.at);
+        (told.chunks, told.stream) = (commit.chunks, commit.stream);
+        let last = self.inner.commit(told).await?;
+        receipt.sequence = last.sequence;
+        Ok(receipt)
+    }
+
+    async fn chunks_first(&self, mut commit: Commit) -> Result<Receipt, StoreError> {
+        let mut told = Commit::new(commit.root.clone(), commit.at);
+        told.chunks = std::mem::take(&mut commit.chunks);
+        self.inner.commit(told).await?;
+        self.inner.commit(commit).await
+    }
+
+    /// The checkpoint that a store with this defect believes to be the latest.
+    async fn mistaken(&self, session: &SessionId) -> Result<Option<CheckpointId>, StoreError> {
+        let all = Lookup::Page(Page::ALL);
+        let all = self.inner.checkpoints(session, all).await?.items;
+        Ok(all
+            .into_iter()
+            .max_by_key(|one| one.step_count)
+            .map(|one| one.id))
+    }
+}
+
+#[async_trait]
+impl SessionStore for Broken {
+    async fn commit(&self, mut commit: Commit) -> Result<Receipt, StoreError> {
+        match self.defect {
+            Some(Defect::LostPrecondition) => commit.preconditions.clear(),
+            Some(Defect::TornCommit) => return self.one_by_one(commit).await,
+            Some(Defect::ShortCommit) if commit.changes.len() > 1 => {
+                commit.changes.pop();
+            }
+            Some(Defect::PointerOfOnePath) => {
+                let moves = |change: &Change| {
+                    !matches!(change, Change::Checkpoint(_, CheckpointSource::Save))
+                };
+                commit.changes.retain(|(_, change)| moves(change));
+            }
+            Some(Defect::EarlyChunk) => return self.chunks_first(commit).await,
+            _ => {}
+        }
+        self.inner.commit(commit).await
+    }
+
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        let mut found = self.inner.load(session).await?;
+        if let (Some(found), Some(Defect::StalePointer)) = (&mut found, self.defect) {
+            found.state.checkpoint_id = self.mistaken(session).await?;
+        }
+        Ok(found)
+    }
+
+    async fn messages(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError> {
+        self.inner.messages(session, page).await
+    }
+
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+        self.inner.state_at(session, version).await
+    }
+
+    async fn runs(
+        &self,
+        session: &SessionId,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        self.inner.runs(session, which).await
+    }
+
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        self.inner.checkpoints(session, which).await
+    }
+
+    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+        self.inner.family(session).await
+    }
+
+    async fn usage(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError> {
+        self.inner.usage(session, page).await
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        self.inner.list(query).await
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        self.inner.pending(query).await
+    }
+
+    async fn due(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+        self.inner.due(at, limit).await
+    }
+}
+
+#[async_trait]
+impl WatchStops for Broken {
+    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+        self.inner.stopped(session, run).await
+    }
+}
+
+#[async_trait]
+impl StreamManager for Broken {
+    fn limits(&self) -> StreamLimits {
+        self.inner.limits()
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        self.inner.append_deltas(writer, chunks).await
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        self.inner.discard_deltas(writer, after, say).await
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        if self.defect != Some(Defect::ReusedSequence) {
+            return self.inner.read(root, after, limit).await;
+        }
+        let all = self.inner.read(root, Sequence::START, usize::MAX).await?;
+        let anew = (1..).zip(all).map(|(number, mut stored)| {
+            stored.sequence = Sequence(number);
+            stored
+        });
+        Ok(anew
+            .filter(|stored| stored.sequence > after)
+            .take(limit)
+            .collect())
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        self.inner.info(root).await
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        status: StreamStatus,
+    ) -> Result<(), StreamError> {
+        self.inner.changed(root, after, status).await
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.inner.trim(root, up_to).await
+    }
+}

@@ -1,0 +1,165 @@
+//! A session as one document, and what a plan does to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use helix_agents::core::message::Message;
+use helix_agents::core::session::{
+    Checkpoint, OpenStep, PendingCall, RunRecord, SessionState, SubSessionRef,
+};
+use helix_agents::core::state::{StepWrites, apply_writes};
+use helix_agents::core::store::{Header, Row, Snapshot, StoreError, Unstage};
+use helix_agents::core::stored::Stored;
+use helix_agents::core::usage::UsageEntry;
+use helix_agents::core::{CallId, SessionId, StepId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::streams::Stream;
+
+/// A session with everything that belongs to it, and its stream when it is a root.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Document {
+    pub(crate) header: Option<Header>,
+    pub(crate) messages: Vec<Message>,
+    /// Every version of the state, from 1.
+    pub(crate) states: Vec<Arc<Value>>,
+    pub(crate) runs: Vec<RunRecord>,
+    pub(crate) checkpoints: Vec<Checkpoint>,
+    pub(crate) open_step: Option<OpenStep>,
+    pub(crate) pending: BTreeMap<CallId, PendingCall>,
+    pub(crate) children: Vec<SubSessionRef>,
+    pub(crate) usage: Vec<UsageEntry>,
+    pub(crate) staged: Vec<(StepId, CallId, StepWrites)>,
+    pub(crate) retired: BTreeSet<CallId>,
+    pub(crate) stream: Option<Stream>,
+}
+
+impl Stored for Document {
+    const KIND: &'static str = "document";
+    const VERSION: u32 = 1;
+}
+
+/// Replaces the one that is the same, or appends.
+fn put<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
+    match all.iter_mut().find(|have| same(have, &one)) {
+        Some(slot) => *slot = one,
+        None => all.push(one),
+    }
+}
+
+impl Document {
+    /// Whether there is anything in it.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.header.is_some() || self.stream.is_some()
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        let header = self.header.clone()?;
+        let latest = header.run.as_ref().map(|run| &run.id);
+        let run = self
+            .runs
+            .iter()
+            .find(|run| Some(&run.id) == latest)
+            .cloned();
+        let mut session: SessionState = header.session.clone();
+        session.custom_state = self.states.last().cloned()?;
+        session.pending_client_tool_calls = self.pending.clone();
+        Some(Snapshot::new(header, session, run, self.open_step.clone()))
+    }
+
+    /// The state at a version.
+    pub(crate) fn state(
+        &self,
+        session: &SessionId,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
+        let index = usize::try_from(version)
+            .ok()
+            .and_then(|version| version.checked_sub(1));
+        let found = index.and_then(|index| self.states.get(index));
+        found.cloned().ok_or_else(|| StoreError::Invalid {
+            session: session.clone(),
+            reason: format!("its state has no version {version}"),
+        })
+    }
+
+    /// How many messages stay when the history is cut to `count`: no step is split.
+    pub(crate) fn whole_steps(&self, count: usize) -> usize {
+        let mut keep = count.min(self.messages.len());
+        while matches!(self.messages.get(keep), Some(Message::Tool(_))) {
+            keep -= 1;
+        }
+        keep
+    }
+
+    /// Writes what a plan says.
+    pub(crate) fn write(&mut self, session: &SessionId, row: Row) -> Result<(), StoreError> {
+        match row {
+            Row::DeleteAll => *self = Self::default(),
+            Row::Messages { messages, .. } => self.messages.extend(messages),
+            Row::TruncateMessages { keep } => {
+                for message in self.messages.split_off(keep) {
+                    if let Message::Assistant(cut) = message {
+                        self.retired
+                            .extend(cut.tool_calls().map(|call| call.id.clone()));
+                    }
+                }
+            }
+            Row::StateSet { value, .. } => self.states.push(value),
+            Row::StateWrites { version, writes } => {
+                let mut state = self.state(session, version - 1)?;
+                apply_writes(Arc::make_mut(&mut state), &writes).map_err(|source| {
+                    let session = session.clone();
+                    StoreError::State { session, source }
+                })?;
+                self.states.push(state);
+            }
+            Row::StateRewind { to, .. } => self.states.push(self.state(session, to)?),
+            Row::Run(run) => put(&mut self.runs, *run, |a, b| a.id == b.id),
+            Row::Checkpoint(checkpoint) => {
+                self.checkpoints.retain(|have| have.id != checkpoint.id);
+                self.checkpoints.push(checkpoint);
+            }
+            Row::OpenStep(step) => self.open_step = step.map(|step| *step),
+            Row::OpenCall(call, open) => {
+                if let Some(step) = &mut self.open_step {
+                    let index = step.message.tool_calls().position(|made| made.id == call);
+                    if let Some(slot) = index.and_then(|index| step.calls.get_mut(index)) {
+                        *slot = *open;
+                    }
+                }
+            }
+            Row::Pending(call) => drop(self.pending.insert(call.tool_call_id.clone(), *call)),
+            Row::Answer(call, answer) => {
+                if let Some(pending) = self.pending.get_mut(&call) {
+                    pending.answer = Some(*answer);
+                }
+            }
+            Row::RemovePending(call) => drop(self.pending.remove(&call)),
+            Row::Child(child) => put(&mut self.children, *child, |a, b| {
+                a.session_id == b.session_id
+            }),
+            Row::Usage(entry) => self.usage.push(entry),
+            Row::Stage(step, call, writes) => {
+                let staged = (step, call, writes);
+                put(&mut self.staged, staged, |a, b| {
+                    (&a.0, &a.1) == (&b.0, &b.1)
+                });
+            }
+            Row::Unstage(Unstage::Step(step)) => self.staged.retain(|(have, ..)| *have != step),
+            Row::Unstage(Unstage::AllBut(keep)) => {
+                self.staged.retain(|(have, ..)| Some(have) == keep.as_ref());
+            }
+            Row::RetireCallIds(ids) => self.retired.extend(ids),
+            // The enum may grow; what this store does not know it must not lose.
+            unknown => {
+                return Err(StoreError::Invalid {
+                    session: session.clone(),
+                    reason: format!("this store cannot write {unknown:?}"),
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! The store: one text per session, and transactions over several of them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use helix_agents::core::message::Message;
+use helix_agents::core::notify::Notify;
+use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
+use helix_agents::core::store::{
+    Commit, Due, Family, Header, Headers, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    SessionStore, Snapshot, Staged, StoreError, WatchStops, plan,
+};
+use helix_agents::core::stored::{decode, encode};
+use helix_agents::core::time::Timestamp;
+use helix_agents::core::usage::UsageEntry;
+use helix_agents::core::{CheckpointId, RunId, SessionId};
+use serde_json::Value;
+
+use crate::document::Document;
+
+type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Sessions and streams as texts in a map.
+#[derive(Debug, Default)]
+pub(crate) struct JsonStore {
+    texts: Mutex<BTreeMap<SessionId, String>>,
+    pub(crate) bell: Notify,
+}
+
+/// Documents that are about to change. Dropped, nothing of it has happened.
+pub(crate) struct Transaction<'a> {
+    texts: &'a BTreeMap<SessionId, String>,
+    touched: BTreeMap<SessionId, Document>,
+}
+
+impl Transaction<'_> {
+    /// A session's document, to be read and changed; an empty one when there is none.
+    pub(crate) fn open(&mut self, session: &SessionId) -> Result<&mut Document> {
+        match self.touched.entry(session.clone()) {
+            Entry::Occupied(open) => Ok(open.into_mut()),
+            Entry::Vacant(place) => {
+                let text = self.texts.get(session);
+                let document = text.map(|text| decode(text)).transpose()?;
+                Ok(place.insert(document.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+impl JsonStore {
+    fn texts(&self) -> MutexGuard<'_, BTreeMap<SessionId, String>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session's document as it is; an empty one when there is none.
+    pub(crate) fn document(&self, session: &SessionId) -> Result<Document> {
+        let document = self.texts().get(session).map(|text| decode(text));
+        Ok(document.transpose()?.unwrap_or_default())
+    }
+
+    fn documents(&self) -> Result<Vec<Document>> {
+        let texts = self.texts();
+        texts.values().map(|text| Ok(decode(text)?)).collect()
+    }
+
+    fn headers(&self) -> Result<impl Iterator<Item = Header>> {
+        let documents = self.documents()?.into_iter();
+        Ok(documents.filter_map(|document| document.header))
+    }
+
+    /// Writes all of something or nothing, and wakes those who wait.
+    pub(crate) fn transact<T, E: From<StoreError>>(
+        &self,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut texts = self.texts();
+        let mut transaction = Transaction {
+            texts: &texts,
+            touched: BTreeMap::new(),
+        };
+        let output = work(&mut transaction)?;
+        let mut encoded = Vec::new();
+        for (session, document) in transaction.touched {
+            let text = document.is_kept().then(|| encode(&document)).transpose();
+            encoded.push((session, text.map_err(StoreError::from)?));
+        }
+        // From here on nothing fails.
+        for (session, text) in encoded {
+            match text {
+                Some(text) => drop(texts.insert(session, text)),
+                None => drop(texts.remove(&session)),
+            }
+        }
+        drop(texts);
+        self.bell.ring();
+        Ok(output)
+    }
+}
+
+impl fmt::Display for JsonStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = self.texts();
+        texts
+            .iter()
+            .try_for_each(|(id, text)| writeln!(f, "{id}: {text}"))
+    }
+}
+
+fn commit(transaction: &mut Transaction<'_>, commit: Commit) -> Result<Receipt> {
+    let root = commit.root.clone();
+    let mut headers = Headers::new();
+    for session in commit.sessions() {
+        if let Some(header) = transaction.open(&session)?.header.clone() {
+            headers.insert(session, header);
+        }
+    }
+    let mut plan = plan(commit, &headers, |session, count| {
+        Ok(transaction.open(session)?.whole_steps(count))
+    })?;
+    for (session, row) in std::mem::take(&mut plan.rows) {
+        transaction.open(&session)?.write(&session, row)?;
+    }
+    for (session, header) in &plan.headers {
+        transaction.open(session)?.header.clone_from(header);
+    }
+    let (chunks, status) = (std::mem::take(&mut plan.chunks), plan.stream);
+    let sequence = transaction.open(&root)?.say(chunks, status);
+    Ok(plan.receipt(&headers, sequence))
+}
+
+fn lookup<T, Id: PartialEq>(
+    mut all: Vec<T>,
+    which: Lookup<Id>,
+    id: impl Fn(&T) -> &Id,
+) -> Paged<T> {
+    let page = match which {
+        Lookup::Page(page) => page,
+        Lookup::One(wanted) => {
+            all.retain(|one| *id(one) == wanted);
+            Page::ALL
+        }
+        _ => Page::first(0),
+    };
+    Paged::of(all.into_iter(), page)
+}
+
+#[async_trait]
+impl SessionStore for JsonStore {
+    async fn commit(&self, change: Commit) -> Result<Receipt> {
+        self.transact(|transaction| commit(transaction, change))
+    }
+
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>> {
+        Ok(self.document(session)?.snapshot())
+    }
+
+    async fn messages(&self, session: &SessionId, page: Page) -> Result<Paged<Message>> {
+        Ok(Paged::of(
+            self.document(session)?.messages.into_iter(),
+            page,
+        ))
+    }
+
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>> {
+        let document = self.document(session)?;
+        if document.header.is_none() {
+            let session = session.clone();
+            return Err(StoreError::NotFound { session });
+        }
+        document.state(session, version)
+    }
+
+    async fn runs(&self, session: &SessionId, which: Lookup<RunId>) -> Result<Paged<RunRecord>> {
+        Ok(lookup(self.document(session)?.runs, which, |run| &run.id))
+    }
+
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>> {
+        let mut all = self.document(session)?.checkpoints;
+        all.reverse();
+        Ok(lookup(all, which, |checkpoint| &checkpoint.id))
+    }
+
+    async fn family(&self, session: &SessionId) -> Result<Family> {
+        let document = self.document(session)?;
+        let mut staged: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (step, call, writes) in document.staged {
+            staged
+                .entry(step)
+                .or_default()
+                .push(Staged::new(call, writes));
+        }
+        let retired = document.retired.into_iter().collect();
+        Ok(Family::new(document.children, staged, retired))
+    }
+
+    async fn usage(&self, session: &SessionId, page: Page) -> Result<Paged<UsageEntry>> {
+        Ok(Paged::of(self.document(session)?.usage.into_iter(), page))
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>> {
+        let mut found: Vec<_> = self.headers()?.map(|header| header.session).collect();
+        found.retain(|session| query.matches(session));
+        found.sort_by(|a, b| (b.created_at, &b.session_id).cmp(&(a.created_at, &a.session_id)));
+        Ok(Paged::of(found.into_iter(), query.page.capped()))
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>> {
+        let mut documents = self.documents()?;
+        documents.retain(|document| {
+            let owner = document
+                .header
+                .as_ref()
+                .and_then(|header| header.session.user_id.as_ref());
+            query.user_id.is_none() || query.user_id.as_ref() == owner
+        });
+        let calls = documents
+            .into_iter()
+            .flat_map(|document| document.pending.into_values());
+        let mut open: Vec<_> = calls.filter(|call| call.answer.is_none()).collect();
+        if let Some(root) = &query.root {
+            open.retain(|call| call.root_session_id == *root);
+        }
+        open.sort_by_key(|call| (call.created_at, call.session_id.clone()));
+        Ok(Paged::of(open.into_iter(), query.page.capped()))
+    }
+
+    async fn due(&self, at: Timestamp, limit: usize) -> Result<Vec<(SessionId, Vec<Due>)>> {
+        let headers = self.headers()?;
+        let mut found: Vec<_> = headers
+            .filter(|header| !header.due(at).is_empty())
+            .collect();
+        found.sort_by_key(Header::due_at);
+        let due = found
+            .iter()
+            .map(|header| (header.session.session_id.clone(), header.due(at)));
+        Ok(due.take(limit).collect())
+    }
+}
+
+#[async_trait]
+impl WatchStops for JsonStore {
+    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest> {
+        loop {
+            // Listening begins before looking, so that nothing falls in between.
+            let heard = self.bell.heard();
+            let header = self.document(session)?.header;
+            let stop = header.and_then(|header| header.stop);
+            if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
+                return Ok(stop);
+            }
+            heard.await;
+        }
+    }
+}
