@@ -1,0 +1,149 @@
+//! Batches of chunks: one row for what was written at once.
+//!
+//! A batch is `[1, [base, ...], item, ...]`: the format's version, the bases, and the chunks in their
+//! order. An item is a string, more text; an object, another payload; or `[base, time]`, which says
+//! who wrote the chunks after it, and when.
+
+use std::fmt;
+use std::sync::Arc;
+
+use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
+use helix_agents_core::time::Timestamp;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Fail;
+use crate::json;
+
+const VERSION: u32 = 1;
+
+/// The packed form of a batch.
+pub(crate) fn pack(chunks: &[Chunk]) -> Result<String, Fail> {
+    json::text("chunk", &Packing(chunks))
+}
+
+/// The chunks of a batch.
+pub(crate) fn unpack(text: &str) -> Result<Vec<Chunk>, Fail> {
+    serde_json::from_str::<Unpacked>(text)
+        .map(|batch| batch.0)
+        .map_err(|error| Fail::corrupt("chunk", error.to_string()))
+}
+
+struct Packing<'a>(&'a [Chunk]);
+
+impl Serialize for Packing<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bases: Vec<&ChunkBase> = Vec::new();
+        let numbers: Vec<usize> = self
+            .0
+            .iter()
+            .map(|chunk| {
+                let known = bases.iter().rposition(|base| **base == *chunk.base);
+                known.unwrap_or_else(|| {
+                    bases.push(&chunk.base);
+                    bases.len() - 1
+                })
+            })
+            .collect();
+        let mut all = serializer.serialize_seq(None)?;
+        all.serialize_element(&VERSION)?;
+        all.serialize_element(&bases)?;
+        let mut context = None;
+        for (chunk, base) in self.0.iter().zip(numbers) {
+            if context != Some((base, chunk.timestamp)) {
+                all.serialize_element(&(base, chunk.timestamp))?;
+                context = Some((base, chunk.timestamp));
+            }
+            match &chunk.payload {
+                ChunkPayload::TextDelta { delta } => all.serialize_element(delta)?,
+                payload => all.serialize_element(payload)?,
+            }
+        }
+        all.end()
+    }
+}
+
+struct Unpacked(Vec<Chunk>);
+
+impl<'de> Deserialize<'de> for Unpacked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(BatchVisitor)
+    }
+}
+
+struct BatchVisitor;
+
+impl<'de> Visitor<'de> for BatchVisitor {
+    type Value = Unpacked;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a batch of chunks")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Unpacked, A::Error> {
+        let version: Option<u32> = seq.next_element()?;
+        if version != Some(VERSION) {
+            let text = format!("its format is {version:?}, this program reads {VERSION}");
+            return Err(A::Error::custom(text));
+        }
+        let bases: Vec<Arc<ChunkBase>> = seq.next_element()?.unwrap_or_default();
+        let mut context: Option<(Arc<ChunkBase>, Timestamp)> = None;
+        let mut chunks = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            match item {
+                Item::Context(base, time) => {
+                    context = bases.get(base).map(|base| (Arc::clone(base), time));
+                }
+                Item::Payload(payload) => {
+                    let Some((base, time)) = &context else {
+                        return Err(A::Error::custom("nobody wrote a chunk"));
+                    };
+                    chunks.push(Chunk::new(Arc::clone(base), *time, payload));
+                }
+            }
+        }
+        Ok(Unpacked(chunks))
+    }
+}
+
+enum Item {
+    Context(usize, Timestamp),
+    Payload(ChunkPayload),
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ItemVisitor)
+    }
+}
+
+struct ItemVisitor;
+
+impl<'de> Visitor<'de> for ItemVisitor {
+    type Value = Item;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a chunk")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, delta: &str) -> Result<Item, E> {
+        self.visit_string(delta.to_owned())
+    }
+
+    fn visit_string<E: serde::de::Error>(self, delta: String) -> Result<Item, E> {
+        Ok(Item::Payload(ChunkPayload::TextDelta { delta }))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
+        ChunkPayload::deserialize(MapAccessDeserializer::new(map)).map(Item::Payload)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Item, A::Error> {
+        match (seq.next_element()?, seq.next_element()?) {
+            (Some(base), Some(time)) => Ok(Item::Context(base, time)),
+            _ => Err(A::Error::custom("a context is incomplete")),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! How a store is opened.
+
+use std::time::Duration;
+
+/// How sure it is that a commit survives a loss of power.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Synchronous {
+    /// A commit survives the end of the process. A loss of power may take the last commits with it,
+    /// and never damages the file.
+    Normal,
+    /// A commit survives a loss of power.
+    #[default]
+    Full,
+    /// As `Full`, and the folder is written out too.
+    Extra,
+}
+
+impl Synchronous {
+    pub(crate) fn pragma(self) -> &'static str {
+        match self {
+            Self::Normal => "NORMAL",
+            Self::Full => "FULL",
+            Self::Extra => "EXTRA",
+        }
+    }
+}
+
+/// How a store is opened.
+///
+/// ```
+/// use std::time::Duration;
+/// use helix_agents_store_sqlite::{SqliteConfig, Synchronous};
+///
+/// let config = SqliteConfig::new()
+///     .synchronous(Synchronous::Normal)
+///     .keep_chunks(Duration::from_secs(24 * 60 * 60));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqliteConfig {
+    pub(crate) synchronous: Synchronous,
+    pub(crate) busy_timeout: Duration,
+    pub(crate) readers: usize,
+    pub(crate) keep_chunks: Option<Duration>,
+    pub(crate) migrate: bool,
+    pub(crate) max_pages: Option<u32>,
+}
+
+impl Default for SqliteConfig {
+    fn default() -> Self {
+        Self {
+            synchronous: Synchronous::Full,
+            busy_timeout: Duration::from_secs(5),
+            readers: 4,
+            keep_chunks: None,
+            migrate: true,
+            max_pages: None,
+        }
+    }
+}
+
+impl SqliteConfig {
+    /// Full durability, four reader connections, chunks kept for ever, the schema brought up to
+    /// date.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How sure it is that a commit survives a loss of power. All processes that use a file should
+    /// agree.
+    #[must_use]
+    pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// How long to wait for another process that writes, before the store counts as unavailable.
+    #[must_use]
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// How many reads happen at once; at least one.
+    #[must_use]
+    pub fn readers(mut self, connections: usize) -> Self {
+        self.readers = connections.max(1);
+        self
+    }
+
+    /// How long chunks of past turns are kept. Older ones are removed when the next turn of their
+    /// session begins, and by [`remove_old_chunks`](crate::SqliteStore::remove_old_chunks). Without
+    /// this they are kept for ever.
+    #[must_use]
+    pub fn keep_chunks(mut self, window: Duration) -> Self {
+        self.keep_chunks = Some(window);
+        self
+    }
+
+    /// Whether opening brings the schema up to date. When it does not, a file with an older schema,
+    /// a new one included, is refused.
+    #[must_use]
+    pub fn migrate(mut self, migrate: bool) -> Self {
+        self.migrate = migrate;
+        self
+    }
+
+    /// The most pages of 4 KiB that the file may have. Commits that need more fail as on a full
+    /// disk.
+    #[must_use]
+    pub fn max_pages(mut self, pages: u32) -> Self {
+        self.max_pages = Some(pages);
+        self
+    }
+}

@@ -1,0 +1,235 @@
+//! Values of any size: small ones in their row, large parts of large ones once for the whole file.
+//!
+//! A value is JSON text. Up to [`LARGE`] bytes it is kept as it is, as TEXT. In a larger one every
+//! string over that size moves to the table `blob`, under its SHA-256, and when what remains is still
+//! large, so does that. The row then holds a BLOB that says what was where. `blob_use` records which
+//! row uses which blob; a blob that nobody uses is removed with its last user.
+
+use rusqlite::types::{ToSqlOutput, Value as SqlValue, ValueRef};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::error::Fail;
+use crate::key::Owner;
+
+/// Strings over this many bytes are kept once.
+pub(crate) const LARGE: usize = 64 * 1024;
+
+/// What a value belongs to. The numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Chunk = 0,
+    Header = 1,
+    Entry = 2,
+    State = 3,
+    OpenStep = 4,
+    Pending = 5,
+    Run = 6,
+    Usage = 7,
+    Staged = 8,
+    Child = 9,
+}
+
+/// The row that holds a value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holder {
+    pub(crate) owner: Owner,
+    pub(crate) kind: Kind,
+    pub(crate) key: i64,
+}
+
+impl Holder {
+    pub(crate) fn new(owner: Owner, kind: Kind, key: i64) -> Self {
+        Self { owner, kind, key }
+    }
+}
+
+/// A value as its column holds it.
+#[derive(Debug)]
+pub(crate) enum Cell {
+    Plain(String),
+    Split(Vec<u8>),
+}
+
+impl ToSql for Cell {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Plain(text) => ValueRef::Text(text.as_bytes()),
+            Self::Split(index) => ValueRef::Blob(index),
+        }))
+    }
+}
+
+/// What a BLOB cell says: the rest of the value, and which strings go where.
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    version: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<(String, String)>,
+    rest: Rest,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Rest {
+    Here(Value),
+    Blob(String),
+}
+
+const VERSION: u32 = 1;
+
+/// Makes the cell of a value and keeps its large parts.
+pub(crate) fn put(conn: &Connection, holder: Holder, text: String) -> Result<Cell, Fail> {
+    if text.len() <= LARGE {
+        return Ok(Cell::Plain(text));
+    }
+    let kind = "value";
+    let mut value: Value =
+        serde_json::from_str(&text).map_err(|error| Fail::not_storable(kind, error.to_string()))?;
+    let mut parts = Vec::new();
+    let mut place = String::new();
+    take_large(&mut value, &mut place, &mut |place, string| {
+        parts.push((place.to_owned(), keep(conn, holder, &string)?));
+        Ok(())
+    })?;
+    let json = |value: &Index| {
+        serde_json::to_vec(value).map_err(|error| Fail::not_storable(kind, error.to_string()))
+    };
+    let index = Index {
+        version: VERSION,
+        parts,
+        rest: Rest::Here(value),
+    };
+    let bytes = json(&index)?;
+    if bytes.len() <= LARGE {
+        return Ok(Cell::Split(bytes));
+    }
+    let Rest::Here(value) = &index.rest else {
+        return Ok(Cell::Split(bytes));
+    };
+    let rest = Rest::Blob(keep(conn, holder, &value.to_string())?);
+    json(&Index { rest, ..index }).map(Cell::Split)
+}
+
+/// Calls `taken` with every string that is too large, and leaves `null` in its place.
+fn take_large(
+    value: &mut Value,
+    place: &mut String,
+    taken: &mut impl FnMut(&str, String) -> Result<(), Fail>,
+) -> Result<(), Fail> {
+    match value {
+        Value::String(string) if string.len() > LARGE => {
+            let string = std::mem::take(string);
+            *value = Value::Null;
+            taken(place, string)
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                inside(place, &index.to_string(), |place| {
+                    take_large(item, place, taken)
+                })?;
+            }
+            Ok(())
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let escaped = name.replace('~', "~0").replace('/', "~1");
+                inside(place, &escaped, |place| take_large(field, place, taken))?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn inside<T>(place: &mut String, name: &str, inner: impl FnOnce(&mut String) -> T) -> T {
+    let length = place.len();
+    place.push('/');
+    place.push_str(name);
+    let result = inner(place);
+    place.truncate(length);
+    result
+}
+
+fn keep(conn: &Connection, holder: Holder, text: &str) -> Result<String, Fail> {
+    let hash = Sha256::digest(text.as_bytes());
+    conn.prepare_cached("INSERT OR IGNORE INTO blob (hash, data) VALUES (?, ?)")?
+        .execute(params![hash.as_slice(), text])?;
+    conn.prepare_cached("INSERT OR IGNORE INTO blob_use VALUES (?, ?, ?, ?)")?
+        .execute(params![
+            holder.owner,
+            holder.kind as i64,
+            holder.key,
+            hash.as_slice()
+        ])?;
+    Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The JSON text of a value.
+pub(crate) fn get(conn: &Connection, cell: SqlValue) -> Result<String, Fail> {
+    let index = match cell {
+        SqlValue::Text(text) => return Ok(text),
+        SqlValue::Blob(index) => index,
+        _ => return Err(Fail::corrupt("value", "it is a number")),
+    };
+    let corrupt = |reason: String| Fail::corrupt("value", reason);
+    let index: Index =
+        serde_json::from_slice(&index).map_err(|error| corrupt(error.to_string()))?;
+    if index.version != VERSION {
+        return Err(corrupt(format!("its index has version {}", index.version)));
+    }
+    let mut value = match index.rest {
+        Rest::Here(value) => value,
+        Rest::Blob(hash) => {
+            let text = fetch(conn, &hash)?;
+            serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?
+        }
+    };
+    for (place, hash) in index.parts {
+        let slot = value
+            .pointer_mut(&place)
+            .ok_or_else(|| corrupt(format!("it has no part {place}")))?;
+        *slot = Value::String(fetch(conn, &hash)?);
+    }
+    Ok(value.to_string())
+}
+
+fn fetch(conn: &Connection, hash: &str) -> Result<String, Fail> {
+    conn.prepare_cached("SELECT data FROM blob WHERE hash = unhex(?)")?
+        .query_row([hash], |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| Fail::corrupt("value", format!("its part {hash} is missing")))
+}
+
+/// Says that a row, which held a BLOB, is gone or about to be written anew.
+pub(crate) fn release(conn: &Connection, holder: Holder) -> Result<(), Fail> {
+    let Holder { owner, kind, key } = holder;
+    release_range(conn, owner, kind, key, key)
+}
+
+/// The same for all rows of an owner and a kind whose keys are within these bounds.
+pub(crate) fn release_range(
+    conn: &Connection,
+    owner: Owner,
+    kind: Kind,
+    from: i64,
+    to: i64,
+) -> Result<(), Fail> {
+    let hashes: Vec<Vec<u8>> = conn
+        .prepare_cached(
+            "DELETE FROM blob_use WHERE owner = ? AND kind = ? AND key BETWEEN ? AND ? \
+             RETURNING hash",
+        )?
+        .query_map(params![owner, kind as i64, from, to], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for hash in hashes {
+        conn.prepare_cached(
+            "DELETE FROM blob WHERE hash = ?1 \
+             AND NOT EXISTS (SELECT 1 FROM blob_use WHERE hash = ?1)",
+        )?
+        .execute([hash])?;
+    }
+    Ok(())
+}

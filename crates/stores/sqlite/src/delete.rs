@@ -1,0 +1,70 @@
+//! Removing a session with everything that belongs to it.
+
+use helix_agents_core::SessionId;
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::content::{self, Kind};
+use crate::error::Fail;
+use crate::key::Owner;
+
+/// Kinds of values that belong to a session.
+const KINDS: [Kind; 9] = [
+    Kind::Header,
+    Kind::Entry,
+    Kind::State,
+    Kind::OpenStep,
+    Kind::Pending,
+    Kind::Run,
+    Kind::Usage,
+    Kind::Staged,
+    Kind::Child,
+];
+
+/// Statements that remove rows by the bounds of their keys.
+const BY_KEY: [&str; 7] = [
+    "DELETE FROM entry WHERE at BETWEEN ? AND ?",
+    "DELETE FROM state WHERE at BETWEEN ? AND ?",
+    "DELETE FROM usage WHERE at BETWEEN ? AND ?",
+    "DELETE FROM run WHERE at BETWEEN ? AND ?",
+    "DELETE FROM checkpoint WHERE at BETWEEN ? AND ?",
+    "DELETE FROM child WHERE at BETWEEN ? AND ?",
+    "DELETE FROM staged WHERE at BETWEEN ? AND ?",
+];
+
+/// Statements that remove rows by the number of their session.
+const BY_SESSION: [&str; 5] = [
+    "DELETE FROM label WHERE session = ?",
+    "DELETE FROM open_step WHERE session = ?",
+    "DELETE FROM retired_call WHERE session = ?",
+    "DELETE FROM pending WHERE session = ?",
+    "DELETE FROM session WHERE id = ?",
+];
+
+/// Removes a session, and its stream when it is a root.
+pub(crate) fn session(conn: &Connection, session: Owner, name: &SessionId) -> Result<(), Fail> {
+    for sql in BY_KEY {
+        conn.prepare_cached(sql)?
+            .execute([session.first(), session.last()])?;
+    }
+    for sql in BY_SESSION {
+        conn.prepare_cached(sql)?.execute([session])?;
+    }
+    for kind in KINDS {
+        content::release_range(conn, session, kind, i64::MIN, i64::MAX)?;
+    }
+    stream(conn, name)
+}
+
+/// Removes a stream.
+fn stream(conn: &Connection, root: &SessionId) -> Result<(), Fail> {
+    let stream: Option<Owner> = conn
+        .prepare_cached("DELETE FROM stream WHERE root = ? RETURNING id")?
+        .query_row([root.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(stream) = stream else {
+        return Ok(());
+    };
+    conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
+        .execute([stream.first(), stream.last()])?;
+    content::release_range(conn, stream, Kind::Chunk, i64::MIN, i64::MAX)
+}

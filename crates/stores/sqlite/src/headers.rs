@@ -1,0 +1,170 @@
+//! Headers: one row per session, and the columns by which sessions are found.
+
+use helix_agents_core::SessionId;
+use helix_agents_core::session::{RunStatus, SessionState, SessionStatus};
+use helix_agents_core::store::Header;
+use helix_agents_core::stored::{decode, encode};
+use helix_agents_core::time::Timestamp;
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::content::{self, Cell, Holder, Kind};
+use crate::error::Fail;
+use crate::key::{Owner, millis, name_of};
+
+/// A header as it is stored.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) owner: Owner,
+    pub(crate) header: Header,
+    /// Whether parts of it are kept elsewhere.
+    pub(crate) is_split: bool,
+}
+
+/// The number of a session.
+pub(crate) fn owner(conn: &Connection, session: &SessionId) -> Result<Option<Owner>, Fail> {
+    let owner = conn
+        .prepare_cached("SELECT id FROM session WHERE name = ?")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(owner)
+}
+
+/// A session's header.
+pub(crate) fn find(conn: &Connection, session: &SessionId) -> Result<Option<Found>, Fail> {
+    let row = conn
+        .prepare_cached("SELECT id, header FROM session WHERE name = ?")?
+        .query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    row.map(|(owner, cell): (Owner, SqlValue)| {
+        let is_split = matches!(cell, SqlValue::Blob(_));
+        let header = decode(&content::get(conn, cell)?)?;
+        Ok(Found {
+            owner,
+            header,
+            is_split,
+        })
+    })
+    .transpose()
+}
+
+/// What queries look for.
+#[derive(PartialEq)]
+struct Columns<'a> {
+    agent: &'a str,
+    user: Option<&'a str>,
+    parent: Option<&'a str>,
+    status: SessionStatus,
+    created: Timestamp,
+    due: Option<Timestamp>,
+    holder: Option<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(header: &'a Header) -> Self {
+        let session = &header.session;
+        let runs = header
+            .run
+            .as_ref()
+            .is_some_and(|run| run.status == RunStatus::Running);
+        let lease = header.lease.as_ref().filter(|_| runs);
+        Self {
+            agent: &session.agent_type,
+            user: session.user_id.as_ref().map(AsRef::as_ref),
+            parent: session.parent_session_id.as_ref().map(AsRef::as_ref),
+            status: session.status,
+            created: session.created_at,
+            due: header.due_at(),
+            holder: lease.map(|lease| lease.holder.as_str()),
+        }
+    }
+}
+
+/// Writes the header of a session that does not exist yet.
+pub(crate) fn insert(
+    conn: &Connection,
+    session: &SessionId,
+    header: &Header,
+) -> Result<Owner, Fail> {
+    let columns = Columns::of(header);
+    // The header follows in a moment, when the number is known.
+    conn.prepare_cached(
+        "INSERT INTO session (name, agent, user, parent, status, created, due, holder, header) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, '')",
+    )?
+    .execute(params![
+        session.as_str(),
+        columns.agent,
+        columns.user,
+        columns.parent,
+        name_of("status", columns.status)?,
+        millis(columns.created),
+        columns.due.map(millis),
+        columns.holder,
+    ])?;
+    let owner = Owner(conn.last_insert_rowid());
+    write(conn, owner, header)?;
+    add_labels(conn, owner, &header.session)?;
+    Ok(owner)
+}
+
+/// Writes the header of a session in the place of the one that was found.
+pub(crate) fn update(conn: &Connection, found: &Found, header: &Header) -> Result<(), Fail> {
+    let owner = found.owner;
+    if found.is_split {
+        content::release(conn, Holder::new(owner, Kind::Header, 0))?;
+    }
+    write(conn, owner, header)?;
+    let (before, now) = (&found.header.session, &header.session);
+    let columns = Columns::of(header);
+    // Columns that did not change are not named: their indexes stay untouched.
+    if columns != Columns::of(&found.header) {
+        conn.prepare_cached(
+            "UPDATE session SET agent = ?, user = ?, parent = ?, status = ?, created = ?, \
+             due = ?, holder = ? WHERE id = ?",
+        )?
+        .execute(params![
+            columns.agent,
+            columns.user,
+            columns.parent,
+            name_of("status", columns.status)?,
+            millis(columns.created),
+            columns.due.map(millis),
+            columns.holder,
+            owner,
+        ])?;
+    }
+    if before.user_id != now.user_id {
+        conn.prepare_cached("UPDATE pending SET user = ? WHERE session = ?")?
+            .execute(params![columns.user, owner])?;
+    }
+    if before.tags != now.tags || before.metadata != now.metadata {
+        conn.prepare_cached("DELETE FROM label WHERE session = ?")?
+            .execute([owner])?;
+        add_labels(conn, owner, now)?;
+    }
+    Ok(())
+}
+
+fn write(conn: &Connection, owner: Owner, header: &Header) -> Result<(), Fail> {
+    let holder = Holder::new(owner, Kind::Header, 0);
+    let cell: Cell = content::put(conn, holder, encode(header)?)?;
+    conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
+        .execute(params![cell, owner])?;
+    Ok(())
+}
+
+/// Which labels a tag and a metadata entry are.
+pub(crate) const TAG: i64 = 0;
+pub(crate) const METADATA: i64 = 1;
+
+fn add_labels(conn: &Connection, owner: Owner, session: &SessionState) -> Result<(), Fail> {
+    let tags = session.tags.iter().map(|tag| (TAG, tag.as_str(), ""));
+    let metadata = session.metadata.iter();
+    let metadata = metadata.map(|(key, value)| (METADATA, key.as_str(), value.as_str()));
+    for (kind, key, value) in tags.chain(metadata) {
+        conn.prepare_cached("INSERT OR IGNORE INTO label VALUES (?, ?, ?, ?)")?
+            .execute(params![kind, key, value, owner])?;
+    }
+    Ok(())
+}

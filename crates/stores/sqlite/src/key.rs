@@ -1,0 +1,121 @@
+//! Numbers as SQLite keeps them.
+
+use helix_agents_core::time::Timestamp;
+use rusqlite::ToSql;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::error::Fail;
+
+const HALF: u32 = 32;
+
+/// The number of a session or a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Owner(pub(crate) i64);
+
+impl ToSql for Owner {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+impl FromSql for Owner {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_i64().map(Self)
+    }
+}
+
+impl Owner {
+    /// The key of the owner's row of this number.
+    pub(crate) fn row(self, number: u64) -> Result<i64, Fail> {
+        match u32::try_from(number) {
+            Ok(number) => Ok(self.first() + i64::from(number)),
+            Err(_) => Err(Fail::corrupt("number", "it has more than 32 bits")),
+        }
+    }
+
+    /// As `row`, for a bound in a question: a number beyond all rows is the last one.
+    pub(crate) fn bound(self, number: u64) -> i64 {
+        self.first() + i64::from(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    /// The smallest key that an owner's row can have.
+    pub(crate) fn first(self) -> i64 {
+        self.0 << HALF
+    }
+
+    /// The largest.
+    pub(crate) fn last(self) -> i64 {
+        self.first() + i64::from(u32::MAX)
+    }
+
+    /// The number of the row that has this key.
+    pub(crate) fn number(self, key: i64) -> u64 {
+        unsigned(key - self.first())
+    }
+
+    /// A key by which a name is found: not unique, but nearly.
+    pub(crate) fn mark(self, name: &str) -> i64 {
+        let hash = Sha256::digest(name.as_bytes());
+        let low = hash.iter().take(4);
+        let low = low.fold(0_i64, |all, byte| (all << 8) | i64::from(*byte));
+        self.first() + low
+    }
+}
+
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+pub(crate) fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+pub(crate) fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn millis(time: Timestamp) -> i64 {
+    signed(time.as_millis())
+}
+
+pub(crate) fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millis(unsigned(millis))
+}
+
+/// The name of a plain enum's variant, as it is stored everywhere else.
+pub(crate) fn name_of<T: Serialize>(kind: &'static str, value: T) -> Result<String, Fail> {
+    match serde_json::to_value(value) {
+        Ok(Value::String(name)) => Ok(name),
+        Ok(_) => Err(Fail::corrupt(kind, "it is not a name")),
+        Err(error) => Err(Fail::not_storable(kind, error.to_string())),
+    }
+}
+
+/// The variant of that name.
+pub(crate) fn named<T: DeserializeOwned>(kind: &'static str, name: String) -> Result<T, Fail> {
+    serde_json::from_value(Value::String(name))
+        .map_err(|error| Fail::corrupt(kind, error.to_string()))
+}
+
+/// An id, or anything else that is made from a text.
+pub(crate) fn parsed<T>(value: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T>
+where
+    T: for<'a> TryFrom<&'a str, Error = helix_agents_core::IdError>,
+{
+    let text = value.get_ref(column)?.as_str()?;
+    T::try_from(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Text,
+            Box::new(FromSqlError::Other(Box::new(error))),
+        )
+    })
+}

@@ -1,0 +1,133 @@
+//! Messages: one row per step or user message.
+
+use helix_agents_core::message::Message;
+use helix_agents_core::store::{Page, Paged};
+use helix_agents_core::{CallId, SessionId};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::content::{self, Holder, Kind};
+use crate::error::Fail;
+use crate::headers;
+use crate::key::{Owner, signed, size, wide};
+use crate::pack;
+
+/// Appends messages that belong together.
+pub(crate) fn append(
+    conn: &Connection,
+    session: Owner,
+    at: usize,
+    messages: &[Message],
+) -> Result<(), Fail> {
+    let key = session.row(wide(at))?;
+    let holder = Holder::new(session, Kind::Entry, key);
+    let cell = content::put(conn, holder, pack::pack(messages)?)?;
+    conn.prepare_cached("INSERT INTO entry (at, count, data) VALUES (?, ?, ?)")?
+        .execute(params![key, signed(wide(messages.len())), cell])?;
+    Ok(())
+}
+
+/// How many messages stay when the history is cut to `count`: no step is split.
+pub(crate) fn kept(conn: &Connection, session: Owner, count: usize) -> Result<usize, Fail> {
+    let count = count.min(total(conn, session)?);
+    // The last row that begins before the cut ends at it, or is a step that would be split.
+    let straddling: Option<(i64, i64)> = conn
+        .prepare_cached(
+            "SELECT at, count FROM entry WHERE at >= ? AND at < ? ORDER BY at DESC LIMIT 1",
+        )?
+        .query_row(
+            params![session.first(), session.bound(wide(count))],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    Ok(match straddling {
+        Some((at, length)) if size(session.number(at + length)) > count => size(session.number(at)),
+        _ => count,
+    })
+}
+
+/// Removes the messages from a position on, and remembers the ids of their calls.
+pub(crate) fn truncate(conn: &Connection, session: Owner, keep: usize) -> Result<(), Fail> {
+    let (from, to) = (session.bound(wide(keep)), session.last());
+    for message in unpacked(conn, from, to)? {
+        if let Message::Assistant(said) = message {
+            retire(conn, session, said.tool_calls().map(|call| &call.id))?;
+        }
+    }
+    conn.prepare_cached("DELETE FROM entry WHERE at BETWEEN ? AND ?")?
+        .execute([from, to])?;
+    content::release_range(conn, session, Kind::Entry, from, to)
+}
+
+/// Marks call ids as used.
+pub(crate) fn retire<'a>(
+    conn: &Connection,
+    session: Owner,
+    ids: impl Iterator<Item = &'a CallId>,
+) -> Result<(), Fail> {
+    for id in ids {
+        conn.prepare_cached("INSERT OR IGNORE INTO retired_call VALUES (?, ?)")?
+            .execute(params![session, id.as_str()])?;
+    }
+    Ok(())
+}
+
+/// How many messages there are.
+fn total(conn: &Connection, session: Owner) -> Result<usize, Fail> {
+    let end: Option<i64> = conn
+        .prepare_cached(
+            "SELECT at + count FROM entry WHERE at BETWEEN ? AND ? ORDER BY at DESC LIMIT 1",
+        )?
+        .query_row([session.first(), session.last()], |row| row.get(0))
+        .optional()?;
+    Ok(end.map_or(0, |end| size(session.number(end))))
+}
+
+/// A part of the history.
+pub(crate) fn page(
+    conn: &Connection,
+    session: &SessionId,
+    page: Page,
+) -> Result<Paged<Message>, Fail> {
+    let Some(owner) = headers::owner(conn, session)? else {
+        return Ok(Paged::new(Vec::new(), 0, page));
+    };
+    let total = total(conn, owner)?;
+    let end = page.offset.saturating_add(page.limit).min(total);
+    if page.offset >= end {
+        return Ok(Paged::new(Vec::new(), total, page));
+    }
+    // The row in which the first message is may begin before it.
+    let from: i64 = conn
+        .prepare_cached("SELECT at FROM entry WHERE at >= ? AND at <= ? ORDER BY at DESC LIMIT 1")?
+        .query_row([owner.first(), owner.bound(wide(page.offset))], |row| {
+            row.get(0)
+        })?;
+    let begin = size(owner.number(from));
+    let items: Vec<Message> = unpacked(conn, from, owner.bound(wide(end)) - 1)?
+        .into_iter()
+        .skip(page.offset.saturating_sub(begin))
+        .take(end - page.offset)
+        .collect();
+    if items.len() < end - page.offset {
+        return Err(Fail::corrupt("history", "messages are missing"));
+    }
+    Ok(Paged::new(items, total, page))
+}
+
+/// The messages of the rows within these bounds.
+fn unpacked(conn: &Connection, from: i64, to: i64) -> Result<Vec<Message>, Fail> {
+    let mut statement =
+        conn.prepare_cached("SELECT data FROM entry WHERE at BETWEEN ? AND ? ORDER BY at")?;
+    let mut rows = statement.query([from, to])?;
+    let mut messages = Vec::new();
+    while let Some(row) = rows.next()? {
+        match row.get_ref(0)? {
+            ValueRef::Text(text) => messages.append(&mut pack::unpack(text)?),
+            _ => messages.append(&mut pack::unpack(
+                content::get(conn, row.get(0)?)?.as_bytes(),
+            )?),
+        }
+    }
+    Ok(messages)
+}

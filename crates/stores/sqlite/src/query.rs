@@ -1,0 +1,210 @@
+//! Questions over many sessions, each answered by an index.
+
+use std::collections::BTreeMap;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::session::{PendingCall, SessionState};
+use helix_agents_core::store::{Due, Header, Paged, ParentFilter, PendingQuery, SessionQuery};
+use helix_agents_core::stored::decode;
+use helix_agents_core::time::Timestamp;
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, params, params_from_iter};
+
+use crate::content;
+use crate::error::Fail;
+use crate::headers::{METADATA, TAG};
+use crate::key::{millis, name_of, parsed, signed, size, unsigned, wide};
+use crate::process;
+
+/// A `WHERE` that grows. The first condition on a column chooses the index; on later ones a plus
+/// keeps SQLite from choosing another.
+#[derive(Default)]
+struct Where {
+    sql: String,
+    values: Vec<SqlValue>,
+    is_driven: bool,
+}
+
+impl Where {
+    fn and(&mut self, condition: &str, values: impl IntoIterator<Item = SqlValue>) {
+        let glue = if self.sql.is_empty() {
+            " WHERE "
+        } else {
+            " AND "
+        };
+        self.sql.push_str(glue);
+        self.sql.push_str(condition);
+        self.values.extend(values);
+    }
+
+    /// A condition that an index can answer.
+    fn by(&mut self, condition: &str, values: impl IntoIterator<Item = SqlValue>) {
+        let plus = if self.is_driven { "+" } else { "" };
+        self.is_driven = true;
+        self.and(&format!("{plus}{condition}"), values);
+    }
+}
+
+fn text(value: impl AsRef<str>) -> SqlValue {
+    SqlValue::Text(value.as_ref().to_owned())
+}
+
+fn filter(query: &SessionQuery) -> Result<Where, Fail> {
+    let mut filter = Where::default();
+    let labels = query.tags.iter().map(|tag| (TAG, tag.as_str(), ""));
+    let metadata = query.metadata.iter();
+    let metadata = metadata.map(|(key, value)| (METADATA, key.as_str(), value.as_str()));
+    for (kind, key, value) in labels.chain(metadata) {
+        filter.by(
+            "id IN (SELECT session FROM label WHERE kind = ? AND key = ? AND value = ?)",
+            [SqlValue::Integer(kind), text(key), text(value)],
+        );
+    }
+    if let ParentFilter::Of(parent) = &query.parent {
+        filter.by("parent = ?", [text(parent)]);
+    }
+    if let Some(user) = &query.user_id {
+        filter.by("user = ?", [text(user)]);
+    }
+    if let Some(agent) = &query.agent_type {
+        filter.by("agent = ?", [text(agent)]);
+    }
+    if !query.status.is_empty() {
+        let names = query.status.iter().map(|status| name_of("status", status));
+        let names: Vec<_> = names
+            .map(|name| name.map(SqlValue::Text))
+            .collect::<Result<_, _>>()?;
+        match names.len() {
+            1 => filter.by("status = ?", names),
+            count => {
+                // Several would come out of the index one after another, not by their age.
+                let marks = vec!["?"; count].join(", ");
+                filter.and(&format!("+status IN ({marks})"), names);
+            }
+        }
+    }
+    if query.parent == ParentFilter::Roots {
+        filter.by("parent IS NULL", []);
+    }
+    if let Some(from) = query.from {
+        filter.and("created >= ?", [SqlValue::Integer(millis(from))]);
+    }
+    if let Some(to) = query.to {
+        filter.and("created <= ?", [SqlValue::Integer(millis(to))]);
+    }
+    Ok(filter)
+}
+
+/// Sessions, newest first.
+pub(crate) fn list(conn: &Connection, query: &SessionQuery) -> Result<Paged<SessionState>, Fail> {
+    let Where { sql, values, .. } = filter(query)?;
+    let page = query.page.capped();
+    let total: i64 = conn
+        .prepare_cached(&format!("SELECT count(*) FROM session{sql}"))?
+        .query_row(params_from_iter(&values), |row| row.get(0))?;
+    let order = "ORDER BY created DESC, id DESC LIMIT ? OFFSET ?";
+    let mut statement = conn.prepare_cached(&format!("SELECT header FROM session{sql} {order}"))?;
+    let paging = [wide(page.limit), wide(page.offset)].map(|n| SqlValue::Integer(signed(n)));
+    let mut rows = statement.query(params_from_iter(values.iter().chain(&paging)))?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        let header: Header = decode(&content::get(conn, row.get(0)?)?)?;
+        items.push(header.session);
+    }
+    Ok(Paged::new(items, size(unsigned(total)), page))
+}
+
+/// Calls that wait, oldest first.
+pub(crate) fn pending(conn: &Connection, query: &PendingQuery) -> Result<Paged<PendingCall>, Fail> {
+    let mut filter = Where::default();
+    filter.and("open = 1", []);
+    if let Some(root) = &query.root {
+        filter.by("root = ?", [text(root)]);
+    }
+    if let Some(user) = &query.user_id {
+        filter.by("user = ?", [text(user)]);
+    }
+    let Where { sql, values, .. } = filter;
+    let page = query.page.capped();
+    let total: i64 = conn
+        .prepare_cached(&format!("SELECT count(*) FROM pending{sql}"))?
+        .query_row(params_from_iter(&values), |row| row.get(0))?;
+    let order = "ORDER BY created, name, call LIMIT ? OFFSET ?";
+    let mut statement = conn.prepare_cached(&format!("SELECT data FROM pending{sql} {order}"))?;
+    let paging = [wide(page.limit), wide(page.offset)].map(|n| SqlValue::Integer(signed(n)));
+    let mut rows = statement.query(params_from_iter(values.iter().chain(&paging)))?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        items.push(decode(&content::get(conn, row.get(0)?)?)?);
+    }
+    Ok(Paged::new(items, size(unsigned(total)), page))
+}
+
+/// Sessions that need attention, most overdue first.
+pub(crate) fn due(
+    conn: &Connection,
+    at: Timestamp,
+    limit: usize,
+) -> Result<Vec<(SessionId, Vec<Due>)>, Fail> {
+    let mut found: BTreeMap<SessionId, Header> = BTreeMap::new();
+    let limit_sql = signed(wide(limit));
+    for holder in holders(conn)? {
+        if process::is_dead(&holder) {
+            let sql = "SELECT name, header FROM session WHERE holder = ? ORDER BY id LIMIT ?";
+            collect(conn, sql, params![holder, limit_sql], |name, mut header| {
+                // Nobody needs to wait for a process that has ended.
+                if let Some(lease) = &mut header.lease {
+                    lease.until = Timestamp::default();
+                }
+                found.insert(name, header);
+            })?;
+        }
+    }
+    let sql = "SELECT name, header FROM session WHERE due <= ? ORDER BY due, name LIMIT ?";
+    collect(conn, sql, params![millis(at), limit_sql], |name, header| {
+        found.entry(name).or_insert(header);
+    })?;
+    let mut found: Vec<(Timestamp, SessionId, Header)> = found
+        .into_iter()
+        .filter_map(|(name, header)| Some((header.due_at()?, name, header)))
+        .collect();
+    found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    found.truncate(limit);
+    let reasons = found.into_iter().map(|(_, name, header)| {
+        let due = header.due(at);
+        (name, due)
+    });
+    Ok(reasons.collect())
+}
+
+fn collect(
+    conn: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    mut take: impl FnMut(SessionId, Header),
+) -> Result<(), Fail> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    while let Some(row) = rows.next()? {
+        take(parsed(row, 0)?, decode(&content::get(conn, row.get(1)?)?)?);
+    }
+    Ok(())
+}
+
+/// Everybody who performs a run. Jumps from one holder to the next in the index, however many
+/// sessions each of them has.
+fn holders(conn: &Connection) -> Result<Vec<String>, Fail> {
+    let holders = conn
+        .prepare_cached(
+            "WITH RECURSIVE each (holder) AS ( \
+               SELECT min(holder) FROM session WHERE holder IS NOT NULL \
+               UNION ALL \
+               SELECT (SELECT min(s.holder) FROM session s \
+                       WHERE s.holder > each.holder AND s.holder IS NOT NULL) \
+               FROM each WHERE each.holder IS NOT NULL) \
+             SELECT holder FROM each WHERE holder IS NOT NULL",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    Ok(holders)
+}

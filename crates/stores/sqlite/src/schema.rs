@@ -1,0 +1,147 @@
+//! The tables, and how older files are brought up to date.
+//!
+//! Rows of a session are found by one integer: the session's number in the upper half, the row's own
+//! number (a message, a version, a sequence) in the lower one. So they need no index of their own
+//! and lie together. A `data` column holds JSON text, or, when the value is large, a BLOB that names
+//! rows of `blob` (see `content.rs`).
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::{Error, Result};
+
+/// Says that a file is ours: "HELX".
+const APPLICATION_ID: u32 = 0x4845_4c58;
+
+/// One step per version; never changed once released, only added to.
+const MIGRATIONS: &[&str] = &[include_str!("schema/v1.sql")];
+
+/// Brings a file's schema up to date, or says why it stays as it is.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path, allowed: bool) -> Result<()> {
+    migrate_to(connection, path, allowed, MIGRATIONS)
+}
+
+fn migrate_to(
+    connection: &mut Connection,
+    path: &Path,
+    allowed: bool,
+    migrations: &[&str],
+) -> Result<()> {
+    let failed = |error| Error::opening(path, error);
+    let known = u32::try_from(migrations.len()).unwrap_or(u32::MAX);
+    // Most files are up to date; then nothing is locked.
+    let found = version(connection, path)?;
+    if found == known {
+        return Ok(());
+    }
+    check(path, found, known, allowed)?;
+
+    // Whoever comes first does it; the others wait here and find it done.
+    let locked = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
+    let found = version(&locked, path)?;
+    check(path, found, known, allowed)?;
+    let done = usize::try_from(found).unwrap_or(usize::MAX);
+    for step in migrations.iter().skip(done) {
+        locked.execute_batch(step).map_err(failed)?;
+    }
+    let set = |pragma, value| locked.pragma_update(None, pragma, value).map_err(failed);
+    set("application_id", APPLICATION_ID)?;
+    set("user_version", known)?;
+    locked.commit().map_err(failed)
+}
+
+fn check(path: &Path, found: u32, known: u32, allowed: bool) -> Result<()> {
+    let path = path.to_owned();
+    if found > known {
+        return Err(Error::SchemaTooNew { path, found, known });
+    }
+    if found < known && !allowed {
+        return Err(Error::SchemaTooOld { path, found, known });
+    }
+    Ok(())
+}
+
+/// The version of the schema; 0 of a new file.
+fn version(connection: &Connection, path: &Path) -> Result<u32> {
+    let failed = |error| Error::opening(path, error);
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
+    let owner = pragma("application_id").map_err(failed)?;
+    if owner == APPLICATION_ID {
+        return pragma("user_version").map_err(failed);
+    }
+    let tables: u32 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(failed)?;
+    if owner == 0 && tables == 0 {
+        return Ok(0);
+    }
+    let path = path.to_owned();
+    Err(Error::NotOurs { path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &[&str] = &["CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y"];
+
+    fn memory() -> Connection {
+        Connection::open_in_memory().unwrap()
+    }
+
+    /// proves: STO-12
+    #[test]
+    fn an_older_schema_is_brought_up_to_date_step_by_step() {
+        let path = Path::new("x.db");
+        let mut connection = memory();
+        migrate_to(&mut connection, path, true, &TWO[..1]).unwrap();
+        connection.execute("INSERT INTO a VALUES (7)", []).unwrap();
+
+        let error = migrate_to(&mut connection, path, false, TWO).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::SchemaTooOld {
+                found: 1,
+                known: 2,
+                ..
+            }
+        ));
+        for _ in 0..2 {
+            migrate_to(&mut connection, path, true, TWO).unwrap();
+        }
+        let row: (i64, Option<i64>) = connection
+            .query_row("SELECT x, y FROM a", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .unwrap();
+        assert_eq!(row, (7, None));
+    }
+
+    /// proves: STO-12
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let mut connection = memory();
+        migrate_to(&mut connection, Path::new("x.db"), true, TWO).unwrap();
+        let error = migrate_to(&mut connection, Path::new("x.db"), true, &TWO[..1]).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::SchemaTooNew {
+                found: 2,
+                known: 1,
+                ..
+            }
+        ));
+    }
+
+    /// proves: STO-12
+    #[test]
+    fn a_step_that_fails_leaves_the_schema_as_it_was() {
+        let mut connection = memory();
+        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); nonsense"];
+        assert!(migrate_to(&mut connection, Path::new("x.db"), true, &broken).is_err());
+        assert_eq!(version(&connection, Path::new("x.db")).unwrap(), 0);
+    }
+}

@@ -1,0 +1,148 @@
+//! The store of sessions, and who waits for a request to stop.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use helix_agents_core::message::Message;
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
+use helix_agents_core::store::{
+    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
+    Snapshot, StoreError, WatchStops,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CheckpointId, RunId, SessionId};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::error::Fail;
+use crate::store::SqliteStore;
+use crate::ticket::Attempt;
+use crate::{checkpoints, commit, headers, messages, pending, query, records, states, usage};
+
+#[async_trait]
+impl SessionStore for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        let root = commit.root.clone();
+        let mut touched = commit.sessions();
+        if !touched.contains(&root) {
+            touched.push(root.clone());
+        }
+        let config = Arc::clone(self.config());
+        let mut commit = Some(commit);
+        let work = move |conn: &Connection, attempt| {
+            let commit = match attempt {
+                Attempt::Only => commit.take(),
+                Attempt::Shared => commit.clone(),
+            };
+            let commit = commit.ok_or_else(|| Fail::corrupt("commit", "it was made already"))?;
+            commit::commit(conn, &config, commit)
+        };
+        Ok(self.write(Some(&root), touched, work).await?)
+    }
+
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.read(|conn| load(conn, session))?)
+    }
+
+    async fn messages(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError> {
+        Ok(self.read(|conn| messages::page(conn, session, page))?)
+    }
+
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+        let found = self.read(|conn| match headers::owner(conn, session)? {
+            Some(owner) => states::at(conn, owner, version),
+            None => Err(not_found(session).into()),
+        })?;
+        found.ok_or_else(|| states::no_version(session, version))
+    }
+
+    async fn runs(
+        &self,
+        session: &SessionId,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        Ok(self.read(|conn| records::runs(conn, session, which))?)
+    }
+
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        Ok(self.read(|conn| checkpoints::find(conn, session, which))?)
+    }
+
+    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+        Ok(self.read(|conn| records::family(conn, session))?)
+    }
+
+    async fn usage(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError> {
+        Ok(self.read(|conn| usage::page(conn, session, page))?)
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        Ok(self.read(|conn| query::list(conn, query))?)
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        Ok(self.read(|conn| query::pending(conn, query))?)
+    }
+
+    async fn due(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+        Ok(self.read(|conn| query::due(conn, at, limit))?)
+    }
+}
+
+#[async_trait]
+impl WatchStops for SqliteStore {
+    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+        let listening = self.listen(session);
+        loop {
+            let heard = listening.heard();
+            let found = self.read(|conn| headers::find(conn, session))?;
+            let found = found.ok_or_else(|| not_found(session))?;
+            if let Some(stop) = found.header.stop
+                && stop.run_id == *run
+            {
+                return Ok(stop);
+            }
+            heard.await;
+        }
+    }
+}
+
+fn not_found(session: &SessionId) -> StoreError {
+    StoreError::NotFound {
+        session: session.clone(),
+    }
+}
+
+fn load(conn: &Connection, session: &SessionId) -> Result<Option<Snapshot>, Fail> {
+    let Some(found) = headers::find(conn, session)? else {
+        return Ok(None);
+    };
+    let (owner, header) = (found.owner, found.header);
+    let mut state: SessionState = header.session.clone();
+    let custom = states::at(conn, owner, header.state_version)?;
+    state.custom_state = custom.ok_or_else(|| states::no_version(session, header.state_version))?;
+    state.pending_client_tool_calls = pending::of_session(conn, owner)?;
+    let run = match &header.run {
+        Some(latest) => records::run(conn, owner, &latest.id)?,
+        None => None,
+    };
+    let open_step = records::open_step(conn, owner)?;
+    Ok(Some(Snapshot::new(header, state, run, open_step)))
+}

@@ -1,0 +1,181 @@
+//! The store.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::store::StoreError;
+use helix_agents_core::time::Timestamp;
+use rusqlite::Connection;
+
+use crate::bells::{Bells, Listening};
+use crate::config::SqliteConfig;
+use crate::error::{Error, Fail, Result};
+use crate::readers::Readers;
+use crate::ticket::Work;
+use crate::writer::Writer;
+use crate::{connection, poll, process, streams};
+
+/// Sessions, streams and locks in one SQLite file. Clones are the same store.
+///
+/// Reads and writes happen on the thread that asks for them; a commit takes as long as the disk
+/// needs to make it durable.
+#[derive(Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    config: Arc<SqliteConfig>,
+    writer: Arc<Writer>,
+    /// None in memory, where there is one connection for everything.
+    readers: Option<Readers>,
+    bells: Arc<Bells>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.bells.close();
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.inner.path)
+            .field("config", &self.inner.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens a file, which is created when it does not exist, and brings its schema up to date.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong with the path or the file. The file is as it was then.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, SqliteConfig::new()).await
+    }
+
+    /// Opens a file in another than the usual way.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub async fn open_with(path: impl AsRef<Path>, config: SqliteConfig) -> Result<Self> {
+        let path = path.as_ref();
+        let connection = connection::writer(path, &config)?;
+        let readers = Readers::open(path, &config)?;
+        let store = Self::new(path.to_owned(), config, connection, Some(readers));
+        let Inner { bells, writer, .. } = &*store.inner;
+        poll::start(bells, writer).map_err(|source| Error::Open {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
+        Ok(store)
+    }
+
+    /// Opens what a URL names: `sqlite:PATH`, `sqlite://PATH`, or `sqlite::memory:`.
+    ///
+    /// # Errors
+    /// [`Error::BadUrl`], and as [`SqliteStore::open`].
+    pub async fn from_url(url: &str) -> Result<Self> {
+        let path = url.strip_prefix("sqlite:").map(|rest| {
+            // `sqlite:///abs` and `sqlite://rel` are how others write it.
+            rest.strip_prefix("//").unwrap_or(rest)
+        });
+        match path {
+            Some(":memory:") => Self::in_memory().await,
+            Some(path) if !path.is_empty() => Self::open(path).await,
+            _ => Err(Error::BadUrl {
+                url: url.to_owned(),
+            }),
+        }
+    }
+
+    /// A store in memory, which ends with its last clone.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub async fn in_memory() -> Result<Self> {
+        let config = SqliteConfig::new();
+        let connection = connection::memory(&config)?;
+        Ok(Self::new(":memory:".into(), config, connection, None))
+    }
+
+    fn new(
+        path: PathBuf,
+        config: SqliteConfig,
+        connection: Connection,
+        readers: Option<Readers>,
+    ) -> Self {
+        let bells = Arc::new(Bells::default());
+        let patience = config.busy_timeout;
+        let inner = Inner {
+            path,
+            config: Arc::new(config),
+            writer: Arc::new(Writer::new(connection, Arc::clone(&bells), patience)),
+            readers,
+            bells,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The name under which this process takes leases and locks. When the process has ended, other
+    /// processes on this host see that at once, and need not wait until its leases lapse.
+    #[must_use]
+    pub fn holder() -> &'static str {
+        process::holder()
+    }
+
+    /// Removes the chunks of up to `limit` streams whose turn ended longer ago than the window of
+    /// [`SqliteConfig::keep_chunks`], and gives the number of these streams.
+    ///
+    /// # Errors
+    /// When the file cannot be written to.
+    pub async fn remove_old_chunks(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<usize, StoreError> {
+        let Some(window) = self.inner.config.keep_chunks else {
+            return Ok(0);
+        };
+        let work = move |conn: &Connection, _| streams::forget(conn, now, window, limit);
+        Ok(self.write(None, Vec::new(), work).await?)
+    }
+
+    pub(crate) fn config(&self) -> &Arc<SqliteConfig> {
+        &self.inner.config
+    }
+
+    /// Does something in a transaction that writes. `root` tells who does it, `touched` whose
+    /// listeners are told.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        root: Option<&SessionId>,
+        touched: Vec<SessionId>,
+        work: impl Work<T> + 'static,
+    ) -> Result<T, Fail> {
+        self.inner.writer.write(root, touched, work).await
+    }
+
+    /// Reads as of one instant.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Fail>,
+    ) -> Result<T, Fail> {
+        match &self.inner.readers {
+            Some(readers) => readers.read(read),
+            None => self.inner.writer.read(read),
+        }
+    }
+
+    /// Begins to listen for changes of a session.
+    pub(crate) fn listen(&self, session: &SessionId) -> Listening {
+        self.inner.bells.listen(session)
+    }
+}

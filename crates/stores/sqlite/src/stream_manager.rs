@@ -1,0 +1,87 @@
+//! The streams of a store.
+
+use async_trait::async_trait;
+use helix_agents_core::SessionId;
+use helix_agents_core::stream::{
+    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
+    StreamStatus, StreamWriter,
+};
+use rusqlite::Connection;
+
+use crate::store::SqliteStore;
+use crate::streams;
+
+/// As large as a JSON string that a browser takes without trouble.
+const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
+
+#[async_trait]
+impl StreamManager for SqliteStore {
+    fn limits(&self) -> StreamLimits {
+        StreamLimits::new(MAX_CHUNK_BYTES)
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        self.limits().check(&chunks)?;
+        let root = writer.root.clone();
+        let writer = writer.clone();
+        let work = move |conn: &Connection, _| streams::append_deltas(conn, &writer, &chunks);
+        Ok(self.write(Some(&root), vec![root.clone()], work).await?)
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        let root = writer.root.clone();
+        let writer = writer.clone();
+        let work = move |conn: &Connection, _| streams::discard_deltas(conn, &writer, after, &say);
+        Ok(self.write(Some(&root), vec![root.clone()], work).await?)
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        Ok(SqliteStore::read(self, |conn| {
+            streams::read(conn, root, after, limit)
+        })?)
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        Ok(SqliteStore::read(self, |conn| streams::info(conn, root))?)
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        status: StreamStatus,
+    ) -> Result<(), StreamError> {
+        let listening = self.listen(root);
+        loop {
+            let heard = listening.heard();
+            let info = self.info(root).await?;
+            let now = info.map_or((Sequence::START, StreamStatus::Active), |info| {
+                (info.last, info.status)
+            });
+            if now.0 > after || now.1 != status {
+                return Ok(());
+            }
+            heard.await;
+        }
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        let name = root.clone();
+        let work = move |conn: &Connection, _| streams::trim(conn, &name, up_to);
+        Ok(self.write(Some(root), Vec::new(), work).await?)
+    }
+}

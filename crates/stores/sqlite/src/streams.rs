@@ -1,0 +1,312 @@
+//! Streams inside a transaction.
+
+use helix_agents_core::SessionId;
+use helix_agents_core::store::StoreError;
+use helix_agents_core::stream::{
+    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamStatus, StreamWriter,
+};
+use helix_agents_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::chunks;
+use crate::config::SqliteConfig;
+use crate::content::{self, Holder, Kind};
+use crate::error::Fail;
+use crate::headers;
+use crate::key::{Owner, millis, name_of, named, signed, unsigned, wide};
+
+/// Chunks in one row at most: a reader that wants a few does not read thousands.
+const BATCH: usize = 256;
+
+/// A stream as it is stored.
+struct Stream {
+    id: Owner,
+    info: StreamInfo,
+}
+
+fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Fail> {
+    let row: Option<(Owner, i64, i64, String)> = conn
+        .prepare_cached("SELECT id, last, trimmed, status FROM stream WHERE root = ?")?
+        .query_row([root.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })
+        .optional()?;
+    row.map(|(id, last, trimmed, status)| {
+        let (last, trimmed) = (Sequence(unsigned(last)), Sequence(unsigned(trimmed)));
+        let info = StreamInfo::new(named("stream status", status)?, last, trimmed);
+        Ok(Stream { id, info })
+    })
+    .transpose()
+}
+
+/// The stream, which is made when it does not exist yet.
+fn open(conn: &Connection, root: &SessionId) -> Result<Stream, Fail> {
+    if let Some(stream) = find(conn, root)? {
+        return Ok(stream);
+    }
+    let info = StreamInfo::new(StreamStatus::Active, Sequence::START, Sequence::START);
+    conn.prepare_cached(
+        "INSERT INTO stream (root, last, trimmed, status, changed) VALUES (?, 0, 0, ?, 0)",
+    )?
+    .execute(params![root.as_str(), name_of("status", info.status)?])?;
+    let id = Owner(conn.last_insert_rowid());
+    Ok(Stream { id, info })
+}
+
+impl Stream {
+    fn save(&self, conn: &Connection, at: Timestamp) -> Result<(), Fail> {
+        conn.prepare_cached(
+            "UPDATE stream SET last = ?, trimmed = ?, status = ?, changed = ? WHERE id = ?",
+        )?
+        .execute(params![
+            signed(self.info.last.0),
+            signed(self.info.trimmed.0),
+            name_of("status", self.info.status)?,
+            millis(at),
+            self.id,
+        ])?;
+        Ok(())
+    }
+
+    fn append(&mut self, conn: &Connection, chunks: &[Chunk], delta: bool) -> Result<(), Fail> {
+        for batch in chunks.chunks(BATCH) {
+            let first = self.info.last.next();
+            self.info.last = Sequence(self.info.last.0 + wide(batch.len()));
+            self.insert(conn, first, self.info.last, batch, delta)?;
+        }
+        Ok(())
+    }
+
+    fn insert(
+        &self,
+        conn: &Connection,
+        first: Sequence,
+        last: Sequence,
+        batch: &[Chunk],
+        delta: bool,
+    ) -> Result<(), Fail> {
+        let key = self.id.row(last.0)?;
+        let time = batch.last().map_or(0, |chunk| millis(chunk.timestamp));
+        let holder = Holder::new(self.id, Kind::Chunk, key);
+        let cell = content::put(conn, holder, chunks::pack(batch)?)?;
+        conn.prepare_cached(
+            "INSERT INTO chunk (at, first, delta, time, data) VALUES (?, ?, ?, ?, ?)",
+        )?
+        .execute(params![key, signed(first.0), delta, time, cell])?;
+        Ok(())
+    }
+
+    /// Keeps only some chunks of a batch. The rest of it becomes a row for each unbroken part.
+    fn retain(
+        &self,
+        conn: &Connection,
+        key: i64,
+        first: u64,
+        kept: impl Fn(u64, &Chunk) -> bool,
+    ) -> Result<(), Fail> {
+        let cell = conn
+            .prepare_cached("SELECT data FROM chunk WHERE at = ?")?
+            .query_row([key], |row| row.get(0))?;
+        let batch = chunks::unpack(&content::get(conn, cell)?)?;
+        let whole = batch.len();
+        let mut rest: Vec<(u64, Chunk)> = (first..).zip(batch).collect();
+        rest.retain(|(number, chunk)| kept(*number, chunk));
+        if rest.len() == whole {
+            return Ok(());
+        }
+        conn.prepare_cached("DELETE FROM chunk WHERE at = ?")?
+            .execute([key])?;
+        content::release(conn, Holder::new(self.id, Kind::Chunk, key))?;
+        for part in rest.chunk_by(|one, next| one.0 + 1 == next.0) {
+            let (Some((first, _)), Some((last, _))) = (part.first(), part.last()) else {
+                continue;
+            };
+            let chunks: Vec<Chunk> = part.iter().map(|(_, chunk)| chunk.clone()).collect();
+            self.insert(conn, Sequence(*first), Sequence(*last), &chunks, true)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the chunks up to a sequence. A batch that ends after it stays whole; readers skip
+    /// its beginning.
+    fn trim(&mut self, conn: &Connection, up_to: Sequence) -> Result<(), Fail> {
+        let up_to = up_to.min(self.info.last);
+        let (from, to) = (self.id.first(), self.id.bound(up_to.0));
+        conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
+            .execute([from, to])?;
+        content::release_range(conn, self.id, Kind::Chunk, from, to)?;
+        self.info.trimmed = self.info.trimmed.max(up_to);
+        Ok(())
+    }
+
+    /// Removes the chunks that were written before an instant.
+    fn forget_before(&mut self, conn: &Connection, instant: i64) -> Result<(), Fail> {
+        let last: Option<i64> = conn
+            .prepare_cached(
+                "SELECT at FROM chunk WHERE at BETWEEN ? AND ? AND time < ? \
+                 ORDER BY at DESC LIMIT 1",
+            )?
+            .query_row(params![self.id.first(), self.id.last(), instant], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        match last {
+            Some(key) => self.trim(conn, Sequence(self.id.number(key))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Appends the chunks of a commit, and gives the sequence of the last one in the stream.
+pub(crate) fn say(
+    conn: &Connection,
+    config: &SqliteConfig,
+    root: &SessionId,
+    at: Timestamp,
+    chunks: &[Chunk],
+    status: Option<StreamStatus>,
+) -> Result<Sequence, Fail> {
+    if chunks.is_empty() && status.is_none() {
+        let stream = find(conn, root)?;
+        return Ok(stream.map_or(Sequence::START, |stream| stream.info.last));
+    }
+    let mut stream = open(conn, root)?;
+    let was = stream.info.status;
+    if let Some(window) = config.keep_chunks
+        && status == Some(StreamStatus::Active)
+        && matches!(was, StreamStatus::Ended | StreamStatus::Failed)
+    {
+        stream.forget_before(conn, before(at, window))?;
+    }
+    stream.append(conn, chunks, false)?;
+    stream.info.status = status.unwrap_or(was);
+    stream.save(conn, at)?;
+    Ok(stream.info.last)
+}
+
+/// The instant a window before this one.
+fn before(at: Timestamp, window: std::time::Duration) -> i64 {
+    let window = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
+    millis(at).saturating_sub(window)
+}
+
+/// Refuses a writer whose run was taken over.
+fn check_fence(conn: &Connection, writer: &StreamWriter) -> Result<(), Fail> {
+    let session = writer.session.clone();
+    let Some(found) = headers::find(conn, &session)? else {
+        return Err(StoreError::NotFound { session }.into());
+    };
+    if found.header.fence != writer.fence {
+        return Err(StreamError::Superseded { session }.into());
+    }
+    Ok(())
+}
+
+/// Appends deltas.
+pub(crate) fn append_deltas(
+    conn: &Connection,
+    writer: &StreamWriter,
+    chunks: &[Chunk],
+) -> Result<Sequence, Fail> {
+    check_fence(conn, writer)?;
+    let mut stream = open(conn, &writer.root)?;
+    stream.append(conn, chunks, true)?;
+    let at = chunks.last().map(|chunk| chunk.timestamp);
+    stream.save(conn, at.unwrap_or_default())?;
+    Ok(stream.info.last)
+}
+
+/// Removes the session's own deltas after a sequence, and says so.
+pub(crate) fn discard_deltas(
+    conn: &Connection,
+    writer: &StreamWriter,
+    after: Sequence,
+    say: &Chunk,
+) -> Result<Sequence, Fail> {
+    check_fence(conn, writer)?;
+    let mut stream = open(conn, &writer.root)?;
+    let batches: Vec<(i64, i64)> = conn
+        .prepare_cached("SELECT at, first FROM chunk WHERE at > ? AND at <= ? AND delta = 1")?
+        .query_map([stream.id.bound(after.0), stream.id.last()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    for (key, first) in batches {
+        let kept = |number: u64, chunk: &Chunk| {
+            number <= after.0 || chunk.base.session_id != writer.session
+        };
+        stream.retain(conn, key, unsigned(first), kept)?;
+    }
+    stream.append(conn, std::slice::from_ref(say), false)?;
+    stream.save(conn, say.timestamp)?;
+    Ok(stream.info.last)
+}
+
+/// What is known of a stream.
+pub(crate) fn info(conn: &Connection, root: &SessionId) -> Result<Option<StreamInfo>, Fail> {
+    Ok(find(conn, root)?.map(|stream| stream.info))
+}
+
+/// Up to `limit` chunks after a sequence.
+pub(crate) fn read(
+    conn: &Connection,
+    root: &SessionId,
+    after: Sequence,
+    limit: usize,
+) -> Result<Vec<StoredChunk>, Fail> {
+    let mut read = Vec::new();
+    let Some(stream) = find(conn, root)? else {
+        return Ok(read);
+    };
+    let after = after.max(stream.info.trimmed);
+    let mut statement =
+        conn.prepare_cached("SELECT first, data FROM chunk WHERE at > ? AND at <= ? ORDER BY at")?;
+    let mut rows = statement.query([stream.id.bound(after.0), stream.id.last()])?;
+    while read.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let first = unsigned(row.get(0)?);
+        let batch = chunks::unpack(&content::get(conn, row.get(1)?)?)?;
+        let numbered = batch.into_iter().zip(first..);
+        let wanted = numbered.filter(|(_, number)| *number > after.0);
+        let wanted = wanted.take(limit - read.len());
+        read.extend(wanted.map(|(chunk, number)| StoredChunk::new(Sequence(number), chunk)));
+    }
+    Ok(read)
+}
+
+/// Removes the chunks up to a sequence.
+pub(crate) fn trim(conn: &Connection, root: &SessionId, up_to: Sequence) -> Result<(), Fail> {
+    let Some(mut stream) = find(conn, root)? else {
+        let session = root.clone();
+        return Err(StoreError::NotFound { session }.into());
+    };
+    stream.trim(conn, up_to)?;
+    conn.prepare_cached("UPDATE stream SET trimmed = ? WHERE id = ?")?
+        .execute(params![signed(stream.info.trimmed.0), stream.id])?;
+    Ok(())
+}
+
+/// Removes the chunks of up to `limit` streams that are over since before the window. Gives how
+/// many there were.
+pub(crate) fn forget(
+    conn: &Connection,
+    at: Timestamp,
+    window: std::time::Duration,
+    limit: usize,
+) -> Result<usize, Fail> {
+    let roots: Vec<String> = conn
+        .prepare_cached(
+            "SELECT root FROM stream WHERE changed < ? \
+             AND status IN ('ended', 'failed') AND last > trimmed ORDER BY changed LIMIT ?",
+        )?
+        .query_map(params![before(at, window), signed(wide(limit))], |row| {
+            row.get(0)
+        })?
+        .collect::<Result<_, _>>()?;
+    let count = roots.len();
+    for root in roots {
+        trim(conn, &named("session id", root)?, Sequence(u64::MAX))?;
+    }
+    Ok(count)
+}

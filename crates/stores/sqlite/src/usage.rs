@@ -1,0 +1,146 @@
+//! Usage: the entries of one commit in one packed row.
+//!
+//! A row is a JSON array of entries. `[id, run, step, time, 0, model, input, output, cached,
+//! reasoning]` is a model call, `[id, run, step, time, 1, name, success, duration]` a tool call; what
+//! is missing at the end is not known. Anything else is an object, the entry's stored form. A run is
+//! named by its number in the session, or by its id when there is no such run.
+
+use helix_agents_core::model::TokenUsage;
+use helix_agents_core::store::{Page, Paged};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::usage::{UsageEntry, UsageKind};
+use helix_agents_core::{RunId, SessionId, UsageId};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::content::{self, Holder, Kind};
+use crate::error::Fail;
+use crate::key::{Owner, signed, size, wide};
+use crate::records::{RunNumber, Runs};
+use crate::{headers, json, records};
+
+const TOKENS: u8 = 0;
+const TOOL: u8 = 1;
+
+/// Appends entries.
+pub(crate) fn append(
+    conn: &Connection,
+    session: Owner,
+    entries: &[UsageEntry],
+) -> Result<(), Fail> {
+    let mut packed = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let run = records::run_number(conn, session, &entry.run_id)?;
+        packed.push(pack(entry, &run)?);
+    }
+    let key = session.row(wide(total(conn, session)?))?;
+    let holder = Holder::new(session, Kind::Usage, key);
+    let cell = content::put(conn, holder, json::text("usage", &packed)?)?;
+    conn.prepare_cached("INSERT INTO usage (at, count, data) VALUES (?, ?, ?)")?
+        .execute(params![key, signed(wide(entries.len())), cell])?;
+    Ok(())
+}
+
+fn pack(entry: &UsageEntry, run: &RunNumber) -> Result<Value, Fail> {
+    let UsageEntry { id, step, .. } = entry;
+    let time = entry.timestamp;
+    Ok(match &entry.kind {
+        UsageKind::Tokens { model, tokens } => {
+            let (input, output) = (tokens.input, tokens.output);
+            match (tokens.cached, tokens.reasoning) {
+                (None, None) => json!([id, run, step, time, TOKENS, model, input, output]),
+                (cached, reasoning) => json!([
+                    id, run, step, time, TOKENS, model, input, output, cached, reasoning
+                ]),
+            }
+        }
+        UsageKind::Tool {
+            name,
+            success,
+            duration_ms,
+        } => json!([id, run, step, time, TOOL, name, success, duration_ms]),
+        _ => serde_json::to_value(entry)
+            .map_err(|error| Fail::not_storable("usage entry", error.to_string()))?,
+    })
+}
+
+fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, Fail> {
+    let corrupt = |error: serde_json::Error| Fail::corrupt("usage entry", error.to_string());
+    let Value::Array(mut parts) = value else {
+        return UsageEntry::deserialize(value).map_err(corrupt);
+    };
+    let rest = parts.split_off(parts.len().min(5));
+    let (id, run, step, time, kind): (UsageId, RunNumber, u32, Timestamp, u8) =
+        Deserialize::deserialize(Value::Array(parts)).map_err(corrupt)?;
+    let run: RunId = runs.id(run)?;
+    let kind = match kind {
+        TOKENS => {
+            let mut tokens = TokenUsage::default();
+            let mut rest = rest.into_iter();
+            let mut next = || rest.next().unwrap_or_default();
+            let model = String::deserialize(next()).map_err(corrupt)?;
+            tokens.input = u64::deserialize(next()).map_err(corrupt)?;
+            tokens.output = u64::deserialize(next()).map_err(corrupt)?;
+            tokens.cached = Option::deserialize(next()).map_err(corrupt)?;
+            tokens.reasoning = Option::deserialize(next()).map_err(corrupt)?;
+            UsageKind::Tokens { model, tokens }
+        }
+        TOOL => {
+            let (name, success, duration_ms) =
+                Deserialize::deserialize(Value::Array(rest)).map_err(corrupt)?;
+            UsageKind::Tool {
+                name,
+                success,
+                duration_ms,
+            }
+        }
+        other => {
+            let reason = format!("there is no usage kind {other}");
+            return Err(Fail::corrupt("usage entry", reason));
+        }
+    };
+    Ok(UsageEntry::new(id, run, step, time, kind))
+}
+
+fn total(conn: &Connection, session: Owner) -> Result<usize, Fail> {
+    let end: Option<i64> = conn
+        .prepare_cached(
+            "SELECT at + count FROM usage WHERE at BETWEEN ? AND ? ORDER BY at DESC LIMIT 1",
+        )?
+        .query_row([session.first(), session.last()], |row| row.get(0))
+        .optional()?;
+    Ok(end.map_or(0, |end| size(session.number(end))))
+}
+
+/// A part of a session's usage, oldest first.
+pub(crate) fn page(
+    conn: &Connection,
+    session: &SessionId,
+    page: Page,
+) -> Result<Paged<UsageEntry>, Fail> {
+    let Some(owner) = headers::owner(conn, session)? else {
+        return Ok(Paged::new(Vec::new(), 0, page));
+    };
+    let total = total(conn, owner)?;
+    let end = page.offset.saturating_add(page.limit).min(total);
+    let mut items = Vec::new();
+    let mut runs = Runs::new(conn, owner);
+    let mut statement = conn.prepare_cached(
+        "SELECT at, data FROM usage WHERE at BETWEEN ? AND ? AND at + count > ? ORDER BY at",
+    )?;
+    let from = owner.bound(wide(page.offset));
+    let mut rows = statement.query([owner.first(), owner.bound(wide(end)) - 1, from])?;
+    while let Some(row) = rows.next()? {
+        let at = size(owner.number(row.get(0)?));
+        let text = content::get(conn, row.get(1)?)?;
+        let entries: Vec<Value> = serde_json::from_str(&text)
+            .map_err(|error| Fail::corrupt("usage entry", error.to_string()))?;
+        for (entry, position) in entries.into_iter().zip(at..) {
+            if (page.offset..end).contains(&position) {
+                items.push(unpack(entry, &mut runs)?);
+            }
+        }
+    }
+    Ok(Paged::new(items, total, page))
+}
