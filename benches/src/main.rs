@@ -10,10 +10,14 @@
 //! over its limit.
 
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
+#![expect(clippy::cast_precision_loss, reason = "figures are for people")]
 
+mod bare;
 mod measure;
 mod prompt;
+mod sqlite;
 mod state;
+mod suspended;
 
 use std::process::ExitCode;
 
@@ -21,10 +25,21 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 2] = [("state", state::run), ("prompt", prompt::run)];
+const GROUPS: [Group; 4] = [
+    ("state", state::run),
+    ("prompt", prompt::run),
+    ("sqlite", sqlite::run),
+    ("suspended", suspended::run),
+];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, rest @ ..] = wanted.as_slice()
+        && first == "read-deltas"
+    {
+        let done = sqlite::read_deltas(rest);
+        return ExitCode::from(u8::from(done.is_err()));
+    }
     let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
         println!(

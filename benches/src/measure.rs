@@ -78,12 +78,63 @@ impl Report {
         );
     }
 
+    /// Compares two measurements: `subject` may be at most `limit` times `base`.
+    pub(crate) fn at_most(&mut self, base: (&str, f64), subject: (&str, f64), limit: f64) {
+        let ratio = subject.1 / base.1;
+        self.judge(
+            base,
+            subject,
+            ratio,
+            &format!("limit {limit}x"),
+            ratio <= limit,
+        );
+    }
+
+    /// Compares two measurements: `subject` must be at least `limit` times `base`.
+    pub(crate) fn at_least(&mut self, base: (&str, f64), subject: (&str, f64), limit: f64) {
+        let ratio = subject.1 / base.1;
+        self.judge(
+            base,
+            subject,
+            ratio,
+            &format!("at least {limit}x"),
+            ratio >= limit,
+        );
+    }
+
+    fn judge(
+        &mut self,
+        base: (&str, f64),
+        subject: (&str, f64),
+        ratio: f64,
+        limit: &str,
+        ok: bool,
+    ) {
+        let verdict = if ok { "ok" } else { "OVER" };
+        self.misses += usize::from(!ok);
+        println!(
+            "  {:<34} {:>11.0} | {:<34} {:>11.0} | {ratio:>6.2}x  {limit}  {verdict}",
+            base.0, base.1, subject.0, subject.1,
+        );
+    }
+
+    /// A measurement that could not be taken.
+    pub(crate) fn broken(&mut self, name: &str, why: &str) {
+        self.misses += 1;
+        println!("  {name}: BROKEN: {why}");
+    }
+
     pub(crate) fn misses(&self) -> usize {
         self.misses
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// A figure without a limit.
+pub(crate) fn say(text: &str) {
+    println!("  {text}");
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -1,0 +1,376 @@
+//! What the SQLite store costs beside the same rows written by hand, how it shares commits, and how
+//! many bytes it keeps.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use helix_agents_core::id::{AgentId, CallId, CheckpointId, RunId, SessionId, StepId, UsageId};
+use helix_agents_core::message::{AssistantMessage, AssistantPart, ToolCall, UserMessage};
+use helix_agents_core::model::TokenUsage;
+use helix_agents_core::session::{
+    CallPhase, CallState, Checkpoint, CheckpointSource, OpenCall, OpenStep, RunRecord, RunTrigger,
+    SessionStatus,
+};
+use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
+use helix_agents_core::store::{
+    Change, Commit, Fence, Field, NewSession, Page, Precondition, SessionStore, Sessions,
+};
+use helix_agents_core::stream::{
+    Chunk, ChunkBase, ChunkPayload, Sequence, StreamManager, StreamWriter,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::transcript::PairedStep;
+use helix_agents_core::usage::{UsageEntry, UsageKind};
+use helix_agents_store_sqlite::SqliteStore;
+use helix_agents_testkit::{VirtualClock, block_on};
+use serde_json::json;
+
+use crate::bare::Bare;
+use crate::measure::{Report, median, say};
+
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+type Part = fn(&mut Report) -> Outcome<()>;
+
+/// A folder that is removed at the end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Outcome<Self> {
+        let path = std::env::temp_dir().join(format!("helix-bench-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One session with a run, ready for steps.
+struct Subject {
+    store: SqliteStore,
+    session: SessionId,
+    run: RunId,
+    steps: usize,
+}
+
+impl Subject {
+    fn create(store: &SqliteStore, name: &str) -> Outcome<Self> {
+        let (session, run) = (SessionId::new(name)?, RunId::new(format!("run-{name}"))?);
+        let clock = VirtualClock::new(NOW);
+        block_on(Sessions::new(store, &clock).create_session(&session, NewSession::of("bench")))?;
+        let record = RunRecord::started(
+            run.clone(),
+            session.clone(),
+            RunTrigger::Execute,
+            "local",
+            NOW,
+        );
+        let start = Commit::new(session.clone(), NOW)
+            .then(Change::RaiseFence)
+            .then(Change::StartRun(Box::new(record)))
+            .then(Change::AppendUser(UserMessage::new("add the numbers")));
+        block_on(store.commit(start))?;
+        Ok(Self {
+            store: store.clone(),
+            session,
+            run,
+            steps: 0,
+        })
+    }
+
+    /// The two commits of a durable tool step: the reply with its intent, and the settled step.
+    fn step(&mut self) -> Outcome<()> {
+        for commit in self.commits()? {
+            block_on(self.store.commit(commit))?;
+        }
+        Ok(())
+    }
+
+    fn commits(&mut self) -> Outcome<[Commit; 2]> {
+        self.steps += 1;
+        let n = self.steps;
+        let (message, result) = reference_step(n)?;
+        let step = StepId::new(format!("step-{n}"))?;
+        let open = OpenStep::new(step, self.run.clone(), 1, message.clone(), |_| {
+            OpenCall::new(CallPhase::Regular, CallState::Ready)
+        });
+        let fenced = || Commit::new(self.session.clone(), NOW).when(Precondition::Fence(Fence(1)));
+        let reply = fenced().then(Change::OpenStep(Some(Box::new(open))));
+        let id = CheckpointId::new(format!("cp-{n:08x}-0000-7000-8000-000000000000"))?;
+        let mut checkpoint = Checkpoint::new(
+            id,
+            self.session.clone(),
+            self.run.clone(),
+            SessionStatus::Active,
+            NOW,
+        );
+        checkpoint.message_count = 1 + 2 * n;
+        checkpoint.step_count = 1;
+        let usage = |what: &str, kind| -> Outcome<Change> {
+            let id = UsageId::new(format!("usage-{what}-{n}"))?;
+            Ok(Change::Usage(UsageEntry::new(
+                id,
+                self.run.clone(),
+                1,
+                NOW,
+                kind,
+            )))
+        };
+        let tokens = UsageKind::Tokens {
+            model: "scripted/bench".to_owned(),
+            tokens: TokenUsage::new(12, 3),
+        };
+        let tool = UsageKind::Tool {
+            name: "add".to_owned(),
+            success: true,
+            duration_ms: 1,
+        };
+        let settle = fenced()
+            .then(Change::AppendStep(PairedStep::new(message, [result])?))
+            .then(Change::OpenStep(None))
+            .then(Change::Checkpoint(checkpoint, CheckpointSource::Staging))
+            .then(usage("model", tokens)?)
+            .then(usage("tool", tool)?)
+            .then(Change::Set(Field::OneStepMore));
+        Ok([reply, settle])
+    }
+}
+
+/// A call of `add` and its result.
+pub(crate) fn reference_step(
+    n: usize,
+) -> Outcome<(AssistantMessage, helix_agents_core::message::ToolMessage)> {
+    let call = CallId::new(format!("call_{n}"))?;
+    let message = AssistantMessage::new(vec![AssistantPart::ToolCall(ToolCall::new(
+        call.clone(),
+        "add",
+        json!({ "a": n, "b": 1 }),
+    ))]);
+    let result = create_tool_result_message(ToolResultInput {
+        tool_call_id: call,
+        tool_name: "add".to_owned(),
+        result: Ok(json!({ "sum": n + 1 })),
+    });
+    Ok((message, result))
+}
+
+pub(crate) fn run(report: &mut Report) {
+    let groups: [(&str, Part); 5] = [
+        ("one session", one_session),
+        ("concurrent sessions", concurrent),
+        ("deltas", deltas),
+        ("bytes", bytes),
+        ("resume", resume),
+    ];
+    for (name, group) in groups {
+        if let Err(error) = group(report) {
+            report.broken(name, &error.to_string());
+        }
+    }
+}
+
+fn one_session(report: &mut Report) -> Outcome<()> {
+    const STEPS: usize = 40;
+    let folder = Folder::new("one")?;
+    let store = block_on(SqliteStore::open(folder.file("store.db")))?;
+    let mut subject = Subject::create(&store, "one")?;
+    let mut bare = Bare::open(&folder.file("bare.db"))?;
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..15 {
+        let start = Instant::now();
+        for _ in 0..STEPS {
+            bare.step()?;
+        }
+        times[0].push(start.elapsed().as_secs_f64() / STEPS as f64 * 1e9);
+        let start = Instant::now();
+        for _ in 0..STEPS {
+            subject.step()?;
+        }
+        times[1].push(start.elapsed().as_secs_f64() / STEPS as f64 * 1e9);
+    }
+    let [bare, store] = times.map(median);
+    report.at_most(
+        ("step by hand, 2 commits", bare),
+        ("step through the store", store),
+        1.15,
+    );
+    Ok(())
+}
+
+fn concurrent(report: &mut Report) -> Outcome<()> {
+    const SESSIONS: usize = 100;
+    const STEPS: usize = 10;
+    let folder = Folder::new("many")?;
+    let store = block_on(SqliteStore::open(folder.file("store.db")))?;
+    let rate = |sessions: usize, steps: usize, round: usize| -> Outcome<f64> {
+        let mut subjects = (0..sessions)
+            .map(|n| Subject::create(&store, &format!("s{round}-{sessions}-{n}")))
+            .collect::<Outcome<Vec<_>>>()?;
+        let failed = AtomicUsize::new(0);
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for subject in &mut subjects {
+                scope.spawn(|| {
+                    for _ in 0..steps {
+                        let done = subject.step().is_ok();
+                        failed.fetch_add(usize::from(!done), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        if failed.into_inner() > 0 {
+            return Err("a commit failed".into());
+        }
+        Ok((2 * sessions * steps) as f64 / start.elapsed().as_secs_f64())
+    };
+    let (mut alone, mut together) = (Vec::new(), Vec::new());
+    for round in 0..5 {
+        alone.push(rate(1, 100, round)?);
+        together.push(rate(SESSIONS, STEPS, round)?);
+    }
+    report.at_least(
+        ("commits/s, 1 session", median(alone)),
+        ("commits/s, 100 sessions", median(together)),
+        3.0,
+    );
+    Ok(())
+}
+
+fn deltas(_: &mut Report) -> Outcome<()> {
+    const DELTAS: usize = 20_000;
+    const BATCH: usize = 100;
+    let folder = Folder::new("deltas")?;
+    let file = folder.file("store.db");
+    let store = block_on(SqliteStore::open(&file))?;
+    let subject = Subject::create(&store, "deltas")?;
+    let session = subject.session.clone();
+    let mut reader = Command::new(std::env::current_exe()?)
+        .arg("read-deltas")
+        .arg(&file)
+        .args([session.as_str(), &DELTAS.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let base = ChunkBase::new(
+        AgentId::new("deltas")?,
+        "bench",
+        session.clone(),
+        subject.run,
+        1,
+    );
+    let base = std::sync::Arc::new(base);
+    let writer = StreamWriter::new(session.clone(), session, Fence(1));
+    let start = Instant::now();
+    for _ in 0..DELTAS / BATCH {
+        let delta = || ChunkPayload::TextDelta {
+            delta: "a few ch".to_owned(),
+        };
+        let chunks = (0..BATCH)
+            .map(|_| Chunk::new(base.clone(), NOW, delta()))
+            .collect();
+        block_on(store.append_deltas(&writer, chunks))?;
+    }
+    let written = start.elapsed();
+    let read_all = reader.wait()?.success();
+    let read = start.elapsed();
+    if !read_all {
+        return Err("the reader did not get every delta".into());
+    }
+    let rate = |time: std::time::Duration| DELTAS as f64 / time.as_secs_f64();
+    say(&format!(
+        "20,000 deltas in batches of 100: written at {:.0}/s, all read by another process at {:.0}/s",
+        rate(written),
+        rate(read)
+    ));
+    Ok(())
+}
+
+/// The other process of [`deltas`].
+pub(crate) fn read_deltas(arguments: &[String]) -> Outcome<()> {
+    let [file, session, count] = arguments else {
+        return Err("usage: read-deltas FILE SESSION COUNT".into());
+    };
+    let store = block_on(SqliteStore::open(Path::new(file)))?;
+    let count: u64 = count.parse()?;
+    let session = SessionId::new(session)?;
+    let mut reader = helix_agents_core::stream::StreamReader::new(&store, session, Sequence::START);
+    while reader.cursor() < Sequence(count) {
+        block_on(reader.next())?;
+    }
+    Ok(())
+}
+
+fn bytes(report: &mut Report) -> Outcome<()> {
+    let size = |steps: usize| -> Outcome<u64> {
+        let folder = Folder::new(&format!("bytes-{steps}"))?;
+        let file = folder.file("store.db");
+        let store = block_on(SqliteStore::open(&file))?;
+        let mut subject = Subject::create(&store, "bytes")?;
+        for _ in 0..steps {
+            subject.step()?;
+        }
+        drop(subject);
+        drop(store);
+        // Opening and closing alone leaves the write-ahead log; a checkpoint moves it into the file.
+        Bare::checkpoint(&file)?;
+        Ok(std::fs::metadata(&file)?.len())
+    };
+    let empty = size(0)?;
+    for steps in [50, 200] {
+        let kept = (size(steps)? - empty) as f64 / steps as f64;
+        report.at_most(
+            ("bytes a step, limit", 600.0),
+            (&format!("bytes a step, {steps} steps"), kept),
+            1.0,
+        );
+    }
+    let [hundred, thousand] = [size(100)? - empty, size(1_000)? - empty];
+    report.at_most(
+        ("bytes of 100 steps, ten times", 10.0 * hundred as f64),
+        ("bytes of 1,000 steps", thousand as f64),
+        1.1,
+    );
+    Ok(())
+}
+
+fn resume(_: &mut Report) -> Outcome<()> {
+    let folder = Folder::new("resume")?;
+    let store = block_on(SqliteStore::open(folder.file("store.db")))?;
+    for messages in [10_usize, 1_000, 10_000] {
+        let mut subject = Subject::create(&store, &format!("s{messages}"))?;
+        let mut commit = Commit::new(subject.session.clone(), NOW);
+        while 1 + 2 * subject.steps < messages {
+            subject.steps += 1;
+            let (message, result) = reference_step(subject.steps)?;
+            commit = commit.then(Change::AppendStep(PairedStep::new(message, [result])?));
+        }
+        block_on(store.commit(commit))?;
+        let mut times = Vec::new();
+        for _ in 0..9 {
+            let start = Instant::now();
+            let snapshot = block_on(store.load(&subject.session))?;
+            let read = block_on(store.messages(&subject.session, Page::ALL))?;
+            if snapshot.is_none() || read.items.len() < messages {
+                return Err("the session is not whole".into());
+            }
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        let time = median(times);
+        say(&format!(
+            "resume read, {messages} messages: {time:.0} µs ({:.2} µs a message)",
+            time / messages as f64
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! The work that the child processes do, so that the tests know what to look for.
+
+use anyhow::{Context, Result};
+use helix_agents_core::id::{CallId, CheckpointId, RunId, SessionId, UsageId};
+use helix_agents_core::message::{AssistantMessage, AssistantPart, ToolCall, UserMessage};
+use helix_agents_core::model::TokenUsage;
+use helix_agents_core::session::{Checkpoint, CheckpointSource, SessionStatus};
+use helix_agents_core::state::{Pointer, StateOp};
+use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
+use helix_agents_core::store::{
+    Change, Commit, NewSession, Page, Precondition, SessionStore, Sessions,
+};
+use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamManager};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::transcript::PairedStep;
+use helix_agents_core::usage::{UsageEntry, UsageKind};
+use helix_agents_testkit::VirtualClock;
+use serde_json::json;
+
+/// Messages of one round: what the user said, the model's message, the result of its call.
+pub const MESSAGES_PER_ROUND: usize = 3;
+
+/// Makes the session that rounds are written to.
+///
+/// # Errors
+/// When the store does not take it.
+pub async fn create(store: &dyn SessionStore, session: &SessionId) -> Result<()> {
+    let clock = VirtualClock::new(Timestamp::from_millis(1));
+    let mut new = NewSession::of("writer");
+    new.state = Some(json!({ "count": 0, "log": [] }).into());
+    Sessions::new(store, &clock)
+        .create_session(session, new)
+        .await?;
+    Ok(())
+}
+
+/// The commit of one round: messages, state, checkpoint, usage and a chunk, which belong together.
+///
+/// With `at` the round must be the `at`-th of its session; without, several processes may write.
+///
+/// # Errors
+/// Only when an id is not one.
+pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commit> {
+    let run = RunId::new("run-1")?;
+    let call = CallId::new(format!("call-{name}"))?;
+    let said = AssistantMessage::new(vec![AssistantPart::ToolCall(ToolCall::new(
+        call.clone(),
+        "add",
+        json!({ "a": 1, "b": name }),
+    ))]);
+    let result = create_tool_result_message(ToolResultInput {
+        tool_call_id: call,
+        tool_name: "add".to_owned(),
+        result: Ok(json!({ "sum": name })),
+    });
+    let now = Timestamp::from_millis(2);
+    let mut checkpoint = Checkpoint::new(
+        CheckpointId::new(format!("cp-{name}"))?,
+        session.clone(),
+        run.clone(),
+        SessionStatus::Active,
+        now,
+    );
+    let mut commit = Commit::new(session.clone(), now);
+    if let Some(at) = at {
+        checkpoint.message_count = (at + 1) * MESSAGES_PER_ROUND;
+        commit = commit.when(Precondition::MessageCount(at * MESSAGES_PER_ROUND));
+    }
+    let usage = UsageEntry::new(
+        UsageId::new(format!("usage-{name}"))?,
+        run.clone(),
+        1,
+        now,
+        UsageKind::Tokens {
+            model: "scripted/writer".to_owned(),
+            tokens: TokenUsage::new(10, 2),
+        },
+    );
+    let writes = vec![
+        StateOp::Increment {
+            path: Pointer::root().join("count"),
+            by: 1.into(),
+        },
+        StateOp::Append {
+            path: Pointer::root().join("log"),
+            value: json!(name),
+        },
+    ];
+    let agent = helix_agents_core::AgentId::new(session.as_str())?;
+    let base = ChunkBase::new(agent, "writer", session.clone(), run, 1);
+    let chunk = Chunk::new(
+        base.into(),
+        now,
+        ChunkPayload::TextDelta {
+            delta: name.to_owned(),
+        },
+    );
+    Ok(commit
+        .then(Change::AppendUser(UserMessage::new(name)))
+        .then(Change::AppendStep(PairedStep::new(said, [result])?))
+        .then(Change::WriteState(writes.into()))
+        .then(Change::Checkpoint(checkpoint, CheckpointSource::Staging))
+        .then(Change::Usage(usage))
+        .say(chunk))
+}
+
+/// What is in a session, read back: how many rounds each part of it holds. In a store that keeps
+/// commits whole they are all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Rounds by messages.
+    pub messages: usize,
+    /// Rounds by the counter in the state.
+    pub counted: usize,
+    /// Rounds by the list in the state.
+    pub logged: usize,
+    /// Rounds by checkpoints.
+    pub checkpoints: usize,
+    /// Rounds by usage.
+    pub usage: usize,
+    /// Rounds by chunks.
+    pub chunks: usize,
+}
+
+impl Found {
+    /// So many whole rounds.
+    #[must_use]
+    pub fn whole(rounds: usize) -> Self {
+        Self {
+            messages: rounds,
+            counted: rounds,
+            logged: rounds,
+            checkpoints: rounds,
+            usage: rounds,
+            chunks: rounds,
+        }
+    }
+}
+
+/// Reads a session back.
+///
+/// # Errors
+/// When there is no such session, or something of it cannot be read.
+pub async fn found<S: SessionStore + StreamManager>(
+    store: &S,
+    session: &SessionId,
+) -> Result<Found> {
+    let clock = VirtualClock::new(Timestamp::from_millis(3));
+    let sessions = Sessions::new(store, &clock);
+    let snapshot = store.load(session).await?.context("the session is gone")?;
+    let state = &snapshot.state.custom_state;
+    let messages = store.messages(session, Page::ALL).await?;
+    anyhow::ensure!(messages.items.len() == snapshot.message_count);
+    anyhow::ensure!(
+        messages.items.len() % MESSAGES_PER_ROUND == 0,
+        "a torn step"
+    );
+    let transcript = sessions.transcript(session).await?;
+    anyhow::ensure!(
+        transcript.iter().eq(&messages.items),
+        "the history had to be healed"
+    );
+    let counted = state.pointer("/count").and_then(serde_json::Value::as_u64);
+    let logged = state.pointer("/log").and_then(serde_json::Value::as_array);
+    let chunks = store.read(session, Sequence::START, usize::MAX).await?;
+    let sequences: Vec<_> = chunks.iter().map(|chunk| chunk.sequence).collect();
+    anyhow::ensure!(
+        sequences.is_sorted_by(|a, b| a < b),
+        "sequences do not grow"
+    );
+    Ok(Found {
+        messages: messages.items.len() / MESSAGES_PER_ROUND,
+        counted: usize::try_from(counted.context("no counter")?)?,
+        logged: logged.context("no list")?.len(),
+        checkpoints: sessions
+            .list_checkpoints(session, Page::first(0))
+            .await?
+            .total,
+        usage: store.usage(session, Page::first(0)).await?.total,
+        chunks: chunks.len(),
+    })
+}

@@ -1,0 +1,12 @@
+//! Processes that are killed, and processes that write at once.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+/// A writer is killed at random: every acknowledged commit is there, whole.
+mod killed_writer;
+/// Two processes write to the same and to different sessions.
+mod two_writers;
