@@ -113,8 +113,11 @@ impl Report {
         let verdict = if ok { "ok" } else { "OVER" };
         self.misses += usize::from(!ok);
         println!(
-            "  {:<34} {:>11.0} | {:<34} {:>11.0} | {ratio:>6.2}x  {limit}  {verdict}",
-            base.0, base.1, subject.0, subject.1,
+            "  {:<34} {:>11} | {:<34} {:>11} | {ratio:>6.2}x  {limit}  {verdict}",
+            base.0,
+            figure(base.1),
+            subject.0,
+            figure(subject.1),
         );
     }
 
@@ -126,6 +129,14 @@ impl Report {
 
     pub(crate) fn misses(&self) -> usize {
         self.misses
+    }
+}
+
+fn figure(value: f64) -> String {
+    if value.abs() < 100.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.0}")
     }
 }
 

@@ -27,18 +27,27 @@ mod commits;
 mod creating;
 mod deleting;
 mod due;
+mod ending;
 mod everything;
+mod fences;
+mod fields;
+mod furnished;
 mod listing;
 mod locking;
 mod make;
 mod messages;
+mod pending;
+mod preconditions;
 mod reading;
+mod retention;
 mod runner;
 mod runs;
+mod saving;
 mod staging;
 mod state;
 mod status;
 mod stops;
+mod streaming;
 mod subject;
 
 pub use runner::{Runner, Task};
@@ -107,7 +116,7 @@ suite! { ($)
     /// Makes a test of every case of the store's contract.
     ///
     /// The argument makes a fresh backend: something that is a `SessionStore`, a `StreamManager`
-    /// and a `WatchStops`, or a [`Subject`](contract::Subject). A backend that needs a runtime
+    /// and a `WatchStops`, or a [`Subject`](crate::contract::Subject). A backend that needs a runtime
     /// names what runs a future on it; it is also used on threads that the cases start:
     ///
     /// ```
@@ -126,26 +135,32 @@ suite! { ($)
         large_empty_and_foreign_texts_are_kept,
         what_does_not_exist_reads_as_empty_or_not_found,
     }
-    commits {
+    preconditions {
         a_commit_that_any_precondition_refuses_leaves_nothing,
         a_precondition_that_holds_lets_the_commit_pass,
         a_refusal_says_what_the_session_is,
         preconditions_are_judged_before_any_change,
+    }
+    commits {
         sessions_of_one_root_change_together_or_not_at_all,
         a_change_that_cannot_be_made_undoes_the_whole_commit,
         versions_grow_by_one_with_each_commit,
         concurrent_commits_happen_one_after_another,
         a_receipt_tells_what_the_top_of_a_step_needs,
+        a_commit_is_seen_whole_by_others,
+    }
+    fences {
         a_submission_does_not_make_a_running_executor_stale,
         a_superseded_fence_cannot_write_anything,
         a_lease_keeps_others_out_until_it_lapses,
-        a_commit_is_seen_whole_by_others,
     }
     status {
         a_status_is_set_only_over_an_expected_one,
         of_many_who_move_one_status_exactly_one_succeeds,
         a_status_can_be_set_over_any,
         counters_lose_no_increment,
+    }
+    fields {
         a_mode_is_written_once,
         metadata_is_patched_key_by_key,
         a_save_overwrites_fields_and_state,
@@ -174,6 +189,8 @@ suite! { ($)
         kept_writes_wait_beside_the_state,
         promoting_applies_kept_writes_in_order,
         kept_writes_can_be_thrown_away,
+    }
+    saving {
         saving_and_promoting_is_one_write,
         a_stale_save_leaves_nothing,
         of_saves_at_one_version_exactly_one_wins,
@@ -188,10 +205,13 @@ suite! { ($)
     runs {
         runs_are_kept_and_the_last_started_is_current,
         an_open_step_is_updated_call_by_call,
-        pending_calls_are_kept_one_by_one,
         an_inbox_row_written_twice_is_one_row,
         usage_is_kept_in_order,
         references_to_children_are_kept,
+    }
+    pending {
+        calls_that_wait_are_found_across_sessions,
+        pending_calls_are_kept_one_by_one,
     }
     stops {
         nothing_is_asked_to_stop_when_nothing_runs,
@@ -221,7 +241,6 @@ suite! { ($)
         filters_of_a_list_combine,
         a_list_follows_changes,
         pages_of_a_list_are_stable_and_capped,
-        calls_that_wait_are_found_across_sessions,
     }
     due {
         a_running_run_is_due_when_its_lease_lapses,
@@ -239,7 +258,7 @@ suite! { ($)
     mod stream(Subject);
 
     /// Makes a test of every case of the streams' contract. The argument is that of
-    /// [`store_contract!`].
+    /// `store_contract!`.
     ///
     /// ```
     /// # use helix_agents_core::memory::MemoryStore;
@@ -249,14 +268,16 @@ suite! { ($)
 
     appending {
         sequences_begin_at_one_and_grow,
-        a_sequence_is_never_used_twice,
         nothing_is_seen_of_a_refused_commit,
         a_chunk_is_seen_with_its_commit_and_not_before,
         a_superseded_writer_is_refused,
         an_oversized_chunk_is_refused_before_it_gets_a_number,
+        concurrent_writers_lose_nothing,
+    }
+    retention {
+        a_sequence_is_never_used_twice,
         thrown_away_deltas_go_and_commits_stay,
         a_session_throws_away_its_own_deltas_only,
-        concurrent_writers_lose_nothing,
         trimming_removes_the_oldest_and_renumbers_nothing,
     }
     reading {
@@ -264,11 +285,13 @@ suite! { ($)
         readers_before_during_and_after_see_the_same,
         a_waiting_reader_is_woken,
         a_slow_reader_loses_nothing,
+        a_change_is_noticed,
+    }
+    ending {
         a_stream_ends_fails_or_pauses_and_goes_on,
         chunks_before_the_end_are_seen_before_it,
         a_reader_is_told_what_is_no_longer_kept,
         live_readers_go_on_across_a_thrown_away_attempt,
-        a_change_is_noticed,
     }
 }
 
@@ -277,7 +300,7 @@ suite! { ($)
     mod lock(LockSubject);
 
     /// Makes a test of every case of the locks' contract. The argument makes a fresh `LockManager`,
-    /// or a [`LockSubject`](contract::LockSubject).
+    /// or a [`LockSubject`](crate::contract::LockSubject).
     ///
     /// ```
     /// # use helix_agents_core::lock::InMemoryLockManager;

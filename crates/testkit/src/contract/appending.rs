@@ -1,56 +1,12 @@
 //! What enters a stream: in order, numbered once, and only from whoever may write.
 
-use std::collections::BTreeMap;
-
-use helix_agents_core::SessionId;
 use helix_agents_core::store::{Change, Fence, Precondition, StoreError};
-use helix_agents_core::stream::{
-    Chunk, ChunkPayload, Sequence, StoredChunk, StreamError, StreamStatus, StreamWriter,
-};
+use helix_agents_core::stream::{Sequence, StreamError, StreamStatus, StreamWriter};
 
 use super::Subject;
 use super::everything::chunks;
-use super::make::{accepted, child_of, commit, created, event, running, session, text};
-
-/// A root with a run, and its writer.
-async fn streaming(on: &Subject, name: &str) -> (SessionId, StreamWriter) {
-    let root = created(on, name).await;
-    let (_, fence) = running(on, &root, "run").await;
-    let writer = StreamWriter::new(root.clone(), root.clone(), fence);
-    (root, writer)
-}
-
-/// Appends pieces of text as one batch of deltas.
-async fn stream(on: &Subject, writer: &StreamWriter, pieces: &[&str]) -> Sequence {
-    let deltas = pieces.iter().map(|piece| text(on, &writer.session, piece));
-    on.streams
-        .append_deltas(writer, deltas.collect())
-        .await
-        .unwrap()
-}
-
-/// Commits one chunk.
-async fn say(on: &Subject, root: &SessionId, name: &str) -> Sequence {
-    let commit = commit(on, root).say(event(on, root, name));
-    accepted(on, commit).await.sequence
-}
-
-/// What a chunk of these tests carries.
-fn word(chunk: &Chunk) -> &str {
-    match &chunk.payload {
-        ChunkPayload::TextDelta { delta } => delta,
-        ChunkPayload::Custom { event_name, .. } => event_name,
-        other => panic!("nobody wrote {other:?}"),
-    }
-}
-
-fn words(chunks: &[StoredChunk]) -> Vec<&str> {
-    chunks.iter().map(|stored| word(&stored.chunk)).collect()
-}
-
-fn numbers(chunks: &[StoredChunk]) -> Vec<u64> {
-    chunks.iter().map(|stored| stored.sequence.0).collect()
-}
+use super::make::{accepted, child_of, commit, event, running, session, text};
+use super::streaming::{numbers, say, stream, streaming, words};
 
 /// Sequences begin at 1 and grow in the order of writing, through commits and deltas alike.
 ///

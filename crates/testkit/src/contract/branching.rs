@@ -54,7 +54,7 @@ async fn seen(on: &Subject, id: &SessionId) -> (Vec<Message>, Value) {
 
 /// A branch from a checkpoint has the messages and the state of that time; the source is untouched.
 ///
-/// proves: SES-10
+/// proves in part: SES-10
 pub async fn a_branch_begins_at_a_checkpoint(on: &Subject) {
     let (source, all) = told(on).await;
     let before = everything(on, &[&source]).await;
@@ -85,7 +85,7 @@ pub async fn a_branch_begins_at_a_checkpoint(on: &Subject) {
 
 /// A branch from a message keeps it and, when it called tools, the results.
 ///
-/// proves: SES-10
+/// proves in part: SES-10
 pub async fn a_branch_begins_after_the_results_of_its_message(on: &Subject) {
     let (source, all) = told(on).await;
     // A turn is a question, a message with two calls, and their results.
@@ -155,7 +155,7 @@ pub async fn a_clone_goes_its_own_way(on: &Subject) {
 
 /// What does not fit is refused, and no half session is left.
 ///
-/// proves: SES-10
+/// proves in part: SES-10
 pub async fn a_branch_that_cannot_be_made_leaves_nothing(on: &Subject) {
     let (source, _) = told(on).await;
     let taken = created(on, "taken").await;
@@ -187,7 +187,7 @@ pub async fn a_branch_that_cannot_be_made_leaves_nothing(on: &Subject) {
 
 /// Call ids of the source stay used, also of what the branch leaves out.
 ///
-/// proves: SES-10
+/// proves in part: SES-10
 pub async fn a_branch_uses_no_call_id_again(on: &Subject) {
     let (source, _) = told(on).await;
     on.sessions().truncate_messages(&source, 8).await.unwrap();

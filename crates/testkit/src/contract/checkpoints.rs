@@ -4,7 +4,7 @@ use helix_agents_core::session::{CheckpointSource, SessionState};
 use helix_agents_core::store::{Change, Field, NewCheckpoint, Page};
 
 use super::Subject;
-use super::make::{changed, checkpoint, checkpoint_of, created, run, says, sets, step};
+use super::make::{changed, checkpoint, checkpoint_of, commit, created, run, says, sets, step};
 
 fn new(name: &str) -> NewCheckpoint {
     NewCheckpoint::new(checkpoint(name), run("run"))
@@ -130,7 +130,8 @@ pub async fn checkpoints_are_listed_last_first(on: &Subject) {
 
 /// Another session's checkpoint is not found, and cannot be written here.
 ///
-/// proves: STO-06, SES-10, CKP-03
+/// proves: STO-06, CKP-03
+/// proves in part: SES-10
 pub async fn a_checkpoint_of_another_session_is_not_found(on: &Subject) {
     let (id, other) = (created(on, "s").await, created(on, "t").await);
     on.sessions()
@@ -147,10 +148,7 @@ pub async fn a_checkpoint_of_another_session_is_not_found(on: &Subject) {
         None
     );
     let smuggled = Change::Checkpoint(checkpoint_of(on, &id, "cp"), CheckpointSource::Save);
-    let refused = on
-        .store
-        .commit(super::make::commit(on, &other).then(smuggled))
-        .await;
+    let refused = on.store.commit(commit(on, &other).then(smuggled)).await;
     assert!(
         refused.is_err(),
         "a checkpoint is written to its own session only"

@@ -1,27 +1,24 @@
 //! A commit happens whole or not at all, and commits happen one after another.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
-use helix_agents_core::session::{RunStatus, SessionStatus};
-use helix_agents_core::store::{
-    CallStanding, Change, Commit, Current, Fence, Field, InboxRow, Lease, Precondition, StoreError,
-    Unstage,
-};
-use helix_agents_core::stream::{StreamStatus, StreamWriter};
+use helix_agents_core::session::CheckpointSource;
+use helix_agents_core::store::{Change, Commit, Field, Precondition};
 use serde_json::json;
 
 use super::Subject;
-use super::everything::everything;
+use super::everything::{chunks, everything};
+use super::furnished::{furnished, sweeping};
 use super::make::{
-    accepted, answer, call, changed, checkpoint_of, child_of, commit, created, event, open_step,
-    paired, run, running, session, sets, step, stop, text, waiting,
+    accepted, answer, call, changed, checkpoint_of, child_of, commit, created, event, run, session,
+    sets, started, step, stop, writes,
 };
 
 /// One commit may change several sessions of one root; they change together or not at all.
 ///
-/// proves: STO-02
+/// proves in part: STO-02
 pub async fn sessions_of_one_root_change_together_or_not_at_all(on: &Subject) {
     let root = created(on, "root").await;
     let child = child_of(on, &root, &root, "child").await;
@@ -69,18 +66,18 @@ pub async fn sessions_of_one_root_change_together_or_not_at_all(on: &Subject) {
 pub async fn a_change_that_cannot_be_made_undoes_the_whole_commit(on: &Subject) {
     let (id, _) = furnished(on, "s").await;
     let before = everything(on, &[&id]).await;
-    let on_a_text = super::make::writes(json!([
+    let on_a_text = writes(json!([
         { "op": "append", "path": "/mood", "value": "not an array" }
     ]));
     let impossible = [
         Change::WriteState(on_a_text),
         Change::RewindState(0),
         Change::RewindState(99),
-        Change::SetState(std::sync::Arc::new(json!("not an object"))),
+        Change::SetState(Arc::new(json!("not an object"))),
         Change::Answer(call("nobody-asked"), Box::new(answer(on, "nobody-asked"))),
         Change::Checkpoint(
             checkpoint_of(on, &session("t"), "cp"),
-            helix_agents_core::session::CheckpointSource::Save,
+            CheckpointSource::Save,
         ),
         Change::Create(Box::new(
             on.sessions().load_state(&id).await.unwrap().unwrap(),
@@ -109,12 +106,12 @@ pub async fn versions_grow_by_one_with_each_commit(on: &Subject) {
     let one_each = [
         Change::AppendUser(UserMessage::new("a")),
         Change::WriteState(sets("a", 1)),
-        Change::SetState(std::sync::Arc::new(json!({}))),
+        Change::SetState(Arc::new(json!({}))),
         Change::RewindState(1),
         Change::Set(Field::OneResumeMore),
         Change::RaiseFence,
         Change::Lease(None),
-        Change::StartRun(Box::new(super::make::started(on, &id, "run"))),
+        Change::StartRun(Box::new(started(on, &id, "run"))),
         Change::Stage(step("step"), call("c"), sets("b", 1)),
         Change::Truncate(0),
         Change::ClearStop,
@@ -157,7 +154,7 @@ pub async fn concurrent_commits_happen_one_after_another(on: &Subject) {
     let versions = on.at_once(WRITERS, async |on, _| {
         let mut seen = Vec::new();
         for _ in 0..EACH {
-            let bump = super::make::writes(json!([{ "op": "increment", "path": "/n", "by": 1 }]));
+            let bump = writes(json!([{ "op": "increment", "path": "/n", "by": 1 }]));
             let commit = commit(on, &id)
                 .then(Change::WriteState(bump))
                 .then(Change::AppendUser(UserMessage::new("one")))
@@ -178,7 +175,7 @@ pub async fn concurrent_commits_happen_one_after_another(on: &Subject) {
     let found = on.store.load(&id).await.unwrap().unwrap();
     assert_eq!(*found.state.custom_state, json!({ "n": commits }));
     assert_eq!(found.message_count, WRITERS * EACH);
-    let chunks = super::everything::chunks(on, &id).await;
+    let chunks = chunks(on, &id).await;
     assert_eq!(chunks.len(), WRITERS * EACH);
 }
 
@@ -209,10 +206,7 @@ pub async fn a_receipt_tells_what_the_top_of_a_step_needs(on: &Subject) {
         receipt.sessions[&other].version, 1,
         "those only looked at are told of too"
     );
-    assert_eq!(
-        receipt.sequence,
-        super::everything::chunks(on, &id).await[1].sequence
-    );
+    assert_eq!(receipt.sequence, chunks(on, &id).await[1].sequence);
 
     let gone = accepted(on, commit(on, &id).then_in(other.clone(), Change::Delete)).await;
     assert!(

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::Subject;
 use super::make::{
-    accepted, answer, approval, call, checkpoint, commit, created, run, session, step, user,
+    accepted, answer, approval, call, checkpoint, commit, created, run, says, session, step, user,
     waiting,
 };
 
@@ -229,7 +229,7 @@ pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
     assert_eq!((found.tags, found.metadata), (new.tags, new.metadata));
     assert_eq!(found.agent_type, new.agent_type);
 
-    let said: Vec<_> = texts.iter().map(|text| super::make::says(text)).collect();
+    let said: Vec<_> = texts.iter().map(|text| says(text)).collect();
     on.sessions()
         .append_messages(&id, &said, None)
         .await

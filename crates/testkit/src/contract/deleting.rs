@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
-use helix_agents_core::session::{CheckpointSource, SubSessionRef};
+use helix_agents_core::session::{CheckpointSource, SessionState, SubSessionRef};
 use helix_agents_core::store::{Change, Fence, Field, InboxRow, NewSession};
 use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
 
 use super::Subject;
-use super::everything::everything;
+use super::everything::{chunks, everything};
 use super::make::{
     accepted, call, changed, checkpoint_of, child_of, commit, created, event, open_step, paired,
     running, session, sets, step, usage_id, waiting,
@@ -119,7 +119,7 @@ pub async fn a_session_made_again_starts_fresh(on: &Subject) {
     let found = on.store.load(&id).await.unwrap().unwrap();
     assert_eq!((found.fence, found.state.version), (Fence(0), 1));
     let said = accepted(on, commit(on, &id).say(event(on, &id, "first"))).await;
-    let chunks = super::everything::chunks(on, &id).await;
+    let chunks = chunks(on, &id).await;
     assert_eq!((chunks.len(), chunks[0].sequence), (1, said.sequence));
 }
 
@@ -127,7 +127,7 @@ pub async fn a_session_made_again_starts_fresh(on: &Subject) {
 pub async fn a_session_can_be_replaced_in_one_commit(on: &Subject) {
     let id = created(on, "s").await;
     fill(on, &id, &id).await;
-    let fresh = helix_agents_core::session::SessionState::new(id.clone(), "new", on.now());
+    let fresh = SessionState::new(id.clone(), "new", on.now());
     let swap = commit(on, &id)
         .then(Change::Delete)
         .then(Change::Create(Box::new(fresh)));

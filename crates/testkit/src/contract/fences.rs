@@ -2,22 +2,13 @@
 
 use std::time::Duration;
 
-use helix_agents_core::SessionId;
-use helix_agents_core::message::UserMessage;
-use helix_agents_core::session::{RunStatus, SessionStatus};
-use helix_agents_core::store::{
-    CallStanding, Change, Commit, Current, Fence, Field, InboxRow, Lease, Precondition, StoreError,
-    Unstage,
-};
-use helix_agents_core::stream::{StreamStatus, StreamWriter};
-use serde_json::json;
+use helix_agents_core::store::{CallStanding, Change, Lease, Precondition, StoreError};
+use helix_agents_core::stream::StreamWriter;
 
 use super::Subject;
 use super::everything::everything;
-use super::make::{
-    accepted, answer, call, changed, checkpoint_of, child_of, commit, created, event, open_step,
-    paired, run, running, session, sets, step, stop, text, waiting,
-};
+use super::furnished::{furnished, sweeping};
+use super::make::{accepted, answer, call, changed, commit, created, event, sets, text};
 
 /// A submission carries no fence and leaves the run's own commits valid.
 pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
@@ -50,7 +41,7 @@ pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
 
 /// Whoever holds an old fence is refused, in commits and in deltas.
 ///
-/// proves: LCK-02
+/// proves in part: LCK-02
 pub async fn a_superseded_fence_cannot_write_anything(on: &Subject) {
     let (id, old) = furnished(on, "s").await;
     let taken_over = commit(on.elsewhere(), &id)

@@ -1,15 +1,16 @@
 //! The fields of a session.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
-use helix_agents_core::session::{ChildWait, InterruptContext, SessionMode, SessionStatus};
-use helix_agents_core::store::{CasOutcome, Change, Field, NewSession, StatusContext, StoreError};
+use helix_agents_core::session::{ChildWait, SessionMode, SessionState};
+use helix_agents_core::store::{Change, Field, NewSession, StoreError};
 use helix_agents_core::time::Timestamp;
 use serde_json::json;
 
 use super::Subject;
-use super::make::{call, created, run, session, sets, step, user};
+use super::make::{call, changed, commit, created, says, session, sets, step, user};
 
 /// A mode is set once; setting the same again is no change of mind.
 ///
@@ -17,7 +18,7 @@ use super::make::{call, created, run, session, sets, step, user};
 pub async fn a_mode_is_written_once(on: &Subject) {
     let id = created(on, "s").await;
     let set = async |mode| {
-        let commit = super::make::commit(on, &id).set(Field::Mode(mode));
+        let commit = commit(on, &id).set(Field::Mode(mode));
         on.store.commit(commit).await
     };
     set(SessionMode::Persistent).await.unwrap();
@@ -75,7 +76,7 @@ pub async fn metadata_is_patched_key_by_key(on: &Subject) {
 pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
     let id = created(on, "s").await;
     on.sessions()
-        .append_messages(&id, &[super::make::says("stays")], None)
+        .append_messages(&id, &[says("stays")], None)
         .await
         .unwrap();
     on.sessions()
@@ -83,7 +84,7 @@ pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
         .await
         .unwrap();
     let mut state = on.sessions().load_state(&id).await.unwrap().unwrap();
-    state.custom_state = std::sync::Arc::new(json!({ "new": [1] }));
+    state.custom_state = Arc::new(json!({ "new": [1] }));
     state.step_count = 9;
     state.output = Some(json!(null));
     state.user_id = Some(user("u"));
@@ -110,9 +111,7 @@ pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
     assert!(of_another.is_err(), "there is no such session to save to");
 }
 
-fn renamed(
-    mut state: helix_agents_core::session::SessionState,
-) -> helix_agents_core::session::SessionState {
+fn renamed(mut state: SessionState) -> SessionState {
     state.session_id = session("nobody");
     state
 }
@@ -137,7 +136,7 @@ pub async fn every_field_can_be_set_on_its_own(on: &Subject) {
         Field::Tags(vec!["t".to_owned()]),
     ];
     for field in fields {
-        super::make::changed(on, &id, Change::Set(field)).await;
+        changed(on, &id, Change::Set(field)).await;
     }
     let found = on.sessions().load_state(&id).await.unwrap().unwrap();
     assert_eq!((found.step_count, found.output), (4, Some(json!([1]))));
@@ -172,7 +171,7 @@ pub async fn every_field_can_be_set_on_its_own(on: &Subject) {
         Field::Stream(None),
     ];
     for field in clearing {
-        super::make::changed(on, &id, Change::Set(field)).await;
+        changed(on, &id, Change::Set(field)).await;
     }
     let found = on.sessions().load_state(&id).await.unwrap().unwrap();
     assert_eq!(

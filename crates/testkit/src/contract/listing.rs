@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::session::{PendingCall, SessionStatus};
-use helix_agents_core::store::{
-    Change, Field, NewSession, Page, ParentFilter, PendingQuery, SessionQuery,
-};
+use helix_agents_core::session::SessionStatus;
+use helix_agents_core::store::{Change, Field, NewSession, Page, ParentFilter, SessionQuery};
 
 use super::Subject;
-use super::make::{answer, call, changed, created, run, session, user, waiting};
+use super::make::{changed, created, session, user};
 
 /// Twelve sessions that differ in everything that can be asked for, one second apart.
 async fn crowd(on: &Subject) -> Vec<SessionId> {

@@ -70,7 +70,7 @@ pub async fn of_many_who_ask_at_once_exactly_one_holds_it(on: &LockSubject) {
 
 /// A lock lapses at its instant; then others may have it.
 ///
-/// proves: LCK-02
+/// proves in part: LCK-02
 pub async fn a_lock_lapses(on: &LockSubject) {
     acquired(on, "a", 0).await;
     is_refused(on, "b", 9).await;
@@ -81,7 +81,7 @@ pub async fn a_lock_lapses(on: &LockSubject) {
 
 /// Renewing holds on to it.
 ///
-/// proves: LCK-02
+/// proves in part: LCK-02
 pub async fn a_lock_is_renewed(on: &LockSubject) {
     let lock = acquired(on, "a", 0).await;
     let renewed = on.locks.renew(&lock, at(5), TEN).await.unwrap();
@@ -102,7 +102,7 @@ pub async fn a_lock_is_renewed(on: &LockSubject) {
 
 /// Releasing lets others have it at once; it is released once, and not renewed after that.
 ///
-/// proves: LCK-02
+/// proves in part: LCK-02
 pub async fn a_released_lock_is_free(on: &LockSubject) {
     let lock = acquired(on, "a", 0).await;
     assert!(on.elsewhere.release(&lock).await.unwrap());
@@ -117,7 +117,7 @@ pub async fn a_released_lock_is_free(on: &LockSubject) {
 
 /// A later holder has a larger token, whatever happened in between.
 ///
-/// proves: LCK-02
+/// proves in part: LCK-02
 pub async fn tokens_grow(on: &LockSubject) {
     let mut last = 0;
     for round in 0..6 {
@@ -134,7 +134,7 @@ pub async fn tokens_grow(on: &LockSubject) {
 
 /// Who lost the lock can neither renew nor release it, and does not disturb who has it.
 ///
-/// proves: LCK-02
+/// proves in part: LCK-02
 pub async fn a_superseded_holder_can_do_nothing(on: &LockSubject) {
     let lost = acquired(on, "a", 0).await;
     let held = acquired(on, "b", 11).await;
@@ -149,7 +149,7 @@ pub async fn a_superseded_holder_can_do_nothing(on: &LockSubject) {
 
 /// The holder itself may take it again: by a new token, which supersedes its old one.
 ///
-/// proves: LCK-02
+/// proves in part: LCK-02
 pub async fn a_holder_may_take_its_lock_again(on: &LockSubject) {
     let first = acquired(on, "a", 0).await;
     let second = acquired(on, "a", 5).await;

@@ -1,11 +1,15 @@
 //! Messages: whole steps, one after another, each at its place.
 
 use helix_agents_core::message::{AssistantPart, Message, Thinking};
-use helix_agents_core::store::{Change, Page, StoreError};
+use helix_agents_core::store::{Change, NewCheckpoint, Page, StoreError};
+use helix_agents_core::stored::encode;
 use helix_agents_core::time::Clock;
 
 use super::Subject;
-use super::make::{call, calling, commit, created, paired, result, says, session, step_of};
+use super::make::{
+    accepted, call, calling, changed, checkpoint, commit, created, paired, result, run, says,
+    session, step_of,
+};
 
 /// A user message and three steps of one, two and no calls: 1, 2, 3 and 1 messages.
 fn history() -> Vec<Message> {
@@ -216,7 +220,7 @@ pub async fn a_cut_and_an_append_are_one_change(on: &Subject) {
     let again = commit(on, &id)
         .then(Change::Truncate(3))
         .then(Change::AppendStep(paired(&["c-4"])));
-    let receipt = super::make::accepted(on, again).await;
+    let receipt = accepted(on, again).await;
     assert_eq!(receipt.sessions[&id].message_count, 5);
     let mut wanted = history()[..3].to_vec();
     wanted.extend(step_of(&["c-4"]));
@@ -243,7 +247,7 @@ pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
     );
     on.sessions().truncate_messages(&id, 3).await.unwrap();
     let extra = Change::RetireCallIds(vec![call("c-9"), call("c-9")]);
-    super::make::changed(on, &id, extra).await;
+    changed(on, &id, extra).await;
     let mut retired = on.store.family(&id).await.unwrap().retired_call_ids;
     retired.sort();
     assert_eq!(retired, ["c-2", "c-3", "c-9"].map(call));
@@ -260,7 +264,7 @@ pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
 
 /// Messages are kept once: neither a checkpoint nor a run copies them.
 ///
-/// proves: SES-09
+/// proves in part: SES-09
 pub async fn a_checkpoint_names_messages_and_copies_none(on: &Subject) {
     let id = created(on, "s").await;
     let mut count = 0;
@@ -272,16 +276,13 @@ pub async fn a_checkpoint_names_messages_and_copies_none(on: &Subject) {
             .await
             .unwrap()
             .message_count;
-        let new = helix_agents_core::store::NewCheckpoint::new(
-            super::make::checkpoint(&format!("cp-{turn}")),
-            super::make::run("run"),
-        );
+        let new = NewCheckpoint::new(checkpoint(&format!("cp-{turn}")), run("run"));
         let made = on.sessions().create_checkpoint(&id, new).await.unwrap();
         assert_eq!(
             (made.message_count, made.timestamp),
             (count, on.clock.now())
         );
-        let stored = helix_agents_core::stored::encode(&made).unwrap();
+        let stored = encode(&made).unwrap();
         assert!(
             stored.len() < 500,
             "a checkpoint is small whatever was said: {stored}"

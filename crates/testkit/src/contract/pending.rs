@@ -1,16 +1,13 @@
 //! Calls that wait for an answer: kept one by one, and found across sessions.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use helix_agents_core::SessionId;
-use helix_agents_core::session::{PendingCall, SessionStatus};
-use helix_agents_core::store::{
-    Change, Field, NewSession, Page, ParentFilter, PendingQuery, SessionQuery,
-};
+use helix_agents_core::session::PendingCall;
+use helix_agents_core::store::{Change, Field, NewSession, Page, PendingQuery};
+use serde_json::json;
 
 use super::Subject;
-use super::make::{answer, call, changed, created, run, session, user, waiting};
+use super::make::{answer, approval, call, changed, created, run, running, session, user, waiting};
 
 /// Three roots of two users and a child, each with calls that wait.
 async fn askers(on: &Subject) -> Vec<PendingCall> {
@@ -99,4 +96,44 @@ pub async fn calls_that_wait_are_found_across_sessions(on: &Subject) {
         those(&[0]),
         "it goes with its session's owner"
     );
+}
+
+/// Pending calls are written, answered and removed one by one, with all their content.
+pub async fn pending_calls_are_kept_one_by_one(on: &Subject) {
+    let id = created(on, "s").await;
+    let (run, _) = running(on, &id, "run").await;
+    let mut asked = waiting(on, &id, &run, "c-1").needing_approval(approval("a-1"));
+    asked.deadline = Some(on.now());
+    asked.input = json!({ "big": "x".repeat(100_000) });
+    let plain = waiting(on, &id, &run, "c-2");
+    for pending in [&asked, &plain] {
+        changed(on, &id, Change::Pending(Box::new(pending.clone()))).await;
+    }
+    let found = async || on.sessions().load_state(&id).await.unwrap().unwrap();
+    let pending = found().await.pending_client_tool_calls;
+    assert_eq!(
+        pending.into_values().collect::<Vec<_>>(),
+        [asked.clone(), plain.clone()]
+    );
+
+    let given = answer(on, "c-1");
+    let committed = changed(
+        on,
+        &id,
+        Change::Answer(call("c-1"), Box::new(given.clone())),
+    )
+    .await;
+    assert_eq!(committed.answered, [call("c-1")]);
+    asked.answer = Some(given);
+    let pending = found().await.pending_client_tool_calls;
+    assert_eq!(
+        pending[&call("c-1")],
+        asked,
+        "an answer is added, nothing else changes"
+    );
+    let committed = changed(on, &id, Change::RemovePending(call("c-1"))).await;
+    assert!(committed.answered.is_empty());
+    changed(on, &id, Change::RemovePending(call("nobody"))).await;
+    let pending = found().await.pending_client_tool_calls;
+    assert_eq!(pending.into_values().collect::<Vec<_>>(), [plain]);
 }

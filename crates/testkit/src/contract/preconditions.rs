@@ -3,74 +3,15 @@
 use std::time::Duration;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{RunStatus, SessionStatus};
 use helix_agents_core::store::{
-    CallStanding, Change, Commit, Current, Fence, Field, InboxRow, Lease, Precondition, StoreError,
-    Unstage,
+    CallStanding, Change, Commit, Current, Fence, Field, Lease, Precondition, StoreError,
 };
-use helix_agents_core::stream::{StreamStatus, StreamWriter};
-use serde_json::json;
 
 use super::Subject;
 use super::everything::everything;
-use super::make::{
-    accepted, answer, call, changed, checkpoint_of, child_of, commit, created, event, open_step,
-    paired, run, running, session, sets, step, stop, text, waiting,
-};
-
-/// A session of which every part has content, with a run at a fence.
-async fn furnished(on: &Subject, name: &str) -> (SessionId, Fence) {
-    let id = created(on, name).await;
-    let (run, fence) = running(on, &id, "run").await;
-    let commit = commit(on, &id)
-        .then(Change::AppendUser(UserMessage::new("hello")))
-        .then(Change::AppendStep(paired(&["c-0"])))
-        .then(Change::WriteState(sets("mood", "calm")))
-        .then(Change::OpenStep(Some(Box::new(open_step(
-            &run,
-            "step",
-            &["c-1"],
-        )))))
-        .then(Change::Pending(Box::new(waiting(on, &id, &run, "c-1"))))
-        .then(Change::Checkpoint(
-            checkpoint_of(on, &id, "cp-1"),
-            helix_agents_core::session::CheckpointSource::Staging,
-        ))
-        .then(Change::Stage(step("step"), call("c-1"), sets("kept", 1)))
-        .then(Change::Inbox(InboxRow::new("in-1", Vec::new(), on.now())))
-        .say(event(on, &id, "furnished"));
-    accepted(on, commit).await;
-    (id, fence)
-}
-
-/// A commit that changes something of everything.
-fn sweeping(on: &Subject, id: &SessionId) -> Commit {
-    let stopped = stop(on, &run("run"));
-    commit(on, id)
-        .then(Change::Truncate(1))
-        .then(Change::AppendUser(UserMessage::new("must not be seen")))
-        .then(Change::WriteState(sets("mood", "must not be seen")))
-        .set(Field::Status(SessionStatus::Failed))
-        .set(Field::OneStepMore)
-        .then(Change::RaiseFence)
-        .then(Change::Lease(Some(Lease::new("intruder", on.now()))))
-        .then(Change::StartRun(Box::new(super::make::started(
-            on, id, "intruder",
-        ))))
-        .then(Change::Checkpoint(
-            checkpoint_of(on, id, "cp-2"),
-            helix_agents_core::session::CheckpointSource::Save,
-        ))
-        .then(Change::OpenStep(None))
-        .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))))
-        .then(Change::Stop(stopped))
-        .then(Change::Inbox(InboxRow::new("in-2", Vec::new(), on.now())))
-        .then(Change::Unstage(Unstage::Step(step("step"))))
-        .then(Change::RetireCallIds(vec![call("c-9")]))
-        .say(event(on, id, "must not be seen"))
-        .stream(StreamStatus::Failed)
-}
+use super::furnished::{furnished, sweeping};
+use super::make::{accepted, call, changed, commit, created, run, session};
 
 /// One precondition of each kind that does not hold for a furnished session.
 fn that_do_not_hold(on: &Subject, fence: Fence) -> Vec<Precondition> {
@@ -106,7 +47,7 @@ async fn leased(on: &Subject, id: &SessionId) {
 
 /// When a commit is refused, nothing was written: not a field, not a row, not a chunk.
 ///
-/// proves: STO-02
+/// proves in part: STO-02
 pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject) {
     let (id, fence) = furnished(on, "s").await;
     leased(on, &id).await;

@@ -3,73 +3,19 @@
 use std::pin::pin;
 
 use futures_util::future::poll_immediate;
-use helix_agents_core::SessionId;
-use helix_agents_core::stream::{
-    Sequence, StoredChunk, StreamItem, StreamReader, StreamStatus, StreamWriter,
-};
+use helix_agents_core::stream::{Sequence, StreamItem, StreamStatus};
 
 use super::Subject;
 use super::everything::chunks;
-use super::make::{accepted, commit, created, event, running, text};
+use super::make::{accepted, commit, text};
 use super::runner::in_time;
-
-const GOES_ON: &str = "a reader must be given what is written";
-
-async fn streaming(on: &Subject) -> (SessionId, StreamWriter) {
-    let root = created(on, "s").await;
-    let (_, fence) = running(on, &root, "run").await;
-    let writer = StreamWriter::new(root.clone(), root.clone(), fence);
-    (root, writer)
-}
-
-/// Writes a turn of so many chunks, most of them deltas, and sets the stream's status with the last.
-async fn turn(on: &Subject, writer: &StreamWriter, length: usize, status: StreamStatus) {
-    let root = &writer.root;
-    for index in 1..length {
-        let name = format!("{index}");
-        if index % 4 == 0 {
-            let said = commit(on, root).say(event(on, root, &name));
-            accepted(on, said).await;
-        } else {
-            let delta = vec![text(on, root, &name)];
-            on.streams.append_deltas(writer, delta).await.unwrap();
-        }
-    }
-    let last = commit(on, root).say(event(on, root, "last")).stream(status);
-    accepted(on, last).await;
-}
-
-fn reader<'a>(on: &'a Subject, root: &SessionId, after: Sequence) -> StreamReader<'a> {
-    StreamReader::new(&*on.streams, root.clone(), after)
-}
-
-async fn next(reader: &mut StreamReader<'_>) -> Option<StreamItem> {
-    in_time(GOES_ON, reader.next()).await.unwrap()
-}
-
-/// Reads to the end.
-async fn rest(reader: &mut StreamReader<'_>) -> (Vec<StoredChunk>, StreamStatus) {
-    let mut seen = Vec::new();
-    loop {
-        match next(reader).await {
-            Some(StreamItem::Chunk(stored)) => {
-                assert_eq!(reader.cursor(), stored.sequence);
-                seen.push(stored);
-            }
-            Some(StreamItem::End(status)) => {
-                assert_eq!(next(reader).await, None, "nothing comes after the end");
-                return (seen, status);
-            }
-            other => panic!("a chunk or the end, not {other:?}"),
-        }
-    }
-}
+use super::streaming::{GOES_ON, next, reader, rest, streaming, turn};
 
 /// Whoever resumes gets exactly what comes after, from every sequence, in any process.
 ///
 /// proves: STR-01
 pub async fn a_reader_resumes_at_every_sequence(on: &Subject) {
-    let (root, writer) = streaming(on).await;
+    let (root, writer) = streaming(on, "s").await;
     turn(on, &writer, 12, StreamStatus::Ended).await;
     let all = chunks(on, &root).await;
     assert_eq!(all.len(), 12);
@@ -100,7 +46,7 @@ pub async fn a_reader_resumes_at_every_sequence(on: &Subject) {
 /// proves: STR-02
 pub async fn readers_before_during_and_after_see_the_same(on: &Subject) {
     const LENGTH: usize = 120;
-    let (root, writer) = streaming(on).await;
+    let (root, writer) = streaming(on, "s").await;
     let seen = on.at_once(6, async |on, index| {
         if index == 0 {
             turn(on, &writer, LENGTH, StreamStatus::Ended).await;
@@ -119,7 +65,7 @@ pub async fn readers_before_during_and_after_see_the_same(on: &Subject) {
 ///
 /// proves: STR-02
 pub async fn a_waiting_reader_is_woken(on: &Subject) {
-    let (root, writer) = streaming(on).await;
+    let (root, writer) = streaming(on, "s").await;
     let mut reader = reader(on, &root, Sequence::START);
     for piece in ["a", "b", "c"] {
         {
@@ -157,7 +103,7 @@ pub async fn a_waiting_reader_is_woken(on: &Subject) {
 /// proves: STR-02
 pub async fn a_slow_reader_loses_nothing(on: &Subject) {
     const LENGTH: usize = 700;
-    let (root, writer) = streaming(on).await;
+    let (root, writer) = streaming(on, "s").await;
     let mut slow = reader(on, &root, Sequence::START);
     let first = vec![text(on, &root, "0")];
     on.streams.append_deltas(&writer, first).await.unwrap();
@@ -187,7 +133,7 @@ pub async fn a_slow_reader_loses_nothing(on: &Subject) {
 ///
 /// proves: STR-02
 pub async fn a_change_is_noticed(on: &Subject) {
-    let (root, writer) = streaming(on).await;
+    let (root, writer) = streaming(on, "s").await;
     let delta = || vec![text(on, &root, "a")];
     let last = on.streams.append_deltas(&writer, delta()).await.unwrap();
     let noticed = "a change that is there already is noticed at once";

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use helix_agents_core::SessionId;
-use helix_agents_core::store::{Change, Fence, Precondition, StoreError};
-use helix_agents_core::stream::{
-    Chunk, ChunkPayload, Sequence, StoredChunk, StreamError, StreamStatus, StreamWriter,
-};
+use helix_agents_core::stream::{Sequence, StreamWriter};
 
 use super::Subject;
 use super::everything::chunks;
-use super::make::{accepted, child_of, commit, created, event, running, session, text};
+use super::make::{child_of, event, running};
+use super::streaming::{say, stream, streaming, words};
 
 /// A number that was given out is never given out again, whatever becomes of its chunk.
 ///

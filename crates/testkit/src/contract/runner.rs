@@ -4,9 +4,9 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
@@ -77,32 +77,50 @@ impl fmt::Debug for Runner {
 /// # Panics
 /// When nothing came in time; `demand` says what should have.
 pub(super) async fn in_time<T>(demand: &str, future: impl Future<Output = T>) -> T {
-    let alarm = Arc::new(Mutex::new(Alarm::default()));
-    // Dropped with this future, which ends the thread.
-    let (_done, done) = mpsc::channel::<()>();
-    let rings = Arc::clone(&alarm);
-    thread::spawn(move || {
-        if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            let mut alarm = rings.lock().unwrap_or_else(PoisonError::into_inner);
-            alarm.rang = true;
-            alarm.waker.take().into_iter().for_each(Waker::wake);
-        }
-    });
     let mut future = pin!(future);
+    let mut alarm = None;
     poll_fn(|context| {
-        if let Poll::Ready(output) = future.as_mut().poll(context) {
-            return Poll::Ready(output);
+        let polled = future.as_mut().poll(context);
+        if polled.is_pending() {
+            let rang = alarm.get_or_insert_with(Alarm::set).rang(context.waker());
+            assert!(!rang, "nothing within {PATIENCE:?}: {demand}");
         }
-        let mut alarm = alarm.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(!alarm.rang, "nothing within {PATIENCE:?}: {demand}");
-        alarm.waker = Some(context.waker().clone());
-        Poll::Pending
+        polled
     })
     .await
 }
 
-#[derive(Default)]
+/// Rings once, from a thread of its own, unless it is dropped before.
 struct Alarm {
+    bell: Arc<Mutex<Bell>>,
+    _dropped: Sender<()>,
+}
+
+#[derive(Default)]
+struct Bell {
     rang: bool,
     waker: Option<Waker>,
+}
+
+impl Alarm {
+    fn set() -> Self {
+        let bell = Arc::new(Mutex::new(Bell::default()));
+        let (_dropped, dropped) = mpsc::channel();
+        let rings = Arc::clone(&bell);
+        thread::spawn(move || {
+            if dropped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let mut bell = rings.lock().unwrap_or_else(PoisonError::into_inner);
+                bell.rang = true;
+                bell.waker.take().into_iter().for_each(Waker::wake);
+            }
+        });
+        Self { bell, _dropped }
+    }
+
+    /// Whether it rang; if not, it wakes this one when it does.
+    fn rang(&self, waker: &Waker) -> bool {
+        let mut bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
+        bell.waker = Some(waker.clone());
+        bell.rang
+    }
 }

@@ -1,5 +1,7 @@
 //! Runs of a session and what belongs to the running one: open step, pending calls, inbox, usage.
 
+use std::time::Duration;
+
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
@@ -12,8 +14,8 @@ use serde_json::json;
 
 use super::Subject;
 use super::make::{
-    accepted, answer, approval, call, changed, commit, created, open_step, result, run, running,
-    session, sets, started, step, usage_id, waiting,
+    accepted, call, changed, commit, created, open_step, result, run, running, session, sets,
+    started, step, usage_id,
 };
 
 /// Many runs in one session: each is kept, the one that started last is the current one.
@@ -34,7 +36,7 @@ pub async fn runs_are_kept_and_the_last_started_is_current(on: &Subject) {
         );
         wanted.push(record);
     }
-    on.clock.advance(std::time::Duration::from_secs(1));
+    on.clock.advance(Duration::from_secs(1));
     let ended = RunStatus::Completed;
     on.sessions()
         .update_run_status(&id, &run("r-1"), ended)

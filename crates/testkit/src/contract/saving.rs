@@ -5,18 +5,16 @@ use std::sync::Arc;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{CheckpointSource, SessionStatus};
 use helix_agents_core::store::{NewCheckpoint, Page, StoreError};
-use helix_agents_core::{CallId, SessionId};
 use serde_json::json;
 
 use super::Subject;
 use super::everything::everything;
-use super::make::{
-    call, calling, checkpoint, created, run, says, session, sets, step, step_of, waiting, writes,
-};
+use super::make::{call, calling, checkpoint, created, run, says, step, step_of, waiting};
+use super::staging::staged;
 
 /// State, messages, kept writes and checkpoint are one atomic write.
 ///
-/// proves: STO-02
+/// proves in part: STO-02
 pub async fn saving_and_promoting_is_one_write(on: &Subject) {
     let id = created(on, "s").await;
     staged(
@@ -81,7 +79,7 @@ pub async fn saving_and_promoting_is_one_write(on: &Subject) {
 /// Whoever saves over a version that is gone is stale, and saves nothing; nor does one whose
 /// messages are not whole steps.
 ///
-/// proves: STO-02
+/// proves in part: STO-02
 pub async fn a_stale_save_leaves_nothing(on: &Subject) {
     let id = created(on, "s").await;
     staged(
@@ -121,7 +119,7 @@ pub async fn a_stale_save_leaves_nothing(on: &Subject) {
 
 /// Of several saves at one version exactly one is made.
 ///
-/// proves: STO-02
+/// proves in part: STO-02
 pub async fn of_saves_at_one_version_exactly_one_wins(on: &Subject) {
     let id = created(on, "s").await;
     let outcomes = on.at_once(8, async |on, index| {

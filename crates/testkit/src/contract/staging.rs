@@ -1,20 +1,19 @@
 //! Writes that wait until their step is settled.
 
-use std::sync::Arc;
-
-use helix_agents_core::message::Message;
-use helix_agents_core::session::{CheckpointSource, SessionStatus};
-use helix_agents_core::store::{NewCheckpoint, Page, StoreError};
+use helix_agents_core::store::StoreError;
 use helix_agents_core::{CallId, SessionId};
 use serde_json::json;
 
 use super::Subject;
-use super::everything::everything;
-use super::make::{
-    call, calling, checkpoint, created, run, says, session, sets, step, step_of, waiting, writes,
-};
+use super::make::{call, created, session, sets, step, writes};
 
-async fn staged(on: &Subject, id: &SessionId, name: &str, by: &str, what: serde_json::Value) {
+pub(super) async fn staged(
+    on: &Subject,
+    id: &SessionId,
+    name: &str,
+    by: &str,
+    what: serde_json::Value,
+) {
     let (step, call) = (step(name), call(by));
     on.sessions()
         .stage_changes(id, &step, &call, writes(what))

@@ -6,7 +6,7 @@ use helix_agents_core::store::{Change, StoreError};
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::make::{changed, created, sets, writes};
+use super::make::{accepted, changed, commit, created, sets, writes};
 
 /// Operations are applied to the state as it is at the commit, all or none.
 ///
@@ -136,7 +136,7 @@ pub async fn a_version_that_never_was_cannot_be_read(on: &Subject) {
 /// Several changes of the state in one commit build on each other.
 pub async fn changes_of_one_commit_build_on_each_other(on: &Subject) {
     let id = created(on, "s").await;
-    let many = super::make::commit(on, &id)
+    let many = commit(on, &id)
         .then(Change::SetState(Arc::new(json!({ "log": [1] }))))
         .then(Change::WriteState(writes(json!([
             { "op": "append", "path": "/log", "value": 2 },
@@ -144,7 +144,7 @@ pub async fn changes_of_one_commit_build_on_each_other(on: &Subject) {
         .then(Change::WriteState(writes(json!([
             { "op": "append", "path": "/log", "value": 3 },
         ]))));
-    let receipt = super::make::accepted(on, many).await;
+    let receipt = accepted(on, many).await;
     assert_eq!(receipt.sessions[&id].state_version, 4);
     let logs = [
         json!({}),

@@ -1,15 +1,11 @@
 //! Statuses and counters of a session.
 
-use std::collections::BTreeMap;
-
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
-use helix_agents_core::session::{ChildWait, InterruptContext, SessionMode, SessionStatus};
-use helix_agents_core::store::{CasOutcome, Change, Field, NewSession, StatusContext, StoreError};
-use helix_agents_core::time::Timestamp;
-use serde_json::json;
+use helix_agents_core::session::{InterruptContext, SessionStatus};
+use helix_agents_core::store::{CasOutcome, StatusContext, StoreError};
 
 use super::Subject;
-use super::make::{call, created, run, session, sets, step, user};
+use super::make::{created, run, session};
 
 fn at_version(version: u64) -> StatusContext {
     let mut context = StatusContext::default();

@@ -7,7 +7,7 @@ use helix_agents_core::session::{RunStatus, StopKind, StopRequest};
 use helix_agents_core::store::Change;
 
 use super::Subject;
-use super::make::{changed, commit, created, run, running, stop};
+use super::make::{accepted, changed, commit, created, run, running, stop};
 use super::runner::in_time;
 
 const HEARD: &str = "a request to stop a run must be heard by whoever watches it";
@@ -112,7 +112,7 @@ pub async fn a_watcher_hears_a_request_that_comes_later(on: &Subject) {
     let elsewhere = on.elsewhere();
     changed(elsewhere, &other, Change::Stop(stop(on, &asked))).await;
     let unrelated = commit(on, &id).then(Change::RaiseFence);
-    super::make::accepted(elsewhere, unrelated).await;
+    accepted(elsewhere, unrelated).await;
     assert!(
         poll_immediate(heard.as_mut()).await.is_none(),
         "that was another session"

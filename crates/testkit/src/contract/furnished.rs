@@ -1,0 +1,64 @@
+//! A session of which every part has content, and a commit that changes something of everything.
+
+use helix_agents_core::SessionId;
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::session::{CheckpointSource, SessionStatus};
+use helix_agents_core::store::{Change, Commit, Fence, Field, InboxRow, Lease, Unstage};
+use helix_agents_core::stream::StreamStatus;
+
+use super::Subject;
+use super::make::{
+    accepted, answer, call, checkpoint_of, commit, created, event, open_step, paired, run, running,
+    sets, started, step, stop, waiting,
+};
+
+/// A session of which every part has content, with a run at a fence.
+pub(super) async fn furnished(on: &Subject, name: &str) -> (SessionId, Fence) {
+    let id = created(on, name).await;
+    let (run, fence) = running(on, &id, "run").await;
+    let commit = commit(on, &id)
+        .then(Change::AppendUser(UserMessage::new("hello")))
+        .then(Change::AppendStep(paired(&["c-0"])))
+        .then(Change::WriteState(sets("mood", "calm")))
+        .then(Change::OpenStep(Some(Box::new(open_step(
+            &run,
+            "step",
+            &["c-1"],
+        )))))
+        .then(Change::Pending(Box::new(waiting(on, &id, &run, "c-1"))))
+        .then(Change::Checkpoint(
+            checkpoint_of(on, &id, "cp-1"),
+            CheckpointSource::Staging,
+        ))
+        .then(Change::Stage(step("step"), call("c-1"), sets("kept", 1)))
+        .then(Change::Inbox(InboxRow::new("in-1", Vec::new(), on.now())))
+        .say(event(on, &id, "furnished"));
+    accepted(on, commit).await;
+    (id, fence)
+}
+
+/// A commit that changes something of everything.
+pub(super) fn sweeping(on: &Subject, id: &SessionId) -> Commit {
+    let stopped = stop(on, &run("run"));
+    commit(on, id)
+        .then(Change::Truncate(1))
+        .then(Change::AppendUser(UserMessage::new("must not be seen")))
+        .then(Change::WriteState(sets("mood", "must not be seen")))
+        .set(Field::Status(SessionStatus::Failed))
+        .set(Field::OneStepMore)
+        .then(Change::RaiseFence)
+        .then(Change::Lease(Some(Lease::new("intruder", on.now()))))
+        .then(Change::StartRun(Box::new(started(on, id, "intruder"))))
+        .then(Change::Checkpoint(
+            checkpoint_of(on, id, "cp-2"),
+            CheckpointSource::Save,
+        ))
+        .then(Change::OpenStep(None))
+        .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))))
+        .then(Change::Stop(stopped))
+        .then(Change::Inbox(InboxRow::new("in-2", Vec::new(), on.now())))
+        .then(Change::Unstage(Unstage::Step(step("step"))))
+        .then(Change::RetireCallIds(vec![call("c-9")]))
+        .say(event(on, id, "must not be seen"))
+        .stream(StreamStatus::Failed)
+}
