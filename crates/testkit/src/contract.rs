@@ -164,6 +164,7 @@ suite! { ($)
         a_mode_is_written_once,
         metadata_is_patched_key_by_key,
         a_save_overwrites_fields_and_state,
+        a_save_replaces_pending_calls_and_keeps_the_family,
         every_field_can_be_set_on_its_own,
     }
     messages {
@@ -230,6 +231,7 @@ suite! { ($)
     }
     deleting {
         deleting_takes_children_rows_and_stream,
+        deleting_takes_more_children_than_a_page_holds,
         deleting_a_child_leaves_its_parent,
         a_session_made_again_starts_fresh,
         a_session_can_be_replaced_in_one_commit,

@@ -287,12 +287,13 @@ impl Applying<'_> {
                 self.row(Row::Run(run));
             }
             Change::Run(run) => {
-                if header
-                    .run
-                    .as_ref()
-                    .is_some_and(|latest| latest.id == run.id)
-                {
+                let is_latest = |latest: &LatestRun| latest.id == run.id;
+                if header.run.as_ref().is_some_and(is_latest) {
                     header.run = Some(LatestRun::of(&run));
+                    if run.status.is_ended() && !run.status.is_suspended() {
+                        // It has stopped by itself: nobody owes it a stop any more.
+                        header.stop = None;
+                    }
                 }
                 self.row(Row::Run(run));
             }

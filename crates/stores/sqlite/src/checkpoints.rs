@@ -8,24 +8,18 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::error::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, parsed, signed, size, time, unsigned, wide};
-use crate::records::{self, RunNumber, Runs, next_key, one};
+use crate::runs::{self, RunNumber, Runs, one};
 
-/// Writes a checkpoint. It is now the one that was written last.
-pub(crate) fn put(conn: &Connection, session: Owner, one: &Checkpoint) -> Result<(), Fail> {
-    let mark = session.mark(one.id.as_str());
-    conn.prepare_cached("DELETE FROM checkpoint WHERE mark = ? AND id = ?")?
-        .execute(params![mark, one.id.as_str()])?;
-    let key = next_key(
-        conn,
-        session,
-        "SELECT max(at) FROM checkpoint WHERE at BETWEEN ? AND ?",
-    )?;
-    conn.prepare_cached("INSERT INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?
+/// Writes a checkpoint. It is now the one that was written last: `n` is larger than that of any
+/// other.
+pub(crate) fn put(conn: &Connection, session: Owner, n: i64, one: &Checkpoint) -> Result<(), Fail> {
+    let key = place(conn, session, &one.id)?;
+    conn.prepare_cached("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?
         .execute(params![
             key,
-            mark,
+            n,
             one.id.as_str(),
-            records::run_number(conn, session, &one.run_id)?,
+            runs::number(conn, session, &one.run_id)?,
             one.step_count,
             signed(wide(one.message_count)),
             signed(one.state_version),
@@ -34,6 +28,28 @@ pub(crate) fn put(conn: &Connection, session: Owner, one: &Checkpoint) -> Result
             millis(one.timestamp),
         ])?;
     Ok(())
+}
+
+/// The key under which the checkpoint of this id is, or is to be written.
+fn place(conn: &Connection, session: Owner, id: &CheckpointId) -> Result<i64, Fail> {
+    let mut key = session.mark(id.as_str());
+    loop {
+        let there: Option<String> = conn
+            .prepare_cached("SELECT id FROM checkpoint WHERE at = ?")?
+            .query_row([key], |row| row.get(0))
+            .optional()?;
+        match there {
+            // Rows are never removed one by one, so a gap ends the search.
+            Some(other) if other != id.as_str() => {
+                key = if key == session.last() {
+                    session.first()
+                } else {
+                    key + 1
+                };
+            }
+            _ => return Ok(key),
+        }
+    }
 }
 
 const COLUMNS: &str = "id, run, step, messages, state, status, open_step, time";
@@ -50,10 +66,10 @@ pub(crate) fn find(
     let mut runs = Runs::new(conn, owner);
     match which {
         Lookup::One(id) => {
-            let sql = format!("SELECT {COLUMNS} FROM checkpoint WHERE mark = ? AND id = ?");
+            let sql = format!("SELECT {COLUMNS} FROM checkpoint WHERE at = ?");
             let found = conn
                 .prepare_cached(&sql)?
-                .query_row(params![owner.mark(id.as_str()), id.as_str()], read)
+                .query_row([place(conn, owner, &id)?], read)
                 .optional()?;
             let found = found.map(|raw| raw.finish(session, &mut runs));
             Ok(one(found.transpose()?))
@@ -64,7 +80,7 @@ pub(crate) fn find(
                 .query_row([owner.first(), owner.last()], |row| row.get(0))?;
             let sql = format!(
                 "SELECT {COLUMNS} FROM checkpoint WHERE at BETWEEN ? AND ? \
-                 ORDER BY at DESC LIMIT ? OFFSET ?"
+                 ORDER BY n DESC LIMIT ? OFFSET ?"
             );
             let found: Vec<Raw> = conn
                 .prepare_cached(&sql)?
@@ -83,8 +99,8 @@ pub(crate) fn find(
             Ok(Paged::new(items, size(unsigned(total)), page))
         }
         other => {
-            let reason = format!("this store does not know {other:?}");
-            Err(Fail::corrupt("lookup", reason))
+            let reason = format!("this store does not know {other:?}; upgrade it");
+            Err(Fail::internal(reason))
         }
     }
 }

@@ -5,19 +5,16 @@ use std::collections::BTreeMap;
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{Commit, Headers, Precondition, Receipt, StoreError, plan};
 use helix_agents_core::time::Timestamp;
-use rusqlite::Connection;
 
 use crate::config::SqliteConfig;
+use crate::desk::Desk;
 use crate::error::Fail;
 use crate::headers::{self, Found};
 use crate::{messages, process, rows, streams};
 
 /// Judges a commit and writes what it comes to. When it fails, the caller rolls back.
-pub(crate) fn commit(
-    conn: &Connection,
-    config: &SqliteConfig,
-    commit: Commit,
-) -> Result<Receipt, Fail> {
+pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Result<Receipt, Fail> {
+    let conn = &desk.conn;
     let (root, at) = (commit.root.clone(), commit.at);
     let mut found: BTreeMap<SessionId, Found> = BTreeMap::new();
     for session in commit.sessions() {
@@ -38,7 +35,7 @@ pub(crate) fn commit(
         };
         Ok(messages::kept(conn, found.owner, count)?)
     })?;
-    rows::write(conn, &found, &mut plan)?;
+    rows::write(desk, &found, &mut plan)?;
     let sequence = streams::say(conn, config, &root, at, &plan.chunks, plan.stream)?;
     Ok(plan.receipt(&headers, sequence))
 }

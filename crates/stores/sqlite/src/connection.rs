@@ -19,6 +19,9 @@ const LOG_LIMIT: u32 = 64 * 1024 * 1024;
 
 /// The connection that writes, to a file whose schema is up to date.
 pub(crate) fn writer(path: &Path, config: &SqliteConfig) -> Result<Connection> {
+    if !config.migrate && !path.exists() {
+        return Err(schema::missing(path));
+    }
     reachable(path)?;
     let failed = |error| Error::opening(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -28,10 +31,8 @@ pub(crate) fn writer(path: &Path, config: &SqliteConfig) -> Result<Connection> {
     connection
         .busy_timeout(config.busy_timeout)
         .map_err(failed)?;
-    // This reads the file, and nothing is written to one that is not a database.
-    connection
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
-        .map_err(failed)?;
+    // Nothing is written to a file before it is known to be ours.
+    schema::check(&connection, path, config.migrate)?;
     write_ahead(&connection, config.busy_timeout).map_err(failed)?;
     set_up(&connection, config).map_err(failed)?;
     schema::migrate(&mut connection, path, config.migrate)?;

@@ -15,7 +15,7 @@ use crate::error::Fail;
 use crate::key::Owner;
 
 /// Strings over this many bytes are kept once.
-pub(crate) const LARGE: usize = 64 * 1024;
+const LARGE: usize = 64 * 1024;
 
 /// What a value belongs to. The numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +80,14 @@ enum Rest {
 
 const VERSION: u32 = 1;
 
+/// Whether a value of this text has parts that are kept elsewhere.
+pub(crate) fn is_large(text: &str) -> bool {
+    text.len() > LARGE
+}
+
 /// Makes the cell of a value and keeps its large parts.
 pub(crate) fn put(conn: &Connection, holder: Holder, text: String) -> Result<Cell, Fail> {
-    if text.len() <= LARGE {
+    if !is_large(&text) {
         return Ok(Cell::Plain(text));
     }
     let kind = "value";

@@ -32,9 +32,8 @@ const BY_KEY: [&str; 7] = [
 ];
 
 /// Statements that remove rows by the number of their session.
-const BY_SESSION: [&str; 5] = [
+const BY_SESSION: [&str; 4] = [
     "DELETE FROM label WHERE session = ?",
-    "DELETE FROM open_step WHERE session = ?",
     "DELETE FROM retired_call WHERE session = ?",
     "DELETE FROM pending WHERE session = ?",
     "DELETE FROM session WHERE id = ?",

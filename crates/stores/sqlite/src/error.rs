@@ -172,6 +172,13 @@ impl Fail {
         StoredError::Corrupt { kind, reason }.into()
     }
 
+    /// Something that cannot happen, or that only a newer version of this crate knows.
+    pub(crate) fn internal(reason: impl Into<String>) -> Self {
+        let source = reason.into().into();
+        let backend = BACKEND;
+        Self::Refused(StoreError::Backend { backend, source })
+    }
+
     /// Something that cannot be stored.
     pub(crate) fn not_storable(kind: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();

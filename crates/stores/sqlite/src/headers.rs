@@ -1,7 +1,7 @@
 //! Headers: one row per session, and the columns by which sessions are found.
 
 use helix_agents_core::SessionId;
-use helix_agents_core::session::{RunStatus, SessionState, SessionStatus};
+use helix_agents_core::session::{OpenStep, RunStatus, SessionState, SessionStatus};
 use helix_agents_core::store::Header;
 use helix_agents_core::stored::{decode, encode};
 use helix_agents_core::time::Timestamp;
@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::content::{self, Cell, Holder, Kind};
 use crate::error::Fail;
 use crate::key::{Owner, millis, name_of};
+use crate::open_steps::Step;
 
 /// A header as it is stored.
 #[derive(Debug)]
@@ -18,7 +19,9 @@ pub(crate) struct Found {
     pub(crate) owner: Owner,
     pub(crate) header: Header,
     /// Whether parts of it are kept elsewhere.
-    pub(crate) is_split: bool,
+    is_split: bool,
+    /// The same of the open step.
+    is_step_split: bool,
 }
 
 /// The number of a session.
@@ -33,16 +36,21 @@ pub(crate) fn owner(conn: &Connection, session: &SessionId) -> Result<Option<Own
 /// A session's header.
 pub(crate) fn find(conn: &Connection, session: &SessionId) -> Result<Option<Found>, Fail> {
     let row = conn
-        .prepare_cached("SELECT id, header FROM session WHERE name = ?")?
-        .query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .prepare_cached(
+            "SELECT id, header, typeof(open_step) = 'blob' FROM session WHERE name = ?",
+        )?
+        .query_row([session.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
         .optional()?;
-    row.map(|(owner, cell): (Owner, SqlValue)| {
+    row.map(|(owner, cell, is_step_split): (Owner, SqlValue, bool)| {
         let is_split = matches!(cell, SqlValue::Blob(_));
         let header = decode(&content::get(conn, cell)?)?;
         Ok(Found {
             owner,
             header,
             is_split,
+            is_step_split,
         })
     })
     .transpose()
@@ -87,10 +95,15 @@ pub(crate) fn insert(
     header: &Header,
 ) -> Result<Owner, Fail> {
     let columns = Columns::of(header);
-    // The header follows in a moment, when the number is known.
+    // A large header is cut up under its session's number, which is not known yet.
+    let text = encode(header)?;
+    let (now, later) = match content::is_large(&text) {
+        true => ("", Some(text.as_str())),
+        false => (text.as_str(), None),
+    };
     conn.prepare_cached(
         "INSERT INTO session (name, agent, user, parent, status, created, due, holder, header) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, '')",
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         session.as_str(),
@@ -101,20 +114,46 @@ pub(crate) fn insert(
         millis(columns.created),
         columns.due.map(millis),
         columns.holder,
+        now,
     ])?;
     let owner = Owner(conn.last_insert_rowid());
-    write(conn, owner, header)?;
+    if let Some(text) = later {
+        let holder = Holder::new(owner, Kind::Header, 0);
+        let cell = content::put(conn, holder, text.to_owned())?;
+        conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
+            .execute(params![cell, owner])?;
+    }
     add_labels(conn, owner, &header.session)?;
     Ok(owner)
 }
 
-/// Writes the header of a session in the place of the one that was found.
-pub(crate) fn update(conn: &Connection, found: &Found, header: &Header) -> Result<(), Fail> {
+/// Writes the header of a session in the place of the one that was found, and its open step.
+pub(crate) fn update(
+    conn: &Connection,
+    found: &Found,
+    header: &Header,
+    step: &Step,
+) -> Result<(), Fail> {
     let owner = found.owner;
+    let holder = Holder::new(owner, Kind::Header, 0);
     if found.is_split {
-        content::release(conn, Holder::new(owner, Kind::Header, 0))?;
+        content::release(conn, holder)?;
     }
-    write(conn, owner, header)?;
+    let cell = content::put(conn, holder, encode(header)?)?;
+    match step {
+        Step::Same => {
+            conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
+                .execute(params![cell, owner])?;
+        }
+        Step::Now(step) => {
+            if found.is_step_split {
+                content::release(conn, Holder::new(owner, Kind::OpenStep, 0))?;
+            }
+            let step = step_cell(conn, owner, step.as_deref())?;
+            conn.prepare_cached("UPDATE session SET header = ?, open_step = ? WHERE id = ?")?
+                .execute(params![cell, step, owner])?;
+        }
+    }
     let (before, now) = (&found.header.session, &header.session);
     let columns = Columns::of(header);
     // Columns that did not change are not named: their indexes stay untouched.
@@ -146,12 +185,25 @@ pub(crate) fn update(conn: &Connection, found: &Found, header: &Header) -> Resul
     Ok(())
 }
 
-fn write(conn: &Connection, owner: Owner, header: &Header) -> Result<(), Fail> {
-    let holder = Holder::new(owner, Kind::Header, 0);
-    let cell: Cell = content::put(conn, holder, encode(header)?)?;
-    conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
-        .execute(params![cell, owner])?;
+/// Writes the open step of a session that was just made.
+pub(crate) fn write_step(conn: &Connection, owner: Owner, step: &Step) -> Result<(), Fail> {
+    if let Step::Now(Some(step)) = step {
+        let step = step_cell(conn, owner, Some(step))?;
+        conn.prepare_cached("UPDATE session SET open_step = ? WHERE id = ?")?
+            .execute(params![step, owner])?;
+    }
     Ok(())
+}
+
+fn step_cell(
+    conn: &Connection,
+    owner: Owner,
+    step: Option<&OpenStep>,
+) -> Result<Option<Cell>, Fail> {
+    let holder = Holder::new(owner, Kind::OpenStep, 0);
+    let text = step.map(encode).transpose()?;
+    text.map(|text| content::put(conn, holder, text))
+        .transpose()
 }
 
 /// Which labels a tag and a metadata entry are.
@@ -162,9 +214,10 @@ fn add_labels(conn: &Connection, owner: Owner, session: &SessionState) -> Result
     let tags = session.tags.iter().map(|tag| (TAG, tag.as_str(), ""));
     let metadata = session.metadata.iter();
     let metadata = metadata.map(|(key, value)| (METADATA, key.as_str(), value.as_str()));
+    let created = millis(session.created_at);
     for (kind, key, value) in tags.chain(metadata) {
-        conn.prepare_cached("INSERT OR IGNORE INTO label VALUES (?, ?, ?, ?)")?
-            .execute(params![kind, key, value, owner])?;
+        conn.prepare_cached("INSERT OR IGNORE INTO label VALUES (?, ?, ?, ?, ?)")?
+            .execute(params![kind, key, value, created, owner])?;
     }
     Ok(())
 }

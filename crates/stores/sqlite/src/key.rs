@@ -33,7 +33,9 @@ impl Owner {
     pub(crate) fn row(self, number: u64) -> Result<i64, Fail> {
         match u32::try_from(number) {
             Ok(number) => Ok(self.first() + i64::from(number)),
-            Err(_) => Err(Fail::corrupt("number", "it has more than 32 bits")),
+            Err(_) => Err(Fail::internal(
+                "a session has more than 2^32 rows of a kind",
+            )),
         }
     }
 

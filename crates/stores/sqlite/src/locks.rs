@@ -8,6 +8,7 @@ use helix_agents_core::store::StoreError;
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::desk::Desk;
 use crate::error::Fail;
 use crate::key::{millis, signed, time, unsigned};
 use crate::process;
@@ -23,7 +24,7 @@ impl LockManager for SqliteStore {
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError> {
         let (key, holder) = (key.to_owned(), holder.to_owned());
-        let work = move |conn: &Connection, _| acquire(conn, &key, &holder, now, ttl);
+        let work = move |desk: &Desk, _| acquire(&desk.conn, &key, &holder, now, ttl);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 
@@ -34,13 +35,13 @@ impl LockManager for SqliteStore {
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError> {
         let lock = lock.clone();
-        let work = move |conn: &Connection, _| renew(conn, &lock, now, ttl);
+        let work = move |desk: &Desk, _| renew(&desk.conn, &lock, now, ttl);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 
     async fn release(&self, lock: &Lock) -> Result<bool, StoreError> {
         let lock = lock.clone();
-        let work = move |conn: &Connection, _| release(conn, &lock);
+        let work = move |desk: &Desk, _| release(&desk.conn, &lock);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 }

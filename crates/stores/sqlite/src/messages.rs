@@ -1,16 +1,15 @@
 //! Messages: one row per step or user message.
 
+use helix_agents_core::SessionId;
 use helix_agents_core::message::Message;
 use helix_agents_core::store::{Page, Paged};
-use helix_agents_core::{CallId, SessionId};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
 use crate::error::Fail;
-use crate::headers;
 use crate::key::{Owner, signed, size, wide};
-use crate::pack;
+use crate::{family, headers, pack};
 
 /// Appends messages that belong together.
 pub(crate) fn append(
@@ -51,25 +50,12 @@ pub(crate) fn truncate(conn: &Connection, session: Owner, keep: usize) -> Result
     let (from, to) = (session.bound(wide(keep)), session.last());
     for message in unpacked(conn, from, to)? {
         if let Message::Assistant(said) = message {
-            retire(conn, session, said.tool_calls().map(|call| &call.id))?;
+            family::retire(conn, session, said.tool_calls().map(|call| &call.id))?;
         }
     }
     conn.prepare_cached("DELETE FROM entry WHERE at BETWEEN ? AND ?")?
         .execute([from, to])?;
     content::release_range(conn, session, Kind::Entry, from, to)
-}
-
-/// Marks call ids as used.
-pub(crate) fn retire<'a>(
-    conn: &Connection,
-    session: Owner,
-    ids: impl Iterator<Item = &'a CallId>,
-) -> Result<(), Fail> {
-    for id in ids {
-        conn.prepare_cached("INSERT OR IGNORE INTO retired_call VALUES (?, ?)")?
-            .execute(params![session, id.as_str()])?;
-    }
-    Ok(())
 }
 
 /// How many messages there are.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{PendingCall, SessionState};
-use helix_agents_core::store::{Due, Header, Paged, ParentFilter, PendingQuery, SessionQuery};
+use helix_agents_core::store::{
+    Due, Header, Page, Paged, ParentFilter, PendingQuery, SessionQuery,
+};
 use helix_agents_core::stored::decode;
 use helix_agents_core::time::Timestamp;
 use rusqlite::types::Value as SqlValue;
@@ -16,24 +18,18 @@ use crate::headers::{METADATA, TAG};
 use crate::key::{millis, name_of, parsed, signed, size, unsigned, wide};
 use crate::process;
 
-/// A `WHERE` that grows. The first condition on a column chooses the index; on later ones a plus
-/// keeps SQLite from choosing another.
+/// Conditions that grow. The first one that an index can answer chooses that index; on later ones a
+/// plus keeps SQLite from choosing another.
 #[derive(Default)]
 struct Where {
-    sql: String,
+    conditions: Vec<String>,
     values: Vec<SqlValue>,
     is_driven: bool,
 }
 
 impl Where {
-    fn and(&mut self, condition: &str, values: impl IntoIterator<Item = SqlValue>) {
-        let glue = if self.sql.is_empty() {
-            " WHERE "
-        } else {
-            " AND "
-        };
-        self.sql.push_str(glue);
-        self.sql.push_str(condition);
+    fn and(&mut self, condition: impl Into<String>, values: impl IntoIterator<Item = SqlValue>) {
+        self.conditions.push(condition.into());
         self.values.extend(values);
     }
 
@@ -41,7 +37,14 @@ impl Where {
     fn by(&mut self, condition: &str, values: impl IntoIterator<Item = SqlValue>) {
         let plus = if self.is_driven { "+" } else { "" };
         self.is_driven = true;
-        self.and(&format!("{plus}{condition}"), values);
+        self.and(format!("{plus}{condition}"), values);
+    }
+
+    fn sql(&self) -> String {
+        match self.conditions.as_slice() {
+            [] => String::new(),
+            conditions => format!(" WHERE {}", conditions.join(" AND ")),
+        }
     }
 }
 
@@ -49,23 +52,54 @@ fn text(value: impl AsRef<str>) -> SqlValue {
     SqlValue::Text(value.as_ref().to_owned())
 }
 
-fn filter(query: &SessionQuery) -> Result<Where, Fail> {
+/// Where a list comes from.
+struct Source {
+    /// The tables.
+    from: &'static str,
+    /// What is enough to count it.
+    count_from: &'static str,
+    /// Whose `created` puts it in order, and what within an instant.
+    order: &'static str,
+    filter: Where,
+}
+
+fn source(query: &SessionQuery) -> Result<Source, Fail> {
     let mut filter = Where::default();
-    let labels = query.tags.iter().map(|tag| (TAG, tag.as_str(), ""));
-    let metadata = query.metadata.iter();
-    let metadata = metadata.map(|(key, value)| (METADATA, key.as_str(), value.as_str()));
-    for (kind, key, value) in labels.chain(metadata) {
-        filter.by(
-            "id IN (SELECT session FROM label WHERE kind = ? AND key = ? AND value = ?)",
-            [SqlValue::Integer(kind), text(key), text(value)],
-        );
-    }
     if let ParentFilter::Of(parent) = &query.parent {
         filter.by("parent = ?", [text(parent)]);
     }
     if let Some(user) = &query.user_id {
         filter.by("user = ?", [text(user)]);
     }
+    let mut from = "session";
+    let (mut created, mut order) = ("session.created", "session.created DESC, session.id DESC");
+    let tags = query.tags.iter().map(|tag| (TAG, tag.as_str(), ""));
+    let metadata = query.metadata.iter();
+    let metadata = metadata.map(|(key, value)| (METADATA, key.as_str(), value.as_str()));
+    for (kind, key, value) in tags.chain(metadata) {
+        let values = [SqlValue::Integer(kind), text(key), text(value)];
+        if filter.is_driven {
+            let same = match from {
+                "session" => "l.created = session.created AND l.session = session.id",
+                _ => "l.created = label.created AND l.session = label.session",
+            };
+            let condition = format!(
+                "EXISTS (SELECT 1 FROM label AS l \
+                 WHERE l.kind = ? AND l.key = ? AND l.value = ? AND {same})"
+            );
+            filter.and(condition, values);
+        } else {
+            filter.is_driven = true;
+            from = "label CROSS JOIN session ON session.id = label.session";
+            created = "label.created";
+            order = "label.created DESC, label.session DESC";
+            filter.and(
+                "label.kind = ? AND label.key = ? AND label.value = ?",
+                values,
+            );
+        }
+    }
+    let labelled = filter.conditions.len();
     if let Some(agent) = &query.agent_type {
         filter.by("agent = ?", [text(agent)]);
     }
@@ -79,39 +113,56 @@ fn filter(query: &SessionQuery) -> Result<Where, Fail> {
             count => {
                 // Several would come out of the index one after another, not by their age.
                 let marks = vec!["?"; count].join(", ");
-                filter.and(&format!("+status IN ({marks})"), names);
+                filter.and(format!("+status IN ({marks})"), names);
             }
         }
     }
     if query.parent == ParentFilter::Roots {
         filter.by("parent IS NULL", []);
     }
-    if let Some(from) = query.from {
-        filter.and("created >= ?", [SqlValue::Integer(millis(from))]);
+    let is_by_label_alone = from != "session" && filter.conditions.len() == labelled;
+    for (bound, sign) in [(query.from, ">="), (query.to, "<=")] {
+        if let Some(bound) = bound {
+            let condition = format!("{created} {sign} ?");
+            filter.and(condition, [SqlValue::Integer(millis(bound))]);
+        }
     }
-    if let Some(to) = query.to {
-        filter.and("created <= ?", [SqlValue::Integer(millis(to))]);
-    }
-    Ok(filter)
+    let count_from = if is_by_label_alone { "label" } else { from };
+    Ok(Source {
+        from,
+        count_from,
+        order,
+        filter,
+    })
 }
 
 /// Sessions, newest first.
 pub(crate) fn list(conn: &Connection, query: &SessionQuery) -> Result<Paged<SessionState>, Fail> {
-    let Where { sql, values, .. } = filter(query)?;
+    let Source {
+        from,
+        count_from,
+        order,
+        filter,
+    } = source(query)?;
+    let (sql, values) = (filter.sql(), &filter.values);
     let page = query.page.capped();
     let total: i64 = conn
-        .prepare_cached(&format!("SELECT count(*) FROM session{sql}"))?
-        .query_row(params_from_iter(&values), |row| row.get(0))?;
-    let order = "ORDER BY created DESC, id DESC LIMIT ? OFFSET ?";
-    let mut statement = conn.prepare_cached(&format!("SELECT header FROM session{sql} {order}"))?;
-    let paging = [wide(page.limit), wide(page.offset)].map(|n| SqlValue::Integer(signed(n)));
-    let mut rows = statement.query(params_from_iter(values.iter().chain(&paging)))?;
+        .prepare_cached(&format!("SELECT count(*) FROM {count_from}{sql}"))?
+        .query_row(params_from_iter(values), |row| row.get(0))?;
+    let mut statement = conn.prepare_cached(&format!(
+        "SELECT header FROM {from}{sql} ORDER BY {order} LIMIT ? OFFSET ?"
+    ))?;
+    let mut rows = statement.query(params_from_iter(values.iter().chain(&paging(page))))?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
         let header: Header = decode(&content::get(conn, row.get(0)?)?)?;
         items.push(header.session);
     }
     Ok(Paged::new(items, size(unsigned(total)), page))
+}
+
+fn paging(page: Page) -> [SqlValue; 2] {
+    [page.limit, page.offset].map(|number| SqlValue::Integer(signed(wide(number))))
 }
 
 /// Calls that wait, oldest first.
@@ -124,21 +175,31 @@ pub(crate) fn pending(conn: &Connection, query: &PendingQuery) -> Result<Paged<P
     if let Some(user) = &query.user_id {
         filter.by("user = ?", [text(user)]);
     }
-    let Where { sql, values, .. } = filter;
+    let (sql, values) = (filter.sql(), &filter.values);
     let page = query.page.capped();
     let total: i64 = conn
         .prepare_cached(&format!("SELECT count(*) FROM pending{sql}"))?
-        .query_row(params_from_iter(&values), |row| row.get(0))?;
+        .query_row(params_from_iter(values), |row| row.get(0))?;
     let order = "ORDER BY created, name, call LIMIT ? OFFSET ?";
     let mut statement = conn.prepare_cached(&format!("SELECT data FROM pending{sql} {order}"))?;
-    let paging = [wide(page.limit), wide(page.offset)].map(|n| SqlValue::Integer(signed(n)));
-    let mut rows = statement.query(params_from_iter(values.iter().chain(&paging)))?;
+    let mut rows = statement.query(params_from_iter(values.iter().chain(&paging(page))))?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
         items.push(decode(&content::get(conn, row.get(0)?)?)?);
     }
     Ok(Paged::new(items, size(unsigned(total)), page))
 }
+
+const DUE: &str = "SELECT name, header FROM session WHERE due <= ? ORDER BY due, name LIMIT ?";
+const HELD: &str = "SELECT name, header FROM session WHERE holder = ? ORDER BY id LIMIT ?";
+/// Jumps from one holder to the next in the index, however many sessions each of them has.
+const HOLDERS: &str = "WITH RECURSIVE each (holder) AS ( \
+       SELECT min(holder) FROM session WHERE holder IS NOT NULL \
+       UNION ALL \
+       SELECT (SELECT min(s.holder) FROM session s \
+               WHERE s.holder > each.holder AND s.holder IS NOT NULL) \
+       FROM each WHERE each.holder IS NOT NULL) \
+     SELECT holder FROM each WHERE holder IS NOT NULL";
 
 /// Sessions that need attention, most overdue first.
 pub(crate) fn due(
@@ -150,18 +211,21 @@ pub(crate) fn due(
     let limit_sql = signed(wide(limit));
     for holder in holders(conn)? {
         if process::is_dead(&holder) {
-            let sql = "SELECT name, header FROM session WHERE holder = ? ORDER BY id LIMIT ?";
-            collect(conn, sql, params![holder, limit_sql], |name, mut header| {
-                // Nobody needs to wait for a process that has ended.
-                if let Some(lease) = &mut header.lease {
-                    lease.until = Timestamp::default();
-                }
-                found.insert(name, header);
-            })?;
+            collect(
+                conn,
+                HELD,
+                params![holder, limit_sql],
+                |name, mut header| {
+                    // Nobody needs to wait for a process that has ended.
+                    if let Some(lease) = &mut header.lease {
+                        lease.until = Timestamp::default();
+                    }
+                    found.insert(name, header);
+                },
+            )?;
         }
     }
-    let sql = "SELECT name, header FROM session WHERE due <= ? ORDER BY due, name LIMIT ?";
-    collect(conn, sql, params![millis(at), limit_sql], |name, header| {
+    collect(conn, DUE, params![millis(at), limit_sql], |name, header| {
         found.entry(name).or_insert(header);
     })?;
     let mut found: Vec<(Timestamp, SessionId, Header)> = found
@@ -191,20 +255,14 @@ fn collect(
     Ok(())
 }
 
-/// Everybody who performs a run. Jumps from one holder to the next in the index, however many
-/// sessions each of them has.
+/// Everybody who performs a run.
 fn holders(conn: &Connection) -> Result<Vec<String>, Fail> {
     let holders = conn
-        .prepare_cached(
-            "WITH RECURSIVE each (holder) AS ( \
-               SELECT min(holder) FROM session WHERE holder IS NOT NULL \
-               UNION ALL \
-               SELECT (SELECT min(s.holder) FROM session s \
-                       WHERE s.holder > each.holder AND s.holder IS NOT NULL) \
-               FROM each WHERE each.holder IS NOT NULL) \
-             SELECT holder FROM each WHERE holder IS NOT NULL",
-        )?
+        .prepare_cached(HOLDERS)?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     Ok(holders)
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,22 +34,31 @@ impl Readers {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.returned.wait_while(idle, |idle| idle.is_empty());
         let mut idle = waited.unwrap_or_else(PoisonError::into_inner);
-        let Some(connection) = idle.pop() else {
-            return Err(Fail::corrupt("pool", "it has no connections"));
+        let borrowed = Borrowed {
+            readers: self,
+            connection: idle.pop(),
         };
         drop(idle);
-        let mut borrowed = Borrowed {
-            readers: self,
-            connection: Some(connection),
-        };
-        match &mut borrowed.connection {
-            Some(connection) => {
-                let transaction = connection.unchecked_transaction()?;
-                read(&transaction)
-            }
-            None => Err(Fail::corrupt("pool", "it has no connections")),
+        match &borrowed.connection {
+            Some(connection) => as_of_one_instant(connection, read),
+            None => Err(Fail::internal("there is no connection to read with")),
         }
     }
+}
+
+fn as_of_one_instant<T>(
+    conn: &Connection,
+    read: impl FnOnce(&Connection) -> std::result::Result<T, Fail>,
+) -> std::result::Result<T, Fail> {
+    let execute = |sql| conn.prepare_cached(sql)?.execute([]).map(drop);
+    if !conn.is_autocommit() {
+        // Somebody panicked in the middle.
+        execute("ROLLBACK")?;
+    }
+    execute("BEGIN")?;
+    let result = read(conn);
+    execute("ROLLBACK")?;
+    result
 }
 
 /// Comes back whatever happens.

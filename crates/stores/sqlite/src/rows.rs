@@ -5,26 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{Header, Plan, Row};
 use helix_agents_core::usage::UsageEntry;
-use rusqlite::Connection;
 
+use crate::desk::Desk;
 use crate::error::Fail;
 use crate::headers::{self, Found};
-use crate::key::Owner;
-use crate::{checkpoints, delete, messages, pending, records, states, usage};
+use crate::key::{Owner, signed};
+use crate::open_steps::Step;
+use crate::{checkpoints, delete, family, messages, pending, runs, states, usage};
 
 /// Writes what a plan says, but its chunks.
 pub(crate) fn write(
-    conn: &Connection,
+    desk: &Desk,
     found: &BTreeMap<SessionId, Found>,
     plan: &mut Plan,
 ) -> Result<(), Fail> {
     let rows = std::mem::take(&mut plan.rows);
     let mut writing = Writing {
-        conn,
+        desk,
         found,
         headers: &plan.headers,
         made: BTreeMap::new(),
         gone: BTreeSet::new(),
+        steps: BTreeMap::new(),
         usage: BTreeMap::new(),
     };
     // What is written before its session is deleted need not be written.
@@ -38,20 +40,22 @@ pub(crate) fn write(
         match deleted.get(&session) {
             Some(last) if at < *last => {}
             Some(last) if at == *last => writing.delete(session)?,
-            _ => writing.row(session, row)?,
+            _ => writing.row(session, row, at)?,
         }
     }
     writing.finish()
 }
 
 struct Writing<'a> {
-    conn: &'a Connection,
+    desk: &'a Desk,
     found: &'a BTreeMap<SessionId, Found>,
     headers: &'a BTreeMap<SessionId, Option<Header>>,
     /// Sessions that this commit made, with their numbers.
     made: BTreeMap<SessionId, Owner>,
     /// Sessions that this commit removed.
     gone: BTreeSet<SessionId>,
+    /// Open steps are written with their headers.
+    steps: BTreeMap<SessionId, Step>,
     /// The usage of one commit is one row.
     usage: BTreeMap<SessionId, Vec<UsageEntry>>,
 }
@@ -72,38 +76,51 @@ impl Writing<'_> {
             return Ok(*made);
         }
         let Some(Some(header)) = self.headers.get(session) else {
-            return Err(Fail::corrupt("plan", "a row belongs to no session"));
+            return Err(Fail::internal("a row of a plan belongs to no session"));
         };
-        let owner = headers::insert(self.conn, session, header)?;
+        let owner = headers::insert(&self.desk.conn, session, header)?;
         self.made.insert(session.clone(), owner);
         Ok(owner)
     }
 
+    /// A number that grows from commit to commit of a session, and within one from row to row.
+    fn moment(&self, session: &SessionId, at: usize) -> i64 {
+        let header = self.headers.get(session).and_then(Option::as_ref);
+        let version = header.map_or(0, |header| header.session.version);
+        signed(version) << 16 | i64::from(u16::try_from(at).unwrap_or(u16::MAX))
+    }
+
     fn delete(&mut self, session: SessionId) -> Result<(), Fail> {
         if let Some(found) = self.before(&session) {
-            delete::session(self.conn, found.owner, &session)?;
+            delete::session(&self.desk.conn, found.owner, &session)?;
         }
         self.gone.insert(session);
         Ok(())
     }
 
-    fn row(&mut self, session: SessionId, row: Row) -> Result<(), Fail> {
-        let conn = self.conn;
+    fn row(&mut self, session: SessionId, row: Row, at: usize) -> Result<(), Fail> {
+        let conn = &self.desk.conn;
         let owner = self.owner(&session)?;
         match row {
             Row::Messages { at, messages } => messages::append(conn, owner, at, &messages),
             Row::TruncateMessages { keep } => messages::truncate(conn, owner, keep),
             Row::StateWrites { version, writes } => {
-                states::apply(conn, (owner, &session), version, &writes)
+                states::apply(self.desk, (owner, &session), version, &writes)
             }
             Row::StateSet { version, value } => states::set(conn, owner, version, &value),
             Row::StateRewind { version, to } => {
                 states::rewind(conn, (owner, &session), version, to)
             }
-            Row::Run(run) => records::put_run(conn, owner, &run),
-            Row::Checkpoint(one) => checkpoints::put(conn, owner, &one),
-            Row::OpenStep(step) => records::put_open_step(conn, owner, step.as_deref()),
-            Row::OpenCall(call, open) => records::put_open_call(conn, owner, &call, *open),
+            Row::Run(run) => runs::put(conn, owner, &run),
+            Row::Checkpoint(one) => checkpoints::put(conn, owner, self.moment(&session, at), &one),
+            Row::OpenStep(step) => {
+                self.steps.insert(session, Step::Now(step));
+                Ok(())
+            }
+            Row::OpenCall(call, open) => {
+                let step = self.steps.entry(session).or_default();
+                step.set_call(conn, owner, &call, *open)
+            }
             Row::Pending(call) => {
                 let header = self.headers.get(&session).and_then(Option::as_ref);
                 let user = header.and_then(|header| header.session.user_id.as_ref());
@@ -111,17 +128,17 @@ impl Writing<'_> {
             }
             Row::Answer(call, answer) => pending::answer(conn, owner, &call, *answer),
             Row::RemovePending(call) => pending::remove(conn, owner, &call),
-            Row::Child(child) => records::put_child(conn, owner, &child),
+            Row::Child(child) => family::put_child(conn, owner, &child),
             Row::Usage(entry) => {
                 self.usage.entry(session).or_default().push(entry);
                 Ok(())
             }
-            Row::Stage(step, call, writes) => records::stage(conn, owner, &step, &call, &writes),
-            Row::Unstage(which) => records::unstage(conn, owner, &which),
-            Row::RetireCallIds(ids) => messages::retire(conn, owner, ids.iter()),
+            Row::Stage(step, call, writes) => family::stage(conn, owner, &step, &call, &writes),
+            Row::Unstage(which) => family::unstage(conn, owner, &which),
+            Row::RetireCallIds(ids) => family::retire(conn, owner, ids.iter()),
             other => {
-                let reason = format!("this store does not know {other:?}");
-                Err(Fail::corrupt("row", reason))
+                let reason = format!("this store does not know {other:?}; upgrade it");
+                Err(Fail::internal(reason))
             }
         }
     }
@@ -130,17 +147,18 @@ impl Writing<'_> {
     fn finish(mut self) -> Result<(), Fail> {
         for (session, entries) in std::mem::take(&mut self.usage) {
             let owner = self.owner(&session)?;
-            usage::append(self.conn, owner, &entries)?;
+            usage::append(&self.desk.conn, owner, &entries)?;
         }
         let headers = self.headers;
         for (session, header) in headers {
             let Some(header) = header else {
                 continue;
             };
+            let step = self.steps.remove(session).unwrap_or_default();
             match self.before(session) {
-                Some(found) => headers::update(self.conn, found, header)?,
+                Some(found) => headers::update(&self.desk.conn, found, header, &step)?,
                 // One that was just made has its header already.
-                None => drop(self.owner(session)?),
+                None => headers::write_step(&self.desk.conn, self.owner(session)?, &step)?,
             }
         }
         Ok(())

@@ -17,6 +17,21 @@ const APPLICATION_ID: u32 = 0x4845_4c58;
 /// One step per version; never changed once released, only added to.
 const MIGRATIONS: &[&str] = &[include_str!("schema/v1.sql")];
 
+/// Says why a file cannot be used, without changing it.
+pub(crate) fn check(connection: &Connection, path: &Path, may_migrate: bool) -> Result<()> {
+    let found = version(connection, path)?;
+    judge(path, found, latest(MIGRATIONS), may_migrate)
+}
+
+/// Why a file that does not exist is refused when nothing may be created in it.
+pub(crate) fn missing(path: &Path) -> Error {
+    Error::SchemaTooOld {
+        path: path.to_owned(),
+        found: 0,
+        known: latest(MIGRATIONS),
+    }
+}
+
 /// Brings a file's schema up to date, or says why it stays as it is.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path, allowed: bool) -> Result<()> {
     migrate_to(connection, path, allowed, MIGRATIONS)
@@ -29,20 +44,20 @@ fn migrate_to(
     migrations: &[&str],
 ) -> Result<()> {
     let failed = |error| Error::opening(path, error);
-    let known = u32::try_from(migrations.len()).unwrap_or(u32::MAX);
+    let known = latest(migrations);
     // Most files are up to date; then nothing is locked.
     let found = version(connection, path)?;
+    judge(path, found, known, allowed)?;
     if found == known {
         return Ok(());
     }
-    check(path, found, known, allowed)?;
 
     // Whoever comes first does it; the others wait here and find it done.
     let locked = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failed)?;
     let found = version(&locked, path)?;
-    check(path, found, known, allowed)?;
+    judge(path, found, known, allowed)?;
     let done = usize::try_from(found).unwrap_or(usize::MAX);
     for step in migrations.iter().skip(done) {
         locked.execute_batch(step).map_err(failed)?;
@@ -53,7 +68,11 @@ fn migrate_to(
     locked.commit().map_err(failed)
 }
 
-fn check(path: &Path, found: u32, known: u32, allowed: bool) -> Result<()> {
+fn latest(migrations: &[&str]) -> u32 {
+    u32::try_from(migrations.len()).unwrap_or(u32::MAX)
+}
+
+fn judge(path: &Path, found: u32, known: u32, allowed: bool) -> Result<()> {
     let path = path.to_owned();
     if found > known {
         return Err(Error::SchemaTooNew { path, found, known });

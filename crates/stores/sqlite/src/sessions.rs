@@ -15,10 +15,13 @@ use helix_agents_core::{CheckpointId, RunId, SessionId};
 use rusqlite::Connection;
 use serde_json::Value;
 
+use crate::desk::Desk;
 use crate::error::Fail;
 use crate::store::SqliteStore;
 use crate::ticket::Attempt;
-use crate::{checkpoints, commit, headers, messages, pending, query, records, states, usage};
+use crate::{
+    checkpoints, commit, family, headers, messages, open_steps, pending, query, runs, states, usage,
+};
 
 #[async_trait]
 impl SessionStore for SqliteStore {
@@ -30,13 +33,13 @@ impl SessionStore for SqliteStore {
         }
         let config = Arc::clone(self.config());
         let mut commit = Some(commit);
-        let work = move |conn: &Connection, attempt| {
+        let work = move |desk: &Desk, attempt| {
             let commit = match attempt {
                 Attempt::Only => commit.take(),
                 Attempt::Shared => commit.clone(),
             };
-            let commit = commit.ok_or_else(|| Fail::corrupt("commit", "it was made already"))?;
-            commit::commit(conn, &config, commit)
+            let commit = commit.ok_or_else(|| Fail::internal("a commit was made twice"))?;
+            commit::commit(desk, &config, commit)
         };
         Ok(self.write(Some(&root), touched, work).await?)
     }
@@ -66,7 +69,7 @@ impl SessionStore for SqliteStore {
         session: &SessionId,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
-        Ok(self.read(|conn| records::runs(conn, session, which))?)
+        Ok(self.read(|conn| runs::lookup(conn, session, which))?)
     }
 
     async fn checkpoints(
@@ -78,7 +81,7 @@ impl SessionStore for SqliteStore {
     }
 
     async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
-        Ok(self.read(|conn| records::family(conn, session))?)
+        Ok(self.read(|conn| family::read(conn, session))?)
     }
 
     async fn usage(
@@ -140,9 +143,9 @@ fn load(conn: &Connection, session: &SessionId) -> Result<Option<Snapshot>, Fail
     state.custom_state = custom.ok_or_else(|| states::no_version(session, header.state_version))?;
     state.pending_client_tool_calls = pending::of_session(conn, owner)?;
     let run = match &header.run {
-        Some(latest) => records::run(conn, owner, &latest.id)?,
+        Some(latest) => runs::find(conn, owner, &latest.id)?,
         None => None,
     };
-    let open_step = records::open_step(conn, owner)?;
+    let open_step = open_steps::find(conn, owner)?;
     Ok(Some(Snapshot::new(header, state, run, open_step)))
 }

@@ -6,37 +6,17 @@ use helix_agents_core::SessionId;
 use helix_agents_core::state::{StepWrites, apply_writes};
 use helix_agents_core::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::content::{self, Holder, Kind};
+use crate::desk::Desk;
 use crate::error::Fail;
 use crate::json;
 use crate::key::Owner;
+use crate::state_cache::Version;
 
 /// After so many versions by writes a whole state is kept.
 const WHOLE_EVERY: usize = 64;
-
-/// A version, and how it is made up.
-struct Version {
-    value: Value,
-    /// The size of the whole state it starts from.
-    whole: usize,
-    /// The size and number of the writes since.
-    writes: usize,
-    count: usize,
-}
-
-impl Version {
-    /// What a session has before its first version.
-    fn none() -> Self {
-        Self {
-            value: Value::Object(Map::new()),
-            whole: 0,
-            writes: 0,
-            count: 0,
-        }
-    }
-}
 
 /// Keeps a whole state.
 pub(crate) fn set(
@@ -50,24 +30,36 @@ pub(crate) fn set(
 
 /// Keeps the version that these writes make of the one before.
 pub(crate) fn apply(
-    conn: &Connection,
+    desk: &Desk,
     (session, name): (Owner, &SessionId),
     version: u64,
     writes: &StepWrites,
 ) -> Result<(), Fail> {
-    let before = read(conn, session, version.saturating_sub(1))?;
-    let mut before = before.unwrap_or_else(Version::none);
-    apply_writes(&mut before.value, writes).map_err(|source| StoreError::State {
+    let conn = &desk.conn;
+    let before = version.saturating_sub(1);
+    let known = desk.states.borrow_mut().take(session, before);
+    let mut state = match known {
+        Some(known) => known,
+        None => read(conn, session, before)?.ok_or_else(|| no_version(name, before))?,
+    };
+    apply_writes(&mut state.value, writes).map_err(|source| StoreError::State {
         session: name.clone(),
         source,
     })?;
     let text = json::text("writes", writes)?;
+    state.writes += text.len();
+    state.count += 1;
     // A state that is no larger than the writes since its last whole version is kept whole again:
     // reading any version costs at most twice its size.
-    if before.count + 1 >= WHOLE_EVERY || before.writes + text.len() >= before.whole {
-        return set(conn, session, version, &before.value);
+    if state.count >= WHOLE_EVERY || state.writes >= state.whole {
+        let text = json::text("state", &state.value)?;
+        (state.whole, state.writes, state.count) = (text.len(), 0, 0);
+        write(conn, session, version, true, text)?;
+    } else {
+        write(conn, session, version, false, text)?;
     }
-    write(conn, session, version, false, text)
+    desk.states.borrow_mut().put(session, version, state);
+    Ok(())
 }
 
 /// Makes an earlier version the next one.
@@ -142,7 +134,8 @@ fn read(conn: &Connection, session: Owner, version: u64) -> Result<Option<Versio
                 found = Some(Version {
                     value,
                     whole,
-                    ..Version::none()
+                    writes: 0,
+                    count: 0,
                 });
             }
             Some(version) => {

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use crate::bells::{Bells, Listening};
 use crate::config::SqliteConfig;
+use crate::desk::Desk;
 use crate::error::{Error, Fail, Result};
 use crate::readers::Readers;
 use crate::ticket::Work;
@@ -144,7 +145,7 @@ impl SqliteStore {
         let Some(window) = self.inner.config.keep_chunks else {
             return Ok(0);
         };
-        let work = move |conn: &Connection, _| streams::forget(conn, now, window, limit);
+        let work = move |desk: &Desk, _| streams::forget(&desk.conn, now, window, limit);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 

@@ -6,8 +6,8 @@ use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamStatus, StreamWriter,
 };
-use rusqlite::Connection;
 
+use crate::desk::Desk;
 use crate::store::SqliteStore;
 use crate::streams;
 
@@ -28,7 +28,7 @@ impl StreamManager for SqliteStore {
         self.limits().check(&chunks)?;
         let root = writer.root.clone();
         let writer = writer.clone();
-        let work = move |conn: &Connection, _| streams::append_deltas(conn, &writer, &chunks);
+        let work = move |desk: &Desk, _| streams::append_deltas(&desk.conn, &writer, &chunks);
         Ok(self.write(Some(&root), vec![root.clone()], work).await?)
     }
 
@@ -40,7 +40,7 @@ impl StreamManager for SqliteStore {
     ) -> Result<Sequence, StreamError> {
         let root = writer.root.clone();
         let writer = writer.clone();
-        let work = move |conn: &Connection, _| streams::discard_deltas(conn, &writer, after, &say);
+        let work = move |desk: &Desk, _| streams::discard_deltas(&desk.conn, &writer, after, &say);
         Ok(self.write(Some(&root), vec![root.clone()], work).await?)
     }
 
@@ -81,7 +81,7 @@ impl StreamManager for SqliteStore {
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         let name = root.clone();
-        let work = move |conn: &Connection, _| streams::trim(conn, &name, up_to);
+        let work = move |desk: &Desk, _| streams::trim(&desk.conn, &name, up_to);
         Ok(self.write(Some(root), Vec::new(), work).await?)
     }
 }

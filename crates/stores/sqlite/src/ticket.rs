@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use helix_agents_core::SessionId;
-use rusqlite::Connection;
 
+use crate::desk::Desk;
 use crate::error::{Fail, again};
 
 /// Whether a write may have to be done again.
@@ -18,8 +18,8 @@ pub(crate) enum Attempt {
 }
 
 /// What is done inside a transaction.
-pub(crate) trait Work<T>: FnMut(&Connection, Attempt) -> Result<T, Fail> + Send {}
-impl<T, F: FnMut(&Connection, Attempt) -> Result<T, Fail> + Send> Work<T> for F {}
+pub(crate) trait Work<T>: FnMut(&Desk, Attempt) -> Result<T, Fail> + Send {}
+impl<T, F: FnMut(&Desk, Attempt) -> Result<T, Fail> + Send> Work<T> for F {}
 
 /// How a write went, for whoever carries it out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Verdict {
 /// A queued write of any type.
 pub(crate) trait Queued: Send + Sync {
     /// Does it.
-    fn run(&self, conn: &Connection, attempt: Attempt) -> Verdict;
+    fn run(&self, desk: &Desk, attempt: Attempt) -> Verdict;
     /// Hands the outcome to who waits; `failure`: the transaction failed after all.
     fn settle(&self, failure: Option<&rusqlite::Error>);
     /// Lets who waits look again.
@@ -97,11 +97,11 @@ impl<T> Ticket<T> {
 }
 
 impl<T: Send> Queued for Ticket<T> {
-    fn run(&self, conn: &Connection, attempt: Attempt) -> Verdict {
+    fn run(&self, desk: &Desk, attempt: Attempt) -> Verdict {
         let Some(mut work) = self.lock().work.take() else {
             return Verdict::Abandoned;
         };
-        let outcome = work(conn, attempt);
+        let outcome = work(desk, attempt);
         let verdict = match &outcome {
             Ok(_) => Verdict::Written,
             Err(fail) if fail.is_fault() => Verdict::Broken,

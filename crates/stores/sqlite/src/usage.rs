@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::content::{self, Holder, Kind};
 use crate::error::Fail;
 use crate::key::{Owner, signed, size, wide};
-use crate::records::{RunNumber, Runs};
-use crate::{headers, json, records};
+use crate::runs::{self, RunNumber, Runs};
+use crate::{headers, json};
 
 const TOKENS: u8 = 0;
 const TOOL: u8 = 1;
@@ -31,7 +31,7 @@ pub(crate) fn append(
 ) -> Result<(), Fail> {
     let mut packed = Vec::with_capacity(entries.len());
     for entry in entries {
-        let run = records::run_number(conn, session, &entry.run_id)?;
+        let run = runs::number(conn, session, &entry.run_id)?;
         packed.push(pack(entry, &run)?);
     }
     let key = session.row(wide(total(conn, session)?))?;

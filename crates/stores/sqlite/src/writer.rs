@@ -10,14 +10,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use helix_agents_core::SessionId;
 use rusqlite::Connection;
 
 use crate::bells::Bells;
-use crate::connection::is_busy;
+use crate::desk::Desk;
 use crate::error::Fail;
 use crate::ticket::{Attempt, Queued, Ticket, Verdict, Work};
 
@@ -28,8 +27,9 @@ const CROWD: Duration = Duration::from_millis(2);
 
 /// The connection that writes.
 pub(crate) struct Writer {
-    connection: Mutex<Slot>,
+    slot: Mutex<Slot>,
     queue: Mutex<VecDeque<Arc<dyn Queued>>>,
+    /// Who came last, and when the last write was done.
     last: Mutex<Option<(SessionId, Instant)>>,
     bells: Arc<Bells>,
     patience: Duration,
@@ -37,15 +37,15 @@ pub(crate) struct Writer {
 
 /// The connection, and what it last saw of other processes.
 pub(crate) struct Slot {
-    connection: Connection,
+    desk: Desk,
     version: i64,
 }
 
 impl Writer {
     pub(crate) fn new(connection: Connection, bells: Arc<Bells>, patience: Duration) -> Self {
         Self {
-            connection: Mutex::new(Slot {
-                connection,
+            slot: Mutex::new(Slot {
+                desk: Desk::new(connection),
                 version: 0,
             }),
             queue: Mutex::default(),
@@ -64,11 +64,12 @@ impl Writer {
         mut work: impl Work<T> + 'static,
     ) -> Result<T, Fail> {
         let is_crowded = root.is_some_and(|root| self.is_crowded(root));
-        if !is_crowded && let Some(mut slot) = self.try_lock() {
-            let result = self.alone(&mut slot, |conn| work(conn, Attempt::Only));
+        if !is_crowded && let Some(slot) = self.try_lock() {
+            let result = self.alone(&slot.desk, |desk| work(desk, Attempt::Only));
             if result.is_ok() {
                 self.bells.ring(&touched);
             }
+            self.done();
             self.serve(slot);
             return result;
         }
@@ -85,19 +86,26 @@ impl Writer {
 
     /// Whether somebody else wrote a moment ago.
     fn is_crowded(&self, root: &SessionId) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *last {
-            Some((who, when)) if who == root => {
-                *when = Instant::now();
-                false
-            }
-            last => {
-                let now = Instant::now();
-                let soon = last.as_ref().is_some_and(|(_, when)| now - *when < CROWD);
-                *last = Some((root.clone(), now));
-                soon
-            }
+        let mut last = self.last();
+        let soon = match &*last {
+            Some((who, when)) => who != root && when.elapsed() < CROWD,
+            None => false,
+        };
+        if last.as_ref().is_none_or(|(who, _)| who != root) {
+            *last = Some((root.clone(), Instant::now()));
         }
+        soon
+    }
+
+    /// Notes that somebody has written.
+    fn done(&self) {
+        if let Some((_, when)) = &mut *self.last() {
+            *when = Instant::now();
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(SessionId, Instant)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn queue(&self) -> MutexGuard<'_, VecDeque<Arc<dyn Queued>>> {
@@ -106,7 +114,7 @@ impl Writer {
 
     /// The connection, if it is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Slot>> {
-        match self.connection.try_lock() {
+        match self.slot.try_lock() {
             Ok(slot) => Some(slot),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
@@ -118,11 +126,8 @@ impl Writer {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
-        let slot = self
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let result = read(&slot.connection);
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = read(&slot.desk.conn);
         self.serve(slot);
         result
     }
@@ -130,7 +135,7 @@ impl Writer {
     /// Serves those who came meanwhile, once, and leaves the rest to them: no caller serves others
     /// for ever.
     pub(crate) fn serve(&self, mut slot: MutexGuard<'_, Slot>) {
-        self.group(&mut slot);
+        self.group(&slot.desk);
         self.look_around(&mut slot);
         drop(slot);
         // Whoever queued before the connection was free again saw it in use, and waits to be woken.
@@ -139,85 +144,87 @@ impl Writer {
     }
 
     /// Writes all that is queued.
-    fn group(&self, slot: &mut Slot) {
+    fn group(&self, desk: &Desk) {
         let group: Vec<_> = {
             let mut queue = self.queue();
             let count = queue.len().min(GROUP);
             queue.drain(..count).collect()
         };
         match group.as_slice() {
-            [] => {}
-            [one] => self.one(slot, &**one),
+            [] => return,
+            [one] => self.one(desk, &**one),
             many => {
-                if let Err(error) = self.together(slot, many) {
-                    tracing::debug!(event = "sqlite.group_broken", %error, writes = many.len());
-                    many.iter().for_each(|ticket| self.one(slot, &**ticket));
+                if !self.together(desk, many) {
+                    many.iter().for_each(|ticket| self.one(desk, &**ticket));
                 }
             }
         }
+        self.done();
     }
 
     /// One queued write in a transaction of its own.
-    fn one(&self, slot: &mut Slot, ticket: &dyn Queued) {
-        let result = self.alone(slot, |conn| match ticket.run(conn, Attempt::Only) {
-            Verdict::Written => Ok(()),
-            // The outcome is in the ticket; this only undoes what was written.
-            _ => Err(Fail::corrupt("write", "it was refused")),
-        });
-        match result {
-            Err(Fail::Sqlite(error)) => ticket.settle(Some(&error)),
-            result => {
-                if result.is_ok() {
-                    self.bells.ring(ticket.touched());
-                }
-                ticket.settle(None);
-            }
+    fn one(&self, desk: &Desk, ticket: &dyn Queued) {
+        if let Err(error) = desk.begin(self.patience) {
+            ticket.settle(Some(&error));
+            return;
         }
+        let committed = match ticket.run(desk, Attempt::Only) {
+            Verdict::Written => desk.commit().map(|()| true),
+            Verdict::Refused | Verdict::Broken | Verdict::Abandoned => Ok(false),
+        };
+        match committed {
+            Ok(true) => self.bells.ring(ticket.touched()),
+            _ => desk.roll_back(),
+        }
+        ticket.settle(committed.err().as_ref());
     }
 
-    /// Many queued writes in one transaction. On an error nothing is written and nobody is answered.
-    fn together(&self, slot: &Slot, group: &[Arc<dyn Queued>]) -> rusqlite::Result<()> {
-        let conn = &slot.connection;
-        begin(conn, self.patience)?;
+    /// Many queued writes in one transaction. False: it broke, nothing is written and nobody is
+    /// answered.
+    fn together(&self, desk: &Desk, group: &[Arc<dyn Queued>]) -> bool {
         let mut written = Vec::with_capacity(group.len());
-        let result = group
-            .iter()
-            .try_for_each(|ticket| {
-                execute(conn, "SAVEPOINT one")?;
-                match ticket.run(conn, Attempt::Shared) {
+        let committed = desk.begin(self.patience).and_then(|()| {
+            for ticket in group {
+                desk.begin_part()?;
+                match ticket.run(desk, Attempt::Shared) {
                     Verdict::Written => written.push(ticket),
-                    Verdict::Refused => execute(conn, "ROLLBACK TO one")?,
-                    Verdict::Broken => return Err(rusqlite::Error::ExecuteReturnedResults),
+                    Verdict::Refused => desk.undo_part()?,
+                    Verdict::Broken => return Ok(false),
                     Verdict::Abandoned => {}
                 }
-                execute(conn, "RELEASE one")
-            })
-            .and_then(|()| execute(conn, "COMMIT"));
-        if result.is_err() {
-            roll_back(conn);
-            return result;
+                desk.end_part()?;
+            }
+            desk.commit().map(|()| true)
+        });
+        if !matches!(committed, Ok(true)) {
+            tracing::debug!(
+                event = "sqlite.group_broken",
+                writes = group.len(),
+                ?committed
+            );
+            desk.roll_back();
+            return false;
         }
-        written
-            .iter()
-            .for_each(|ticket| self.bells.ring(ticket.touched()));
+        for ticket in written {
+            self.bells.ring(ticket.touched());
+        }
         group.iter().for_each(|ticket| ticket.settle(None));
-        Ok(())
+        true
     }
 
     /// Something in a transaction of its own.
     fn alone<T>(
         &self,
-        slot: &mut Slot,
-        work: impl FnOnce(&Connection) -> Result<T, Fail>,
+        desk: &Desk,
+        work: impl FnOnce(&Desk) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
-        let conn = &slot.connection;
-        begin(conn, self.patience)?;
-        let result = work(conn).and_then(|value| {
-            execute(conn, "COMMIT")?;
+        desk.begin(self.patience)?;
+        let result = work(desk).and_then(|value| {
+            desk.commit()?;
             Ok(value)
         });
         if result.is_err() {
-            roll_back(conn);
+            desk.roll_back();
         }
         result
     }
@@ -229,7 +236,8 @@ impl Writer {
             return;
         }
         let version = slot
-            .connection
+            .desk
+            .conn
             .prepare_cached("PRAGMA data_version")
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
         match version {
@@ -243,42 +251,6 @@ impl Writer {
                 self.bells.ring_all();
             }
         }
-    }
-}
-
-fn execute(conn: &Connection, sql: &str) -> rusqlite::Result<()> {
-    conn.prepare_cached(sql)?.execute([]).map(drop)
-}
-
-/// Begins to write. Waits in short steps for another process that does: SQLite's own are long.
-fn begin(conn: &Connection, patience: Duration) -> rusqlite::Result<()> {
-    if !conn.is_autocommit() {
-        // Somebody panicked in the middle.
-        roll_back(conn);
-    }
-    let mut pause = Duration::from_micros(100);
-    let mut until = None;
-    loop {
-        match execute(conn, "BEGIN IMMEDIATE") {
-            Err(error) if is_busy(&error) => {
-                let now = Instant::now();
-                if now >= *until.get_or_insert(now + patience) {
-                    return Err(error);
-                }
-                thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(2));
-            }
-            other => return other,
-        }
-    }
-}
-
-fn roll_back(conn: &Connection) {
-    // SQLite has rolled back itself after some failures.
-    if !conn.is_autocommit()
-        && let Err(error) = execute(conn, "ROLLBACK")
-    {
-        tracing::error!(event = "sqlite.rollback_failed", %error);
     }
 }
 

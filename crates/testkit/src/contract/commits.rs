@@ -1,11 +1,11 @@
 //! A commit happens whole or not at all, and commits happen one after another.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::CheckpointSource;
-use helix_agents_core::store::{Change, Commit, Field, Precondition};
+use helix_agents_core::store::{Change, Field, Precondition};
 use serde_json::json;
 
 use super::Subject;
@@ -97,7 +97,7 @@ pub async fn a_change_that_cannot_be_made_undoes_the_whole_commit(on: &Subject) 
     }
 }
 
-/// Every modification raises the version by one, however many changes it makes.
+/// Every modification raises the version by one, however many changes it makes, and leaves its time.
 ///
 /// proves: STO-10
 pub async fn versions_grow_by_one_with_each_commit(on: &Subject) {
@@ -116,12 +116,20 @@ pub async fn versions_grow_by_one_with_each_commit(on: &Subject) {
         Change::Truncate(0),
         Change::ClearStop,
     ];
+    let made = on.now();
     for change in one_each {
+        on.clock.advance(Duration::from_millis(1));
         let committed = changed(on, &id, change.clone()).await;
         version += 1;
         assert_eq!(committed.version, version, "one more by {change:?}");
+        let found = on.store.load(&id).await.unwrap().unwrap().state;
+        assert_eq!((found.created_at, found.updated_at), (made, on.now()));
     }
-    let many = accepted(on, furnished_again(on, &id)).await;
+    let several = commit(on, &id)
+        .then(Change::AppendUser(UserMessage::new("b")))
+        .then(Change::WriteState(sets("a", 2)))
+        .set(Field::OneStepMore);
+    let many = accepted(on, several).await;
     assert_eq!(
         many.sessions[&id].version,
         version + 1,
@@ -135,13 +143,6 @@ pub async fn versions_grow_by_one_with_each_commit(on: &Subject) {
         version + 1,
         "looking changes nothing"
     );
-}
-
-fn furnished_again(on: &Subject, id: &SessionId) -> Commit {
-    commit(on, id)
-        .then(Change::AppendUser(UserMessage::new("b")))
-        .then(Change::WriteState(sets("a", 2)))
-        .set(Field::OneStepMore)
 }
 
 /// Commits of one session are serialised: none is lost, and each sees the one before.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{CheckpointSource, SessionState, SubSessionRef};
-use helix_agents_core::store::{Change, Fence, Field, InboxRow, NewSession};
+use helix_agents_core::store::{Change, Fence, Field, InboxRow, NewSession, Page, SessionQuery};
 use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
 
 use super::Subject;
@@ -88,6 +88,19 @@ pub async fn deleting_takes_children_rows_and_stream(on: &Subject) {
     for id in kept {
         assert!(on.sessions().session_exists(id).await.unwrap());
     }
+}
+
+/// However many children there are, all of them go.
+///
+/// proves: SES-13
+pub async fn deleting_takes_more_children_than_a_page_holds(on: &Subject) {
+    let root = created(on, "root").await;
+    for index in 0..Page::MAX + 5 {
+        child_of(on, &root, &root, &format!("child-{index}")).await;
+    }
+    on.sessions().delete_session(&root).await.unwrap();
+    let left = on.store.list(&SessionQuery::default()).await.unwrap();
+    assert_eq!(left.total, 0, "nothing is left: {:?}", left.items);
 }
 
 /// Deleting a child leaves its parent, and the stream that is the parent's.

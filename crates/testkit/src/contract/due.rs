@@ -100,6 +100,10 @@ pub async fn a_suspended_run_is_due_when_all_its_calls_are_answered(on: &Subject
     nothing_is_due(on).await;
     answering("c-2").await;
     is_due_now(on, &id, Due::Answered { run: run("run") }).await;
+    ends(on, &id, RunStatus::Failed).await;
+    nothing_is_due(on).await;
+    ends(on, &id, RunStatus::SuspendedClientTool).await;
+    is_due_now(on, &id, Due::Answered { run: run("run") }).await;
     running(on, &id, "next").await;
     nothing_is_due(on).await;
 }
@@ -146,7 +150,7 @@ pub async fn a_session_is_due_when_it_expires(on: &Subject) {
 
 /// The most overdue comes first, with all its reasons, and no more than were asked for.
 pub async fn the_most_overdue_comes_first(on: &Subject) {
-    for (name, after) in [("late", 30), ("early", 10), ("middle", 20)] {
+    for (name, after) in [("a-late", 30), ("z-early", 10), ("m-middle", 20)] {
         let id = created(on, name).await;
         let at = on.now().saturating_add(Duration::from_secs(after));
         changed(on, &id, Change::Set(Field::ExpiresAt(Some(at)))).await;
@@ -162,8 +166,8 @@ pub async fn the_most_overdue_comes_first(on: &Subject) {
             .map(|(id, _)| id.as_str().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(names(at, 100).await, ["early", "middle"]);
-    assert_eq!(names(at, 1).await, ["early"]);
+    assert_eq!(names(at, 100).await, ["z-early", "m-middle"]);
+    assert_eq!(names(at, 1).await, ["z-early"]);
     assert!(names(at, 0).await.is_empty());
     let at = at.saturating_add(Duration::from_secs(90));
     let found = on.store.due(at, 100).await.unwrap();

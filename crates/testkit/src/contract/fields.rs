@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
-use helix_agents_core::session::{ChildWait, SessionMode, SessionState};
-use helix_agents_core::store::{Change, Field, NewSession, StoreError};
+use helix_agents_core::session::{ChildWait, SessionMode};
+use helix_agents_core::store::{CallStanding, Change, Field, NewSession, Precondition, StoreError};
 use helix_agents_core::time::Timestamp;
 use serde_json::json;
 
 use super::Subject;
-use super::make::{call, changed, commit, created, says, session, sets, step, user};
+use super::make::{
+    accepted, answer, call, changed, child_of, commit, created, running, says, session, sets, step,
+    user, waiting,
+};
 
 /// A mode is set once; setting the same again is no change of mind.
 ///
@@ -107,13 +110,44 @@ pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
         found.created_at, read.created_at,
         "when it was made does not change"
     );
-    let of_another = on.sessions().save_state(&renamed(state), None).await;
+    state.session_id = session("nobody");
+    let of_another = on.sessions().save_state(&state, None).await;
     assert!(of_another.is_err(), "there is no such session to save to");
 }
 
-fn renamed(mut state: SessionState) -> SessionState {
-    state.session_id = session("nobody");
+/// A save replaces the calls that wait, and does not move a session to another family.
+///
+/// proves: STO-09
+pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
+    let root = created(on, "root").await;
+    let child = child_of(on, &root, &root, "child").await;
+    let (run, _) = running(on, &child, "run").await;
+    for name in ["c-1", "c-2"] {
+        let pending = waiting(on, &child, &run, name);
+        changed(on, &child, Change::Pending(Box::new(pending))).await;
+    }
+    let mut state = on.sessions().load_state(&child).await.unwrap().unwrap();
+    state.pending_client_tool_calls.remove(&call("c-1"));
+    let mut answered = waiting(on, &child, &run, "c-3");
+    answered.answer = Some(answer(on, "c-3"));
     state
+        .pending_client_tool_calls
+        .insert(call("c-3"), answered);
+    let wanted = state.pending_client_tool_calls.clone();
+    (state.parent_session_id, state.root_session_id) = (None, Some(session("elsewhere")));
+    let committed = on.sessions().save_state(&state, None).await.unwrap();
+    assert_eq!(committed.answered, [call("c-3")], "it came with its answer");
+    let found = on.sessions().load_state(&child).await.unwrap().unwrap();
+    assert_eq!(found.pending_client_tool_calls, wanted);
+    assert_eq!(found.parent_session_id.as_ref(), Some(&root));
+    assert_eq!(found.root(), &root);
+    let standing = [("c-1", CallStanding::Absent), ("c-2", CallStanding::Open)];
+    let holds = standing
+        .into_iter()
+        .fold(commit(on, &child), |commit, (name, standing)| {
+            commit.when(Precondition::Call(call(name), standing))
+        });
+    accepted(on, holds).await;
 }
 
 /// Every field can be set, and cleared, on its own.

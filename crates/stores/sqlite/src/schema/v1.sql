@@ -1,4 +1,4 @@
--- `header` is the stored header of the session; the columns beside it are what queries look for.
+-- `header` is the stored header of the session; the columns before it are what queries look for.
 CREATE TABLE session (
     id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
     name TEXT NOT NULL UNIQUE,
@@ -9,7 +9,8 @@ CREATE TABLE session (
     created INTEGER NOT NULL,
     due INTEGER,  -- from when on it needs attention
     holder TEXT,  -- who performs its run, while one goes on
-    header ANY NOT NULL
+    header ANY NOT NULL,
+    open_step ANY
 ) STRICT;
 CREATE INDEX session_created ON session (created);
 CREATE INDEX session_user ON session (user, created);
@@ -24,8 +25,9 @@ CREATE TABLE label (
     kind INTEGER NOT NULL,
     key TEXT NOT NULL,
     value TEXT NOT NULL,
+    created INTEGER NOT NULL, -- when the session was
     session INTEGER NOT NULL,
-    PRIMARY KEY (kind, key, value, session)
+    PRIMARY KEY (kind, key, value, created, session)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX label_session ON label (session);
 
@@ -40,15 +42,16 @@ CREATE TABLE usage (at INTEGER PRIMARY KEY, count INTEGER NOT NULL, data ANY NOT
 -- The number is the version. Whole states, and between them the writes that made a version.
 CREATE TABLE state (at INTEGER PRIMARY KEY, whole INTEGER NOT NULL, data ANY NOT NULL) STRICT;
 
--- The number counts them. `run` and `usage` rows name a run by its number, or by its id when there
--- is no such run.
+-- The number counts them. Checkpoints and usage name a run by its number, or by its id when there is
+-- no such run.
 CREATE TABLE run (at INTEGER PRIMARY KEY, id TEXT NOT NULL, data ANY NOT NULL) STRICT;
 CREATE INDEX run_id ON run (id);
 
--- `mark` is (session << 32) + a hash of the id.
+-- The number is a hash of the id, or, when another checkpoint has it, the next that is free. `n`
+-- grows in the order in which they were written.
 CREATE TABLE checkpoint (
     at INTEGER PRIMARY KEY,
-    mark INTEGER NOT NULL,
+    n INTEGER NOT NULL,
     id TEXT NOT NULL,
     run ANY NOT NULL,
     step INTEGER NOT NULL,
@@ -58,7 +61,6 @@ CREATE TABLE checkpoint (
     open_step TEXT,
     time INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX checkpoint_mark ON checkpoint (mark);
 
 CREATE TABLE child (at INTEGER PRIMARY KEY, name TEXT NOT NULL, data ANY NOT NULL) STRICT;
 CREATE INDEX child_name ON child (name);
@@ -69,8 +71,6 @@ CREATE TABLE staged (
     call TEXT NOT NULL,
     data ANY NOT NULL
 ) STRICT;
-
-CREATE TABLE open_step (session INTEGER PRIMARY KEY, data ANY NOT NULL) STRICT;
 
 CREATE TABLE retired_call (
     session INTEGER NOT NULL,

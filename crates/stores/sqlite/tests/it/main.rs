@@ -2,11 +2,30 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
+    reason = "a test that cannot go on fails"
 )]
 
-mod contract;
+/// Folders that go away.
 mod folder;
+/// Short ways to write sessions and commits.
+mod make;
+
+/// What a session costs on disk.
+mod bytes;
+/// The contracts of the ports.
+mod contract;
+/// A disk without room.
+mod full;
+/// Commits that share a transaction.
+mod groups;
+/// Large values, kept once.
+mod large;
+/// What can be wrong with a file, and bringing its schema up to date.
+mod opening;
+/// Several processes on one file.
+mod processes;
+/// Chunks that are kept for a while.
+mod retention;
+/// What was written is read back.
+mod round_trips;

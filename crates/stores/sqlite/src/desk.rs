@@ -1,0 +1,85 @@
+//! What a write works with.
+
+use std::cell::RefCell;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use crate::connection::is_busy;
+use crate::state_cache::StateCache;
+
+/// The connection that writes, and what is remembered of what it wrote.
+pub(crate) struct Desk {
+    pub(crate) conn: Connection,
+    pub(crate) states: RefCell<StateCache>,
+}
+
+impl Desk {
+    pub(crate) fn new(conn: Connection) -> Self {
+        Self {
+            conn,
+            states: RefCell::default(),
+        }
+    }
+
+    /// Does something that gives nothing back.
+    pub(crate) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.conn.prepare_cached(sql)?.execute([]).map(drop)
+    }
+
+    /// Begins to write. Waits in short steps for another process that does: SQLite's own are long.
+    pub(crate) fn begin(&self, patience: Duration) -> rusqlite::Result<()> {
+        if !self.conn.is_autocommit() {
+            // Somebody panicked in the middle.
+            self.roll_back();
+        }
+        let mut pause = Duration::from_micros(100);
+        let mut until = None;
+        loop {
+            match self.execute("BEGIN IMMEDIATE") {
+                Err(error) if is_busy(&error) => {
+                    let now = Instant::now();
+                    if now >= *until.get_or_insert(now + patience) {
+                        return Err(error);
+                    }
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(2));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Ends the transaction; it happened.
+    pub(crate) fn commit(&self) -> rusqlite::Result<()> {
+        self.execute("COMMIT")
+    }
+
+    /// Ends the transaction; nothing happened.
+    pub(crate) fn roll_back(&self) {
+        self.states.borrow_mut().clear();
+        // SQLite has rolled back itself after some failures.
+        if !self.conn.is_autocommit()
+            && let Err(error) = self.execute("ROLLBACK")
+        {
+            tracing::error!(event = "sqlite.rollback_failed", %error);
+        }
+    }
+
+    /// Begins a part that can be undone on its own.
+    pub(crate) fn begin_part(&self) -> rusqlite::Result<()> {
+        self.execute("SAVEPOINT part")
+    }
+
+    /// Ends the part.
+    pub(crate) fn end_part(&self) -> rusqlite::Result<()> {
+        self.execute("RELEASE part")
+    }
+
+    /// Undoes the part.
+    pub(crate) fn undo_part(&self) -> rusqlite::Result<()> {
+        self.states.borrow_mut().clear();
+        self.execute("ROLLBACK TO part")
+    }
+}

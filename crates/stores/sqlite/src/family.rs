@@ -1,0 +1,149 @@
+//! What surrounds a session: children, kept writes, retired call ids.
+
+use std::collections::BTreeMap;
+
+use helix_agents_core::session::SubSessionRef;
+use helix_agents_core::state::StepWrites;
+use helix_agents_core::store::{Family, Staged, Unstage};
+use helix_agents_core::stored::{decode, encode};
+use helix_agents_core::{CallId, SessionId, StepId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::content::{self, Holder, Kind};
+use crate::error::Fail;
+use crate::headers;
+use crate::key::{Owner, parsed};
+use crate::runs::next_key;
+
+/// Writes a child under its session id.
+pub(crate) fn put_child(
+    conn: &Connection,
+    session: Owner,
+    child: &SubSessionRef,
+) -> Result<(), Fail> {
+    let name = child.session_id.as_str();
+    let known: Option<i64> = conn
+        .prepare_cached("SELECT at FROM child WHERE name = ? AND at BETWEEN ? AND ?")?
+        .query_row(params![name, session.first(), session.last()], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    let key = match known {
+        Some(key) => key,
+        None => next_key(
+            conn,
+            session,
+            "SELECT max(at) FROM child WHERE at BETWEEN ? AND ?",
+        )?,
+    };
+    let cell = content::put(conn, Holder::new(session, Kind::Child, key), encode(child)?)?;
+    conn.prepare_cached("INSERT OR REPLACE INTO child (at, name, data) VALUES (?, ?, ?)")?
+        .execute(params![key, name, cell])?;
+    Ok(())
+}
+
+/// Keeps a call's writes.
+pub(crate) fn stage(
+    conn: &Connection,
+    session: Owner,
+    step: &StepId,
+    call: &CallId,
+    writes: &StepWrites,
+) -> Result<(), Fail> {
+    let (step, call) = (step.as_str(), call.as_str());
+    let known: Option<i64> = conn
+        .prepare_cached("SELECT at FROM staged WHERE at BETWEEN ? AND ? AND step = ? AND call = ?")?
+        .query_row(
+            params![session.first(), session.last(), step, call],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let key = match known {
+        Some(key) => key,
+        None => next_key(
+            conn,
+            session,
+            "SELECT max(at) FROM staged WHERE at BETWEEN ? AND ?",
+        )?,
+    };
+    let holder = Holder::new(session, Kind::Staged, key);
+    content::release(conn, holder)?;
+    let cell = content::put(conn, holder, encode(writes)?)?;
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO staged (at, step, call, data) VALUES (?, ?, ?, ?)",
+    )?
+    .execute(params![key, step, call, cell])?;
+    Ok(())
+}
+
+/// Forgets kept writes.
+pub(crate) fn unstage(conn: &Connection, session: Owner, which: &Unstage) -> Result<(), Fail> {
+    let (sql, step) = match which {
+        Unstage::Step(step) => (
+            "DELETE FROM staged WHERE at BETWEEN ? AND ? AND step = ? RETURNING at",
+            Some(step),
+        ),
+        Unstage::AllBut(step) => (
+            "DELETE FROM staged WHERE at BETWEEN ? AND ? AND step IS NOT ? RETURNING at",
+            step.as_ref(),
+        ),
+        other => {
+            let reason = format!("this store does not know {other:?}; upgrade it");
+            return Err(Fail::internal(reason));
+        }
+    };
+    let step = step.map(StepId::as_str);
+    let keys: Vec<i64> = conn
+        .prepare_cached(sql)?
+        .query_map(params![session.first(), session.last(), step], |row| {
+            row.get(0)
+        })?
+        .collect::<Result<_, _>>()?;
+    for key in keys {
+        content::release(conn, Holder::new(session, Kind::Staged, key))?;
+    }
+    Ok(())
+}
+
+/// Children, kept writes and retired call ids.
+pub(crate) fn read(conn: &Connection, session: &SessionId) -> Result<Family, Fail> {
+    let Some(owner) = headers::owner(conn, session)? else {
+        return Ok(Family::default());
+    };
+    let bounds = [owner.first(), owner.last()];
+    let mut children = Vec::new();
+    let mut statement =
+        conn.prepare_cached("SELECT data FROM child WHERE at BETWEEN ? AND ? ORDER BY at")?;
+    let mut rows = statement.query(bounds)?;
+    while let Some(row) = rows.next()? {
+        children.push(decode(&content::get(conn, row.get(0)?)?)?);
+    }
+    let mut staged: BTreeMap<StepId, Vec<Staged>> = BTreeMap::new();
+    let mut statement = conn.prepare_cached(
+        "SELECT step, call, data FROM staged WHERE at BETWEEN ? AND ? ORDER BY at",
+    )?;
+    let mut rows = statement.query(bounds)?;
+    while let Some(row) = rows.next()? {
+        let writes = decode(&content::get(conn, row.get(2)?)?)?;
+        let kept = Staged::new(parsed(row, 1)?, writes);
+        staged.entry(parsed(row, 0)?).or_default().push(kept);
+    }
+    let retired = conn
+        .prepare_cached("SELECT id FROM retired_call WHERE session = ? ORDER BY id")?
+        .query_map([owner], |row| parsed(row, 0))?
+        .collect::<Result<_, _>>()?;
+    Ok(Family::new(children, staged, retired))
+}
+
+/// Marks call ids as used.
+pub(crate) fn retire<'a>(
+    conn: &Connection,
+    session: Owner,
+    ids: impl Iterator<Item = &'a CallId>,
+) -> Result<(), Fail> {
+    for id in ids {
+        conn.prepare_cached("INSERT OR IGNORE INTO retired_call VALUES (?, ?)")?
+            .execute(params![session, id.as_str()])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! The open step, which lies beside its session's header and is written with it.
+
+use helix_agents_core::CallId;
+use helix_agents_core::session::{OpenCall, OpenStep};
+use helix_agents_core::stored::decode;
+use rusqlite::Connection;
+use rusqlite::types::Value as SqlValue;
+
+use crate::content;
+use crate::error::Fail;
+use crate::key::Owner;
+
+/// What a commit does to the open step.
+#[derive(Debug, Default)]
+pub(crate) enum Step {
+    /// Nothing.
+    #[default]
+    Same,
+    /// It is this from now on.
+    Now(Option<Box<OpenStep>>),
+}
+
+impl Step {
+    /// Changes one call of the step; without a step, or without that call in it, nothing.
+    pub(crate) fn set_call(
+        &mut self,
+        conn: &Connection,
+        session: Owner,
+        call: &CallId,
+        open: OpenCall,
+    ) -> Result<(), Fail> {
+        if matches!(self, Self::Same) {
+            *self = Self::Now(find(conn, session)?.map(Box::new));
+        }
+        let Self::Now(Some(step)) = self else {
+            return Ok(());
+        };
+        let index = step.message.tool_calls().position(|made| made.id == *call);
+        if let Some(slot) = index.and_then(|index| step.calls.get_mut(index)) {
+            *slot = open;
+        }
+        Ok(())
+    }
+}
+
+/// The open step of a session.
+pub(crate) fn find(conn: &Connection, session: Owner) -> Result<Option<OpenStep>, Fail> {
+    let data: SqlValue = conn
+        .prepare_cached("SELECT open_step FROM session WHERE id = ?")?
+        .query_row([session], |row| row.get(0))?;
+    match data {
+        SqlValue::Null => Ok(None),
+        data => Ok(Some(decode(&content::get(conn, data)?)?)),
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs, and the short way in which other rows name them.
+
+use std::collections::BTreeMap;
+
+use helix_agents_core::session::RunRecord;
+use helix_agents_core::store::{Lookup, Page, Paged};
+use helix_agents_core::stored::{decode, encode};
+use helix_agents_core::{RunId, SessionId};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use serde::{Deserialize, Serialize};
+
+use crate::content::{self, Holder, Kind};
+use crate::error::Fail;
+use crate::headers;
+use crate::key::{Owner, parsed, signed, size, unsigned, wide};
+
+/// How other rows name a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RunNumber {
+    /// Its number in the session.
+    Number(u64),
+    /// Its id: there is no record of it.
+    Id(RunId),
+}
+
+impl ToSql for RunNumber {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Number(number) => signed(*number).into(),
+            Self::Id(id) => id.as_str().into(),
+        })
+    }
+}
+
+impl FromSql for RunNumber {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value {
+            ValueRef::Integer(number) => Ok(Self::Number(unsigned(number))),
+            other => RunId::new(other.as_str()?)
+                .map(Self::Id)
+                .map_err(|error| FromSqlError::Other(Box::new(error))),
+        }
+    }
+}
+
+/// How a run is named in other rows.
+pub(crate) fn number(conn: &Connection, session: Owner, run: &RunId) -> Result<RunNumber, Fail> {
+    Ok(match run_key(conn, session, run)? {
+        Some(key) => RunNumber::Number(session.number(key)),
+        None => RunNumber::Id(run.clone()),
+    })
+}
+
+fn run_key(conn: &Connection, session: Owner, run: &RunId) -> Result<Option<i64>, Fail> {
+    let key = conn
+        .prepare_cached("SELECT at FROM run WHERE id = ? AND at BETWEEN ? AND ?")?
+        .query_row(
+            params![run.as_str(), session.first(), session.last()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(key)
+}
+
+/// The ids of runs by their numbers, each read once.
+pub(crate) struct Runs<'a> {
+    conn: &'a Connection,
+    session: Owner,
+    known: BTreeMap<u64, RunId>,
+}
+
+impl<'a> Runs<'a> {
+    pub(crate) fn new(conn: &'a Connection, session: Owner) -> Self {
+        Self {
+            conn,
+            session,
+            known: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn id(&mut self, run: RunNumber) -> Result<RunId, Fail> {
+        let number = match run {
+            RunNumber::Id(id) => return Ok(id),
+            RunNumber::Number(number) => number,
+        };
+        if let Some(id) = self.known.get(&number) {
+            return Ok(id.clone());
+        }
+        let id: RunId = self
+            .conn
+            .prepare_cached("SELECT id FROM run WHERE at = ?")?
+            .query_row([self.session.row(number)?], |row| parsed(row, 0))?;
+        self.known.insert(number, id.clone());
+        Ok(id)
+    }
+}
+
+/// The next free key of a table whose rows are numbered from 1.
+pub(crate) fn next_key(conn: &Connection, session: Owner, sql: &str) -> Result<i64, Fail> {
+    let last: Option<i64> = conn
+        .prepare_cached(sql)?
+        .query_row([session.first(), session.last()], |row| row.get(0))?;
+    let number = last.map_or(0, |key| session.number(key));
+    session.row(number + 1)
+}
+
+/// Writes a run under its id.
+pub(crate) fn put(conn: &Connection, session: Owner, run: &RunRecord) -> Result<(), Fail> {
+    let known = run_key(conn, session, &run.id)?;
+    let key = match known {
+        Some(key) => key,
+        None => next_key(
+            conn,
+            session,
+            "SELECT max(at) FROM run WHERE at BETWEEN ? AND ?",
+        )?,
+    };
+    let holder = Holder::new(session, Kind::Run, key);
+    if known.is_some() {
+        content::release(conn, holder)?;
+    }
+    let cell = content::put(conn, holder, encode(run)?)?;
+    conn.prepare_cached("INSERT OR REPLACE INTO run (at, id, data) VALUES (?, ?, ?)")?
+        .execute(params![key, run.id.as_str(), cell])?;
+    Ok(())
+}
+
+/// One run.
+pub(crate) fn find(
+    conn: &Connection,
+    session: Owner,
+    run: &RunId,
+) -> Result<Option<RunRecord>, Fail> {
+    let data = conn
+        .prepare_cached("SELECT data FROM run WHERE id = ? AND at BETWEEN ? AND ?")?
+        .query_row(
+            params![run.as_str(), session.first(), session.last()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    data.map(|data| Ok(decode(&content::get(conn, data)?)?))
+        .transpose()
+}
+
+/// Runs, oldest first.
+pub(crate) fn lookup(
+    conn: &Connection,
+    session: &SessionId,
+    which: Lookup<RunId>,
+) -> Result<Paged<RunRecord>, Fail> {
+    let owner = headers::owner(conn, session)?;
+    match (owner, which) {
+        (Some(owner), Lookup::One(id)) => Ok(one(find(conn, owner, &id)?)),
+        (Some(owner), Lookup::Page(page)) => {
+            let bounds = [owner.first(), owner.last()];
+            let total: i64 = conn
+                .prepare_cached("SELECT count(*) FROM run WHERE at BETWEEN ? AND ?")?
+                .query_row(bounds, |row| row.get(0))?;
+            let mut statement = conn.prepare_cached(
+                "SELECT data FROM run WHERE at BETWEEN ? AND ? ORDER BY at LIMIT ? OFFSET ?",
+            )?;
+            let mut rows = statement.query(params![
+                owner.first(),
+                owner.last(),
+                signed(wide(page.limit)),
+                signed(wide(page.offset))
+            ])?;
+            let mut items = Vec::new();
+            while let Some(row) = rows.next()? {
+                items.push(decode(&content::get(conn, row.get(0)?)?)?);
+            }
+            let total = size(unsigned(total));
+            Ok(Paged::new(items, total, page))
+        }
+        _ => Ok(one(None)),
+    }
+}
+
+/// A list of one, or of none.
+pub(crate) fn one<T>(found: Option<T>) -> Paged<T> {
+    let items: Vec<T> = found.into_iter().collect();
+    let total = items.len();
+    Paged::new(items, total, Page::ALL)
+}

@@ -1,0 +1,89 @@
+use futures_util::future::join_all;
+use helix_agents_core::store::{Page, SessionStore, StoreError};
+use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
+use helix_agents_testkit::block_on;
+
+use crate::folder::Folder;
+use crate::make::{create, id, on, says};
+
+/// Some text that does not repeat itself.
+fn text(number: usize) -> String {
+    (0..400).map(|word| format!("{number}-{word} ")).collect()
+}
+
+#[test]
+fn a_commit_without_room_is_refused_and_the_session_is_intact() {
+    let folder = Folder::new();
+    let path = folder.file("helix.db");
+    let written = block_on(async {
+        let small = SqliteConfig::new().max_pages(80);
+        let store = SqliteStore::open_with(&path, small).await.unwrap();
+        let session = create(&store, "s").await;
+        let mut written = 0;
+        let error = loop {
+            match store.commit(on("s").then(says(&text(written)))).await {
+                Ok(_) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        let snapshot = store.load(&session).await.unwrap().unwrap();
+        assert_eq!(snapshot.message_count, written);
+        let messages = store.messages(&session, Page::ALL).await.unwrap();
+        assert_eq!(messages.items.len(), written);
+        written
+    });
+    assert!(written > 5, "there was room for {written}");
+    block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        let receipt = store.commit(on("s").then(says("more"))).await.unwrap();
+        assert_eq!(receipt.sessions["s"].message_count, written + 1);
+    });
+}
+
+#[test]
+fn in_a_group_those_for_whom_there_is_room_succeed() {
+    let folder = Folder::new();
+    block_on(async {
+        let small = SqliteConfig::new().max_pages(120);
+        let store = SqliteStore::open_with(folder.file("helix.db"), small)
+            .await
+            .unwrap();
+        for number in 0..20 {
+            create(&store, &format!("s{number}")).await;
+        }
+        let outcomes = join_all((0..20).map(async |number| {
+            let long = "x".repeat(if number == 10 { 1_000_000 } else { 10 });
+            let session = format!("s{number}");
+            store.commit(on(&session).then(says(&long))).await
+        }))
+        .await;
+        for (number, outcome) in outcomes.into_iter().enumerate() {
+            let messages = store.messages(&id(&format!("s{number}")), Page::ALL).await;
+            match outcome {
+                Ok(_) => assert_eq!((number != 10, messages.unwrap().total), (true, 1)),
+                Err(error) => {
+                    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+                    assert_eq!((number, messages.unwrap().total), (10, 0));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_file_that_another_process_holds_is_unavailable() {
+    let folder = Folder::new();
+    let path = folder.file("helix.db");
+    block_on(async {
+        let hasty = SqliteConfig::new().busy_timeout(std::time::Duration::from_millis(30));
+        let store = SqliteStore::open_with(&path, hasty).await.unwrap();
+        create(&store, "s").await;
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let error = store.commit(on("s").then(says("x"))).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        other.execute_batch("COMMIT").unwrap();
+        store.commit(on("s").then(says("x"))).await.unwrap();
+    });
+}

@@ -1,0 +1,125 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures_util::future::join_all;
+use helix_agents_core::session::SessionStatus;
+use helix_agents_core::state::{StateOp, StepWrites};
+use helix_agents_core::store::{Change, Page, Precondition, SessionStore, StoreError};
+use helix_agents_store_sqlite::SqliteStore;
+use helix_agents_testkit::block_on;
+use serde_json::json;
+
+use crate::folder::Folder;
+use crate::make::{create, creating, id, on, says};
+
+fn push(path: &str) -> Change {
+    let op = StateOp::Append {
+        path: path.parse().unwrap(),
+        value: json!(1),
+    };
+    Change::WriteState(StepWrites::from(vec![op]))
+}
+
+/// One is refused by a precondition, one by its state, one passes, and so on.
+async fn mixed(store: &SqliteStore, number: usize) -> Result<(), StoreError> {
+    let session = format!("s{number}");
+    let commit = match number % 3 {
+        0 => on(&session).then(says("kept")).then(push("/list")),
+        // What comes before the refusal is undone.
+        1 => on(&session).then(says("lost")).then(push("/text")),
+        _ => on(&session)
+            .when(Precondition::Status(vec![SessionStatus::Failed]))
+            .then(says("lost")),
+    };
+    store.commit(commit).await.map(drop)
+}
+
+async fn check(store: &SqliteStore, number: usize, outcome: &Result<(), StoreError>) {
+    let session = id(&format!("s{number}"));
+    let messages = store.messages(&session, Page::ALL).await.unwrap();
+    let snapshot = store.load(&session).await.unwrap().unwrap();
+    let (expected_messages, version) = match (number % 3, outcome) {
+        (0, Ok(())) => (1, 2),
+        (1, Err(StoreError::State { .. })) | (2, Err(StoreError::Refused { .. })) => (0, 1),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(messages.total, expected_messages);
+    assert_eq!(snapshot.state.version, version);
+    assert_eq!(snapshot.state_version, version);
+}
+
+async fn made(store: &SqliteStore, count: usize) {
+    join_all((0..count).map(async |number| {
+        let mut commit = creating(&format!("s{number}"));
+        let state = Arc::new(json!({ "text": "x", "list": [] }));
+        if let Some((_, Change::Create(session))) = commit.changes.first_mut() {
+            session.custom_state = state;
+        }
+        store.commit(commit).await.unwrap();
+    }))
+    .await;
+}
+
+#[test]
+fn a_refusal_in_a_group_disturbs_nobody_on_one_thread() {
+    let folder = Folder::new();
+    block_on(async {
+        let store = SqliteStore::open(folder.file("helix.db")).await.unwrap();
+        made(&store, 300).await;
+        let outcomes = join_all((0..300).map(|number| mixed(&store, number))).await;
+        for (number, outcome) in outcomes.iter().enumerate() {
+            check(&store, number, outcome).await;
+        }
+    });
+}
+
+#[test]
+fn a_refusal_in_a_group_disturbs_nobody_on_many_threads() {
+    let folder = Folder::new();
+    let path = folder.file("helix.db");
+    let (one, other) = block_on(async {
+        let one = SqliteStore::open(&path).await.unwrap();
+        made(&one, 60).await;
+        (one, SqliteStore::open(&path).await.unwrap())
+    });
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..60)
+            .map(|number| {
+                let store = if number % 2 == 0 { &one } else { &other };
+                scope.spawn(move || block_on(mixed(store, number)))
+            })
+            .collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    block_on(async {
+        for (number, outcome) in outcomes.iter().enumerate() {
+            check(&one, number, outcome).await;
+        }
+    });
+}
+
+#[test]
+fn a_queued_commit_that_nobody_waits_for_never_happens() {
+    let folder = Folder::new();
+    block_on(async {
+        let store = SqliteStore::open(folder.file("helix.db")).await.unwrap();
+        create(&store, "a").await;
+        create(&store, "b").await;
+        {
+            // Right after somebody else's, a commit first lets others come.
+            store.commit(on("a").then(says("x"))).await.unwrap();
+            let mut dropped = pin!(store.commit(on("b").then(says("y"))));
+            let poll = dropped
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(poll, Poll::Pending));
+        }
+        store.commit(on("a").then(says("z"))).await.unwrap();
+        let total = async |session| {
+            let messages = store.messages(&id(session), Page::ALL).await.unwrap();
+            messages.total
+        };
+        assert_eq!((total("a").await, total("b").await), (2, 0));
+    });
+}

@@ -1,0 +1,74 @@
+use std::time::Duration;
+
+use helix_agents_core::store::{Change, Commit, SessionStore};
+use helix_agents_core::stream::{Sequence, StreamManager, StreamStatus};
+use helix_agents_core::time::Timestamp;
+use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
+use helix_agents_testkit::block_on;
+
+use crate::folder::Folder;
+use crate::make::{NOW, create, delta, id, on};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn at(minutes: u64) -> Timestamp {
+    NOW.saturating_add(Duration::from_secs(60 * minutes))
+}
+
+async fn turn(store: &SqliteStore, minute: u64) {
+    let session = id("s");
+    let said = |text: &str| {
+        let mut chunk = delta(&session, text);
+        chunk.timestamp = at(minute);
+        chunk
+    };
+    let commit = |status| Commit::new(session.clone(), at(minute)).stream(status);
+    let start = commit(StreamStatus::Active).say(said("start"));
+    store.commit(start).await.unwrap();
+    let end = commit(StreamStatus::Ended).say(said("end"));
+    store.commit(end).await.unwrap();
+}
+
+async fn opened(folder: &Folder) -> SqliteStore {
+    let config = SqliteConfig::new().keep_chunks(HOUR);
+    let store = SqliteStore::open_with(folder.file("helix.db"), config)
+        .await
+        .unwrap();
+    create(&store, "s").await;
+    store
+}
+
+async fn kept(store: &SqliteStore) -> Vec<u64> {
+    let chunks = StreamManager::read(store, &id("s"), Sequence::START, 99).await;
+    chunks.unwrap().iter().map(|one| one.sequence.0).collect()
+}
+
+#[test]
+fn old_chunks_go_when_the_next_turn_begins() {
+    let folder = Folder::new();
+    block_on(async {
+        let store = opened(&folder).await;
+        turn(&store, 0).await;
+        turn(&store, 50).await;
+        assert_eq!(kept(&store).await, [1, 2, 3, 4]);
+        turn(&store, 61).await;
+        assert_eq!(kept(&store).await, [3, 4, 5, 6]);
+        let info = store.info(&id("s")).await.unwrap().unwrap();
+        assert_eq!((info.last, info.trimmed), (Sequence(6), Sequence(2)));
+    });
+}
+
+#[test]
+fn chunks_of_what_is_long_over_are_removed_on_request() {
+    let folder = Folder::new();
+    block_on(async {
+        let store = opened(&folder).await;
+        turn(&store, 0).await;
+        assert_eq!(store.remove_old_chunks(at(60), 10).await.unwrap(), 0);
+        assert_eq!(store.remove_old_chunks(at(61), 10).await.unwrap(), 1);
+        assert_eq!(store.remove_old_chunks(at(61), 10).await.unwrap(), 0);
+        assert_eq!(kept(&store).await, [] as [u64; 0]);
+        let receipt = store.commit(on("s").then(Change::ClearStop)).await.unwrap();
+        assert_eq!(receipt.sequence, Sequence(2), "numbers go on");
+    });
+}
