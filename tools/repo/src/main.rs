@@ -22,6 +22,7 @@ mod parity;
 mod purity;
 mod sizes;
 mod source;
+mod suites;
 mod testrun;
 mod tree;
 mod workcopy;

@@ -11,6 +11,7 @@ use crate::{
     checklist::{self, Checklist},
     error::{Error, Result},
     marks::{self, Mark},
+    suites::Suites,
     tree::Tree,
 };
 
@@ -44,8 +45,10 @@ fn generate(tree: &Tree) -> Result<(String, Report)> {
     let checklist = Checklist::parse(&tree.read(checklist::PATH)?)?;
     let mut all = Vec::new();
     let mut breaches = Vec::new();
-    for (path, text) in tree.sources(marks::may_hold)? {
-        let (marks, errors) = marks::find(&path, &text);
+    let sources = tree.sources(marks::may_hold)?;
+    let suites = Suites::find(&sources, place);
+    for (path, text) in &sources {
+        let (marks, errors) = marks::find(path, text);
         all.extend(marks);
         breaches.extend(errors);
     }
@@ -56,7 +59,7 @@ fn generate(tree: &Tree) -> Result<(String, Report)> {
         breaches,
         summary: format!("parity: {count}"),
     };
-    Ok((render(&checklist, &proofs), report))
+    Ok((render(&checklist, &proofs, &suites), report))
 }
 
 /// Marks that name an item the checklist does not have.
@@ -116,7 +119,7 @@ fn counts(checklist: &Checklist, proofs: &Proofs<'_>) -> String {
     )
 }
 
-fn render(checklist: &Checklist, proofs: &Proofs<'_>) -> String {
+fn render(checklist: &Checklist, proofs: &Proofs<'_>, suites: &Suites) -> String {
     let mut out = format!(
         "# Parity\n\n{}.\n\nEvery item of [the checklist]({}) with the tests that carry its id \
          in a `proves:` mark. A test marked \"in part\" shows a part of its item and does not count \
@@ -131,7 +134,7 @@ fn render(checklist: &Checklist, proofs: &Proofs<'_>) -> String {
             let tests = proofs.get(item.id.as_str());
             let text = item.text.replace('|', "\\|");
             let names = tests.map_or_else(|| "—".to_owned(), names);
-            let places = tests.map_or_else(|| "—".to_owned(), places);
+            let places = tests.map_or_else(|| "—".to_owned(), |tests| places(tests, suites));
             // Writing to a string cannot fail.
             let _ = writeln!(out, "| {} | {text} | {names} | {places} |", item.id);
         }
@@ -156,8 +159,15 @@ fn names(tests: &BTreeSet<Proof<'_>>) -> String {
     names.join("<br>")
 }
 
-fn places(tests: &BTreeSet<Proof<'_>>) -> String {
-    let places: BTreeSet<&str> = tests.iter().map(|proof| place(proof.path)).collect();
+fn places(tests: &BTreeSet<Proof<'_>>, suites: &Suites) -> String {
+    let on = |proof: &Proof<'_>| {
+        let backends = suites.backends(proof.path, proof.test);
+        backends.map_or_else(
+            || vec![place(proof.path).to_owned()],
+            |names| names.into_iter().map(str::to_owned).collect(),
+        )
+    };
+    let places: BTreeSet<String> = tests.iter().flat_map(on).collect();
     places.into_iter().collect::<Vec<_>>().join(", ")
 }
 
@@ -166,7 +176,11 @@ fn place(path: &str) -> &str {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
         ["crates", "stores" | "runtimes", name, ..]
-        | ["crates" | "packages" | "examples" | "tools", name, ..]
+        | [
+            "crates" | "packages" | "examples" | "tests" | "tools",
+            name,
+            ..,
+        ]
         | [name, ..] => name,
         [] => path,
     }
@@ -201,7 +215,7 @@ mod tests {
             ),
             mark("crates/stores/sqlite/tests/it/main.rs", None, &["SES-01"]),
         ];
-        let table = render(&checklist(), &proofs(&marks));
+        let table = render(&checklist(), &proofs(&marks), &Suites::default());
         assert_eq!(
             table,
             "# Parity\n\n2 of 3 items proven, 0 in part.\n\nEvery item of [the checklist](checklist.md) \
