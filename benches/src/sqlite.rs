@@ -167,10 +167,11 @@ pub(crate) fn reference_step(
 }
 
 pub(crate) fn run(report: &mut Report) {
-    let groups: [(&str, Part); 5] = [
+    let groups: [(&str, Part); 6] = [
         ("one session", one_session),
         ("concurrent sessions", concurrent),
         ("deltas", deltas),
+        ("wake-up", wake_up),
         ("bytes", bytes),
         ("resume", resume),
     ];
@@ -308,6 +309,44 @@ pub(crate) fn read_deltas(arguments: &[String]) -> Outcome<()> {
     while reader.cursor() < Sequence(count) {
         block_on(reader.next())?;
     }
+    Ok(())
+}
+
+/// How late a reader hears a write through another connection, as of another process.
+fn wake_up(report: &mut Report) -> Outcome<()> {
+    let folder = Folder::new("wake")?;
+    let file = folder.file("store.db");
+    let [here, there] = [0, 1].map(|_| block_on(SqliteStore::open(&file)));
+    let (here, there) = (here?, there?);
+    let session = Subject::create(&here, "wake")?.session;
+    let run = RunId::new("run-wake")?;
+    let base = ChunkBase::new(AgentId::new("wake")?, "bench", session.clone(), run, 1);
+    let base = std::sync::Arc::new(base);
+    let mut delays = Vec::new();
+    for n in 0..21 {
+        let payload = ChunkPayload::TextDelta {
+            delta: "x".to_owned(),
+        };
+        let commit = Commit::new(session.clone(), NOW).say(Chunk::new(base.clone(), NOW, payload));
+        let status = helix_agents_core::stream::StreamStatus::Active;
+        let heard = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let heard = block_on(here.changed(&session, Sequence(n), status));
+                heard.map(|()| Instant::now())
+            });
+            let written = block_on(there.commit(commit)).map(|_| Instant::now());
+            (waiting.join(), written)
+        });
+        let (Ok(Ok(heard)), Ok(written)) = heard else {
+            return Err("nothing was heard".into());
+        };
+        delays.push(heard.saturating_duration_since(written).as_secs_f64() * 1e3);
+    }
+    report.at_most(
+        ("ms, limit", 50.0),
+        ("woken by another connection", median(delays)),
+        1.0,
+    );
     Ok(())
 }
 

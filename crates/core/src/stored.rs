@@ -84,13 +84,20 @@ const MAX_NESTING: usize = 120;
 /// [`StoredError::NotStorable`] when the value is not JSON, or is nested so deep that it could not
 /// be read again.
 pub fn encode<T: Stored>(value: &T) -> Result<String, StoredError> {
-    let not_storable = |reason: String| StoredError::NotStorable {
-        kind: T::KIND,
-        reason,
-    };
-    let text = serde_json::to_string(&(T::KIND, T::VERSION, value))
-        .map_err(|error| not_storable(error.to_string()))?;
-    if nesting(&text) > MAX_NESTING {
+    to_text(T::KIND, &(T::KIND, T::VERSION, value))
+}
+
+/// The JSON text of a value that can be read again, for a backend with a form of its own.
+///
+/// # Errors
+/// As [`encode`].
+pub fn to_text<T: Serialize + ?Sized>(
+    kind: &'static str,
+    value: &T,
+) -> Result<String, StoredError> {
+    let not_storable = |reason: String| StoredError::NotStorable { kind, reason };
+    let text = serde_json::to_string(value).map_err(|error| not_storable(error.to_string()))?;
+    if is_nested_too_deep(&text) {
         return Err(not_storable(format!(
             "it is nested deeper than {MAX_NESTING} levels"
         )));
@@ -98,8 +105,12 @@ pub fn encode<T: Stored>(value: &T) -> Result<String, StoredError> {
     Ok(text)
 }
 
-/// How deep arrays and objects are nested in a JSON text.
-fn nesting(json: &str) -> usize {
+fn is_nested_too_deep(json: &str) -> bool {
+    // Nearly always there are too few of them to be nested deep.
+    let opening = json.bytes().filter(|byte| matches!(byte, b'[' | b'{'));
+    if opening.count() <= MAX_NESTING {
+        return false;
+    }
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut in_string, mut escaped) = (false, false);
     for byte in json.bytes() {
@@ -118,7 +129,7 @@ fn nesting(json: &str) -> usize {
             _ => {}
         }
     }
-    deepest
+    deepest > MAX_NESTING
 }
 
 /// Reads a field that is there as `Some`, also when it is `null`.
@@ -179,4 +190,25 @@ impl Stored for UsageEntry {
 impl Stored for Chunk {
     const KIND: &'static str = "chunk";
     const VERSION: u32 = 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn nested(levels: usize) -> Value {
+        (0..levels).fold(json!("[[{"), |inner, _| json!([inner]))
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let deepest = nested(MAX_NESTING);
+        let text = to_text("value", &deepest).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), deepest);
+        assert!(to_text("value", &nested(MAX_NESTING + 1)).is_err());
+        let wide = json!(vec![json!({ "a\\\"[": [1, { "b": "]]\\" }] }); MAX_NESTING]);
+        assert!(to_text("value", &wide).is_ok());
+    }
 }

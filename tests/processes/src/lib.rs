@@ -1,22 +1,32 @@
 //! The work that the child processes do, so that the tests know what to look for.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use helix_agents_core::id::{CallId, CheckpointId, RunId, SessionId, UsageId};
+use helix_agents_core::lock::LockManager;
 use helix_agents_core::message::{AssistantMessage, AssistantPart, ToolCall, UserMessage};
 use helix_agents_core::model::TokenUsage;
-use helix_agents_core::session::{Checkpoint, CheckpointSource, SessionStatus};
+use helix_agents_core::session::{
+    Checkpoint, CheckpointSource, RunRecord, RunTrigger, SessionStatus, StopKind, StopRequest,
+};
 use helix_agents_core::state::{Pointer, StateOp};
 use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
 use helix_agents_core::store::{
-    Change, Commit, NewSession, Page, Precondition, SessionStore, Sessions,
+    Change, Commit, Lease, NewSession, Page, Precondition, SessionStore, Sessions,
 };
 use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamManager};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
 use helix_agents_core::usage::{UsageEntry, UsageKind};
+use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::VirtualClock;
 use serde_json::json;
 
+/// When everything happens.
+pub const NOW: Timestamp = Timestamp::from_millis(2);
+/// How long leases and locks are taken for.
+pub const HOUR: Duration = Duration::from_secs(3600);
 /// Messages of one round: what the user said, the model's message, the result of its call.
 pub const MESSAGES_PER_ROUND: usize = 3;
 
@@ -53,7 +63,7 @@ pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commi
         tool_name: "add".to_owned(),
         result: Ok(json!({ "sum": name })),
     });
-    let now = Timestamp::from_millis(2);
+    let now = NOW;
     let mut checkpoint = Checkpoint::new(
         CheckpointId::new(format!("cp-{name}"))?,
         session.clone(),
@@ -102,6 +112,63 @@ pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commi
         .then(Change::Checkpoint(checkpoint, CheckpointSource::Staging))
         .then(Change::Usage(usage))
         .say(chunk))
+}
+
+/// The run that a child starts.
+///
+/// # Errors
+/// Only when an id is not one.
+pub fn run(session: &SessionId) -> Result<RunRecord> {
+    let id = RunId::new("run-1")?;
+    let trigger = RunTrigger::Execute;
+    Ok(RunRecord::started(
+        id,
+        session.clone(),
+        trigger,
+        "local",
+        NOW,
+    ))
+}
+
+/// Takes a session's lease for an hour, if nobody who lives has it.
+pub fn lease(session: &SessionId, holder: &str) -> Commit {
+    let free = Precondition::LeaseFree {
+        holder: holder.to_owned(),
+        at: NOW,
+    };
+    let lease = Lease::new(holder, NOW.saturating_add(HOUR));
+    Commit::new(session.clone(), NOW)
+        .when(free)
+        .then(Change::RaiseFence)
+        .then(Change::Lease(Some(lease)))
+}
+
+/// What a process does before it dies: it starts a run under its lease, and takes a lock.
+///
+/// # Errors
+/// When the store does not take it.
+pub async fn take(store: &SqliteStore, session: &SessionId) -> Result<()> {
+    let started = Change::StartRun(Box::new(run(session)?));
+    let commit = lease(session, SqliteStore::holder()).then(started);
+    store.commit(commit).await?;
+    let lock = store
+        .acquire("key", SqliteStore::holder(), NOW, HOUR)
+        .await?;
+    lock.context("somebody has the lock")?;
+    Ok(())
+}
+
+/// Asks the session's run to stop, and tells its readers something.
+///
+/// # Errors
+/// When the store does not take it.
+pub async fn stop(store: &SqliteStore, session: &SessionId) -> Result<()> {
+    let stop = StopRequest::new(run(session)?.id, StopKind::Abort, NOW);
+    let said = round(session, "late", None)?;
+    let mut commit = Commit::new(session.clone(), NOW).then(Change::Stop(stop));
+    commit.chunks = said.chunks;
+    store.commit(commit).await?;
+    Ok(())
 }
 
 /// What is in a session, read back: how many rounds each part of it holds. In a store that keeps

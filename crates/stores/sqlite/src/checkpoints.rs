@@ -8,18 +8,24 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::error::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, parsed, signed, size, time, unsigned, wide};
-use crate::runs::{self, RunNumber, Runs, one};
+use crate::runs::{RunNumber, RunNumbers, Runs, one};
 
 /// Writes a checkpoint. It is now the one that was written last: `n` is larger than that of any
 /// other.
-pub(crate) fn put(conn: &Connection, session: Owner, n: i64, one: &Checkpoint) -> Result<(), Fail> {
+pub(crate) fn put(
+    conn: &Connection,
+    session: Owner,
+    runs: &mut RunNumbers,
+    n: i64,
+    one: &Checkpoint,
+) -> Result<(), Fail> {
     let key = place(conn, session, &one.id)?;
     conn.prepare_cached("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?
         .execute(params![
             key,
             n,
             one.id.as_str(),
-            runs::number(conn, session, &one.run_id)?,
+            runs.number(conn, session, &one.run_id)?,
             one.step_count,
             signed(wide(one.message_count)),
             signed(one.state_version),

@@ -18,7 +18,7 @@ pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Resu
     let (root, at) = (commit.root.clone(), commit.at);
     let mut found: BTreeMap<SessionId, Found> = BTreeMap::new();
     for session in commit.sessions() {
-        if let Some(one) = headers::find(conn, &session)? {
+        if let Some(one) = headers::find_to_write(desk, &session)? {
             found.insert(session, one);
         }
     }

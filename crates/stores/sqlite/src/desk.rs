@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use crate::connection::is_busy;
+use crate::header_cache::HeaderCache;
 use crate::state_cache::StateCache;
 
 /// The connection that writes, and what is remembered of what it wrote.
 pub(crate) struct Desk {
     pub(crate) conn: Connection,
     pub(crate) states: RefCell<StateCache>,
+    pub(crate) headers: RefCell<HeaderCache>,
 }
 
 impl Desk {
@@ -20,6 +22,7 @@ impl Desk {
         Self {
             conn,
             states: RefCell::default(),
+            headers: RefCell::default(),
         }
     }
 

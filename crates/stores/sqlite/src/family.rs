@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use helix_agents_core::session::SubSessionRef;
 use helix_agents_core::state::StepWrites;
 use helix_agents_core::store::{Family, Staged, Unstage};
-use helix_agents_core::stored::{decode, encode};
+use helix_agents_core::stored::decode;
 use helix_agents_core::{CallId, SessionId, StepId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
 use crate::error::Fail;
 use crate::headers;
+use crate::json;
 use crate::key::{Owner, parsed};
 use crate::runs::next_key;
 
@@ -36,7 +37,11 @@ pub(crate) fn put_child(
             "SELECT max(at) FROM child WHERE at BETWEEN ? AND ?",
         )?,
     };
-    let cell = content::put(conn, Holder::new(session, Kind::Child, key), encode(child)?)?;
+    let cell = content::put(
+        conn,
+        Holder::new(session, Kind::Child, key),
+        json::stored(child)?,
+    )?;
     conn.prepare_cached("INSERT OR REPLACE INTO child (at, name, data) VALUES (?, ?, ?)")?
         .execute(params![key, name, cell])?;
     Ok(())
@@ -68,7 +73,7 @@ pub(crate) fn stage(
     };
     let holder = Holder::new(session, Kind::Staged, key);
     content::release(conn, holder)?;
-    let cell = content::put(conn, holder, encode(writes)?)?;
+    let cell = content::put(conn, holder, json::stored(writes)?)?;
     conn.prepare_cached(
         "INSERT OR REPLACE INTO staged (at, step, call, data) VALUES (?, ?, ?, ?)",
     )?

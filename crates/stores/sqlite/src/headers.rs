@@ -3,13 +3,15 @@
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{OpenStep, RunStatus, SessionState, SessionStatus};
 use helix_agents_core::store::Header;
-use helix_agents_core::stored::{decode, encode};
+use helix_agents_core::stored::decode;
 use helix_agents_core::time::Timestamp;
-use rusqlite::types::Value as SqlValue;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Cell, Holder, Kind};
+use crate::desk::Desk;
 use crate::error::Fail;
+use crate::json;
 use crate::key::{Owner, millis, name_of};
 use crate::open_steps::Step;
 
@@ -35,25 +37,46 @@ pub(crate) fn owner(conn: &Connection, session: &SessionId) -> Result<Option<Own
 
 /// A session's header.
 pub(crate) fn find(conn: &Connection, session: &SessionId) -> Result<Option<Found>, Fail> {
-    let row = conn
-        .prepare_cached(
-            "SELECT id, header, typeof(open_step) = 'blob' FROM session WHERE name = ?",
-        )?
-        .query_row([session.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })
-        .optional()?;
-    row.map(|(owner, cell, is_step_split): (Owner, SqlValue, bool)| {
-        let is_split = matches!(cell, SqlValue::Blob(_));
-        let header = decode(&content::get(conn, cell)?)?;
-        Ok(Found {
-            owner,
-            header,
-            is_split,
-            is_step_split,
-        })
+    read(conn, session, |_, text| Ok(decode(text)?))
+}
+
+/// A session's header, for a writer.
+pub(crate) fn find_to_write(desk: &Desk, session: &SessionId) -> Result<Option<Found>, Fail> {
+    read(&desk.conn, session, |owner, text| {
+        match desk.headers.borrow().get(owner, text) {
+            Some(known) => Ok(known),
+            None => Ok(decode(text)?),
+        }
     })
-    .transpose()
+}
+
+fn read(
+    conn: &Connection,
+    session: &SessionId,
+    decode: impl FnOnce(Owner, &str) -> Result<Header, Fail>,
+) -> Result<Option<Found>, Fail> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id, header, typeof(open_step) = 'blob' FROM session WHERE name = ?",
+    )?;
+    let mut rows = statement.query([session.as_str()])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let owner = row.get(0)?;
+    let (header, is_split) = match row.get_ref(1)? {
+        ValueRef::Text(text) => {
+            let text = std::str::from_utf8(text)
+                .map_err(|error| Fail::corrupt("header", error.to_string()))?;
+            (decode(owner, text)?, false)
+        }
+        _ => (decode(owner, &content::get(conn, row.get(1)?)?)?, true),
+    };
+    Ok(Some(Found {
+        owner,
+        header,
+        is_split,
+        is_step_split: row.get(2)?,
+    }))
 }
 
 /// What queries look for.
@@ -96,7 +119,7 @@ pub(crate) fn insert(
 ) -> Result<Owner, Fail> {
     let columns = Columns::of(header);
     // A large header is cut up under its session's number, which is not known yet.
-    let text = encode(header)?;
+    let text = json::stored(header)?;
     let (now, later) = match content::is_large(&text) {
         true => ("", Some(text.as_str())),
         false => (text.as_str(), None),
@@ -128,18 +151,14 @@ pub(crate) fn insert(
 }
 
 /// Writes the header of a session in the place of the one that was found, and its open step.
-pub(crate) fn update(
-    conn: &Connection,
-    found: &Found,
-    header: &Header,
-    step: &Step,
-) -> Result<(), Fail> {
+pub(crate) fn update(desk: &Desk, found: &Found, header: &Header, step: &Step) -> Result<(), Fail> {
+    let conn = &desk.conn;
     let owner = found.owner;
     let holder = Holder::new(owner, Kind::Header, 0);
     if found.is_split {
         content::release(conn, holder)?;
     }
-    let cell = content::put(conn, holder, encode(header)?)?;
+    let cell = content::put(conn, holder, json::stored(header)?)?;
     match step {
         Step::Same => {
             conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
@@ -153,6 +172,9 @@ pub(crate) fn update(
             conn.prepare_cached("UPDATE session SET header = ?, open_step = ? WHERE id = ?")?
                 .execute(params![cell, step, owner])?;
         }
+    }
+    if let Cell::Plain(text) = cell {
+        desk.headers.borrow_mut().put(owner, text, header.clone());
     }
     let (before, now) = (&found.header.session, &header.session);
     let columns = Columns::of(header);
@@ -201,7 +223,7 @@ fn step_cell(
     step: Option<&OpenStep>,
 ) -> Result<Option<Cell>, Fail> {
     let holder = Holder::new(owner, Kind::OpenStep, 0);
-    let text = step.map(encode).transpose()?;
+    let text = step.map(json::stored).transpose()?;
     text.map(|text| content::put(conn, holder, text))
         .transpose()
 }

@@ -32,6 +32,7 @@ mod delete;
 mod desk;
 mod error;
 mod family;
+mod header_cache;
 mod headers;
 mod json;
 mod key;

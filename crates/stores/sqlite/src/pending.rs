@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::CallId;
 use helix_agents_core::session::{Answer, PendingCall};
-use helix_agents_core::stored::{decode, encode};
+use helix_agents_core::stored::decode;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
 use crate::error::Fail;
+use crate::json;
 use crate::key::{Owner, millis, parsed};
 
 /// Writes a pending call. `user` is the owner of its session.
@@ -37,7 +38,7 @@ pub(crate) fn put(
 
 fn write(conn: &Connection, session: Owner, id: i64, call: &PendingCall) -> Result<(), Fail> {
     let holder = Holder::new(session, Kind::Pending, id);
-    let cell = content::put(conn, holder, encode(call)?)?;
+    let cell = content::put(conn, holder, json::stored(call)?)?;
     conn.prepare_cached("UPDATE pending SET data = ? WHERE id = ?")?
         .execute(params![cell, id])?;
     Ok(())

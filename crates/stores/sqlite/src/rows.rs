@@ -11,6 +11,7 @@ use crate::error::Fail;
 use crate::headers::{self, Found};
 use crate::key::{Owner, signed};
 use crate::open_steps::Step;
+use crate::runs::RunNumbers;
 use crate::{checkpoints, delete, family, messages, pending, runs, states, usage};
 
 /// Writes what a plan says, but its chunks.
@@ -28,6 +29,7 @@ pub(crate) fn write(
         gone: BTreeSet::new(),
         steps: BTreeMap::new(),
         usage: BTreeMap::new(),
+        runs: RunNumbers::default(),
     };
     // What is written before its session is deleted need not be written.
     let deleted: BTreeMap<SessionId, usize> = rows
@@ -58,6 +60,7 @@ struct Writing<'a> {
     steps: BTreeMap<SessionId, Step>,
     /// The usage of one commit is one row.
     usage: BTreeMap<SessionId, Vec<UsageEntry>>,
+    runs: RunNumbers,
 }
 
 impl Writing<'_> {
@@ -112,7 +115,10 @@ impl Writing<'_> {
                 states::rewind(conn, (owner, &session), version, to)
             }
             Row::Run(run) => runs::put(conn, owner, &run),
-            Row::Checkpoint(one) => checkpoints::put(conn, owner, self.moment(&session, at), &one),
+            Row::Checkpoint(one) => {
+                let moment = self.moment(&session, at);
+                checkpoints::put(conn, owner, &mut self.runs, moment, &one)
+            }
             Row::OpenStep(step) => {
                 self.steps.insert(session, Step::Now(step));
                 Ok(())
@@ -147,7 +153,7 @@ impl Writing<'_> {
     fn finish(mut self) -> Result<(), Fail> {
         for (session, entries) in std::mem::take(&mut self.usage) {
             let owner = self.owner(&session)?;
-            usage::append(&self.desk.conn, owner, &entries)?;
+            usage::append(&self.desk.conn, owner, &mut self.runs, &entries)?;
         }
         let headers = self.headers;
         for (session, header) in headers {
@@ -156,7 +162,7 @@ impl Writing<'_> {
             };
             let step = self.steps.remove(session).unwrap_or_default();
             match self.before(session) {
-                Some(found) => headers::update(&self.desk.conn, found, header, &step)?,
+                Some(found) => headers::update(self.desk, found, header, &step)?,
                 // One that was just made has its header already.
                 None => headers::write_step(&self.desk.conn, self.owner(session)?, &step)?,
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::session::RunRecord;
 use helix_agents_core::store::{Lookup, Page, Paged};
-use helix_agents_core::stored::{decode, encode};
+use helix_agents_core::stored::decode;
 use helix_agents_core::{RunId, SessionId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::{self, Holder, Kind};
 use crate::error::Fail;
 use crate::headers;
+use crate::json;
 use crate::key::{Owner, parsed, signed, size, unsigned, wide};
 
 /// How other rows name a run.
@@ -45,12 +46,32 @@ impl FromSql for RunNumber {
     }
 }
 
-/// How a run is named in other rows.
-pub(crate) fn number(conn: &Connection, session: Owner, run: &RunId) -> Result<RunNumber, Fail> {
-    Ok(match run_key(conn, session, run)? {
-        Some(key) => RunNumber::Number(session.number(key)),
-        None => RunNumber::Id(run.clone()),
-    })
+/// How the runs of a commit are named, each looked up once.
+#[derive(Debug, Default)]
+pub(crate) struct RunNumbers {
+    known: Vec<(Owner, RunId, RunNumber)>,
+}
+
+impl RunNumbers {
+    /// How a run is named in other rows.
+    pub(crate) fn number(
+        &mut self,
+        conn: &Connection,
+        session: Owner,
+        run: &RunId,
+    ) -> Result<RunNumber, Fail> {
+        let same = |one: &&(Owner, RunId, RunNumber)| one.0 == session && one.1 == *run;
+        if let Some((_, _, number)) = self.known.iter().find(same) {
+            return Ok(number.clone());
+        }
+        let Some(key) = run_key(conn, session, run)? else {
+            // It may be written later in the same commit.
+            return Ok(RunNumber::Id(run.clone()));
+        };
+        let number = RunNumber::Number(session.number(key));
+        self.known.push((session, run.clone(), number.clone()));
+        Ok(number)
+    }
 }
 
 fn run_key(conn: &Connection, session: Owner, run: &RunId) -> Result<Option<i64>, Fail> {
@@ -121,7 +142,7 @@ pub(crate) fn put(conn: &Connection, session: Owner, run: &RunRecord) -> Result<
     if known.is_some() {
         content::release(conn, holder)?;
     }
-    let cell = content::put(conn, holder, encode(run)?)?;
+    let cell = content::put(conn, holder, json::stored(run)?)?;
     conn.prepare_cached("INSERT OR REPLACE INTO run (at, id, data) VALUES (?, ?, ?)")?
         .execute(params![key, run.id.as_str(), cell])?;
     Ok(())

@@ -28,7 +28,7 @@ impl StreamManager for SqliteStore {
         self.limits().check(&chunks)?;
         let root = writer.root.clone();
         let writer = writer.clone();
-        let work = move |desk: &Desk, _| streams::append_deltas(&desk.conn, &writer, &chunks);
+        let work = move |desk: &Desk, _| streams::append_deltas(desk, &writer, &chunks);
         Ok(self.write(Some(&root), vec![root.clone()], work).await?)
     }
 
@@ -40,7 +40,7 @@ impl StreamManager for SqliteStore {
     ) -> Result<Sequence, StreamError> {
         let root = writer.root.clone();
         let writer = writer.clone();
-        let work = move |desk: &Desk, _| streams::discard_deltas(&desk.conn, &writer, after, &say);
+        let work = move |desk: &Desk, _| streams::discard_deltas(desk, &writer, after, &say);
         Ok(self.write(Some(&root), vec![root.clone()], work).await?)
     }
 

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::chunks;
 use crate::config::SqliteConfig;
 use crate::content::{self, Holder, Kind};
+use crate::desk::Desk;
 use crate::error::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, signed, unsigned, wide};
@@ -191,9 +192,9 @@ fn before(at: Timestamp, window: std::time::Duration) -> i64 {
 }
 
 /// Refuses a writer whose run was taken over.
-fn check_fence(conn: &Connection, writer: &StreamWriter) -> Result<(), Fail> {
+fn check_fence(desk: &Desk, writer: &StreamWriter) -> Result<(), Fail> {
     let session = writer.session.clone();
-    let Some(found) = headers::find(conn, &session)? else {
+    let Some(found) = headers::find_to_write(desk, &session)? else {
         return Err(StoreError::NotFound { session }.into());
     };
     if found.header.fence != writer.fence {
@@ -204,11 +205,12 @@ fn check_fence(conn: &Connection, writer: &StreamWriter) -> Result<(), Fail> {
 
 /// Appends deltas.
 pub(crate) fn append_deltas(
-    conn: &Connection,
+    desk: &Desk,
     writer: &StreamWriter,
     chunks: &[Chunk],
 ) -> Result<Sequence, Fail> {
-    check_fence(conn, writer)?;
+    check_fence(desk, writer)?;
+    let conn = &desk.conn;
     let mut stream = open(conn, &writer.root)?;
     stream.append(conn, chunks, true)?;
     let at = chunks.last().map(|chunk| chunk.timestamp);
@@ -218,12 +220,13 @@ pub(crate) fn append_deltas(
 
 /// Removes the session's own deltas after a sequence, and says so.
 pub(crate) fn discard_deltas(
-    conn: &Connection,
+    desk: &Desk,
     writer: &StreamWriter,
     after: Sequence,
     say: &Chunk,
 ) -> Result<Sequence, Fail> {
-    check_fence(conn, writer)?;
+    check_fence(desk, writer)?;
+    let conn = &desk.conn;
     let mut stream = open(conn, &writer.root)?;
     let batches: Vec<(i64, i64)> = conn
         .prepare_cached("SELECT at, first FROM chunk WHERE at > ? AND at <= ? AND delta = 1")?

@@ -11,13 +11,13 @@ use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::{UsageEntry, UsageKind};
 use helix_agents_core::{RunId, SessionId, UsageId};
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::content::{self, Holder, Kind};
 use crate::error::Fail;
 use crate::key::{Owner, signed, size, wide};
-use crate::runs::{self, RunNumber, Runs};
+use crate::runs::{RunNumber, RunNumbers, Runs};
 use crate::{headers, json};
 
 const TOKENS: u8 = 0;
@@ -27,12 +27,13 @@ const TOOL: u8 = 1;
 pub(crate) fn append(
     conn: &Connection,
     session: Owner,
+    runs: &mut RunNumbers,
     entries: &[UsageEntry],
 ) -> Result<(), Fail> {
     let mut packed = Vec::with_capacity(entries.len());
     for entry in entries {
-        let run = runs::number(conn, session, &entry.run_id)?;
-        packed.push(pack(entry, &run)?);
+        let run = runs.number(conn, session, &entry.run_id)?;
+        packed.push(Packing { entry, run });
     }
     let key = session.row(wide(total(conn, session)?))?;
     let holder = Holder::new(session, Kind::Usage, key);
@@ -42,27 +43,36 @@ pub(crate) fn append(
     Ok(())
 }
 
-fn pack(entry: &UsageEntry, run: &RunNumber) -> Result<Value, Fail> {
-    let UsageEntry { id, step, .. } = entry;
-    let time = entry.timestamp;
-    Ok(match &entry.kind {
-        UsageKind::Tokens { model, tokens } => {
-            let (input, output) = (tokens.input, tokens.output);
-            match (tokens.cached, tokens.reasoning) {
-                (None, None) => json!([id, run, step, time, TOKENS, model, input, output]),
-                (cached, reasoning) => json!([
-                    id, run, step, time, TOKENS, model, input, output, cached, reasoning
-                ]),
+struct Packing<'a> {
+    entry: &'a UsageEntry,
+    run: RunNumber,
+}
+
+impl Serialize for Packing<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { entry, run } = self;
+        let (id, step, time) = (&entry.id, entry.step, entry.timestamp);
+        match &entry.kind {
+            UsageKind::Tokens { model, tokens } => {
+                let (input, output) = (tokens.input, tokens.output);
+                match (tokens.cached, tokens.reasoning) {
+                    (None, None) => {
+                        (id, run, step, time, TOKENS, model, input, output).serialize(serializer)
+                    }
+                    (cached, reasoning) => (
+                        id, run, step, time, TOKENS, model, input, output, cached, reasoning,
+                    )
+                        .serialize(serializer),
+                }
             }
+            UsageKind::Tool {
+                name,
+                success,
+                duration_ms,
+            } => (id, run, step, time, TOOL, name, success, duration_ms).serialize(serializer),
+            _ => entry.serialize(serializer),
         }
-        UsageKind::Tool {
-            name,
-            success,
-            duration_ms,
-        } => json!([id, run, step, time, TOOL, name, success, duration_ms]),
-        _ => serde_json::to_value(entry)
-            .map_err(|error| Fail::not_storable("usage entry", error.to_string()))?,
-    })
+    }
 }
 
 fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, Fail> {

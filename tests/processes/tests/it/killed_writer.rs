@@ -26,6 +26,7 @@ impl Random {
 /// Gives the last acknowledged round of each session, counted from 1.
 fn kill_after(file: &Path, name: &str, until: u64) -> BTreeMap<String, usize> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_process-child"))
+        .arg("write")
         .arg(file)
         .args([name, &SESSIONS.to_string(), "1000000", "alone"])
         .stdout(Stdio::piped())

@@ -8,5 +8,7 @@
 
 /// A writer is killed at random: every acknowledged commit is there, whole.
 mod killed_writer;
+/// What a process that died held, and what another process writes.
+mod other_process;
 /// Two processes write to the same and to different sessions.
 mod two_writers;

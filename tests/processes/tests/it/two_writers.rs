@@ -9,6 +9,7 @@ const ROUNDS: usize = 60;
 
 fn start(file: &std::path::Path, name: &str, sessions: usize) -> Child {
     Command::new(env!("CARGO_BIN_EXE_process-child"))
+        .arg("write")
         .arg(file)
         .args([name, &sessions.to_string(), &ROUNDS.to_string()])
         .stdout(std::process::Stdio::null())

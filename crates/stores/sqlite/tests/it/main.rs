@@ -23,8 +23,6 @@ mod groups;
 mod large;
 /// What can be wrong with a file, and bringing its schema up to date.
 mod opening;
-/// Several processes on one file.
-mod processes;
 /// Chunks that are kept for a while.
 mod retention;
 /// What was written is read back.
