@@ -86,6 +86,11 @@ fn judge(path: &Path, found: u32, known: u32, allowed: bool) -> Result<()> {
 /// The version of the schema; 0 of a new file.
 fn version(connection: &Connection, path: &Path) -> Result<u32> {
     let failed = |error| Error::opening(path, error);
+    // As of one instant: another process may be bringing the file up to date at this moment.
+    let _instant = match connection.is_autocommit() {
+        true => Some(connection.unchecked_transaction().map_err(failed)?),
+        false => None,
+    };
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
     let owner = pragma("application_id").map_err(failed)?;
     if owner == APPLICATION_ID {
