@@ -5,7 +5,7 @@ use helix_agents_core::store::{Lookup, Paged};
 use helix_agents_core::{CheckpointId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, parsed, signed, size, time, unsigned, wide};
 use crate::runs::{RunNumber, RunNumbers, Runs, one};

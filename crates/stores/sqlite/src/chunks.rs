@@ -14,7 +14,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::json;
 
 const VERSION: u32 = 1;

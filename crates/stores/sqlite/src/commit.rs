@@ -8,7 +8,7 @@ use helix_agents_core::time::Timestamp;
 
 use crate::config::SqliteConfig;
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::headers::{self, Found};
 use crate::{messages, process, rows, streams};
 

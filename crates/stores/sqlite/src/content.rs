@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::key::Owner;
 
 /// Strings over this many bytes are kept once.

@@ -4,7 +4,7 @@ use helix_agents_core::SessionId;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::content::{self, Kind};
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::key::Owner;
 
 /// Kinds of values that belong to a session.

@@ -10,7 +10,7 @@ use helix_agents_core::{CallId, SessionId, StepId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::headers;
 use crate::json;
 use crate::key::{Owner, parsed};

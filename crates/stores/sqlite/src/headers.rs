@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Cell, Holder, Kind};
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::json;
 use crate::key::{Owner, millis, name_of};
 use crate::open_steps::Step;

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::error::Fail;
+use crate::fail::Fail;
 
 const HALF: u32 = 32;
 

@@ -31,6 +31,7 @@ mod content;
 mod delete;
 mod desk;
 mod error;
+mod fail;
 mod family;
 mod header_cache;
 mod headers;

@@ -9,7 +9,7 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::key::{millis, signed, time, unsigned};
 use crate::process;
 use crate::store::SqliteStore;

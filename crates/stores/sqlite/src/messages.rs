@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::key::{Owner, signed, size, wide};
 use crate::{family, headers, pack};
 

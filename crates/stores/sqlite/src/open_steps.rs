@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value as SqlValue;
 
 use crate::content;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::key::Owner;
 
 /// What a commit does to the open step.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::json;
 
 const VERSION: u32 = 1;

@@ -8,7 +8,7 @@ use helix_agents_core::stored::decode;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::json;
 use crate::key::{Owner, millis, parsed};
 

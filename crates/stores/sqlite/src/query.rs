@@ -13,7 +13,7 @@ use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params, params_from_iter};
 
 use crate::content;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::headers::{METADATA, TAG};
 use crate::key::{millis, name_of, parsed, signed, size, unsigned, wide};
 use crate::process;

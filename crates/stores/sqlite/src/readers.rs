@@ -7,7 +7,8 @@ use rusqlite::Connection;
 
 use crate::config::SqliteConfig;
 use crate::connection;
-use crate::error::{Fail, Result};
+use crate::error::Result;
+use crate::fail::Fail;
 
 /// A few connections. A read borrows one for as long as it takes, and no longer: no read waits for
 /// anything while it holds one, so that all reads come to their turn.

@@ -7,7 +7,7 @@ use helix_agents_core::store::{Header, Plan, Row};
 use helix_agents_core::usage::UsageEntry;
 
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::headers::{self, Found};
 use crate::key::{Owner, signed};
 use crate::open_steps::Step;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use serde::{Deserialize, Serialize};
 
 use crate::content::{self, Holder, Kind};
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::headers;
 use crate::json;
 use crate::key::{Owner, parsed, signed, size, unsigned, wide};

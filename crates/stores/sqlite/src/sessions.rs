@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::store::SqliteStore;
 use crate::ticket::Attempt;
 use crate::{

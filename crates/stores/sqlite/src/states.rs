@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::content::{self, Holder, Kind};
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::json;
 use crate::key::Owner;
 use crate::state_cache::Version;

@@ -12,7 +12,7 @@ use crate::chunks;
 use crate::config::SqliteConfig;
 use crate::content::{self, Holder, Kind};
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, signed, unsigned, wide};
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use helix_agents_core::SessionId;
 
 use crate::desk::Desk;
-use crate::error::{Fail, again};
+use crate::fail::{Fail, again};
 
 /// Whether a write may have to be done again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::content::{self, Holder, Kind};
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::key::{Owner, signed, size, wide};
 use crate::runs::{RunNumber, RunNumbers, Runs};
 use crate::{headers, json};

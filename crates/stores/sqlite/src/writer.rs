@@ -17,7 +17,7 @@ use rusqlite::Connection;
 
 use crate::bells::Bells;
 use crate::desk::Desk;
-use crate::error::Fail;
+use crate::fail::Fail;
 use crate::ticket::{Attempt, Queued, Ticket, Verdict, Work};
 
 /// Writes that share a transaction at most, so that nobody waits for long.
