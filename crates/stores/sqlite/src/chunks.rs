@@ -147,3 +147,41 @@ impl<'de> Visitor<'de> for ItemVisitor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Rows that were written stay readable: this text is never changed, only joined by others when
+    /// the version is raised.
+    const FIRST: &str = concat!(
+        r#"[1,[{"agentId":"s","agentType":"a","sessionId":"s","runId":"r","step":1},"#,
+        r#"{"agentId":"s","agentType":"a","sessionId":"s","runId":"r","step":2}],"#,
+        r#"[0,5],"He","llo",{"type":"run_resumed"},[1,7],"!"]"#
+    );
+
+    #[test]
+    fn the_first_format_means_what_it_meant() {
+        let chunk = |step: u32, time: u64, payload: serde_json::Value| {
+            let mut chunk = json!({
+                "agentId": "s", "agentType": "a", "sessionId": "s", "runId": "r",
+                "step": step, "timestamp": time,
+            });
+            let (all, more) = (chunk.as_object_mut().unwrap(), payload.as_object().unwrap());
+            all.extend(more.clone());
+            serde_json::from_value::<Chunk>(chunk).unwrap()
+        };
+        let text = |delta: &str| json!({"type": "text_delta", "delta": delta});
+        let expected = vec![
+            chunk(1, 5, text("He")),
+            chunk(1, 5, text("llo")),
+            chunk(1, 5, json!({"type": "run_resumed"})),
+            chunk(2, 7, text("!")),
+        ];
+        assert_eq!(unpack(FIRST).unwrap(), expected);
+        assert_eq!(pack(&expected).unwrap(), FIRST);
+        assert!(unpack(&FIRST.replacen("[1,", "[2,", 1)).is_err());
+    }
+}

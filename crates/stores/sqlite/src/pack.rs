@@ -259,3 +259,46 @@ impl<'de> Visitor<'de> for PartVisitor {
         ))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Rows that were written stay readable: this text is never changed, only joined by others when
+    /// the version is raised.
+    const FIRST: &str = concat!(
+        r#"[1,[0,"hello"],{"role":"user","content":"see","metadata":{"hidden":true}},"#,
+        r#"[1,["One moment.",["c1","add",{"a":1}],{"type":"thinking","text":"hm"},["c2","say",{}]]],"#,
+        r#"[2,0,"{\"sum\":2}"],[2,1,"42",1],"#,
+        r#"[1,[["c3","pay",{}]]],"#,
+        r#"{"role":"tool","toolCallId":"c3","toolName":"pay","content":"{\"error\":\"no\"}","status":"denied"}]"#
+    );
+
+    #[test]
+    fn the_first_format_means_what_it_meant() {
+        let expected: Vec<Message> = serde_json::from_value(json!([
+            {"role": "user", "content": "hello"},
+            {"role": "user", "content": "see", "metadata": {"hidden": true}},
+            {"role": "assistant", "parts": [
+                {"type": "text", "text": "One moment."},
+                {"type": "tool_call", "id": "c1", "name": "add", "arguments": {"a": 1}},
+                {"type": "thinking", "text": "hm"},
+                {"type": "tool_call", "id": "c2", "name": "say", "arguments": {}},
+            ]},
+            {"role": "tool", "toolCallId": "c1", "toolName": "add", "content": "{\"sum\":2}"},
+            {"role": "tool", "toolCallId": "c2", "toolName": "say", "content": "42", "verbatim": true},
+            {"role": "assistant", "parts": [
+                {"type": "tool_call", "id": "c3", "name": "pay", "arguments": {}},
+            ]},
+            {"role": "tool", "toolCallId": "c3", "toolName": "pay",
+             "content": "{\"error\":\"no\"}", "status": "denied"},
+        ]))
+        .unwrap();
+        assert_eq!(unpack(FIRST.as_bytes()).unwrap(), expected);
+        assert_eq!(pack(&expected).unwrap(), FIRST);
+        let newer = FIRST.replacen("[1,", "[2,", 1);
+        assert!(unpack(newer.as_bytes()).is_err());
+    }
+}
