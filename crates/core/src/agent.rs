@@ -171,6 +171,11 @@ impl<Out> Agent<Out> {
         &self.def.initial_state
     }
 
+    /// Whether both are clones of one agent.
+    pub(crate) fn is_same<Other>(&self, other: &Agent<Other>) -> bool {
+        Arc::ptr_eq(&self.def, &other.def)
+    }
+
     /// The same agent with its output as JSON, to be kept beside others.
     #[must_use]
     pub fn erase(&self) -> Agent {

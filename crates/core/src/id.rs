@@ -183,6 +183,36 @@ impl SessionId {
     }
 }
 
+impl StreamId {
+    /// The stream of a root session.
+    #[must_use]
+    pub fn of_session(root: &SessionId) -> Self {
+        Self(Arc::clone(&root.0))
+    }
+}
+
+impl AgentId {
+    /// The agent instance of a session.
+    #[must_use]
+    pub fn of_session(session: &SessionId) -> Self {
+        Self(Arc::clone(&session.0))
+    }
+}
+
+impl ApprovalId {
+    /// An id that no question has.
+    pub(crate) fn none() -> Self {
+        Self(Arc::from("-"))
+    }
+}
+
+impl UsageId {
+    /// The entry of a call: the same however often the call is settled.
+    pub(crate) fn of_call(call: &CallId, what: &str) -> Self {
+        Self(Arc::clone(&call.with_suffix(&format!(":{what}")).0))
+    }
+}
+
 impl CallId {
     /// This id with something behind it, shortened to stay an id. `suffix` is ours, so its
     /// characters are allowed ones.

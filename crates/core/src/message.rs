@@ -46,6 +46,18 @@ pub struct UserMessage {
     pub metadata: Metadata,
 }
 
+impl From<&str> for UserMessage {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for UserMessage {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
 impl UserMessage {
     /// A plain text message.
     #[must_use]
@@ -314,6 +326,18 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl ToolMessage {
+    /// What the model reads of a failure; empty for a success.
+    #[must_use]
+    pub fn error_text(&self) -> String {
+        if self.status.is_success() {
+            return String::new();
+        }
+        match self.value().get("error").and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => self.content.clone(),
+        }
+    }
+
     /// The result as a value: a verbatim text as a string, JSON parsed.
     #[must_use]
     pub fn value(&self) -> Value {

@@ -48,6 +48,11 @@ impl SharedState {
         Ok(Self::of(StateTracker::new(base, ArrayMode::Delta)?))
     }
 
+    /// A view of a state that a store gave: it was checked when it was stored.
+    pub(crate) fn of_committed(base: Arc<Value>) -> Self {
+        Self::of(StateTracker::over(base, ArrayMode::Delta))
+    }
+
     fn of(tracker: StateTracker) -> Self {
         Self {
             shared: Arc::new(Shared {

@@ -12,6 +12,7 @@ mod prompt;
 mod result;
 mod stop;
 
+pub(crate) use builders::failed_result;
 pub use builders::{
     AssistantMessagePlan, SubAgentResultInput, ToolResultInput, create_assistant_message,
     create_sub_agent_result_message, create_tool_result_message, synthesize_finish_result,

@@ -28,6 +28,12 @@ impl Sequence {
     /// Before the first chunk.
     pub const START: Self = Self(0);
 
+    /// Whether it is before the first chunk.
+    #[must_use]
+    pub fn is_start(&self) -> bool {
+        *self == Self::START
+    }
+
     /// The next position.
     #[must_use]
     pub fn next(self) -> Self {

@@ -23,12 +23,14 @@ pub mod contract;
 
 mod block_on;
 mod clock;
+mod host;
 mod ids;
 mod mock;
 mod routing;
 
 pub use block_on::block_on;
 pub use clock::VirtualClock;
+pub use host::drive;
 pub use ids::SequentialIds;
 pub use mock::{MockModel, MockReply, SeenRequest};
 pub use routing::RoutingModel;

@@ -168,6 +168,15 @@ impl AgentRegistry {
             .is_some()
     }
 
+    /// Makes sure that this very agent is what its name leads to.
+    pub fn keep<Out>(&self, agent: &Agent<Out>) {
+        let is_there = |entry: &Entry| matches!(entry, Entry::Agent(have) if have.is_same(agent));
+        let known = self.read().get(agent.name()).is_some_and(is_there);
+        if !known {
+            self.replace(agent);
+        }
+    }
+
     /// Removes an agent. True when there was one.
     pub fn unregister(&self, name: &str) -> bool {
         self.write().remove(name).is_some()

@@ -6,10 +6,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::EffectRecord;
-use crate::id::{RunId, StepId};
+use crate::canonical::Digest;
+use crate::error::ErrorRecord;
+use crate::id::{ApprovalId, RunId, StepId, UserId};
 use crate::message::{AssistantMessage, ToolCall, ToolMessage};
 use crate::state::StepWrites;
+use crate::step::NextAction;
 use crate::stored::Stored;
+use crate::stream::Sequence;
+use crate::time::Timestamp;
 use crate::transcript::{PairedStep, PairingError};
 
 /// A reply and the calls it made.
@@ -27,6 +32,12 @@ pub struct OpenStep {
     pub message: AssistantMessage,
     /// What is known of each call, in the model's order.
     pub calls: Vec<OpenCall>,
+    /// What the rules say comes after it, once its calls are settled.
+    #[serde(default, skip_serializing_if = "NextAction::is_continue")]
+    pub after: NextAction,
+    /// A place in the stream before its own chunks.
+    #[serde(default, skip_serializing_if = "Sequence::is_start")]
+    pub start_sequence: Sequence,
 }
 
 impl Stored for OpenStep {
@@ -81,9 +92,58 @@ pub struct OpenCall {
     /// What it came to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolMessage>,
-    /// What it wrote to the state.
+    /// What it wrote to the state, and is not applied yet.
     #[serde(default, skip_serializing_if = "StepWrites::is_empty")]
     pub writes: StepWrites,
+    /// The agreement that lets it run, for calls that needed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+    /// Why the run ends with it, when it failed for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fatal: Option<ErrorRecord>,
+    /// How long it ran.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duration_ms: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// A person's agreement to one call, bound to its arguments. Used once: it moves here when the
+/// question is taken off the list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Approval {
+    /// Which question was answered.
+    pub approval_id: ApprovalId,
+    /// The digest of the tool and the arguments that were shown.
+    pub digest: Digest,
+    /// Who agreed, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<UserId>,
+    /// When.
+    pub decided_at: Timestamp,
+}
+
+impl Approval {
+    /// An agreement.
+    #[must_use]
+    pub fn new(
+        approval_id: ApprovalId,
+        digest: Digest,
+        decided_by: Option<UserId>,
+        decided_at: Timestamp,
+    ) -> Self {
+        Self {
+            approval_id,
+            digest,
+            decided_by,
+            decided_at,
+        }
+    }
 }
 
 impl OpenCall {
@@ -96,7 +156,25 @@ impl OpenCall {
             effect: None,
             result: None,
             writes: StepWrites::default(),
+            approval: None,
+            fatal: None,
+            duration_ms: 0,
         }
+    }
+
+    /// A call that has its result without having been run.
+    #[must_use]
+    pub fn settled(phase: CallPhase, result: ToolMessage) -> Self {
+        Self {
+            result: Some(result),
+            ..Self::new(phase, CallState::Terminal)
+        }
+    }
+
+    /// Gives the call its result.
+    pub fn settle(&mut self, result: ToolMessage) {
+        self.state = CallState::Terminal;
+        self.result = Some(result);
     }
 }
 
@@ -117,7 +195,15 @@ impl OpenStep {
             step,
             message,
             calls,
+            after: NextAction::Continue,
+            start_sequence: Sequence::START,
         }
+    }
+
+    /// A call and what is known of it, by its place in the model's order.
+    #[must_use]
+    pub fn call(&self, index: usize) -> Option<(&ToolCall, &OpenCall)> {
+        self.calls().nth(index)
     }
 
     /// Each call with what is known of it, in the model's order.

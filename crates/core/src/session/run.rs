@@ -42,6 +42,12 @@ pub struct RunRecord {
     pub turn: u32,
     /// The steps of the turn so far.
     pub step_count: u32,
+    /// How many of them earlier runs of the turn made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steps_before: u32,
+    /// How often the model was asked for an output that it owes. Those steps are outside the limit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub corrections: u32,
     /// Where it stands.
     pub status: RunStatus,
     /// The last sequence of the stream before it: its own chunks come after.
@@ -71,6 +77,11 @@ pub struct RunRecord {
     pub host: String,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
 impl Stored for RunRecord {
     const KIND: &'static str = "run";
     const VERSION: u32 = 1;
@@ -92,6 +103,8 @@ impl RunRecord {
             trigger,
             turn: 1,
             step_count: 0,
+            steps_before: 0,
+            corrections: 0,
             status: RunStatus::Running,
             start_sequence: 0,
             started_at,

@@ -183,6 +183,19 @@ impl Submission {
         }
     }
 
+    /// The same answer, good for one question only.
+    #[must_use]
+    pub fn bound_to(mut self, digest_of_call: Digest, run: RunId) -> Self {
+        match &mut self {
+            Self::ClientToolResult { digest, run_id, .. }
+            | Self::ApprovalResponse { digest, run_id, .. } => {
+                *digest = Some(digest_of_call);
+                *run_id = Some(run);
+            }
+        }
+        self
+    }
+
     /// Checks the limits, and that the answer is one to this very question: its kind, its approval
     /// id, and the digest and run where the sender names them.
     ///

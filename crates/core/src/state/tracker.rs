@@ -59,7 +59,8 @@ impl StateTracker {
         Self::over(Arc::new(Value::Object(Map::new())), mode)
     }
 
-    fn over(initial: Arc<Value>, mode: ArrayMode) -> Self {
+    /// Starts to track a state that is known to be one.
+    pub(crate) fn over(initial: Arc<Value>, mode: ArrayMode) -> Self {
         Self {
             draft: Draft::new(initial, mode),
             all: Changes::new(),

@@ -112,7 +112,7 @@ pub fn synthesize_finish_result(call: &CallId) -> ToolMessage {
 /// The result of a call that was never started.
 #[must_use]
 pub fn synthesize_not_executed_result(call: &CallId, tool: &str, why: &str) -> ToolMessage {
-    failure(
+    failed_result(
         call,
         tool,
         &format!("Not executed: {why}"),
@@ -123,10 +123,15 @@ pub fn synthesize_not_executed_result(call: &CallId, tool: &str, why: &str) -> T
 /// The result of a call that was started and has no recorded end.
 #[must_use]
 pub fn synthesize_unknown_result(call: &CallId, tool: &str) -> ToolMessage {
-    failure(call, tool, UNKNOWN_TEXT, ResultStatus::Unknown)
+    failed_result(call, tool, UNKNOWN_TEXT, ResultStatus::Unknown)
 }
 
-pub(super) fn failure(call: &CallId, tool: &str, text: &str, status: ResultStatus) -> ToolMessage {
+pub(crate) fn failed_result(
+    call: &CallId,
+    tool: &str,
+    text: &str,
+    status: ResultStatus,
+) -> ToolMessage {
     ToolMessage {
         tool_call_id: call.clone(),
         tool_name: tool.to_owned(),

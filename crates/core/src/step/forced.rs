@@ -1,9 +1,12 @@
 //! Forced completion: an agent with an output schema owes an output.
 
+use serde::{Deserialize, Serialize};
+
 use crate::message::UserMessage;
 
 /// Why the last reply is not an output, for the model to read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Correction {
     /// The model ended its turn with text.

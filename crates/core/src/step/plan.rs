@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::builders::{failure, synthesize_finish_result, synthesize_not_executed_result};
+use super::builders::{failed_result, synthesize_finish_result, synthesize_not_executed_result};
 use super::stop::{failure_code, is_fatal_with_calls};
 use super::{
     AssistantMessagePlan, Conclusion, Correction, ErrorStep, FINISH_TOOL, StepResult, StopCause,
@@ -165,7 +165,7 @@ fn plan_calls(step: &ToolCallsStep, options: PlanOptions<'_>) -> StepProcessingP
     let why = "the final output in the same reply was not valid.";
     let settled_results = settle(&step.message, |call| {
         match finishes.iter().find(|(finish, _)| finish.id == call.id) {
-            Some((_, errors)) => failure(
+            Some((_, errors)) => failed_result(
                 &call.id,
                 &call.name,
                 &errors.join("; "),

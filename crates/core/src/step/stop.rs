@@ -210,10 +210,12 @@ pub fn conclude(result: &StepResult, cause: StopCause, has_output_schema: bool) 
 }
 
 /// What a loop does after a step, once the step's calls are settled.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NextAction {
     /// The next step.
+    #[default]
     Continue,
     /// The turn is completed.
     Complete,
@@ -222,6 +224,14 @@ pub enum NextAction {
     Correct(Correction),
     /// The turn failed.
     Fail(ErrorRecord),
+}
+
+impl NextAction {
+    /// Whether another step follows.
+    #[must_use]
+    pub fn is_continue(&self) -> bool {
+        *self == Self::Continue
+    }
 }
 
 /// What a loop does after a step: the plan's own word first, then the rules that stop a turn.

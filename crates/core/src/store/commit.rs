@@ -222,6 +222,8 @@ pub enum Change {
     Run(Box<RunRecord>),
     /// Writes a checkpoint and points the session at it.
     Checkpoint(Checkpoint, CheckpointSource),
+    /// The same, of the session as it is at this place in the commit: its counts are filled in.
+    CheckpointHere(Checkpoint),
     /// Writes or removes the open step.
     OpenStep(Option<Box<OpenStep>>),
     /// Writes what is known of one call of the open step.

@@ -12,7 +12,7 @@ use super::header::{Header, LatestRun, PendingMark};
 use super::{Change, Commit, Field, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::message::Message;
-use crate::session::{RunStatus, SessionState};
+use crate::session::{Checkpoint, CheckpointSource, RunStatus, SessionState};
 use crate::state::check_state;
 use crate::stream::{Chunk, Sequence, StreamStatus};
 use crate::time::Timestamp;
@@ -296,6 +296,17 @@ impl Applying<'_> {
                     }
                 }
                 self.row(Row::Run(run));
+            }
+            Change::CheckpointHere(checkpoint) => {
+                let here = Checkpoint {
+                    step_count: header.session.step_count,
+                    message_count: header.messages,
+                    state_version: header.state_version,
+                    status: header.session.status,
+                    ..checkpoint
+                };
+                let change = Change::Checkpoint(here, CheckpointSource::Staging);
+                self.change(header, change)?;
             }
             Change::Checkpoint(checkpoint, source) => {
                 if checkpoint.session_id != *self.session {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::canonical::Digest;
 use crate::error::ErrorCode;
-use crate::id::{ApprovalId, CallId, CheckpointId, SessionId};
+use crate::id::{ApprovalId, CallId, CheckpointId, SessionId, UserId};
 use crate::session::{RunStatus, RunTrigger};
 use crate::state::{PatchOp, StateConflict};
 
@@ -125,6 +125,9 @@ pub enum ChunkPayload {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Who decided, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decided_by: Option<UserId>,
     },
     /// A sub-agent starts.
     SubagentStart {
@@ -234,6 +237,20 @@ pub enum ChunkPayload {
 }
 
 impl ChunkPayload {
+    /// Whether it may be written outside of a commit, and thrown away with an attempt.
+    pub(crate) fn is_delta(&self) -> bool {
+        matches!(
+            self,
+            Self::TextDelta { .. }
+                | Self::Thinking { .. }
+                | Self::ToolArgStreamStart { .. }
+                | Self::ToolArgStreamDelta { .. }
+                | Self::ToolArgStreamEnd { .. }
+                | Self::StatePatch { .. }
+                | Self::Custom { .. }
+        )
+    }
+
     /// About how much content there is in it. Exact for the deltas that come by the thousand;
     /// what carries values of any size counts as large.
     pub(super) fn content_bytes(&self) -> usize {

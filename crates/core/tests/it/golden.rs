@@ -2,6 +2,8 @@
 
 /// Every chunk.
 mod chunks;
+/// What the loop is made of.
+mod machine;
 /// Messages, writes and usage.
 mod messages;
 /// Sessions and what belongs to them.
@@ -82,6 +84,9 @@ fn what_was_stored_can_be_read() {
     pin([messages::writes()]);
     pin(messages::usage());
     pin(chunks::chunks());
+    pin(machine::states());
+    pin(machine::events());
+    pin(machine::effects());
 }
 
 #[test]

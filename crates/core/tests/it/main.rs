@@ -23,6 +23,7 @@ mod errors;
 mod golden;
 /// Ids and where they come from.
 mod ids;
+mod machine;
 /// What a plan says to a backend.
 mod plans;
 /// A stream's reader between changes.

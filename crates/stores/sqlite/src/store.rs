@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helix_agents_core::SessionId;
+use helix_agents_core::runtime::Backend;
 use helix_agents_core::store::StoreError;
 use helix_agents_core::time::Timestamp;
 use rusqlite::Connection;
@@ -49,6 +50,12 @@ impl fmt::Debug for SqliteStore {
             .field("path", &self.inner.path)
             .field("config", &self.inner.config)
             .finish_non_exhaustive()
+    }
+}
+
+impl From<SqliteStore> for Backend {
+    fn from(store: SqliteStore) -> Self {
+        Self::new(store).held_by(SqliteStore::holder())
     }
 }
 

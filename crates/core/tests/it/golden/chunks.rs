@@ -7,7 +7,7 @@ use helix_agents_core::error::ErrorCode;
 use helix_agents_core::session::{RunStatus, RunTrigger};
 use helix_agents_core::state::PatchOp;
 use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
-use helix_agents_core::{AgentId, ApprovalId, CheckpointId};
+use helix_agents_core::{AgentId, ApprovalId, CheckpointId, UserId};
 use serde_json::{Value, json};
 
 use super::records::{RUN_STATUSES, RUN_TRIGGERS, at, run, session};
@@ -106,11 +106,19 @@ fn tools() -> Vec<ChunkPayload> {
 }
 
 fn questions() -> Vec<ChunkPayload> {
+    let by_alice = ChunkPayload::ToolApprovalResponse {
+        tool_call_id: call_id("c2"),
+        approval_id: approval(),
+        approved: true,
+        reason: None,
+        decided_by: Some(UserId::new("alice").unwrap()),
+    };
     let response = |approved, reason: Option<&str>| ChunkPayload::ToolApprovalResponse {
         tool_call_id: call_id("c2"),
         approval_id: approval(),
         approved,
         reason: reason.map(str::to_owned),
+        decided_by: None,
     };
     vec![
         ChunkPayload::ToolApprovalRequest {
@@ -122,6 +130,7 @@ fn questions() -> Vec<ChunkPayload> {
         },
         response(true, None),
         response(false, Some("too much")),
+        by_alice,
     ]
 }
 

@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helix_agents_core::canonical::Digest;
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{
-    Answer, CallPhase, CallState, Checkpoint, CheckpointSource, ChildLocation, ChildMode,
+    Answer, Approval, CallPhase, CallState, Checkpoint, CheckpointSource, ChildLocation, ChildMode,
     ChildStatus, ChildWait, EffectRecord, EffectState, InterruptContext, OpenCall, OpenStep,
     PendingCall, RunRecord, RunStatus, RunTrigger, SessionMode, SessionState, SessionStatus,
     StopKind, StopRequest, SubSessionRef, Submission, Suspended, TracingContext, WorkspaceRef,
 };
-use helix_agents_core::step::StopCause;
+use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
+use helix_agents_core::stream::Sequence;
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{ApprovalId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
 use serde_json::{Value, json};
@@ -214,6 +216,7 @@ pub(super) fn runs() -> Vec<RunRecord> {
     samples.extend(RUN_STATUSES.map(|status| with(&|run| (run.status, run.turn) = (status, 2))));
     samples.extend(STOP_CAUSES.map(|cause| with(&|run| run.completion_reason = Some(cause))));
     samples.extend(CODES.map(|code| with(&|run| run.error = Some(ErrorRecord::new(code, "why")))));
+    samples.push(with(&|run| (run.steps_before, run.corrections) = (2, 1)));
     samples
 }
 
@@ -246,8 +249,38 @@ pub(super) fn open_steps() -> Vec<OpenStep> {
             call
         })
     }));
+    samples.extend(AFTER.map(|after| {
+        let mut ready = step(&|_| OpenCall::new(CallPhase::Regular, CallState::Ready));
+        ready.after = after();
+        ready
+    }));
+    let mut approved = step(&|_| {
+        let mut call = OpenCall::new(CallPhase::Regular, CallState::Approved);
+        let digest = Digest::of_call("refund", &json!({"cents": 5}));
+        let user = UserId::new("alice").unwrap();
+        call.approval = Some(Approval::new(approval(), digest, Some(user), at(8)));
+        call.fatal = Some(ErrorRecord::new(ErrorCode::ToolFatal, "out of paper"));
+        call.duration_ms = 12;
+        call
+    });
+    approved.start_sequence = Sequence(17);
+    samples.push(approved);
     samples
 }
+
+const AFTER: [fn() -> NextAction; 7] = [
+    || NextAction::Complete,
+    || NextAction::Fail(ErrorRecord::new(ErrorCode::MaxSteps, "50 steps")),
+    || NextAction::Correct(Correction::TextInsteadOfOutput),
+    || NextAction::Correct(Correction::Truncated),
+    || NextAction::Correct(Correction::OutOfSteps),
+    || {
+        NextAction::Correct(Correction::Invalid {
+            errors: vec!["no summary".to_owned()],
+        })
+    },
+    || NextAction::Continue,
+];
 
 fn asked() -> PendingCall {
     let input = json!({"cents": 5});

@@ -1,0 +1,168 @@
+//! How a run begins, goes on, and is answered.
+//!
+//! An entry is not the run: it is a pure planner from one read to one commit ([`plan_execute`],
+//! [`plan_resume`], [`plan_recover`], [`plan_submit`]), which checks what it read in the commit's
+//! preconditions. [`Entries`] reads, plans and commits; when somebody was faster it reads again, so
+//! of two callers one wins and the other gets a typed answer. What an entry of a run gives is a
+//! [`RunState`] for a host to drive.
+
+mod answers;
+mod error;
+mod execute;
+mod recover;
+mod resume;
+mod start;
+mod submit;
+
+use std::sync::Arc;
+
+use crate::id::{IdSource, IdSourceExt, SessionId};
+use crate::machine::RunState;
+use crate::store::{Precondition, SessionStore, Snapshot, StoreError};
+use crate::stream::StreamManager;
+use crate::time::Clock;
+
+pub(crate) use answers::{ended, started, take_answers};
+pub use error::EntryError;
+pub use execute::{Execute, plan_execute};
+pub use recover::plan_recover;
+pub use resume::plan_resume;
+pub use start::{Drive, Performer, Start};
+pub use submit::{Continuation, Submitted, ToolAnswer, plan_submit};
+
+/// How often an entry reads again when somebody was faster.
+const MAX_ATTEMPTS: usize = 64;
+
+/// The entries over a store.
+#[derive(Debug, Clone)]
+pub struct Entries {
+    store: Arc<dyn SessionStore>,
+    streams: Arc<dyn StreamManager>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+}
+
+impl Entries {
+    /// The entries over these ports.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn SessionStore>,
+        streams: Arc<dyn StreamManager>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdSource>,
+    ) -> Self {
+        Self {
+            store,
+            streams,
+            clock,
+            ids,
+        }
+    }
+
+    /// Starts a turn: in a new session, or in one whose last turn has ended.
+    ///
+    /// # Errors
+    /// [`EntryError`]; nothing is written then.
+    pub async fn execute(
+        &self,
+        request: Execute,
+        performer: &Performer,
+    ) -> Result<RunState, EntryError> {
+        let request = match request.session_id {
+            Some(_) => request,
+            None => request.in_session(self.ids.session_id()?),
+        };
+        let session = request.session_id.clone().ok_or(EntryError::NoSession)?;
+        self.drive(&session, performer, |found, start| {
+            plan_execute(found, &request, start)
+        })
+        .await
+    }
+
+    /// Goes on after a pause whose calls are all answered, or after an interruption.
+    ///
+    /// # Errors
+    /// [`EntryError`]; nothing is written then.
+    pub async fn resume(
+        &self,
+        session: &SessionId,
+        performer: &Performer,
+    ) -> Result<RunState, EntryError> {
+        self.drive(session, performer, |found, start| {
+            plan_resume(there(found, session)?, start)
+        })
+        .await
+    }
+
+    /// Takes over a run whose process is gone.
+    ///
+    /// # Errors
+    /// [`EntryError::StillHeld`] while somebody's lease is valid, [`EntryError::NotRunning`] when
+    /// there is nothing to take over.
+    pub async fn recover(
+        &self,
+        session: &SessionId,
+        performer: &Performer,
+    ) -> Result<RunState, EntryError> {
+        self.drive(session, performer, |found, start| {
+            plan_recover(there(found, session)?, start)
+        })
+        .await
+    }
+
+    /// Answers a pending call: one durable write. It starts nothing.
+    ///
+    /// # Errors
+    /// [`EntryError::Answer`] for an answer that does not fit its question; nothing is stored then.
+    pub async fn submit(&self, answer: &ToolAnswer) -> Result<Submitted, EntryError> {
+        submit::submit(self, answer).await
+    }
+
+    /// Reads, plans and commits until nobody was faster.
+    async fn drive(
+        &self,
+        session: &SessionId,
+        performer: &Performer,
+        plan: impl Fn(Option<&Snapshot>, &Start) -> Result<Drive, EntryError>,
+    ) -> Result<RunState, EntryError> {
+        let run_id = self.ids.run_id()?;
+        let mut attempts = 0;
+        loop {
+            let found = self.store.load(session).await?;
+            let root = found.as_ref().map_or(session, |found| found.state.root());
+            let info = self.streams.info(root).await?;
+            let start = Start {
+                run_id: run_id.clone(),
+                at: self.clock.now(),
+                performer: performer.clone(),
+                after: info.map(|info| info.last).unwrap_or_default(),
+            };
+            let drive = plan(found.as_ref(), &start)?;
+            attempts += 1;
+            match self.store.commit(drive.commit).await {
+                Ok(_) => return Ok(drive.state),
+                Err(StoreError::Refused {
+                    expected: Precondition::LeaseFree { .. },
+                    ..
+                }) => {
+                    let lease = found.and_then(|found| found.lease);
+                    return Err(EntryError::StillHeld {
+                        session: session.clone(),
+                        run: drive.state.run_id,
+                        holder: lease.map(|lease| lease.holder).unwrap_or_default(),
+                    });
+                }
+                Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {
+                    tracing::debug!(event = "entry.conflict", %session, %error);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn there<'a>(found: Option<&'a Snapshot>, session: &SessionId) -> Result<&'a Snapshot, StoreError> {
+    found.ok_or_else(|| StoreError::NotFound {
+        session: session.clone(),
+    })
+}

@@ -1,0 +1,222 @@
+//! Answers become results, or leave to run.
+
+use std::sync::Arc;
+
+use crate::canonical::idempotency_key;
+use crate::id::{CallId, RunId, SessionId};
+use crate::message::{ResultStatus, ToolCall, ToolMessage};
+use crate::session::{
+    Answer, Approval, CallState, EffectRecord, OpenCall, OpenStep, PendingCall, SessionState,
+    Submission,
+};
+use crate::step::{
+    ToolResultInput, create_tool_result_message, failed_result, synthesize_not_executed_result,
+};
+use crate::store::{Change, Commit, Field};
+use crate::stream::{Chunk, ChunkBase, ChunkPayload};
+use crate::time::Timestamp;
+use crate::usage::{UsageEntry, UsageKind};
+
+/// The answers that were there, taken off the list.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// The step with what they came to.
+    pub(crate) step: OpenStep,
+    root: SessionId,
+    calls: Vec<CallId>,
+    chunks: Vec<ChunkPayload>,
+    usage: Vec<UsageEntry>,
+}
+
+/// Takes every answer to a call of the open step.
+pub(crate) fn take_answers(
+    session: &SessionState,
+    step: &OpenStep,
+    run: &RunId,
+    at: Timestamp,
+) -> Taken {
+    let mut taken = Taken {
+        step: step.clone(),
+        root: session.root().clone(),
+        calls: Vec::new(),
+        chunks: Vec::new(),
+        usage: Vec::new(),
+    };
+    for (call, open) in step.message.tool_calls().zip(&mut taken.step.calls) {
+        let waits = matches!(
+            open.state,
+            CallState::AwaitingClient | CallState::AwaitingApproval
+        );
+        let pending = session.pending_client_tool_calls.get(&call.id);
+        let answered = pending.and_then(|pending| Some((pending, pending.answer.as_ref()?)));
+        let Some((pending, answer)) = answered.filter(|_| waits) else {
+            continue;
+        };
+        taken
+            .chunks
+            .extend(apply(session, call, open, pending, answer));
+        taken.calls.push(call.id.clone());
+        let wait = answer.submitted_at.since(pending.created_at).as_millis();
+        let wait_ms = u64::try_from(wait).unwrap_or(u64::MAX);
+        let name = call.name.clone();
+        let mut kinds = vec![UsageKind::ClientToolWaitMs {
+            name: name.clone(),
+            wait_ms,
+        }];
+        if let Some(result) = &open.result {
+            kinds.push(UsageKind::Tool {
+                name,
+                success: result.status.is_success(),
+                duration_ms: wait_ms,
+            });
+        }
+        for kind in kinds {
+            let what = match kind {
+                UsageKind::Tool { .. } => "tool",
+                _ => "wait",
+            };
+            taken.usage.push(UsageEntry::new(
+                crate::id::UsageId::of_call(&call.id, what),
+                run.clone(),
+                step.step,
+                at,
+                kind,
+            ));
+        }
+    }
+    taken
+}
+
+/// What an answer makes of its call, and what readers are told.
+fn apply(
+    session: &SessionState,
+    call: &ToolCall,
+    open: &mut OpenCall,
+    pending: &PendingCall,
+    answer: &Answer,
+) -> Vec<ChunkPayload> {
+    match &answer.submission {
+        Submission::ClientToolResult { result, error, .. } => {
+            let result = match (result, error) {
+                (Some(value), _) => create_tool_result_message(ToolResultInput {
+                    tool_call_id: call.id.clone(),
+                    tool_name: call.name.clone(),
+                    result: Ok(value.clone()),
+                }),
+                (None, Some(text)) if pending.approval_id.is_some() => {
+                    synthesize_not_executed_result(&call.id, &call.name, text)
+                }
+                (None, text) => {
+                    let text = text.as_deref().unwrap_or("the client failed");
+                    failed_result(&call.id, &call.name, text, ResultStatus::Error)
+                }
+            };
+            let said = ended(&result);
+            open.settle(result);
+            vec![said]
+        }
+        Submission::ApprovalResponse {
+            approval_id,
+            approved,
+            reason,
+            ..
+        } => {
+            let mut said = vec![ChunkPayload::ToolApprovalResponse {
+                tool_call_id: call.id.clone(),
+                approval_id: approval_id.clone(),
+                approved: *approved,
+                reason: reason.clone(),
+                decided_by: answer.decided_by.clone(),
+            }];
+            if *approved {
+                open.state = CallState::Approved;
+                open.approval = Some(Approval::new(
+                    approval_id.clone(),
+                    pending.digest.clone(),
+                    answer.decided_by.clone(),
+                    answer.submitted_at,
+                ));
+                open.effect = Some(EffectRecord::intended(
+                    idempotency_key(&session.session_id, &call.id),
+                    answer.submitted_at,
+                ));
+                said.push(started(call));
+            } else {
+                let mut text = format!("The call of {} was not approved.", call.name);
+                if let Some(reason) = reason {
+                    text.push_str(" Reason: ");
+                    text.push_str(reason);
+                }
+                let result = failed_result(&call.id, &call.name, &text, ResultStatus::Denied);
+                said.push(ended(&result));
+                open.settle(result);
+            }
+            said
+        }
+    }
+}
+
+/// What readers are told of a call that is run.
+pub(crate) fn started(call: &ToolCall) -> ChunkPayload {
+    ChunkPayload::ToolStart {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        arguments: call.arguments.clone(),
+    }
+}
+
+/// What readers are told of a result.
+pub(crate) fn ended(result: &ToolMessage) -> ChunkPayload {
+    let tool_call_id = result.tool_call_id.clone();
+    let tool_name = result.tool_name.clone();
+    if result.status.is_success() {
+        return ChunkPayload::ToolEnd {
+            tool_call_id,
+            tool_name,
+            result: result.value(),
+            success: true,
+            error: None,
+        };
+    }
+    ChunkPayload::ToolError {
+        tool_call_id,
+        tool_name,
+        error: result.error_text(),
+    }
+}
+
+impl Taken {
+    /// Whether there was no answer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Adds what was taken to a commit.
+    pub(crate) fn write(
+        &self,
+        mut commit: Commit,
+        session: &SessionId,
+        base: &Arc<ChunkBase>,
+        at: Timestamp,
+    ) -> Commit {
+        let taken = self
+            .step
+            .calls()
+            .filter(|(call, _)| self.calls.contains(&call.id));
+        for (call, open) in taken {
+            let id = || call.id.clone();
+            let open = Box::new(open.clone());
+            commit = commit
+                .then_in(session.clone(), Change::OpenCall(id(), open))
+                .then_in(session.clone(), Change::RemovePending(id()))
+                .then_in(self.root.clone(), Change::Set(Field::CallOwner(id(), None)));
+        }
+        for entry in &self.usage {
+            commit = commit.then_in(session.clone(), Change::Usage(entry.clone()));
+        }
+        for payload in &self.chunks {
+            commit = commit.say(Chunk::new(Arc::clone(base), at, payload.clone()));
+        }
+        commit
+    }
+}

@@ -1,0 +1,248 @@
+//! A turn begins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::start::{base, on, raised, say, take_hold};
+use super::{Drive, EntryError, Start};
+use crate::agent::Agent;
+use crate::id::{SessionId, StreamId, UserId};
+use crate::machine::RunState;
+use crate::message::UserMessage;
+use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus};
+use crate::state::{StateError, check_state};
+use crate::store::{Change, Commit, Field, Header, Precondition, Snapshot};
+use crate::stream::ChunkPayload;
+
+/// What a turn begins with.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Execute {
+    /// The session; without one a new one is made.
+    pub session_id: Option<SessionId>,
+    /// The agent.
+    pub agent_type: String,
+    /// The state of a new session.
+    pub initial_state: Arc<Value>,
+    /// What the user says.
+    pub messages: Vec<UserMessage>,
+    /// Keys of the state to set on top of what is there.
+    pub state: Option<Value>,
+    /// The owner of a new session.
+    pub user_id: Option<UserId>,
+    /// The tags of a new session.
+    pub tags: Vec<String>,
+    /// The metadata of a new session.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Execute {
+    /// A turn of an agent that begins with one message.
+    #[must_use]
+    pub fn new<Out>(agent: &Agent<Out>, message: impl Into<UserMessage>) -> Self {
+        Self {
+            session_id: None,
+            agent_type: agent.name().to_owned(),
+            initial_state: Arc::clone(agent.initial_state()),
+            messages: vec![message.into()],
+            state: None,
+            user_id: None,
+            tags: Vec::new(),
+            metadata: BTreeMap::new(),
+        }
+    }
+
+    /// Names the session.
+    #[must_use]
+    pub fn in_session(mut self, session: SessionId) -> Self {
+        self.session_id = Some(session);
+        self
+    }
+
+    /// Begins with these messages instead.
+    #[must_use]
+    pub fn with_messages(mut self, messages: Vec<UserMessage>) -> Self {
+        self.messages = messages;
+        self
+    }
+
+    /// Sets keys of the state.
+    #[must_use]
+    pub fn with_state(mut self, state: Value) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Names the owner of a new session.
+    #[must_use]
+    pub fn for_user(mut self, user: UserId) -> Self {
+        self.user_id = Some(user);
+        self
+    }
+
+    /// Tags a new session.
+    #[must_use]
+    pub fn with_tags(mut self, tags: Vec<String>) -> Self {
+        self.tags = tags;
+        self
+    }
+
+    /// Gives a new session metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: BTreeMap<String, String>) -> Self {
+        self.metadata = metadata;
+        self
+    }
+}
+
+/// Plans the beginning of a turn.
+///
+/// In a session whose last turn has ended, however it did, the history is kept and the turn has
+/// steps and an output of its own.
+///
+/// # Errors
+/// [`EntryError::AlreadyRunning`], [`EntryError::AwaitingAnswers`], [`EntryError::OtherAgent`], and
+/// what is wrong with the request itself.
+pub fn plan_execute(
+    found: Option<&Snapshot>,
+    request: &Execute,
+    start: &Start,
+) -> Result<Drive, EntryError> {
+    let session = request.session_id.as_ref().ok_or(EntryError::NoSession)?;
+    if request.messages.is_empty() {
+        return Err(EntryError::NoMessage);
+    }
+    match found {
+        None => fresh(session, request, start),
+        Some(found) => continued(found, request, start),
+    }
+}
+
+fn fresh(session: &SessionId, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
+    let mut state = SessionState::new(session.clone(), &request.agent_type, start.at);
+    state.stream_id = Some(StreamId::of_session(session));
+    state.custom_state = with_keys(&request.initial_state, request.state.as_ref())?;
+    state.user_id.clone_from(&request.user_id);
+    state.tags.clone_from(&request.tags);
+    state.metadata.clone_from(&request.metadata);
+    let commit = Commit::new(session.clone(), start.at)
+        .when(Precondition::Absent)
+        .then(Change::Create(Box::new(state.clone())));
+    let run = start.run(session.clone(), RunTrigger::Execute);
+    let snapshot = Snapshot::new(Header::created(state.clone()), state, None, None);
+    Ok(begin(&snapshot, commit, run, request, start))
+}
+
+fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
+    let session = &found.state.session_id;
+    if found.state.agent_type != request.agent_type {
+        return Err(EntryError::OtherAgent {
+            session: session.clone(),
+            has: found.state.agent_type.clone(),
+            asked: request.agent_type.clone(),
+        });
+    }
+    refuse_unless_ended(found)?;
+    let mut run = start.run(session.clone(), RunTrigger::Execute);
+    run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
+    let mut commit = on(found, start);
+    if let Some(keys) = &request.state {
+        let state = with_keys(&found.state.custom_state, Some(keys))?;
+        commit = commit.then_in(session.clone(), Change::SetState(state));
+    }
+    for field in [
+        Field::StepCount(0),
+        Field::Output(None),
+        Field::Error(None),
+        Field::FailureReason(None),
+        Field::InterruptContext(None),
+    ] {
+        commit = commit.then_in(session.clone(), Change::Set(field));
+    }
+    Ok(begin(found, commit, run, request, start))
+}
+
+/// Refuses a new turn while the last one goes on or waits.
+fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
+    let session = || found.state.session_id.clone();
+    if let Some(run) = &found.run {
+        if run.status == RunStatus::Running {
+            return Err(EntryError::AlreadyRunning {
+                session: session(),
+                run: run.id.clone(),
+            });
+        }
+        if run.status.is_suspended() {
+            let calls = found.state.pending_client_tool_calls.keys();
+            return Err(EntryError::AwaitingAnswers {
+                session: session(),
+                calls: calls.cloned().collect(),
+            });
+        }
+    }
+    if found.state.status == SessionStatus::Paused {
+        return Err(EntryError::Stale {
+            session: session(),
+            why: "a budget is used up; raise it and resume",
+        });
+    }
+    Ok(())
+}
+
+fn begin(
+    found: &Snapshot,
+    commit: Commit,
+    run: RunRecord,
+    request: &Execute,
+    start: &Start,
+) -> Drive {
+    let session = &found.state.session_id;
+    let then = |commit: Commit, change| commit.then_in(session.clone(), change);
+    let mut commit = take_hold(commit, session, start);
+    for message in &request.messages {
+        commit = then(commit, Change::AppendUser(message.clone()));
+    }
+    commit = then(commit, Change::Set(Field::Status(SessionStatus::Active)));
+    commit = then(commit, Change::StartRun(Box::new(run.clone())));
+    let base = base(&found.state, &run.id, 0);
+    let started = ChunkPayload::RunStarted {
+        trigger: run.trigger,
+        turn: run.turn,
+    };
+    commit = say(commit, &base, start.at, started);
+    let state = RunState {
+        session_id: session.clone(),
+        root_session_id: found.state.root().clone(),
+        run_id: run.id,
+        agent_type: found.state.agent_type.clone(),
+        fence: raised(found.fence),
+        turn: run.turn,
+        steps: 0,
+        corrections: 0,
+        attempt: 1,
+        first: true,
+        resync: false,
+        stop: false,
+        effects: 0,
+        doing: None,
+        open: None,
+        ended: None,
+    };
+    Drive { commit, state }
+}
+
+/// A state with some of its keys set anew.
+fn with_keys(state: &Arc<Value>, keys: Option<&Value>) -> Result<Arc<Value>, StateError> {
+    let Some(keys) = keys else {
+        return Ok(Arc::clone(state));
+    };
+    check_state(keys)?;
+    let mut state = Value::clone(state);
+    if let (Value::Object(state), Value::Object(keys)) = (&mut state, keys) {
+        let keys = keys.iter().map(|(key, value)| (key.clone(), value.clone()));
+        state.extend(keys);
+    }
+    Ok(Arc::new(state))
+}

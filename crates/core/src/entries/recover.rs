@@ -1,0 +1,65 @@
+//! A run is taken over from a process that is gone.
+
+use super::start::{base, on, raised, say, take_hold};
+use super::{Drive, EntryError, Start};
+use crate::machine::{RunState, started_calls};
+use crate::session::{EffectState, RunStatus};
+use crate::store::{Change, Precondition, Snapshot};
+use crate::stream::ChunkPayload;
+
+/// Plans to take over a run.
+///
+/// The run keeps its id and no record of another one is written. Calls that may have been started
+/// and have no result are marked unknown: nobody runs them again as if nothing had happened.
+///
+/// Whether somebody else's lease is valid is for the store to say, which may know that its process
+/// is gone.
+///
+/// # Errors
+/// [`EntryError::NotRunning`].
+pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
+    let session = &found.state.session_id;
+    let Some(run) = found
+        .run
+        .as_ref()
+        .filter(|run| run.status == RunStatus::Running)
+    else {
+        return Err(EntryError::NotRunning {
+            session: session.clone(),
+        });
+    };
+    let me = start.performer.lease.as_ref().map(|(holder, _)| holder);
+    let mut commit = on(found, start);
+    if let Some(holder) = me {
+        let free = Precondition::LeaseFree {
+            holder: holder.clone(),
+            at: start.at,
+        };
+        commit = commit.when_in(session.clone(), free);
+    }
+    commit = take_hold(commit, session, start);
+    let mut after = found.clone();
+    if let Some(step) = &mut after.open_step {
+        for index in started_calls(step) {
+            let id = step.call(index).map(|(call, _)| call.id.clone());
+            let (Some(id), Some(call)) = (id, step.calls.get_mut(index)) else {
+                continue;
+            };
+            if let Some(effect) = &mut call.effect {
+                effect.state = EffectState::Unknown;
+                effect.attempts += 1;
+            }
+            let change = Change::OpenCall(id, Box::new(call.clone()));
+            commit = commit.then_in(session.clone(), change);
+        }
+    }
+    let base = base(&found.state, &run.id, run.step_count);
+    commit = say(commit, &base, start.at, ChunkPayload::ExecutorSuperseded {});
+    let mut state =
+        RunState::of(&after, raised(found.fence)).ok_or_else(|| EntryError::NotRunning {
+            session: session.clone(),
+        })?;
+    state.resync = after.open_step.is_none();
+    tracing::info!(event = "run.recovered", %session, run = %run.id);
+    Ok(Drive { commit, state })
+}

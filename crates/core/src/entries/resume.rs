@@ -1,0 +1,90 @@
+//! A turn goes on.
+
+use super::answers::take_answers;
+use super::start::{base, on, raised, say, take_hold};
+use super::{Drive, EntryError, Start};
+use crate::machine::RunState;
+use crate::session::{RunStatus, RunTrigger, SessionStatus};
+use crate::store::{Change, Field, Snapshot};
+use crate::stream::ChunkPayload;
+
+/// Plans to go on after a pause or an interruption.
+///
+/// The answers are taken in the same commit: an approved call may be run from then on, a client's
+/// result is that call's result, and each can be used once.
+///
+/// # Errors
+/// [`EntryError::AlreadyRunning`]; [`EntryError::AwaitingAnswers`] while a call waits;
+/// [`EntryError::AlreadyCompleted`]; [`EntryError::Stale`] after a failure.
+pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
+    let session = &found.state.session_id;
+    let stale = |why| EntryError::Stale {
+        session: session.clone(),
+        why,
+    };
+    let Some(last) = &found.run else {
+        return Err(stale("it never ran; execute it with a message"));
+    };
+    match last.status {
+        RunStatus::Running => {
+            return Err(EntryError::AlreadyRunning {
+                session: session.clone(),
+                run: last.id.clone(),
+            });
+        }
+        RunStatus::Completed => {
+            return Err(EntryError::AlreadyCompleted {
+                session: session.clone(),
+            });
+        }
+        RunStatus::Failed => return Err(stale("its last turn failed; retry it instead")),
+        RunStatus::Interrupted
+        | RunStatus::SuspendedClientTool
+        | RunStatus::SuspendedAwaitingChildren
+        | RunStatus::SuspendedStepPartial => {}
+    }
+    let pending = &found.state.pending_client_tool_calls;
+    let waiting = pending.values().filter(|call| call.answer.is_none());
+    let calls: Vec<_> = waiting.map(|call| call.tool_call_id.clone()).collect();
+    if !calls.is_empty() {
+        return Err(EntryError::AwaitingAnswers {
+            session: session.clone(),
+            calls,
+        });
+    }
+
+    let mut run = start.run(session.clone(), RunTrigger::Continue);
+    run.turn = last.turn;
+    run.step_count = last.step_count;
+    run.steps_before = last.step_count;
+    run.corrections = last.corrections;
+    let mut commit = take_hold(on(found, start), session, start);
+    let step = found.open_step.as_ref();
+    let base = base(&found.state, &run.id, step.map_or(0, |step| step.step));
+    for field in [
+        Field::Status(SessionStatus::Active),
+        Field::InterruptContext(None),
+        Field::SuspendedStep(None),
+        Field::OneResumeMore,
+    ] {
+        commit = commit.then_in(session.clone(), Change::Set(field));
+    }
+    let started = ChunkPayload::RunStarted {
+        trigger: run.trigger,
+        turn: run.turn,
+    };
+    commit = say(commit, &base, start.at, started);
+    commit = say(commit, &base, start.at, ChunkPayload::RunResumed {});
+    commit = commit.then_in(session.clone(), Change::StartRun(Box::new(run.clone())));
+
+    let mut after = found.clone();
+    if let Some(step) = step {
+        let taken = take_answers(&found.state, step, &run.id, start.at);
+        commit = taken.write(commit, session, &base, start.at);
+        after.open_step = Some(taken.step);
+    }
+    after.run = Some(run);
+    after.stop = None;
+    let state = RunState::of(&after, raised(found.fence)).ok_or_else(|| stale("it never ran"))?;
+    Ok(Drive { commit, state })
+}

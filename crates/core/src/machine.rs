@@ -1,0 +1,22 @@
+//! The loop of a run, as a pure function.
+//!
+//! [`decide`] takes a [`RunState`] and an [`Event`] and gives the next state and the [`Effect`]s to
+//! perform. It reads no clock and awaits nothing: a host performs the effects, in whatever process
+//! and order suits its engine, and feeds their events back. All three are small and hold references
+//! only; what was said lies in the store.
+
+mod calls;
+mod decide;
+mod effect;
+mod event;
+mod facts;
+mod rebuild;
+mod state;
+
+pub use calls::{CallRef, Calls, Standing};
+pub use decide::decide;
+pub use effect::{At, Effect, EffectKind, EndAs};
+pub use event::{Event, Happened, Settled};
+pub use facts::AgentFacts;
+pub use rebuild::started_calls;
+pub use state::{OpenRef, RunState};

@@ -1,0 +1,189 @@
+//! The calls of the open step, as the loop keeps them: one letter each.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::session::{CallPhase, CallState, EffectState, OpenCall};
+
+/// Where a call stands, for the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Standing {
+    /// It can be run.
+    Ready,
+    /// It was started before a crash and has no result.
+    Unknown,
+    /// It runs.
+    Running,
+    /// A client, or a person who looks, gives its result.
+    AwaitingClient,
+    /// A person decides about it.
+    AwaitingApproval,
+    /// A child works on it.
+    AwaitingChild,
+    /// It has its result.
+    Terminal,
+}
+
+impl Standing {
+    const LETTERS: [(Self, char); 7] = [
+        (Self::Ready, 'r'),
+        (Self::Unknown, 'u'),
+        (Self::Running, 'x'),
+        (Self::AwaitingClient, 'c'),
+        (Self::AwaitingApproval, 'a'),
+        (Self::AwaitingChild, 's'),
+        (Self::Terminal, 't'),
+    ];
+
+    /// Whether somebody outside is waited for.
+    #[must_use]
+    pub fn is_awaiting(self) -> bool {
+        matches!(
+            self,
+            Self::AwaitingClient | Self::AwaitingApproval | Self::AwaitingChild
+        )
+    }
+
+    /// Whether it is up to us to run it.
+    #[must_use]
+    pub fn is_runnable(self) -> bool {
+        matches!(self, Self::Ready | Self::Unknown)
+    }
+
+    /// Where a stored call stands.
+    #[must_use]
+    pub fn of(call: &OpenCall) -> Self {
+        let is_unknown = call
+            .effect
+            .as_ref()
+            .is_some_and(|effect| effect.state == EffectState::Unknown);
+        match call.state {
+            CallState::Terminal => Self::Terminal,
+            CallState::AwaitingClient => Self::AwaitingClient,
+            CallState::AwaitingApproval => Self::AwaitingApproval,
+            CallState::AwaitingChild => Self::AwaitingChild,
+            CallState::Ready | CallState::Approved if is_unknown => Self::Unknown,
+            CallState::Ready | CallState::Approved => Self::Ready,
+        }
+    }
+}
+
+/// One call, for the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallRef {
+    /// When it is run.
+    pub phase: CallPhase,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+impl CallRef {
+    /// A stored call.
+    #[must_use]
+    pub fn of(call: &OpenCall) -> Self {
+        Self {
+            phase: call.phase,
+            standing: Standing::of(call),
+        }
+    }
+
+    fn letter(self) -> char {
+        let mut letters = Standing::LETTERS.iter();
+        let letter = letters.find(|(standing, _)| *standing == self.standing);
+        let letter = letter.map_or('t', |(_, letter)| *letter);
+        match self.phase {
+            CallPhase::Regular => letter,
+            CallPhase::Finish => letter.to_ascii_uppercase(),
+        }
+    }
+
+    fn from_letter(letter: char) -> Option<Self> {
+        let small = letter.to_ascii_lowercase();
+        let mut letters = Standing::LETTERS.iter();
+        let (standing, _) = letters.find(|(_, letter)| *letter == small)?;
+        Some(Self {
+            phase: if letter == small {
+                CallPhase::Regular
+            } else {
+                CallPhase::Finish
+            },
+            standing: *standing,
+        })
+    }
+}
+
+/// The calls of a step in the model's order. Written as a text with a letter for each, capital in
+/// the finishing phase, so that a reply with a thousand calls still makes a small run state.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Calls(Vec<CallRef>);
+
+impl Calls {
+    /// The calls of a stored step.
+    pub fn of<'a>(calls: impl IntoIterator<Item = &'a OpenCall>) -> Self {
+        Self(calls.into_iter().map(CallRef::of).collect())
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[CallRef] {
+        &self.0
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<CallRef> {
+        self.0.get(usize::try_from(index).ok()?).copied()
+    }
+
+    pub(super) fn set(&mut self, index: u32, standing: Standing) {
+        let slot = usize::try_from(index).ok();
+        if let Some(slot) = slot.and_then(|index| self.0.get_mut(index)) {
+            slot.standing = standing;
+        }
+    }
+
+    /// Those of a phase, with their places.
+    pub(super) fn of_phase(&self, phase: CallPhase) -> impl Iterator<Item = (u32, Standing)> + '_ {
+        let all = (0u32..).zip(&self.0);
+        all.filter(move |(_, call)| call.phase == phase)
+            .map(|(index, call)| (index, call.standing))
+    }
+
+    pub(super) fn any(&self, test: impl Fn(Standing) -> bool) -> bool {
+        self.0.iter().any(|call| test(call.standing))
+    }
+}
+
+impl fmt::Display for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|call| write!(f, "{}", call.letter()))
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Calls({self})")
+    }
+}
+
+impl Serialize for Calls {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Calls {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        let calls = text.chars().map(|letter| {
+            CallRef::from_letter(letter).ok_or_else(|| {
+                serde::de::Error::custom(format!("{letter:?} does not say where a call stands"))
+            })
+        });
+        calls.collect::<Result<_, _>>().map(Self)
+    }
+}

@@ -1,0 +1,257 @@
+//! The loop.
+
+use std::time::Duration;
+
+use super::{
+    AgentFacts, Effect, EffectKind, EndAs, Event, Happened, OpenRef, RunState, Settled, Standing,
+};
+use crate::error::ErrorRecord;
+use crate::session::CallPhase;
+use crate::time::Timestamp;
+
+/// The longest wait between two attempts of a model call that the provider did not ask for.
+const MAX_BACK_OFF: Duration = Duration::from_secs(60);
+
+/// What follows an event.
+///
+/// The same state and event always give the same state and effects. Effects that are given together
+/// may be performed in any order and at the same time. An event that answers nothing that is under
+/// way, a repeated one for example, changes nothing.
+#[must_use]
+pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunState, Vec<Effect>) {
+    if !state.accepts(&event) {
+        return (state, Vec::new());
+    }
+    state.stop |= event.stop;
+    let effects = match event.what {
+        Happened::Started {} => next(facts, &mut state),
+        Happened::Replied { open } => {
+            state.has_begun();
+            state.open = Some(open);
+            next(facts, &mut state)
+        }
+        Happened::ModelFailed {
+            error,
+            now,
+            retry_after_ms,
+        } => after_failure(facts, &mut state, error, now, retry_after_ms),
+        Happened::Slept {} => ask_model(facts, &mut state),
+        Happened::Called {
+            index,
+            terminal,
+            fatal,
+            ..
+        } => {
+            state.has_begun();
+            if let Some(open) = &mut state.open {
+                let standing = if terminal {
+                    Standing::Terminal
+                } else {
+                    Standing::AwaitingClient
+                };
+                open.calls.set(index, standing);
+                open.fatal |= fatal;
+            }
+            next(facts, &mut state)
+        }
+        Happened::Settled(settled) => {
+            state.has_begun();
+            state.settle(&settled);
+            next(facts, &mut state)
+        }
+        Happened::Answered { open } => {
+            state.open = Some(open);
+            next(facts, &mut state)
+        }
+        Happened::Ended { status } => {
+            state.ended = Some(status);
+            Vec::new()
+        }
+    };
+    (state, effects)
+}
+
+impl RunState {
+    /// Whether the event answers something that is under way.
+    fn accepts(&mut self, event: &Event) -> bool {
+        if self.is_ended() {
+            return false;
+        }
+        match &event.what {
+            Happened::Started {} => self.effects == 0,
+            Happened::Called { index, .. } => {
+                event.step == self.steps + 1 && self.is_running(*index)
+            }
+            // A call that settled its step answers for itself, and no other call runs then.
+            Happened::Settled(_) if self.doing.is_none() => {
+                let open = self.open.as_ref();
+                event.step == self.steps + 1
+                    && open.is_some_and(|open| open.calls.any(|call| call == Standing::Running))
+            }
+            _ => {
+                let is_answer = self.doing == Some(event.n);
+                if is_answer {
+                    self.doing = None;
+                }
+                is_answer
+            }
+        }
+    }
+
+    fn is_running(&self, index: u32) -> bool {
+        let call = self.open.as_ref().and_then(|open| open.calls.get(index));
+        call.is_some_and(|call| call.standing == Standing::Running)
+    }
+
+    fn has_begun(&mut self) {
+        self.first = false;
+        self.resync = false;
+        self.attempt = 1;
+    }
+
+    fn settle(&mut self, settled: &Settled) {
+        self.open = None;
+        self.steps = settled.steps;
+        self.corrections = settled.corrections;
+        self.ended = settled.ended;
+    }
+
+    /// An effect that nothing else goes on beside.
+    fn alone(&mut self, kind: EffectKind) -> Vec<Effect> {
+        let at = self.at();
+        self.doing = Some(at.n);
+        let first = self.first;
+        vec![Effect { at, first, kind }]
+    }
+}
+
+/// What comes next when an event is taken in.
+fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
+    if state.is_ended() {
+        return Vec::new();
+    }
+    let Some(open) = state.open.take() else {
+        if state.stop {
+            return state.alone(EffectKind::End {
+                as_: EndAs::Stopped {},
+            });
+        }
+        return ask_model(facts, state);
+    };
+    let (open, effects) = in_step(state, open);
+    state.open = Some(open);
+    effects
+}
+
+/// What comes next while a step is open.
+fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
+    let running = open.calls.any(|call| call == Standing::Running);
+    if open.fatal || state.stop {
+        // Nothing new is started; what runs is waited for.
+        let effects = if running {
+            Vec::new()
+        } else if open.fatal {
+            state.alone(EffectKind::Settle {})
+        } else {
+            state.alone(EffectKind::End {
+                as_: EndAs::Stopped {},
+            })
+        };
+        return (open, effects);
+    }
+    let regular: Vec<_> = open.calls.of_phase(CallPhase::Regular).collect();
+    let runnable: Vec<_> = regular
+        .iter()
+        .filter(|(_, call)| call.is_runnable())
+        .collect();
+    if !runnable.is_empty() {
+        let effects = runnable
+            .into_iter()
+            .map(|(index, call)| run(state, &mut open, *index, *call))
+            .collect();
+        return (open, effects);
+    }
+    if running {
+        return (open, Vec::new());
+    }
+    if regular.iter().any(|(_, call)| call.is_awaiting()) {
+        let as_ = EndAs::Suspended {};
+        return (open, state.alone(EffectKind::End { as_ }));
+    }
+    // Every regular call has its result: those that may finish the turn come one by one.
+    let finishing = open.calls.of_phase(CallPhase::Finish);
+    let next = finishing
+        .into_iter()
+        .find(|(_, call)| *call != Standing::Terminal);
+    let effects = match next {
+        Some((index, call)) if call.is_runnable() => vec![run(state, &mut open, index, call)],
+        Some(_) => {
+            let as_ = EndAs::Suspended {};
+            state.alone(EffectKind::End { as_ })
+        }
+        None => state.alone(EffectKind::Settle {}),
+    };
+    (open, effects)
+}
+
+fn run(state: &mut RunState, open: &mut OpenRef, index: u32, call: Standing) -> Effect {
+    open.calls.set(index, Standing::Running);
+    // The first effect of a run tells the hooks; its siblings do not tell them again.
+    let first = std::mem::take(&mut state.first);
+    Effect {
+        at: state.at(),
+        first,
+        kind: EffectKind::Tool {
+            index,
+            unknown: call == Standing::Unknown,
+        },
+    }
+}
+
+fn ask_model(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
+    // Steps in which the model is made to give its output are outside the limit.
+    let forced = state.corrections > 0;
+    let at_limit = |limit| state.steps.saturating_add(1) >= limit;
+    let kind = EffectKind::Model {
+        attempt: state.attempt,
+        last_step: !forced && facts.max_steps.is_some_and(at_limit),
+        forced,
+        corrections_left: facts
+            .max_completion_retries
+            .saturating_sub(state.corrections),
+        resync: state.resync,
+    };
+    state.alone(kind)
+}
+
+fn after_failure(
+    facts: &AgentFacts,
+    state: &mut RunState,
+    error: ErrorRecord,
+    now: Timestamp,
+    retry_after_ms: Option<u64>,
+) -> Vec<Effect> {
+    if state.stop {
+        return state.alone(EffectKind::End {
+            as_: EndAs::Stopped {},
+        });
+    }
+    if !error.retryable || state.attempt > facts.model_retries {
+        let as_ = EndAs::Failed { error };
+        return state.alone(EffectKind::End { as_ });
+    }
+    let wait = retry_after_ms.map_or_else(|| back_off(state.attempt), Duration::from_millis);
+    state.attempt += 1;
+    // The attempt that failed has thrown away what it had streamed.
+    state.resync = false;
+    let until = now.saturating_add(wait);
+    state.alone(EffectKind::Sleep { until })
+}
+
+/// 1, 2, 4 s and so on.
+fn back_off(attempt: u32) -> Duration {
+    let seconds = 1u64
+        .checked_shl(attempt.saturating_sub(1))
+        .unwrap_or(u64::MAX);
+    Duration::from_secs(seconds).min(MAX_BACK_OFF)
+}

@@ -1,0 +1,69 @@
+//! From what is stored back to where a run stands.
+
+use super::{OpenRef, RunState};
+use crate::session::{CallPhase, CallState, OpenStep};
+use crate::store::{Fence, Snapshot};
+
+impl RunState {
+    /// Where the latest run of a session stands, by its row and the open step alone.
+    ///
+    /// `fence` is the one under which the run goes on. `None`: the session never ran.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot, fence: Fence) -> Option<Self> {
+        let run = snapshot.run.as_ref()?;
+        let step = snapshot.open_step.as_ref();
+        Some(Self {
+            session_id: run.session_id.clone(),
+            root_session_id: snapshot.state.root().clone(),
+            run_id: run.id.clone(),
+            agent_type: snapshot.state.agent_type.clone(),
+            fence,
+            turn: run.turn,
+            steps: run.step_count,
+            corrections: run.corrections,
+            attempt: 1,
+            // A run has begun when a step of its own is open, or one was settled since it started.
+            first: match step {
+                Some(step) => step.run_id != run.id,
+                None => run.step_count == run.steps_before,
+            },
+            resync: false,
+            stop: snapshot
+                .stop
+                .as_ref()
+                .is_some_and(|stop| stop.run_id == run.id),
+            effects: 0,
+            doing: None,
+            open: step.map(OpenRef::of),
+            ended: run.status.is_ended().then_some(run.status),
+        })
+    }
+}
+
+/// The calls that count as started when the process that performed them is gone, by their places.
+///
+/// Nothing is written when a call starts. So every call that was next counts as started: all
+/// regular ones that could be run, and then the first of those that may finish the turn.
+#[must_use]
+pub fn started_calls(step: &OpenStep) -> Vec<usize> {
+    let is_runnable = |state: CallState| matches!(state, CallState::Ready | CallState::Approved);
+    let of_phase = |phase: CallPhase| {
+        let calls = step.calls.iter().enumerate();
+        calls.filter(move |(_, call)| call.phase == phase)
+    };
+    let regular: Vec<usize> = of_phase(CallPhase::Regular)
+        .filter(|(_, call)| is_runnable(call.state))
+        .map(|(index, _)| index)
+        .collect();
+    if !regular.is_empty()
+        || of_phase(CallPhase::Regular).any(|(_, call)| call.state != CallState::Terminal)
+    {
+        return regular;
+    }
+    let mut finishing = of_phase(CallPhase::Finish);
+    let next = finishing.find(|(_, call)| call.state != CallState::Terminal);
+    next.filter(|(_, call)| is_runnable(call.state))
+        .map(|(index, _)| index)
+        .into_iter()
+        .collect()
+}

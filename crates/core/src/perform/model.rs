@@ -1,0 +1,338 @@
+//! Asks the model.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::clocked::{First, first};
+use super::deltas::{Deltas, discard_orphans};
+use super::guard::{Panicked, caught_now};
+use super::hooks::{Hooks, fire};
+use super::reply::{self, Asked};
+use super::work::{self, Look, Work, look};
+use super::{PerformError, Ports};
+use crate::agent::{Agent, ModelRef};
+use crate::error::{Coded, ErrorCode, ErrorRecord};
+use crate::hooks::{AfterModelCall, AgentResumed, AgentStart, BeforeModelCall, SuspendReason};
+use crate::machine::{Effect, EffectKind, Event, Happened};
+use crate::message::{Message, UserMessage};
+use crate::model::{
+    EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest,
+    ReplyBuilder, ReplyDelta, ToolChoice,
+};
+use crate::session::{CallState, RunTrigger};
+use crate::step::{FINISH_TOOL, PromptMessages, StepResult, build_messages_for_llm};
+use crate::stream::{ChunkPayload, Sequence};
+use crate::time::Timestamp;
+use crate::transcript::Transcript;
+
+pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
+    let mut work = match look(effect, ports).await? {
+        Look::Work(work) => *work,
+        Look::Done(event) => return Ok(event),
+    };
+    let at = &effect.at;
+    let (attempt, forced, resync) = match &effect.kind {
+        EffectKind::Model {
+            attempt,
+            forced,
+            resync,
+            ..
+        } => (*attempt, *forced, *resync),
+        _ => (1, false, false),
+    };
+    if work.transcript.is_none() {
+        let history = work.history(at, ports).await?;
+        work::keep_history(ports, &history);
+    }
+    let history = work.history(at, ports).await?;
+    if resync {
+        discard_orphans(at, ports, Sequence(work.run.start_sequence)).await?;
+    }
+
+    let hooks = Hooks::over(at, &work, ports, &work.state);
+    if effect.first {
+        greet(&hooks, &work, &history).await?;
+    }
+    let agent = work.agent().clone();
+    let fail = |error: ErrorRecord, retry_after| {
+        let now = ports.clock.now();
+        tracing::warn!(
+            event = "model.failed",
+            session = %at.session_id,
+            run = %at.run_id,
+            attempt,
+            code = %error.code,
+            detail = error.detail,
+        );
+        Ok(Event::of(
+            at,
+            Happened::model_failed(error, now, retry_after),
+        ))
+    };
+    let model = match resolve(&agent, ports) {
+        Ok(model) => model,
+        Err(error) => return fail(error, None),
+    };
+
+    let state = hooks.state()?;
+    let prompt = match prompt(&history, &agent, &state) {
+        Ok(prompt) => prompt,
+        Err(error) => return fail(error, None),
+    };
+    fire!(
+        hooks,
+        before_llm_call,
+        &format!("before_llm_call:{attempt}"),
+        BeforeModelCall::new(&prompt, attempt)
+    );
+    // The hook may have changed the state that the prompt is made of.
+    let state = hooks.state()?;
+    let prompt = if hooks.is_empty() {
+        prompt
+    } else {
+        match self::prompt(&history, &agent, &state) {
+            Ok(prompt) => prompt,
+            Err(error) => return fail(error, None),
+        }
+    };
+
+    let native = agent
+        .output_schema()
+        .filter(|_| forced && model.supports_native_output());
+    let mut request = ModelRequest::new(
+        prompt,
+        agent.model_config(),
+        &state,
+        agent.name(),
+        &at.session_id,
+        ports.clock.as_ref(),
+    )
+    .with_tools(agent.effective_tools())
+    .with_attempt(attempt);
+    request.native_output = native;
+    if native.is_some() {
+        request.tool_choice = ToolChoice::None;
+    } else if forced {
+        request.tool_choice = ToolChoice::Tool(FINISH_TOOL.to_owned());
+    }
+
+    let began = ports.clock.now();
+    let mut deltas = Deltas::new(at, ports);
+    let timeout = agent.model_config().timeout;
+    let events = match caught_now(|| model.stream(request)) {
+        Ok(events) => events,
+        Err(panicked) => return fail(adapter_panicked(&panicked).to_record(), None),
+    };
+    let reply = match stream(
+        events,
+        &history,
+        &mut deltas,
+        ports,
+        deadline(began, timeout),
+    )
+    .await?
+    {
+        Ok(reply) => reply,
+        Err(error) => {
+            deltas.discard("the model call failed").await?;
+            return fail(error.to_record(), error.retry_after);
+        }
+    };
+    let duration = ports.clock.now().since(began);
+    fire!(
+        hooks,
+        after_llm_call,
+        "after_llm_call",
+        AfterModelCall::new(&reply, duration)
+    );
+    tracing::debug!(
+        event = "model.replied",
+        session = %at.session_id,
+        run = %at.run_id,
+        step = at.step,
+        stop_reason = ?reply.stop_reason,
+    );
+    let asked = Asked {
+        model: match agent.model() {
+            ModelRef::Named(name) => name.clone(),
+            ModelRef::Given(_) => "given".to_owned(),
+        },
+        native: native.is_some(),
+    };
+    reply::take(effect, ports, &work, &hooks, reply, &asked, deltas).await
+}
+
+/// The model an agent uses.
+fn resolve(agent: &Agent, ports: &Ports) -> Result<Arc<dyn Model>, ErrorRecord> {
+    match agent.model() {
+        ModelRef::Given(model) => Ok(Arc::clone(model)),
+        ModelRef::Named(name) => ports.models.model(name).ok_or_else(|| {
+            let detail = format!(
+                "agent {} uses model {name:?}, which this runtime does not know; give it one of that name",
+                agent.name()
+            );
+            ErrorRecord::new(ErrorCode::DefinitionInvalid, detail)
+        }),
+    }
+}
+
+fn prompt<'a>(
+    history: &'a Transcript,
+    agent: &'a Agent,
+    state: &serde_json::Value,
+) -> Result<PromptMessages<'a>, ErrorRecord> {
+    let made = caught_now(|| build_messages_for_llm(history, agent.system_prompt(), state));
+    made.map_err(|panicked| {
+        let detail = format!("the system prompt could not be made: {panicked}");
+        ErrorRecord::new(ErrorCode::DefinitionInvalid, detail)
+    })
+}
+
+fn deadline(began: Timestamp, timeout: Option<Duration>) -> Option<Timestamp> {
+    Some(began.saturating_add(timeout?))
+}
+
+fn adapter_panicked(panicked: &Panicked) -> ModelError {
+    ModelError::new(
+        ModelErrorKind::Invalid,
+        format!("the model's adapter failed: {panicked}"),
+    )
+}
+
+/// Tells the hooks that the run begins, or goes on.
+async fn greet(hooks: &Hooks<'_>, work: &Work, history: &Transcript) -> Result<(), PerformError> {
+    if work.run.trigger == RunTrigger::Continue {
+        return greet_again(hooks, work).await;
+    }
+    let mut input: Vec<UserMessage> = Vec::new();
+    for message in history.iter().rev() {
+        match message {
+            Message::User(user) => input.push(user.clone()),
+            _ => break,
+        }
+    }
+    input.reverse();
+    let state = hooks.state()?;
+    fire!(
+        hooks,
+        on_agent_start,
+        "on_agent_start",
+        AgentStart::new(&input, &state)
+    );
+    Ok(())
+}
+
+/// Tells the hooks that the run goes on after a pause.
+pub(super) async fn greet_again(hooks: &Hooks<'_>, work: &Work) -> Result<(), PerformError> {
+    let calls: Vec<_> = match &work.open {
+        Some(open) => open
+            .calls()
+            .filter(|(_, call)| call.state != CallState::Ready)
+            .map(|(call, _)| call.id.clone())
+            .collect(),
+        None => Vec::new(),
+    };
+    let reason = SuspendReason::ClientTool;
+    fire!(
+        hooks,
+        on_agent_resumed,
+        "on_agent_resumed",
+        AgentResumed::new(reason, &calls)
+    );
+    Ok(())
+}
+
+/// Reads a reply to its end and streams what it says.
+async fn stream(
+    mut events: EventStream<'_>,
+    history: &Transcript,
+    deltas: &mut Deltas<'_>,
+    ports: &Ports,
+    deadline: Option<Timestamp>,
+) -> Result<Result<ModelReply, ModelError>, PerformError> {
+    let mut builder = ReplyBuilder::new(history);
+    loop {
+        let wake = match (deltas.due(), deadline) {
+            (Some(due), Some(deadline)) => Some(due.min(deadline)),
+            (one, other) => one.or(other),
+        };
+        let event = match wake {
+            None => next(&mut events).await,
+            Some(wake) => {
+                let sleep = ports.clock.sleep_until(wake);
+                match first(next(&mut events), sleep).await {
+                    First::One(event) => event,
+                    First::Other(()) if deadline.is_some_and(|at| at <= ports.clock.now()) => {
+                        return Ok(Err(ModelError::new(
+                            ModelErrorKind::Transport,
+                            "the model did not finish in the time that its settings allow",
+                        )));
+                    }
+                    First::Other(()) => {
+                        deltas.flush().await?;
+                        continue;
+                    }
+                }
+            }
+        };
+        let pushed = match event {
+            None => return Ok(builder.finish()),
+            Some(event) => event.and_then(|event| builder.push(event, ports.ids.as_ref())),
+        };
+        match pushed {
+            Ok(Some(delta)) => deltas.push(shown(delta)),
+            Ok(None) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+/// The next event; a panic of the adapter is its error.
+async fn next(events: &mut EventStream<'_>) -> Option<Result<ModelEvent, ModelError>> {
+    std::future::poll_fn(|cx| {
+        let events: Pin<&mut _> = events.as_mut();
+        match caught_now(|| events.poll_next(cx)) {
+            Ok(poll) => poll,
+            Err(panicked) => Poll::Ready(Some(Err(adapter_panicked(&panicked)))),
+        }
+    })
+    .await
+}
+
+/// What readers are told of a piece of a reply.
+fn shown(delta: ReplyDelta) -> ChunkPayload {
+    match delta {
+        ReplyDelta::Text(delta) => ChunkPayload::TextDelta { delta },
+        ReplyDelta::Thinking(content) => ChunkPayload::Thinking {
+            content,
+            is_complete: false,
+        },
+        ReplyDelta::ThinkingEnd => ChunkPayload::Thinking {
+            content: String::new(),
+            is_complete: true,
+        },
+        ReplyDelta::CallStart { id, name } => ChunkPayload::ToolArgStreamStart {
+            tool_call_id: id,
+            tool_name: name,
+        },
+        ReplyDelta::CallArguments { id, delta } => ChunkPayload::ToolArgStreamDelta {
+            tool_call_id: id,
+            delta,
+        },
+        ReplyDelta::CallEnd { id } => ChunkPayload::ToolArgStreamEnd { tool_call_id: id },
+    }
+}
+
+/// What a reply amounts to.
+pub(super) fn step_result(reply: &ModelReply, native: bool) -> StepResult {
+    let parsed = native
+        .then(|| reply.message.content())
+        .flatten()
+        .and_then(|text| serde_json::from_str(&text).ok());
+    match parsed {
+        Some(output) => StepResult::structured_output(output),
+        None => StepResult::from_reply(reply.clone()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Brings readers to the committed state.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{PerformError, Ports};
+use crate::machine::At;
+use crate::state::{ArrayMode, PatchOp, apply_patch, diff, to_rfc6902};
+use crate::stream::{Chunk, ChunkPayload, Sequence};
+
+/// The patches that turn what readers of the stream have into what is committed.
+///
+/// Parallel calls stream their patches as they come, calls that crash leave some behind, and hooks
+/// stream none. So what readers have is found out by reading what they read: the patches of this
+/// step since `after`, and those that `unsent` holds, on top of `base`, the state before the step.
+pub(super) async fn corrections(
+    at: &At,
+    ports: &Ports,
+    after: Sequence,
+    base: &Arc<Value>,
+    committed: &Arc<Value>,
+    unsent: &[Chunk],
+) -> Result<Vec<PatchOp>, PerformError> {
+    let mut seen = Arc::clone(base);
+    let mut apply = |patches: &[PatchOp]| {
+        if let Err(error) = apply_patch(Arc::make_mut(&mut seen), patches) {
+            tracing::warn!(event = "state.patch_does_not_apply", session = %at.session_id, %error);
+        }
+    };
+    streamed(at, ports, after)
+        .await?
+        .iter()
+        .for_each(|patches| apply(patches));
+    for chunk in unsent {
+        if let ChunkPayload::StatePatch { patches } = &chunk.payload {
+            apply(patches);
+        }
+    }
+    if seen == *committed {
+        return Ok(Vec::new());
+    }
+    let writes = diff(&seen, committed, ArrayMode::Delta);
+    Ok(to_rfc6902(&writes, &seen)?)
+}
+
+/// The patches that calls of this step streamed since readers last had the committed state.
+async fn streamed(
+    at: &At,
+    ports: &Ports,
+    after: Sequence,
+) -> Result<Vec<Vec<PatchOp>>, PerformError> {
+    const PAGE: usize = 512;
+    let mut cursor = after;
+    let mut calls_began = false;
+    let mut all = Vec::new();
+    loop {
+        let page = ports
+            .streams
+            .read(&at.root_session_id, cursor, PAGE)
+            .await?;
+        let is_last = page.len() < PAGE;
+        for stored in page {
+            cursor = stored.sequence;
+            let base = &stored.chunk.base;
+            if base.session_id != at.session_id || base.step != at.step {
+                continue;
+            }
+            match stored.chunk.payload {
+                // A patch before the calls came with the reply: it is part of the state before.
+                ChunkPayload::StatePatch { patches } if calls_began => all.push(patches),
+                ChunkPayload::ToolStart { .. }
+                | ChunkPayload::ToolApprovalRequest { .. }
+                | ChunkPayload::ToolInputError { .. } => calls_began = true,
+                // Pausing brought readers to the committed state.
+                ChunkPayload::RunPaused { .. } => all.clear(),
+                _ => {}
+            }
+        }
+        if is_last {
+            return Ok(all);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Everything an effect reaches the world through.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use super::work::Work;
+use crate::abort::AbortSignal;
+use crate::agent::AgentRegistry;
+use crate::hooks::AgentHooks;
+use crate::id::IdSource;
+use crate::model::Model;
+use crate::store::SessionStore;
+use crate::stream::StreamManager;
+use crate::time::Clock;
+
+/// Models by their names.
+pub trait Models: Send + Sync + fmt::Debug {
+    /// The model of this name.
+    fn model(&self, name: &str) -> Option<Arc<dyn Model>>;
+}
+
+impl Models for BTreeMap<String, Arc<dyn Model>> {
+    fn model(&self, name: &str) -> Option<Arc<dyn Model>> {
+        self.get(name).cloned()
+    }
+}
+
+/// Everything an effect reaches the world through.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Ports {
+    /// What keeps sessions.
+    pub store: Arc<dyn SessionStore>,
+    /// What keeps streams.
+    pub streams: Arc<dyn StreamManager>,
+    /// What tells the time and waits.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids come from.
+    pub ids: Arc<dyn IdSource>,
+    /// The agents.
+    pub agents: Arc<AgentRegistry>,
+    /// The models that agents name.
+    pub models: Arc<dyn Models>,
+    /// Hooks of the parent, which come before the agent's own.
+    pub parent_hooks: Vec<Arc<dyn AgentHooks>>,
+    /// Hooks of this execution, which come after the agent's own.
+    pub execution_hooks: Vec<Arc<dyn AgentHooks>>,
+    /// Tells tools and hooks to stop.
+    pub abort: AbortSignal,
+    pub(super) memo: Option<Arc<Mutex<Option<Work>>>>,
+}
+
+impl Ports {
+    /// Ports without models by name, hooks, or memory.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn SessionStore>,
+        streams: Arc<dyn StreamManager>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdSource>,
+        agents: Arc<AgentRegistry>,
+    ) -> Self {
+        Self {
+            store,
+            streams,
+            clock,
+            ids,
+            agents,
+            models: Arc::new(BTreeMap::new()),
+            parent_hooks: Vec::new(),
+            execution_hooks: Vec::new(),
+            abort: AbortSignal::default(),
+            memo: None,
+        }
+    }
+
+    /// The models that agents name.
+    #[must_use]
+    pub fn with_models(mut self, models: Arc<dyn Models>) -> Self {
+        self.models = models;
+        self
+    }
+
+    /// The same ports for one run, with a memory of what its own effects read and wrote.
+    ///
+    /// Only for a host that performs every effect of a run itself, each once, under one fence: the
+    /// memory spares it reading the history and the open step for every effect. Whatever goes wrong,
+    /// the fence keeps a run that was taken over from writing.
+    #[must_use]
+    pub fn remembering(mut self) -> Self {
+        self.memo = Some(Arc::default());
+        self
+    }
+}
+
+impl fmt::Debug for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ports")
+            .field("store", &self.store)
+            .field("agents", &self.agents)
+            .finish_non_exhaustive()
+    }
+}

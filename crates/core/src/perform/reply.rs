@@ -1,0 +1,215 @@
+//! What a reply means, and the commit that makes it durable.
+
+use std::sync::Arc;
+
+use super::deltas::Deltas;
+use super::guard::caught_now;
+use super::hooks::Hooks;
+use super::intents::intents;
+use super::model::step_result;
+use super::settle::{Settling, settle};
+use super::work::{self, Work, Written, base, begin, say, then, write};
+use super::{PerformError, Ports};
+use crate::agent::Agent;
+use crate::error::{ErrorCode, ErrorRecord};
+use crate::id::{IdSourceExt, UsageId};
+use crate::machine::{Effect, EffectKind, Event, Happened, OpenRef};
+use crate::model::ModelReply;
+use crate::session::{OpenCall, OpenStep};
+use crate::state::to_rfc6902;
+use crate::step::{
+    Correction, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig, next_action,
+    plan_step_processing, synthesize_not_executed_result,
+};
+use crate::store::Change;
+use crate::stream::{ChunkPayload, Sequence};
+use crate::usage::{UsageEntry, UsageKind};
+
+/// How the model was asked.
+pub(super) struct Asked {
+    pub(super) model: String,
+    pub(super) native: bool,
+}
+
+/// What the loop allows after this reply.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    step: u32,
+    last_step: bool,
+    forced: bool,
+    corrections_left: u32,
+}
+
+impl Limits {
+    fn of(effect: &Effect) -> Self {
+        let step = effect.at.step;
+        match &effect.kind {
+            EffectKind::Model {
+                last_step,
+                forced,
+                corrections_left,
+                ..
+            } => Self {
+                step,
+                last_step: *last_step,
+                forced: *forced,
+                corrections_left: *corrections_left,
+            },
+            _ => Self {
+                step,
+                last_step: false,
+                forced: false,
+                corrections_left: 0,
+            },
+        }
+    }
+}
+
+/// Makes a reply durable: with its calls as the open step, or, where nothing is left to do, in the
+/// history.
+pub(super) async fn take(
+    effect: &Effect,
+    ports: &Ports,
+    work: &Work,
+    hooks: &Hooks<'_>,
+    reply: ModelReply,
+    asked: &Asked,
+    mut deltas: Deltas<'_>,
+) -> Result<Event, PerformError> {
+    let at = &effect.at;
+    let agent = work.agent();
+    let (plan, after) = judge(
+        agent,
+        &step_result(&reply, asked.native),
+        Limits::of(effect),
+    );
+    let now = ports.clock.now();
+    let base = base(at);
+
+    let tokens = UsageEntry::new(
+        UsageId::new(format!("{}:{}:tokens", at.run_id, at.step))
+            .or_else(|_| ports.ids.usage_id())?,
+        at.run_id.clone(),
+        at.step,
+        now,
+        UsageKind::Tokens {
+            model: asked.model.clone(),
+            tokens: reply.usage,
+        },
+    );
+    let mut commit = then(begin(at, now), at, [Change::Usage(tokens)]);
+    let unsent = deltas.take();
+    commit.chunks.extend(unsent);
+
+    let message = plan.assistant_message.unwrap_or(reply.message);
+    let mut settled = plan.settled_results.into_iter();
+    let mut open = OpenStep::new(
+        ports.ids.step_id()?,
+        at.run_id.clone(),
+        at.step,
+        message,
+        |_| OpenCall::new(Default::default(), crate::session::CallState::Ready),
+    );
+    open.after = after;
+    for call in &mut open.calls {
+        if let Some(result) = settled.next() {
+            call.settle(result);
+        }
+    }
+    let is_settled = open.is_settled();
+    let mut pending = Vec::new();
+    if !is_settled {
+        let intents = intents(effect, ports, work, hooks, &open, now).await?;
+        open.calls = intents.calls;
+        pending = intents.changes;
+        commit = say(commit, &base, now, intents.said);
+    }
+    let writes = hooks.writes()?;
+    if open.is_settled() {
+        let settling = Settling {
+            open,
+            writes,
+            output: plan.output,
+            commit,
+            base,
+            // Nothing but this commit speaks of the state.
+            after: None,
+        };
+        return settle(effect, ports, work, settling).await;
+    }
+
+    let before = match deltas.before() {
+        Some(before) => before,
+        None => ports
+            .streams
+            .info(&at.root_session_id)
+            .await?
+            .map_or(Sequence::START, |info| info.last),
+    };
+    open.start_sequence = before;
+    commit = say(commit, &base, now, hooks.take_said());
+    if !writes.is_empty() {
+        // Readers learn of it before any call of the step begins.
+        let patches = to_rfc6902(&writes, &work.state)?;
+        let patch =
+            crate::stream::Chunk::new(Arc::clone(&base), now, ChunkPayload::StatePatch { patches });
+        commit.chunks.insert(0, patch);
+        commit = then(commit, at, [Change::WriteState(writes.clone())]);
+    }
+    commit = then(commit, at, [Change::OpenStep(Some(Box::new(open.clone())))]);
+    commit.changes.extend(pending);
+    let committed = match write(effect, ports, commit).await? {
+        Written::Now(committed) => committed,
+        Written::Before(event) => return Ok(event),
+    };
+    let reference = OpenRef::of(&open);
+    work::update(ports, &committed, |work| {
+        work.write(&writes);
+        work.open = Some(Arc::new(open));
+    });
+    let replied = Happened::Replied { open: reference };
+    Ok(Event::of(at, replied).with_stop(committed.stop.is_some()))
+}
+
+/// What a reply means by the rules: the plan of its step, and what comes after.
+fn judge(agent: &Agent, result: &StepResult, limits: Limits) -> (StepProcessingPlan, NextAction) {
+    let mut plan = plan_step_processing(result, PlanOptions::new(agent.output_schema()));
+    if limits.forced && !(plan.is_terminal || plan.correction.is_some()) {
+        only_output(&mut plan);
+    }
+    let limit = limits.last_step.then_some(limits.step);
+    let mut config = StopConfig::default().max_steps(limit);
+    if !limits.forced {
+        config.stop_when.clone_from(&agent.stop_config().stop_when);
+    }
+    let after = caught_now(|| next_action(&plan, result, limits.step, &config));
+    let after = after.unwrap_or_else(|panicked| {
+        tracing::warn!(event = "stop_when.failed", agent = agent.name(), %panicked);
+        config.stop_when = None;
+        next_action(&plan, result, limits.step, &config)
+    });
+    let after = match after {
+        NextAction::Correct(correction) if limits.corrections_left == 0 => {
+            let detail = format!(
+                "the model gave no valid output in the attempts that the agent allows: {correction:?}"
+            );
+            NextAction::Fail(ErrorRecord::new(ErrorCode::OutputInvalid, detail))
+        }
+        other => other,
+    };
+    (plan, after)
+}
+
+/// Where only the final output is accepted, no other call is run.
+fn only_output(plan: &mut StepProcessingPlan) {
+    plan.pending_tool_calls.clear();
+    plan.pending_sub_agent_calls.clear();
+    let why = "only the final output is accepted now.";
+    if let Some(message) = &plan.assistant_message {
+        let results = message
+            .tool_calls()
+            .map(|call| synthesize_not_executed_result(&call.id, &call.name, why));
+        plan.settled_results = results.collect();
+    }
+    plan.correction = Some(Correction::TextInsteadOfOutput);
+}

@@ -1,0 +1,359 @@
+//! Moves a step into the history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::end::{self, Ending};
+use super::hooks::{Hooks, fire};
+use super::patches::corrections;
+use super::work::{self, Look, Work, Written, begin, look, look_again, say, then, write};
+use super::{PerformError, Ports};
+use crate::error::ErrorRecord;
+use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
+use crate::id::IdSourceExt;
+use crate::machine::{Effect, Event, Happened, Settled};
+use crate::message::{Message, ToolMessage};
+use crate::session::{CallPhase, CallState, Checkpoint, OpenStep, RunRecord, SessionStatus};
+use crate::state::{StepWrites, Writer, apply_writes, merge_writes};
+use crate::step::{NextAction, StopCause, correction_message, synthesize_not_executed_result};
+use crate::store::{Change, Commit, Field, Precondition};
+use crate::stream::{ChunkBase, ChunkPayload, Sequence};
+
+/// How often a step is put together anew because the session changed beside the run.
+const MAX_TRIES: usize = 5;
+
+/// A step whose calls all have results, and the commit so far.
+pub(super) struct Settling {
+    pub(super) open: OpenStep,
+    /// What the effect wrote to the state, beside the calls.
+    pub(super) writes: StepWrites,
+    /// The output that the reply itself gave.
+    pub(super) output: Option<Value>,
+    pub(super) commit: Commit,
+    pub(super) base: Arc<ChunkBase>,
+    /// From where on calls may have streamed patches.
+    pub(super) after: Option<Sequence>,
+}
+
+/// What comes after the step.
+enum Then {
+    Next,
+    Ask(crate::message::UserMessage),
+    Complete {
+        cause: StopCause,
+        output: Option<Value>,
+    },
+    Fail(ErrorRecord),
+}
+
+pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
+    let at = &effect.at;
+    let mut found = look(effect, ports).await?;
+    for _ in 0..MAX_TRIES {
+        let work = match found {
+            Look::Work(work) => *work,
+            Look::Done(event) => return Ok(event),
+        };
+        let open = work.open_step(at)?;
+        if effect.first {
+            let hooks = Hooks::over(at, &work, ports, &work.state);
+            super::model::greet_again(&hooks, &work).await?;
+        }
+        let settling = Settling {
+            after: Some(open.start_sequence),
+            open: OpenStep::clone(open),
+            writes: StepWrites::default(),
+            output: None,
+            commit: begin(at, ports.clock.now()),
+            base: work::base(at),
+        };
+        match settle(effect, ports, &work, settling).await {
+            Err(error) if error.is_moved() => found = look_again(effect, ports).await?,
+            other => return other,
+        }
+    }
+    Err(PerformError::Missing {
+        session: at.session_id.clone(),
+        what: "a history that stays the same for the length of a commit",
+    })
+}
+
+/// Settles a step: hooks in the model's order, then one commit with everything.
+pub(super) async fn settle(
+    effect: &Effect,
+    ports: &Ports,
+    work: &Work,
+    settling: Settling,
+) -> Result<Event, PerformError> {
+    let at = &effect.at;
+    let Settling {
+        mut open,
+        writes,
+        output,
+        mut commit,
+        base,
+        after,
+    } = settling;
+    let now = ports.clock.now();
+    pair_the_rest(&mut open, &mut commit, at);
+    let then_ = conclude(&open, output);
+
+    // The state before the hooks: what was committed, what the effect wrote, what the calls wrote.
+    let merged = merge_writes(&work.state, writers(&open));
+    let mut before = writes;
+    before.extend(merged.writes);
+    let mut state = Arc::clone(&work.state);
+    if !before.is_empty() {
+        apply_writes(Arc::make_mut(&mut state), &before)?;
+    }
+    let hooks = Hooks::over(at, work, ports, &state);
+    tell_hooks(&hooks, &open, &then_, work, ports).await?;
+    let by_hooks = hooks.writes()?;
+    let state = if by_hooks.is_empty() {
+        state
+    } else {
+        hooks.state()?
+    };
+    let mut all = before;
+    all.extend(by_hooks);
+
+    let may_differ = !all.is_empty() || open.calls.iter().any(was_interrupted);
+    let patches = if may_differ {
+        let after = after.unwrap_or(Sequence(u64::MAX));
+        corrections(at, ports, after, &work.state, &state, &commit.chunks).await?
+    } else {
+        Vec::new()
+    };
+    if !patches.is_empty() {
+        commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
+    }
+    if !merged.conflicts.is_empty() {
+        let conflicts = merged.conflicts;
+        commit = say(
+            commit,
+            &base,
+            now,
+            [ChunkPayload::StateConflict { conflicts }],
+        );
+    }
+    commit = say(commit, &base, now, hooks.take_said());
+
+    let step_id = open.id.clone();
+    let had_row = work.open.is_some();
+    let paired = open.into_paired()?;
+    let mut message_count = work.message_count + paired.message_count();
+    commit = commit.when_in(
+        at.session_id.clone(),
+        Precondition::MessageCount(work.message_count),
+    );
+    commit = then(commit, at, [Change::AppendStep(paired.clone())]);
+    if !all.is_empty() {
+        commit = then(commit, at, [Change::WriteState(all.clone())]);
+    }
+    if had_row {
+        commit = then(commit, at, [Change::OpenStep(None)]);
+    }
+    let mut run = RunRecord::clone(&work.run);
+    run.step_count = at.step;
+    let mut correction = None;
+    let ending = match then_ {
+        Then::Next => None,
+        Then::Ask(message) => {
+            run.corrections += 1;
+            message_count += 1;
+            commit = then(commit, at, [Change::AppendUser(message.clone())]);
+            correction = Some(message);
+            None
+        }
+        Then::Complete { cause, output } => Some(Ending::Completed { cause, output }),
+        Then::Fail(error) => Some(Ending::Failed { error }),
+    };
+    commit = then(commit, at, [Change::Set(Field::StepCount(at.step))]);
+    // The checkpoint is written last, so that it knows how the run ended.
+    let checkpoint = Checkpoint::new(
+        ports.ids.checkpoint_id()?,
+        at.session_id.clone(),
+        at.run_id.clone(),
+        SessionStatus::Active,
+        now,
+    );
+    let created = ChunkPayload::CheckpointCreated {
+        checkpoint_id: checkpoint.id.clone(),
+    };
+    let in_history = ChunkPayload::StepCommitted { message_count };
+    commit = say(commit, &base, now, [in_history, created]);
+    let ended = ending.as_ref().map(Ending::status);
+    commit = match &ending {
+        Some(ending) => end::write_end(commit, at, &mut run, ending, &base, now),
+        None => then(commit, at, [Change::Run(Box::new(run.clone()))]),
+    };
+    commit = then(commit, at, [Change::CheckpointHere(checkpoint)]);
+
+    let corrections_made = run.corrections;
+    let committed = match write(effect, ports, commit).await? {
+        Written::Now(committed) => committed,
+        Written::Before(event) => return Ok(event),
+    };
+    if ended.is_some() {
+        work::forget(ports);
+    } else {
+        work::update(ports, &committed, |work| {
+            work.settle(&paired, &all);
+            work.run = Arc::new(run);
+            if let Some(message) = correction {
+                work.message_count += 1;
+                if let Some(history) = &mut work.transcript {
+                    history.push_user(message);
+                }
+            }
+        });
+    }
+    tracing::debug!(event = "step.committed", session = %at.session_id, run = %at.run_id, step = at.step, %step_id);
+    let settled = Settled::new(at.step, corrections_made, ended);
+    let stop = committed.stop.is_some() && ended.is_none();
+    Ok(Event::of(at, Happened::Settled(settled)).with_stop(stop))
+}
+
+/// Gives every call without a result one: a run that ends does not wait for them.
+fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &crate::machine::At) {
+    let calls: Vec<_> = open.message.tool_calls().cloned().collect();
+    for (call, open) in calls.iter().zip(&mut open.calls) {
+        if open.result.is_some() {
+            continue;
+        }
+        if matches!(
+            open.state,
+            CallState::AwaitingClient | CallState::AwaitingApproval
+        ) {
+            let owner = Field::CallOwner(call.id.clone(), None);
+            commit.changes.extend([
+                (
+                    at.session_id.clone(),
+                    Change::RemovePending(call.id.clone()),
+                ),
+                (at.root_session_id.clone(), Change::Set(owner)),
+            ]);
+        }
+        let why = "the run ended before it.";
+        open.settle(synthesize_not_executed_result(&call.id, &call.name, why));
+    }
+}
+
+fn was_interrupted(call: &crate::session::OpenCall) -> bool {
+    call.effect
+        .as_ref()
+        .is_some_and(|effect| effect.attempts > 0)
+}
+
+/// What each call wrote, in the model's order.
+pub(super) fn writers(open: &OpenStep) -> Vec<Writer> {
+    let calls = open.calls().enumerate();
+    calls
+        .filter(|(_, (_, open))| !open.writes.is_empty())
+        .map(|(order, (call, open))| {
+            // A call of the last phase saw what the others wrote, so it comes after them.
+            let order = match open.phase {
+                CallPhase::Finish => order.saturating_add(usize::MAX / 2),
+                CallPhase::Regular => order,
+            };
+            Writer::new(order, call.id.as_str(), open.writes.clone())
+        })
+        .collect()
+}
+
+/// What the rules say comes after the step.
+fn conclude(open: &OpenStep, output: Option<Value>) -> Then {
+    if let Some(error) = open.calls.iter().find_map(|call| call.fatal.clone()) {
+        return Then::Fail(error);
+    }
+    if let Some(result) = finishing_result(open) {
+        return Then::Complete {
+            cause: StopCause::StructuredOutput,
+            output: Some(result.value()),
+        };
+    }
+    match &open.after {
+        NextAction::Continue => Then::Next,
+        NextAction::Correct(correction) => Then::Ask(correction_message(correction)),
+        NextAction::Fail(error) => Then::Fail(error.clone()),
+        NextAction::Complete => Then::Complete {
+            cause: if output.is_some() {
+                StopCause::StructuredOutput
+            } else if open.calls.is_empty() {
+                StopCause::Text
+            } else {
+                StopCause::StopWhen
+            },
+            output,
+        },
+    }
+}
+
+/// The result that ends the turn.
+pub(super) fn finishing_result(open: &OpenStep) -> Option<&ToolMessage> {
+    let finishing = open
+        .calls
+        .iter()
+        .filter(|call| call.phase == CallPhase::Finish);
+    let mut results = finishing.filter_map(|call| call.result.as_ref());
+    results.find(|result| result.status.is_success())
+}
+
+/// `onMessage` and `afterTool` in the model's order, then what the end of a run calls for.
+async fn tell_hooks(
+    hooks: &Hooks<'_>,
+    open: &OpenStep,
+    then: &Then,
+    work: &Work,
+    ports: &Ports,
+) -> Result<(), PerformError> {
+    if hooks.is_empty() {
+        return Ok(());
+    }
+    let message = Message::Assistant(open.message.clone());
+    fire!(hooks, on_message, "on_message", MessageAdded::new(&message));
+    for (call, open) in open.calls() {
+        let Some(result) = &open.result else { continue };
+        let message = Message::Tool(result.clone());
+        let named = |hook: &str| format!("{hook}:{}", call.id);
+        fire!(
+            hooks,
+            on_message,
+            &named("on_message"),
+            MessageAdded::new(&message)
+        );
+        let duration = Duration::from_millis(open.duration_ms);
+        fire!(
+            hooks,
+            after_tool,
+            &named("after_tool"),
+            AfterTool::new(call, result, duration)
+        );
+    }
+    match then {
+        Then::Next | Then::Ask(_) => Ok(()),
+        Then::Complete { output, .. } => {
+            let state = hooks.state()?;
+            let duration = ports.clock.now().since(work.run.started_at);
+            fire!(
+                hooks,
+                on_agent_complete,
+                "on_agent_complete",
+                AgentComplete::new(output.as_ref(), &state, open.step, duration)
+            );
+            Ok(())
+        }
+        Then::Fail(error) => {
+            let state = hooks.state()?;
+            fire!(
+                hooks,
+                on_agent_fail,
+                "on_agent_fail",
+                AgentFail::new(error, &state, open.step)
+            );
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! What an effect knows of its session.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::recorded::recorded;
+use super::{PerformError, Ports};
+use crate::agent::{Agent, AgentContext};
+use crate::id::{AgentId, CallId, SessionId, UserId};
+use crate::machine::{At, Effect, Event};
+use crate::message::Metadata;
+use crate::session::{OpenCall, OpenStep, RunRecord};
+use crate::state::{StepWrites, apply_writes};
+use crate::store::{Change, Commit, Committed, Page, Precondition, Receipt, Snapshot, StoreError};
+use crate::stream::{Chunk, ChunkBase, ChunkPayload, StreamWriter};
+use crate::time::Timestamp;
+use crate::transcript::{PairedStep, Transcript};
+
+/// How long a commit is tried again while the store cannot be reached.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// What stays the same for a run.
+#[derive(Debug)]
+pub(super) struct Who {
+    pub(super) agent: Agent,
+    pub(super) user_id: Option<UserId>,
+    pub(super) tags: Arc<[String]>,
+    pub(super) metadata: Arc<Metadata>,
+    pub(super) parent: Option<SessionId>,
+}
+
+/// What an effect knows of its session. A clone is cheap and its own.
+#[derive(Debug, Clone)]
+pub(super) struct Work {
+    pub(super) who: Arc<Who>,
+    pub(super) run: Arc<RunRecord>,
+    pub(super) open: Option<Arc<OpenStep>>,
+    pub(super) state: Arc<Value>,
+    pub(super) state_version: u64,
+    pub(super) message_count: usize,
+    /// The history, once an effect needed it.
+    pub(super) transcript: Option<Transcript>,
+    /// Whether somebody asked the run to stop.
+    pub(super) stop: bool,
+}
+
+/// What a look at the store gives.
+pub(super) enum Look {
+    /// The effect is to be performed.
+    Work(Box<Work>),
+    /// Its commit was made before.
+    Done(Event),
+}
+
+impl Work {
+    fn of(snapshot: Snapshot, at: &At, ports: &Ports) -> Result<Self, PerformError> {
+        let superseded = || PerformError::Superseded {
+            session: at.session_id.clone(),
+        };
+        let run = snapshot.run.ok_or_else(superseded)?;
+        let session = snapshot.state;
+        let mut context = AgentContext::new(at.session_id.clone());
+        context.run_id = Some(at.run_id.clone());
+        context.user_id.clone_from(&session.user_id);
+        let agent = ports.agents.resolve(&at.agent_type, &context)?;
+        let metadata = session.metadata.into_iter();
+        Ok(Self {
+            who: Arc::new(Who {
+                agent,
+                user_id: session.user_id,
+                tags: session.tags.into(),
+                metadata: Arc::new(metadata.map(|(key, value)| (key, value.into())).collect()),
+                parent: session.parent_session_id,
+            }),
+            run: Arc::new(run),
+            open: snapshot.open_step.map(Arc::new),
+            state: session.custom_state,
+            state_version: snapshot.state_version,
+            message_count: snapshot.message_count,
+            transcript: None,
+            stop: snapshot.stop.is_some_and(|stop| stop.run_id == at.run_id),
+        })
+    }
+
+    pub(super) fn agent(&self) -> &Agent {
+        &self.who.agent
+    }
+
+    /// The open step of an effect.
+    pub(super) fn open_step(&self, at: &At) -> Result<&Arc<OpenStep>, PerformError> {
+        let open = self.open.as_ref().filter(|open| open.step == at.step);
+        open.ok_or_else(|| PerformError::Missing {
+            session: at.session_id.clone(),
+            what: "that open step",
+        })
+    }
+
+    /// The history; read once.
+    pub(super) async fn history(
+        &mut self,
+        at: &At,
+        ports: &Ports,
+    ) -> Result<Transcript, PerformError> {
+        if let Some(history) = &self.transcript {
+            return Ok(history.clone());
+        }
+        let messages = ports.store.messages(&at.session_id, Page::ALL).await?;
+        let (mut history, _) = Transcript::load(messages.items);
+        let family = ports.store.family(&at.session_id).await?;
+        history.retire_call_ids(family.retired_call_ids);
+        self.transcript = Some(history.clone());
+        Ok(history)
+    }
+}
+
+/// Reads the session of an effect, or remembers it.
+pub(super) async fn look(effect: &Effect, ports: &Ports) -> Result<Look, PerformError> {
+    if let Some(memo) = &ports.memo {
+        let known = lock(memo).clone();
+        if let Some(work) = known {
+            return Ok(Look::Work(Box::new(work)));
+        }
+    }
+    look_again(effect, ports).await
+}
+
+/// Reads the session of an effect, whatever is remembered.
+pub(super) async fn look_again(effect: &Effect, ports: &Ports) -> Result<Look, PerformError> {
+    let snapshot = read(&effect.at, ports).await?;
+    if let Some(event) = recorded(effect, &snapshot) {
+        return Ok(Look::Done(event));
+    }
+    let work = Work::of(snapshot, &effect.at, ports)?;
+    remember(ports, |memo| *memo = Some(work.clone()));
+    Ok(Look::Work(Box::new(work)))
+}
+
+/// Reads the session of an effect, unless the run was taken over.
+pub(super) async fn read(at: &At, ports: &Ports) -> Result<Snapshot, PerformError> {
+    let superseded = || PerformError::Superseded {
+        session: at.session_id.clone(),
+    };
+    let snapshot = ports.store.load(&at.session_id).await?;
+    let snapshot = snapshot.ok_or_else(superseded)?;
+    let is_mine =
+        snapshot.fence == at.fence && snapshot.run.as_ref().is_some_and(|run| run.id == at.run_id);
+    if is_mine {
+        Ok(snapshot)
+    } else {
+        Err(superseded())
+    }
+}
+
+fn lock(memo: &Mutex<Option<Work>>) -> MutexGuard<'_, Option<Work>> {
+    // What is remembered is replaced in whole assignments only.
+    memo.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remember(ports: &Ports, change: impl FnOnce(&mut Option<Work>)) {
+    if let Some(memo) = &ports.memo {
+        change(&mut lock(memo));
+    }
+}
+
+/// What is remembered.
+pub(super) fn remembered(ports: &Ports) -> Option<Work> {
+    ports.memo.as_ref().and_then(|memo| lock(memo).clone())
+}
+
+/// Remembers the history.
+pub(super) fn keep_history(ports: &Ports, history: &Transcript) {
+    remember(ports, |memo| {
+        if let Some(work) = memo {
+            work.transcript = Some(history.clone());
+        }
+    });
+}
+
+/// Forgets what is remembered: the next effect reads.
+pub(super) fn forget(ports: &Ports) {
+    remember(ports, |memo| *memo = None);
+}
+
+/// Remembers what a commit left behind. `change` says what it did beside the counters.
+pub(super) fn update(ports: &Ports, committed: &Committed, change: impl FnOnce(&mut Work)) {
+    remember(ports, |memo| {
+        if let Some(work) = memo {
+            change(work);
+            work.stop = committed.stop.is_some();
+            let expected = (work.message_count, work.state_version);
+            if expected != (committed.message_count, committed.state_version) {
+                // Somebody else wrote beside the run.
+                *memo = None;
+            }
+        }
+    });
+}
+
+impl Work {
+    /// Remembers a result of one call.
+    pub(super) fn set_call(&mut self, call: &CallId, result: OpenCall) {
+        let Some(open) = &mut self.open else { return };
+        let open = Arc::make_mut(open);
+        let index = open.message.tool_calls().position(|made| made.id == *call);
+        if let Some(slot) = index.and_then(|index| open.calls.get_mut(index)) {
+            *slot = result;
+        }
+    }
+
+    /// Remembers that a step moved into the history.
+    pub(super) fn settle(&mut self, step: &PairedStep, writes: &StepWrites) {
+        self.open = None;
+        self.message_count += step.message_count();
+        self.write(writes);
+        if let Some(history) = &mut self.transcript
+            && history.push_step(step.clone()).is_err()
+        {
+            self.transcript = None;
+        }
+    }
+
+    /// Remembers writes to the state.
+    pub(super) fn write(&mut self, writes: &StepWrites) {
+        if writes.is_empty() {
+            return;
+        }
+        match apply_writes(Arc::make_mut(&mut self.state), writes) {
+            Ok(()) => self.state_version += 1,
+            // The numbers no longer agree, so what is remembered is forgotten.
+            Err(error) => tracing::warn!(event = "state.writes_do_not_apply", %error),
+        }
+    }
+}
+
+/// A commit of a run, which a run that was taken over cannot make.
+pub(super) fn begin(at: &At, now: Timestamp) -> Commit {
+    Commit::new(at.root_session_id.clone(), now)
+        .when_in(at.session_id.clone(), Precondition::Fence(at.fence))
+}
+
+/// Adds changes of the effect's session.
+pub(super) fn then(commit: Commit, at: &At, changes: impl IntoIterator<Item = Change>) -> Commit {
+    let changes = changes.into_iter();
+    changes.fold(commit, |commit, change| {
+        commit.then_in(at.session_id.clone(), change)
+    })
+}
+
+/// Tells readers something.
+pub(super) fn say(
+    commit: Commit,
+    base: &Arc<ChunkBase>,
+    now: Timestamp,
+    payloads: impl IntoIterator<Item = ChunkPayload>,
+) -> Commit {
+    let payloads = payloads.into_iter();
+    payloads.fold(commit, |commit, payload| {
+        commit.say(Chunk::new(Arc::clone(base), now, payload))
+    })
+}
+
+/// The base of an effect's chunks.
+pub(super) fn base(at: &At) -> Arc<ChunkBase> {
+    Arc::new(ChunkBase::new(
+        AgentId::of_session(&at.session_id),
+        &at.agent_type,
+        at.session_id.clone(),
+        at.run_id.clone(),
+        at.step,
+    ))
+}
+
+/// Who writes an effect's deltas.
+pub(super) fn writer(at: &At) -> StreamWriter {
+    StreamWriter::new(at.root_session_id.clone(), at.session_id.clone(), at.fence)
+}
+
+/// What a commit came to.
+pub(super) enum Written {
+    /// It was made, and the session is this now.
+    Now(Committed),
+    /// It had been made before, though the store could not say so then.
+    Before(Event),
+}
+
+/// Makes a commit. While the store cannot be reached it is tried again: what was paid for is not
+/// thrown away.
+pub(super) async fn write(
+    effect: &Effect,
+    ports: &Ports,
+    commit: Commit,
+) -> Result<Written, PerformError> {
+    let at = &effect.at;
+    let mut wait = FIRST_WAIT;
+    let patience_ends = ports.clock.now().saturating_add(PATIENCE);
+    let mut commit = Some(commit);
+    loop {
+        let Some(present) = commit.take() else {
+            return Err(PerformError::Missing {
+                session: at.session_id.clone(),
+                what: "a commit to make",
+            });
+        };
+        // A commit is copied only for the case that it has to be made again.
+        let again = present.clone();
+        match ports.store.commit(present).await {
+            Ok(receipt) => return Ok(Written::Now(of_session(receipt, at))),
+            Err(error) if is_temporary(&error) && ports.clock.now() < patience_ends => {
+                tracing::warn!(event = "store.unavailable", session = %at.session_id, %error);
+            }
+            Err(error) => {
+                forget(ports);
+                return Err(error.into());
+            }
+        }
+        ports
+            .clock
+            .sleep_until(ports.clock.now().saturating_add(wait))
+            .await;
+        wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+        // It may have been made although the answer was lost.
+        match read(at, ports).await {
+            Ok(snapshot) => {
+                if let Some(event) = recorded(effect, &snapshot) {
+                    forget(ports);
+                    return Ok(Written::Before(event));
+                }
+            }
+            Err(PerformError::Store(error)) if is_temporary(&error) => {}
+            Err(error) => return Err(error),
+        }
+        commit = Some(again);
+    }
+}
+
+fn is_temporary(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Unavailable { .. } | StoreError::Full { .. }
+    )
+}
+
+fn of_session(mut receipt: Receipt, at: &At) -> Committed {
+    receipt.sessions.remove(&at.session_id).unwrap_or_default()
+}

@@ -1,0 +1,122 @@
+//! Where sessions and streams are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::RuntimeError;
+use crate::id::{RunId, SessionId};
+use crate::memory::MemoryStore;
+use crate::session::{PendingCall, RunRecord};
+use crate::store::{Lookup, Page, PendingQuery, SessionStore, StoreError, WatchStops};
+use crate::stream::{Sequence, StreamManager, StreamStatus};
+
+/// Where sessions and streams are. Every store of ours turns into one.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Backend {
+    /// What keeps sessions.
+    pub store: Arc<dyn SessionStore>,
+    /// What keeps streams.
+    pub streams: Arc<dyn StreamManager>,
+    /// What tells runs to stop.
+    pub stops: Arc<dyn WatchStops>,
+    /// The name under which the store knows this process, where it can tell when that is gone.
+    pub holder: Option<String>,
+}
+
+impl Backend {
+    /// A store that is all three.
+    #[must_use]
+    pub fn new<S>(store: S) -> Self
+    where
+        S: SessionStore + StreamManager + WatchStops + 'static,
+    {
+        let store = Arc::new(store);
+        Self {
+            store: Arc::clone(&store) as Arc<dyn SessionStore>,
+            streams: Arc::clone(&store) as Arc<dyn StreamManager>,
+            stops: store,
+            holder: None,
+        }
+    }
+
+    /// Says under which name the store knows this process.
+    #[must_use]
+    pub fn held_by(mut self, holder: impl Into<String>) -> Self {
+        self.holder = Some(holder.into());
+        self
+    }
+
+    /// Waits until a run has ended, wherever it is performed.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or has no such run.
+    pub async fn run_ended(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+    ) -> Result<RunRecord, RuntimeError> {
+        let found = self.store.load(session).await?;
+        let root = found.map(|found| found.state.root().clone());
+        let root = root.ok_or_else(|| StoreError::NotFound {
+            session: session.clone(),
+        })?;
+        loop {
+            // The stream is looked at first: what happens after this is not missed.
+            let info = self.streams.info(&root).await?;
+            let (last, status) = info.map_or((Sequence::START, StreamStatus::Active), |info| {
+                (info.last, info.status)
+            });
+            let found = self.store.runs(session, Lookup::One(run.clone())).await?;
+            let Some(record) = found.items.into_iter().next() else {
+                return Err(RuntimeError::NoSuchRun {
+                    session: session.clone(),
+                    run: run.clone(),
+                });
+            };
+            if record.status.is_ended() {
+                return Ok(record);
+            }
+            self.streams.changed(&root, last, status).await?;
+        }
+    }
+}
+
+pub(super) async fn pending(
+    backend: &Backend,
+    session: &SessionId,
+) -> Result<Vec<PendingCall>, RuntimeError> {
+    let found = backend.store.load(session).await?;
+    let root = found.map(|found| found.state.root().clone());
+    let root = root.ok_or_else(|| StoreError::NotFound {
+        session: session.clone(),
+    })?;
+    let mut all = Vec::new();
+    loop {
+        let query = PendingQuery {
+            root: Some(root.clone()),
+            page: Page::new(all.len(), Page::MAX),
+            ..PendingQuery::default()
+        };
+        let page = backend.store.pending(&query).await?;
+        all.extend(page.items);
+        if !page.has_more {
+            return Ok(all);
+        }
+    }
+}
+
+impl From<MemoryStore> for Backend {
+    fn from(store: MemoryStore) -> Self {
+        Self::new(store)
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend")
+            .field("store", &self.store)
+            .field("holder", &self.holder)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,78 @@
+//! Why a runtime did not do what it was asked.
+
+use crate::agent::ResolveError;
+use crate::entries::EntryError;
+use crate::error::{Coded, ErrorCode};
+use crate::id::{RunId, SessionId};
+use crate::perform::PerformError;
+use crate::store::StoreError;
+use crate::stream::StreamError;
+
+/// Why a runtime did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    /// The entry was refused; nothing was written.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// There is no such agent.
+    #[error(transparent)]
+    Agent(#[from] ResolveError),
+    /// Another process took the run over; it goes on there.
+    #[error("another process took run {run} over; wait for its end there")]
+    Superseded {
+        /// The run.
+        run: RunId,
+    },
+    /// The run stands still because something it needs failed. It is taken over later.
+    #[error("run {run} stands still; it is taken over when what it needs is back")]
+    Stalled {
+        /// The run.
+        run: RunId,
+        /// Why.
+        #[source]
+        source: Box<PerformError>,
+    },
+    /// There is no such run.
+    #[error("session {session} has no run {run}; check the ids")]
+    NoSuchRun {
+        /// The session.
+        session: SessionId,
+        /// The run.
+        run: RunId,
+    },
+    /// The output is not of the type that was asked for.
+    #[error("the output of run {run} does not have the shape of the type it is read as")]
+    OutputShape {
+        /// The run.
+        run: RunId,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The runtime takes no new runs.
+    #[error("the runtime is shutting down; start the run in another process, or after the restart")]
+    ShuttingDown,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The stream failed.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+impl Coded for RuntimeError {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Entry(error) => error.code(),
+            Self::Agent(error) => error.code(),
+            Self::Superseded { .. } => ErrorCode::StateStale,
+            Self::Stalled { source, .. } => source.code(),
+            Self::NoSuchRun { .. } => ErrorCode::SessionNotFound,
+            Self::OutputShape { .. } => ErrorCode::OutputInvalid,
+            Self::ShuttingDown => ErrorCode::StoreUnavailable,
+            Self::Store(error) => error.code(),
+            Self::Stream(error) => error.code(),
+        }
+    }
+}
