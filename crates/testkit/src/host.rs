@@ -1,12 +1,38 @@
-//! The plainest host: performs effects as they come.
+//! Hosts: what performs the effects of a run.
 
+use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use helix_agents_core::machine::{AgentFacts, Effect, Event, RunState, decide};
 use helix_agents_core::perform::{PerformError, Ports, perform};
 
-/// Drives a run to its end: feeds events to [`decide`] and performs what it says, effects that are
-/// given together at the same time.
+/// What a host may differ in: where effects are performed, and what it keeps between two events.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// Performs an effect.
+    ///
+    /// # Errors
+    /// [`PerformError`] when it has no event; the run is then as its last commit left it.
+    async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError>;
+
+    /// What is left of a run state when it is needed again.
+    fn keep(&self, state: RunState) -> RunState {
+        state
+    }
+}
+
+/// The plainest host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PlainHost;
+
+#[async_trait]
+impl Host for PlainHost {
+    async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
+        perform(&effect, ports).await
+    }
+}
+
+/// Drives a run to its end on the plainest host.
 ///
 /// # Errors
 /// [`PerformError`] when an effect has no event; the run is then as its last commit left it.
@@ -15,14 +41,36 @@ pub async fn drive(
     state: RunState,
     ports: &Ports,
 ) -> Result<RunState, PerformError> {
+    drive_on(&PlainHost, facts, state, ports).await
+}
+
+/// Drives a run to its end: feeds events to [`decide`] and performs what it says, effects that are
+/// given together at the same time.
+///
+/// # Errors
+/// [`PerformError`] when an effect has no event; the run is then as its last commit left it.
+pub async fn drive_on(
+    host: &dyn Host,
+    facts: &AgentFacts,
+    state: RunState,
+    ports: &Ports,
+) -> Result<RunState, PerformError> {
     let mut under_way = FuturesUnordered::new();
-    let perform = |effect: Effect| async move { perform(&effect, ports).await };
-    let (mut state, effects) = decide(facts, state, Event::started());
-    under_way.extend(effects.into_iter().map(perform));
+    let (state, effects) = decide(facts, host.keep(state), Event::started());
+    let mut state = host.keep(state);
+    under_way.extend(
+        effects
+            .into_iter()
+            .map(|effect| host.perform(effect, ports)),
+    );
     while let Some(event) = under_way.next().await {
         let (next, effects) = decide(facts, state, event?);
-        state = next;
-        under_way.extend(effects.into_iter().map(perform));
+        state = host.keep(next);
+        under_way.extend(
+            effects
+                .into_iter()
+                .map(|effect| host.perform(effect, ports)),
+        );
     }
     Ok(state)
 }

@@ -20,7 +20,10 @@
 //! ```
 
 pub mod contract;
+pub mod crash;
+pub mod scenarios;
 
+mod amnesiac;
 mod block_on;
 mod clock;
 mod host;
@@ -28,9 +31,10 @@ mod ids;
 mod mock;
 mod routing;
 
+pub use amnesiac::{AmnesiacHost, MAX_MESSAGE_BYTES, MAX_STATE_BYTES};
 pub use block_on::block_on;
 pub use clock::VirtualClock;
-pub use host::drive;
+pub use host::{Host, PlainHost, drive, drive_on};
 pub use ids::SequentialIds;
 pub use mock::{MockModel, MockReply, SeenRequest};
 pub use routing::RoutingModel;

@@ -82,6 +82,13 @@ impl Ports {
         self
     }
 
+    /// The same ports without a memory.
+    #[must_use]
+    pub fn forgetful(mut self) -> Self {
+        self.memo = None;
+        self
+    }
+
     /// The same ports for one run, with a memory of what its own effects read and wrote.
     ///
     /// Only for a host that performs every effect of a run itself, each once, under one fence: the

@@ -11,6 +11,7 @@ use super::settle::{Settling, settle};
 use super::work::{self, Work, Written, base, begin, say, then, write};
 use super::{PerformError, Ports};
 use crate::agent::Agent;
+use crate::entries::ended;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::{IdSourceExt, UsageId};
 use crate::machine::{Effect, EffectKind, Event, Happened, OpenRef};
@@ -18,8 +19,8 @@ use crate::model::ModelReply;
 use crate::session::{OpenCall, OpenStep};
 use crate::state::to_rfc6902;
 use crate::step::{
-    Correction, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig, next_action,
-    plan_step_processing, synthesize_not_executed_result,
+    Correction, FINISH_TOOL, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig,
+    next_action, plan_step_processing, synthesize_not_executed_result,
 };
 use crate::store::Change;
 use crate::stream::{ChunkPayload, Sequence};
@@ -113,12 +114,14 @@ pub(super) async fn take(
     open.after = after;
     for call in &mut open.calls {
         if let Some(result) = settled.next() {
+            if result.tool_name != FINISH_TOOL {
+                commit = say(commit, &base, now, [ended(&result)]);
+            }
             call.settle(result);
         }
     }
-    let is_settled = open.is_settled();
     let mut pending = Vec::new();
-    if !is_settled {
+    if !open.is_settled() {
         let intents = intents(effect, ports, work, hooks, &open, now).await?;
         open.calls = intents.calls;
         pending = intents.changes;

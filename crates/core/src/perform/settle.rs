@@ -10,10 +10,11 @@ use super::hooks::{Hooks, fire};
 use super::patches::corrections;
 use super::work::{self, Look, Work, Written, begin, look, look_again, say, then, write};
 use super::{PerformError, Ports};
+use crate::entries::ended;
 use crate::error::ErrorRecord;
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
-use crate::machine::{Effect, Event, Happened, Settled};
+use crate::machine::{At, Effect, Event, Happened, Settled};
 use crate::message::{Message, ToolMessage};
 use crate::session::{CallPhase, CallState, Checkpoint, OpenStep, RunRecord, SessionStatus};
 use crate::state::{StepWrites, Writer, apply_writes, merge_writes};
@@ -57,6 +58,13 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             Look::Done(event) => return Ok(event),
         };
         let open = work.open_step(at)?;
+        let is_fatal = open.calls.iter().any(|call| call.fatal.is_some());
+        if !open.is_settled() && !is_fatal {
+            return Err(PerformError::Missing {
+                session: at.session_id.clone(),
+                what: "a result for every call of its open step",
+            });
+        }
         if effect.first {
             let hooks = Hooks::over(at, &work, ports, &work.state);
             super::model::greet_again(&hooks, &work).await?;
@@ -97,7 +105,9 @@ pub(super) async fn settle(
         after,
     } = settling;
     let now = ports.clock.now();
-    pair_the_rest(&mut open, &mut commit, at);
+    for result in pair_the_rest(&mut open, &mut commit, at) {
+        commit = say(commit, &base, now, [ended(&result)]);
+    }
     let then_ = conclude(&open, output);
 
     // The state before the hooks: what was committed, what the effect wrote, what the calls wrote.
@@ -217,7 +227,8 @@ pub(super) async fn settle(
 }
 
 /// Gives every call without a result one: a run that ends does not wait for them.
-fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &crate::machine::At) {
+fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &At) -> Vec<ToolMessage> {
+    let mut made_up = Vec::new();
     let calls: Vec<_> = open.message.tool_calls().cloned().collect();
     for (call, open) in calls.iter().zip(&mut open.calls) {
         if open.result.is_some() {
@@ -237,8 +248,11 @@ fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &crate::machine::
             ]);
         }
         let why = "the run ended before it.";
-        open.settle(synthesize_not_executed_result(&call.id, &call.name, why));
+        let result = synthesize_not_executed_result(&call.id, &call.name, why);
+        made_up.push(result.clone());
+        open.settle(result);
     }
+    made_up
 }
 
 fn was_interrupted(call: &crate::session::OpenCall) -> bool {

@@ -17,6 +17,8 @@ mod agents;
 mod canonical;
 /// The in-memory ports pass the contract suites.
 mod contracts;
+/// Every scenario, killed at every point.
+mod crashes;
 /// Codes, categories, user texts.
 mod errors;
 /// What is stored, in its present form and in the golden files.

@@ -15,6 +15,8 @@ mod make;
 mod bytes;
 /// The contracts of the ports.
 mod contract;
+/// Every scenario, killed at every point.
+mod crashes;
 /// A disk without room.
 mod full;
 /// Commits that share a transaction.

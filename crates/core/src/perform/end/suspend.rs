@@ -1,0 +1,196 @@
+//! Pauses a run.
+
+use std::sync::Arc;
+
+use crate::entries::take_answers;
+use crate::hooks::{AgentSuspended, SuspendReason};
+use crate::id::{CallId, IdSourceExt};
+use crate::machine::{Effect, Event, Happened, OpenRef};
+use crate::perform::hooks::{Hooks, fire};
+use crate::perform::patches::corrections;
+use crate::perform::settle::writers;
+use crate::perform::work::{Look, Work, Written, base, begin, look_again, read, say, then, write};
+use crate::perform::{PerformError, Ports};
+use crate::session::{CallState, Checkpoint, RunRecord, RunStatus, SessionStatus, Suspended};
+use crate::state::{apply_writes, merge_writes};
+use crate::store::{CallStanding, Change, Field, Precondition, StoreError};
+use crate::stream::{ChunkPayload, StreamStatus};
+
+/// Ends the run paused, unless an answer came meanwhile.
+pub(super) async fn suspend(
+    effect: &Effect,
+    ports: &Ports,
+    mut work: Work,
+) -> Result<Event, PerformError> {
+    let at = &effect.at;
+    loop {
+        if let Some(event) = take_if_answered(effect, ports).await? {
+            return Ok(event);
+        }
+        let result = pause(effect, ports, &work).await;
+        match result {
+            // An answer came between looking and writing.
+            Err(PerformError::Store(StoreError::Refused {
+                expected: Precondition::Call(..),
+                ..
+            })) => {}
+            Err(error) if error.is_moved() => {}
+            other => return other,
+        }
+        work = match look_again(effect, ports).await? {
+            Look::Work(work) => *work,
+            Look::Done(event) => return Ok(event),
+        };
+        tracing::debug!(event = "run.pause_refused", session = %at.session_id, run = %at.run_id);
+    }
+}
+
+/// Takes answers that came before the run could pause: the same run goes on with them.
+async fn take_if_answered(effect: &Effect, ports: &Ports) -> Result<Option<Event>, PerformError> {
+    let at = &effect.at;
+    let snapshot = read(at, ports).await?;
+    let Some(open) = &snapshot.open_step else {
+        return Err(PerformError::Missing {
+            session: at.session_id.clone(),
+            what: "an open step to pause in",
+        });
+    };
+    let now = ports.clock.now();
+    let taken = take_answers(&snapshot.state, open, &at.run_id, now);
+    if taken.is_empty() {
+        return Ok(None);
+    }
+    let commit = taken.write(begin(at, now), &at.session_id, &base(at), now);
+    let committed = match write(effect, ports, commit).await? {
+        Written::Now(committed) => committed,
+        Written::Before(event) => return Ok(Some(event)),
+    };
+    let open = OpenRef::of(&taken.step);
+    let event = Event::of(at, Happened::Answered { open });
+    Ok(Some(event.with_stop(committed.stop.is_some())))
+}
+
+async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, PerformError> {
+    let at = &effect.at;
+    let open = work.open_step(at)?;
+    let waiting: Vec<CallId> = open
+        .calls()
+        .filter(|(_, call)| {
+            matches!(
+                call.state,
+                CallState::AwaitingClient | CallState::AwaitingApproval
+            )
+        })
+        .map(|(call, _)| call.id.clone())
+        .collect();
+    let is_partial = open.calls.iter().any(|call| call.result.is_some());
+    let status = if is_partial {
+        RunStatus::SuspendedStepPartial
+    } else if waiting.is_empty() {
+        RunStatus::SuspendedAwaitingChildren
+    } else {
+        RunStatus::SuspendedClientTool
+    };
+    let now = ports.clock.now();
+    let base = base(at);
+    let mut commit = begin(at, now);
+    for call in &waiting {
+        let still_open = Precondition::Call(call.clone(), CallStanding::Open);
+        commit = commit.when_in(at.session_id.clone(), still_open);
+    }
+
+    // What finished siblings wrote is applied now, and not again when the step is settled.
+    let merged = merge_writes(&work.state, writers(open));
+    let mut state = Arc::clone(&work.state);
+    if !merged.writes.is_empty() {
+        apply_writes(Arc::make_mut(&mut state), &merged.writes)?;
+    }
+    for (call, open) in open.calls() {
+        if !open.writes.is_empty() {
+            let mut applied = open.clone();
+            applied.writes = Default::default();
+            let change = Change::OpenCall(call.id.clone(), Box::new(applied));
+            commit = then(commit, at, [change]);
+        }
+    }
+    let hooks = Hooks::over(at, work, ports, &state);
+    let reason = if waiting.is_empty() {
+        SuspendReason::AwaitingChildren
+    } else {
+        SuspendReason::ClientTool
+    };
+    fire!(
+        hooks,
+        on_agent_suspended,
+        "on_agent_suspended",
+        AgentSuspended::new(reason, &waiting)
+    );
+    let by_hooks = hooks.writes()?;
+    let state = if by_hooks.is_empty() {
+        state
+    } else {
+        hooks.state()?
+    };
+    let mut writes = merged.writes;
+    writes.extend(by_hooks);
+    let after = open.start_sequence;
+    let patches = corrections(at, ports, after, &work.state, &state, &[]).await?;
+    if !patches.is_empty() {
+        commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
+    }
+    if !merged.conflicts.is_empty() {
+        let conflicts = merged.conflicts;
+        commit = say(
+            commit,
+            &base,
+            now,
+            [ChunkPayload::StateConflict { conflicts }],
+        );
+    }
+    if !writes.is_empty() {
+        commit = then(commit, at, [Change::WriteState(writes)]);
+    }
+    commit = say(commit, &base, now, hooks.take_said());
+
+    let mut run = RunRecord::clone(&work.run);
+    run.status = status;
+    run.ended_at = Some(now);
+    run.suspended = Some(Suspended::new(open.id.clone(), waiting.clone(), Vec::new()));
+    let mut checkpoint = Checkpoint::new(
+        ports.ids.checkpoint_id()?,
+        at.session_id.clone(),
+        at.run_id.clone(),
+        SessionStatus::Active,
+        now,
+    );
+    checkpoint.open_step = Some(open.id.clone());
+    let created = ChunkPayload::CheckpointCreated {
+        checkpoint_id: checkpoint.id.clone(),
+    };
+    let paused = ChunkPayload::RunPaused {
+        status,
+        tool_call_ids: waiting.clone(),
+    };
+    commit = then(
+        commit,
+        at,
+        [
+            Change::Set(Field::SuspendedStep(Some(open.id.clone()))),
+            Change::Run(Box::new(run)),
+            Change::CheckpointHere(checkpoint),
+            Change::Lease(None),
+        ],
+    );
+    commit = say(commit, &base, now, [created, paused]);
+    if at.session_id == at.root_session_id {
+        commit = commit.stream(StreamStatus::Paused);
+    }
+    match write(effect, ports, commit).await? {
+        Written::Now(_) => {}
+        Written::Before(event) => return Ok(event),
+    }
+    for call in &waiting {
+        tracing::info!(event = "client_tool.suspended", session = %at.session_id, run = %at.run_id, %call);
+    }
+    Ok(Event::of(at, Happened::Ended { status }))
+}

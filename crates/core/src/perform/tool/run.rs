@@ -1,0 +1,341 @@
+//! Runs the tool of a call, if it may be run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::sink::Sink;
+use crate::error::{ErrorCode, ErrorRecord};
+use crate::hooks::{BeforeTool, StateChange};
+use crate::machine::{At, Effect};
+use crate::message::{ResultStatus, ToolCall, ToolMessage};
+use crate::perform::clocked::{First, first};
+use crate::perform::deltas::{Deltas, WINDOW};
+use crate::perform::executable::ExecutableCall;
+use crate::perform::guard::caught;
+use crate::perform::hooks::{Hooks, fire};
+use crate::perform::intents::surroundings;
+use crate::perform::settle::writers;
+use crate::perform::work::Work;
+use crate::perform::{PerformError, Ports};
+use crate::session::{CallPhase, OpenCall, OpenStep};
+use crate::shared_state::SharedState;
+use crate::state::{PatchOp, StepWrites, apply_writes, merge_writes, to_rfc6902};
+use crate::step::{
+    ToolResultInput, create_tool_result_message, failed_result, synthesize_not_executed_result,
+    synthesize_unknown_result,
+};
+use crate::tool::{OnUnknown, Reconciled, Tool, ToolCx, ToolError, ToolEvents};
+use crate::usage::CustomUsage;
+
+/// What a call came to.
+pub(super) struct Came {
+    pub(super) result: ToolMessage,
+    pub(super) fatal: Option<ErrorRecord>,
+    pub(super) writes: StepWrites,
+    pub(super) usage: Vec<CustomUsage>,
+    pub(super) duration: Duration,
+    /// Whether the tool itself was run.
+    pub(super) ran: bool,
+    /// Whether a person has to look first.
+    pub(super) pause: bool,
+}
+
+/// What a call sees: the committed state, and, when it may finish the turn, what the others wrote.
+fn view(work: &Work, step: &OpenStep, open: &OpenCall) -> Result<SharedState, PerformError> {
+    let mut state = Arc::clone(&work.state);
+    if open.phase == CallPhase::Finish {
+        let merged = merge_writes(&state, writers(step));
+        if !merged.writes.is_empty() {
+            apply_writes(Arc::make_mut(&mut state), &merged.writes)?;
+        }
+    }
+    Ok(SharedState::of_committed(state))
+}
+
+/// Runs a call that may be run, and says what it came to.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a call, its surroundings and its stream"
+)]
+pub(super) async fn run(
+    effect: &Effect,
+    ports: &Ports,
+    work: &Work,
+    step: &OpenStep,
+    call: &ToolCall,
+    open: &OpenCall,
+    unknown: bool,
+    deltas: &mut Deltas<'_>,
+) -> Result<Came, PerformError> {
+    let at = &effect.at;
+    let Some(tool) = work.agent().tool(&call.name) else {
+        let text = format!("There is no tool named {} any more.", call.name);
+        return Ok(Came::failed(call, &text, ResultStatus::Error));
+    };
+    let Some(executable) = ExecutableCall::new(call, open, tool) else {
+        tracing::error!(event = "approval.missing", session = %at.session_id, call = %call.id);
+        let why = "it needs an approval that it does not have.";
+        let result = synthesize_not_executed_result(&call.id, &call.name, why);
+        return Ok(Came::with(result));
+    };
+    let state = view(work, step, open)?;
+    let sink = Arc::new(Sink::default());
+    let cx = surroundings(at, work, ports, call, state.clone())
+        .events(Arc::clone(&sink) as Arc<dyn ToolEvents>)
+        .build();
+    if unknown && let Some(came) = reconcile(&executable, &cx).await {
+        return Ok(came);
+    }
+
+    let hooks = Hooks::on(at, work, ports, Some(state.clone()));
+    if effect.first {
+        crate::perform::model::greet_again(&hooks, work).await?;
+    }
+    let named = |hook: &str| format!("{hook}:{}", call.id);
+    fire!(
+        hooks,
+        before_tool,
+        &named("before_tool"),
+        BeforeTool::new(tool.spec(), call)
+    );
+    let began = ports.clock.now();
+    let outcome = execute(&executable, cx, &sink, deltas, ports).await?;
+    let duration = ports.clock.now().since(began);
+    for payload in hooks.take_said() {
+        deltas.push(payload);
+    }
+    let Outcome { mut result, fatal } = outcome.judged(&executable, at);
+    if open.phase == CallPhase::Finish {
+        result = fitting_output(result, work);
+    }
+    let writes = state.writes()?;
+    if !writes.is_empty() && !hooks.is_empty() {
+        let patches = patches(&writes, work, step, open)?;
+        let now = state.get()?;
+        fire!(
+            hooks,
+            on_state_change,
+            &named("on_state_change"),
+            StateChange::new(&call.id, &patches, &now)
+        );
+        for payload in hooks.take_said() {
+            deltas.push(payload);
+        }
+    }
+    Ok(Came {
+        result,
+        fatal,
+        writes: state.writes()?,
+        usage: sink.take_usage(),
+        duration,
+        ran: true,
+        pause: false,
+    })
+}
+
+fn patches(
+    writes: &StepWrites,
+    work: &Work,
+    step: &OpenStep,
+    open: &OpenCall,
+) -> Result<Vec<PatchOp>, PerformError> {
+    let base = view(work, step, open)?.get()?;
+    Ok(to_rfc6902(writes, &base)?)
+}
+
+/// A result that would end the turn has to be an output of the agent.
+fn fitting_output(result: ToolMessage, work: &Work) -> ToolMessage {
+    let schema = work.agent().output_schema();
+    let Some(schema) = schema.filter(|_| result.status.is_success()) else {
+        return result;
+    };
+    let errors = schema.errors(&result.value());
+    if errors.is_empty() {
+        return result;
+    }
+    let text = format!(
+        "The result does not fit the output schema: {}.",
+        errors.join("; ")
+    );
+    let ToolMessage {
+        tool_call_id,
+        tool_name,
+        ..
+    } = &result;
+    failed_result(tool_call_id, tool_name, &text, ResultStatus::Error)
+}
+
+/// Finds out about a call that was started before. `None`: it may be run.
+async fn reconcile(executable: &ExecutableCall<'_>, cx: &ToolCx) -> Option<Came> {
+    let (call, tool) = (executable.call(), executable.tool());
+    if let Some(reconciler) = tool.reconciler() {
+        let asked = reconciler.reconcile(call.arguments.clone(), cx.clone());
+        match caught(asked).await {
+            Ok(Ok(Reconciled::Done(value))) => {
+                return Some(Came::with(create_tool_result_message(ToolResultInput {
+                    tool_call_id: call.id.clone(),
+                    tool_name: call.name.clone(),
+                    result: Ok(value),
+                })));
+            }
+            Ok(Ok(Reconciled::NotDone)) => return None,
+            Ok(Ok(Reconciled::Unknown)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(event = "reconcile.failed", call = %call.id, %error);
+            }
+            Err(panicked) => {
+                tracing::warn!(event = "reconcile.failed", call = %call.id, %panicked);
+            }
+        }
+    }
+    let spec = tool.spec();
+    if spec.idempotent || spec.read_only {
+        return None;
+    }
+    let mut came = Came::with(synthesize_unknown_result(&call.id, &call.name));
+    came.pause = spec.on_unknown == OnUnknown::Pause;
+    Some(came)
+}
+
+/// What running a tool gave.
+enum Ran {
+    Returned(Result<Value, ToolError>),
+    Panicked(String),
+    TookTooLong(Duration),
+}
+
+struct Outcome {
+    result: ToolMessage,
+    fatal: Option<ErrorRecord>,
+}
+
+/// Runs the tool and streams what it says meanwhile.
+async fn execute(
+    executable: &ExecutableCall<'_>,
+    cx: ToolCx,
+    sink: &Sink,
+    deltas: &mut Deltas<'_>,
+    ports: &Ports,
+) -> Result<Ran, PerformError> {
+    let (call, tool) = (executable.call(), executable.tool());
+    let timeout = tool.spec().timeout;
+    let deadline = timeout.map(|wait| ports.clock.now().saturating_add(wait));
+    let mut running = std::pin::pin!(caught(tool.call(call.arguments.clone(), cx)));
+    let ran = loop {
+        let said = async {
+            sink.something().await;
+            let due = ports.clock.now().saturating_add(WINDOW);
+            ports.clock.sleep_until(due).await;
+        };
+        let late = async {
+            match deadline {
+                Some(deadline) => ports.clock.sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        match first(running.as_mut(), first(said, late)).await {
+            First::One(Ok(returned)) => break Ran::Returned(returned),
+            First::One(Err(panicked)) => break Ran::Panicked(panicked.to_string()),
+            First::Other(First::Other(())) => {
+                break Ran::TookTooLong(timeout.unwrap_or_default());
+            }
+            First::Other(First::One(())) => {
+                sink.drain(deltas);
+                deltas.flush().await?;
+            }
+        }
+    };
+    sink.drain(deltas);
+    Ok(ran)
+}
+
+impl Ran {
+    fn judged(self, executable: &ExecutableCall<'_>, at: &At) -> Outcome {
+        let (call, tool) = (executable.call(), executable.tool());
+        let fail = |text: &str, status| Outcome {
+            result: failed_result(&call.id, &call.name, text, status),
+            fatal: None,
+        };
+        let log = |detail: &str| {
+            tracing::warn!(
+                event = "tool.failed",
+                session = %at.session_id,
+                call = %call.id,
+                tool = call.name,
+                detail,
+            );
+        };
+        match self {
+            Self::Returned(Ok(value)) => accepted(call, tool, value),
+            Self::Returned(Err(error)) => {
+                log(&error.to_string());
+                let mut outcome = fail(error.model_text(), ResultStatus::Error);
+                if error.is_fatal() {
+                    let record = ErrorRecord::new(ErrorCode::ToolFatal, error.to_string());
+                    outcome.fatal = Some(record);
+                }
+                outcome
+            }
+            Self::Panicked(text) => {
+                log(&text);
+                fail("The tool failed.", ResultStatus::Error)
+            }
+            Self::TookTooLong(wait) => {
+                let spec = tool.spec();
+                let text = format!("The tool did not finish within {} ms.", wait.as_millis());
+                log(&text);
+                if spec.idempotent || spec.read_only {
+                    return fail(&text, ResultStatus::Error);
+                }
+                let unknown = synthesize_unknown_result(&call.id, &call.name);
+                let text = format!("{text} {}", unknown.error_text());
+                fail(&text, ResultStatus::Unknown)
+            }
+        }
+    }
+}
+
+/// The result of a tool that gave one.
+fn accepted(call: &ToolCall, tool: &Tool, value: Value) -> Outcome {
+    let errors = tool
+        .spec()
+        .output
+        .as_ref()
+        .map(|schema| schema.errors(&value))
+        .unwrap_or_default();
+    let result = if errors.is_empty() {
+        Ok(value)
+    } else {
+        tracing::warn!(event = "tool.output_invalid", call = %call.id, tool = call.name, ?errors);
+        Err("The tool gave a result that does not fit its own schema.".to_owned())
+    };
+    Outcome {
+        result: create_tool_result_message(ToolResultInput {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            result,
+        }),
+        fatal: None,
+    }
+}
+
+impl Came {
+    /// A result without having run.
+    fn with(result: ToolMessage) -> Self {
+        Self {
+            result,
+            fatal: None,
+            writes: StepWrites::default(),
+            usage: Vec::new(),
+            duration: Duration::ZERO,
+            ran: false,
+            pause: false,
+        }
+    }
+
+    fn failed(call: &ToolCall, text: &str, status: ResultStatus) -> Self {
+        Self::with(failed_result(&call.id, &call.name, text, status))
+    }
+}

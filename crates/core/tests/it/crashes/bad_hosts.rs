@@ -1,0 +1,110 @@
+//! Hosts that do what a host must not do. The crash test has to notice.
+
+use async_trait::async_trait;
+use helix_agents_core::machine::{Effect, EffectKind, Event, Happened};
+use helix_agents_core::perform::{PerformError, Ports, perform};
+use helix_agents_core::session::{CallState, EffectState};
+use helix_agents_core::store::{Change, Commit, Precondition};
+use helix_agents_testkit::crash::{CrashTest, Scenario};
+use helix_agents_testkit::{Host, block_on, scenarios};
+
+/// Writes to the session of an effect, past everything that would refuse it.
+async fn meddle(effect: &Effect, ports: &Ports, change: Change) {
+    let at = &effect.at;
+    let commit = Commit::new(at.root_session_id.clone(), ports.clock.now())
+        .when(Precondition::Fence(at.fence))
+        .then(change);
+    ports.store.commit(commit).await.unwrap();
+}
+
+/// Runs a call again whose result is durable.
+struct RunsTwice;
+
+#[async_trait]
+impl Host for RunsTwice {
+    async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
+        let event = perform(&effect, ports).await?;
+        let session = &effect.at.session_id;
+        let open = ports.store.load(session).await?.unwrap().open_step;
+        let (EffectKind::Tool { index, .. }, Some(open)) = (&effect.kind, open) else {
+            return Ok(event);
+        };
+        let (call, finished) = open.call(*index as usize).unwrap();
+        let mut again = finished.clone();
+        again.state = CallState::Ready;
+        again.result = None;
+        if let Some(effect) = &mut again.effect {
+            effect.state = EffectState::Intended;
+        }
+        let id = call.id.clone();
+        meddle(&effect, ports, Change::OpenCall(id, Box::new(again))).await;
+        perform(&effect, ports).await
+    }
+}
+
+/// Says that a call has its result, without having waited for it.
+struct SettlesEarly;
+
+#[async_trait]
+impl Host for SettlesEarly {
+    async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
+        let EffectKind::Tool { index, .. } = effect.kind else {
+            return perform(&effect, ports).await;
+        };
+        Ok(Event::of(
+            &effect.at,
+            Happened::Called {
+                index,
+                terminal: true,
+                size: 0,
+                fatal: false,
+            },
+        ))
+    }
+}
+
+/// Loses a reply that was paid for, and buys it again.
+struct BuysTwice;
+
+#[async_trait]
+impl Host for BuysTwice {
+    async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
+        let event = perform(&effect, ports).await?;
+        if !matches!(event.what, Happened::Replied { .. }) {
+            return Ok(event);
+        }
+        meddle(&effect, ports, Change::OpenStep(None)).await;
+        perform(&effect, ports).await
+    }
+}
+
+/// What the crash test says of a host.
+fn verdict(scenario: Scenario, host: impl Host + 'static) -> Vec<String> {
+    let test = CrashTest::new(scenario).on(host);
+    block_on(test.every_point(super::store)).violations
+}
+
+#[test]
+fn a_host_that_runs_a_finished_call_again_is_noticed() {
+    let violations = verdict(scenarios::three_tools_in_parallel(), RunsTwice);
+    let again = violations.iter().filter(|text| text.contains("was run"));
+    assert!(again.count() > 0, "{violations:#?}");
+}
+
+#[test]
+fn a_host_that_settles_before_results_are_durable_is_noticed() {
+    let violations = verdict(scenarios::three_tools_in_parallel(), SettlesEarly);
+    let early = violations
+        .iter()
+        .filter(|text| text.contains("a result for every call of its open step"));
+    assert!(early.count() > 0, "{violations:#?}");
+}
+
+#[test]
+fn a_host_that_buys_a_reply_twice_is_noticed() {
+    let violations = verdict(scenarios::three_tools_in_parallel(), BuysTwice);
+    let twice = violations
+        .iter()
+        .filter(|text| text.contains("the model was asked") || text.contains("bought again"));
+    assert!(twice.count() > 0, "{violations:#?}");
+}

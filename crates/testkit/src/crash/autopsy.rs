@@ -1,0 +1,68 @@
+//! What a dead process had made durable, and may therefore never be done again.
+
+use std::collections::BTreeSet;
+
+use helix_agents_core::CallId;
+use helix_agents_core::message::Message;
+
+use super::compare::Stored;
+use super::observer::Seen;
+
+/// What was durable when a process died, and how often it had been done.
+#[derive(Debug)]
+pub(super) struct Autopsy {
+    place: String,
+    seen: Seen,
+    finished: BTreeSet<CallId>,
+    replied: BTreeSet<usize>,
+}
+
+impl Autopsy {
+    pub(super) fn new(place: String, stored: &Stored, seen: Seen) -> Self {
+        let mut finished = BTreeSet::new();
+        let mut replied = BTreeSet::new();
+        for (at, message) in stored.messages.iter().enumerate() {
+            match message {
+                Message::Assistant(_) => drop(replied.insert(at)),
+                Message::Tool(result) => drop(finished.insert(result.tool_call_id.clone())),
+                _ => {}
+            }
+        }
+        let session = stored.session.as_ref();
+        if let Some(step) = session.and_then(|session| session.open_step.as_ref()) {
+            replied.insert(stored.messages.len());
+            let calls = step.calls().filter(|(_, open)| open.result.is_some());
+            finished.extend(calls.map(|(call, _)| call.id.clone()));
+        }
+        Self {
+            place,
+            seen,
+            finished,
+            replied,
+        }
+    }
+
+    /// What was done again although it was durable.
+    pub(super) fn repetitions(&self, later: &Seen) -> Vec<String> {
+        let mut all = Vec::new();
+        for call in &self.finished {
+            let count = |seen: &Seen| seen.starts.get(call).map_or(0, |(count, _)| *count);
+            if count(later) > count(&self.seen) {
+                all.push(format!(
+                    "call {call} was run again although its result was durable, killed {}",
+                    self.place
+                ));
+            }
+        }
+        for messages in &self.replied {
+            let count = |seen: &Seen| seen.asked.get(messages).copied().unwrap_or_default();
+            if count(later) > count(&self.seen) {
+                all.push(format!(
+                    "the reply to {messages} messages was bought again although it was durable, killed {}",
+                    self.place
+                ));
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,51 @@
+//! Sees what is run and what is bought, in all processes of a play.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use helix_agents_core::CallId;
+use helix_agents_core::hooks::{AgentHooks, BeforeModelCall, BeforeTool, HookCx, HookResult};
+
+/// What was run and bought so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Observer {
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// Counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// How often each call was started, and whether that is allowed more than once.
+    pub(super) starts: BTreeMap<CallId, (usize, bool)>,
+    /// How often the model was asked for the reply to so many messages.
+    pub(super) asked: BTreeMap<usize, usize>,
+}
+
+impl Observer {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        self.lock().clone()
+    }
+}
+
+#[async_trait]
+impl AgentHooks for Observer {
+    async fn before_tool(&self, payload: &BeforeTool<'_>, _: &HookCx) -> HookResult {
+        let may_repeat =
+            payload.tool.idempotent || payload.tool.read_only || payload.tool.has_reconcile;
+        let mut seen = self.lock();
+        let start = seen.starts.entry(payload.call.id.clone());
+        start.or_insert((0, may_repeat)).0 += 1;
+        Ok(())
+    }
+
+    async fn before_llm_call(&self, payload: &BeforeModelCall<'_>, _: &HookCx) -> HookResult {
+        let messages = payload.prompt.history().len();
+        *self.lock().asked.entry(messages).or_default() += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Plays a scenario undisturbed, and then killed.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use helix_agents_core::runtime::Backend;
+
+use super::play::{Play, Wanted};
+use super::{CrashReport, Disturbance, Scenario};
+use crate::{Host, PlainHost};
+
+/// Plays a scenario, killed at every point.
+#[derive(Clone)]
+pub struct CrashTest {
+    scenario: Scenario,
+    host: Arc<dyn Host>,
+}
+
+impl std::fmt::Debug for CrashTest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CrashTest")
+            .field("scenario", &self.scenario)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CrashTest {
+    /// A test of a scenario on the plainest host.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> Self {
+        Self {
+            scenario,
+            host: Arc::new(PlainHost),
+        }
+    }
+
+    /// The same on another host.
+    #[must_use]
+    pub fn on(mut self, host: impl Host + 'static) -> Self {
+        self.host = Arc::new(host);
+        self
+    }
+
+    /// Plays the scenario undisturbed, and then killed at every point, each time in a store of its
+    /// own.
+    pub async fn every_point<F, Fut>(&self, store: F) -> CrashReport
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Backend>,
+    {
+        let mut report = CrashReport {
+            scenario: self.scenario.name().to_owned(),
+            points: 0,
+            kills: 0,
+            violations: Vec::new(),
+        };
+        let wanted = match self.undisturbed(store().await).await {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                report.violations.push(why);
+                return report;
+            }
+        };
+        report.points = wanted.points;
+        for point in 1..=wanted.points {
+            let disturbance = Disturbance {
+                kills: vec![point],
+                ..Disturbance::default()
+            };
+            self.add(&mut report, store().await, &wanted, &disturbance)
+                .await;
+        }
+        // A host that does too much without being killed is caught here.
+        let calm = Disturbance::default();
+        self.add(&mut report, store().await, &wanted, &calm).await;
+        report
+    }
+
+    /// Plays the scenario under a disturbance.
+    pub async fn disturbed<F, Fut>(&self, store: F, disturbance: &Disturbance) -> CrashReport
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Backend>,
+    {
+        let mut report = CrashReport {
+            scenario: self.scenario.name().to_owned(),
+            points: 0,
+            kills: 0,
+            violations: Vec::new(),
+        };
+        match self.undisturbed(store().await).await {
+            Ok(wanted) => {
+                report.points = wanted.points;
+                let store = store().await;
+                self.add(&mut report, store, &wanted, disturbance).await;
+            }
+            Err(why) => report.violations.push(why),
+        }
+        report
+    }
+
+    /// Plays it once on the plainest host, where nothing may go wrong.
+    async fn undisturbed(&self, store: Backend) -> Result<Wanted, String> {
+        let mut play = Play::new(&self.scenario, &PlainHost, store);
+        play.until_over(&Disturbance::default()).await?;
+        play.wanted().await
+    }
+
+    async fn add(
+        &self,
+        report: &mut CrashReport,
+        store: Backend,
+        wanted: &Wanted,
+        disturbance: &Disturbance,
+    ) {
+        let mut play = Play::new(&self.scenario, self.host.as_ref(), store);
+        let ended = play.until_over(disturbance).await;
+        report.kills += play.autopsies.len();
+        let mut found = std::mem::take(&mut play.flaws);
+        match ended {
+            Err(why) => found.push(why),
+            Ok(()) => found.extend(play.compared_with(wanted).await),
+        }
+        let place = play.places.join(", then ");
+        let place = if place.is_empty() {
+            "undisturbed"
+        } else {
+            &place
+        };
+        let violations = found.into_iter().map(|what| format!("[{place}] {what}"));
+        report.violations.extend(violations);
+    }
+}
