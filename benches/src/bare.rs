@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use helix_agents_core::message::{AssistantMessage, AssistantPart, ToolMessage};
 use rusqlite::{Connection, params};
+use serde_json::{Value, json};
 
 use crate::sqlite::reference_step;
 
@@ -25,6 +27,8 @@ impl Bare {
              CREATE TABLE open_step (session INTEGER PRIMARY KEY, data TEXT);
              CREATE TABLE checkpoint (session INTEGER, n INTEGER, id TEXT, messages INTEGER, time INTEGER, PRIMARY KEY (session, n)) WITHOUT ROWID;
              CREATE TABLE usage (id INTEGER PRIMARY KEY, session INTEGER, data TEXT);
+             CREATE TABLE run (id INTEGER PRIMARY KEY, data TEXT);
+             CREATE TABLE chunk (session INTEGER, first INTEGER, data TEXT, PRIMARY KEY (session, first)) WITHOUT ROWID;
              INSERT INTO session VALUES (1, 0, 0, '{}');",
         )?;
         Ok(Self {
@@ -76,10 +80,99 @@ impl Bare {
         Ok(())
     }
 
+    /// What a loop with a readable stream commits for a step: the reply with its intent and what
+    /// readers saw of it, and then the settled step with its checkpoint, usage, run and chunks.
+    pub(crate) fn streamed_step(
+        &mut self,
+        message: &AssistantMessage,
+        results: &[ToolMessage],
+    ) -> Outcome<()> {
+        self.steps += 1;
+        let n = self.steps;
+        let row = u32::try_from(n)?;
+        let (said, came) = (said(message), came(results, n));
+        let reply = self.connection.transaction()?;
+        reply
+            .prepare_cached("INSERT INTO open_step VALUES (1, ?1)")?
+            .execute([serde_json::to_string(message)?])?;
+        reply
+            .prepare_cached("INSERT INTO chunk VALUES (1, ?1, ?2)")?
+            .execute(params![row * 20, serde_json::to_string(&said)?])?;
+        let session = json!({ "status": "active", "agent": "adder", "version": 2 * n, "steps": n });
+        reply
+            .prepare_cached("UPDATE session SET version = version + 1, data = ?1 WHERE id = 1")?
+            .execute([session.to_string()])?;
+        reply.commit()?;
+
+        let settle = self.connection.transaction()?;
+        settle
+            .prepare_cached("INSERT INTO entry VALUES (1, ?1, ?2)")?
+            .execute(params![
+                row * 2,
+                serde_json::to_string(&(message, results))?
+            ])?;
+        settle
+            .prepare_cached("DELETE FROM open_step WHERE session = 1")?
+            .execute([])?;
+        settle
+            .prepare_cached("INSERT INTO checkpoint VALUES (1, ?1, ?2, ?3, 1700000000000)")?
+            .execute(params![row, format!("cp-{n}"), row * 2])?;
+        settle
+            .prepare_cached("INSERT INTO usage (session, data) VALUES (1, ?1)")?
+            .execute([r#"[{"tokens":[12,3]},{"tool":"add","ms":1}]"#])?;
+        let run = json!({ "id": "run-1", "status": "running", "steps": n, "host": "bare" });
+        settle
+            .prepare_cached("INSERT OR REPLACE INTO run VALUES (1, ?1)")?
+            .execute([run.to_string()])?;
+        settle
+            .prepare_cached("INSERT INTO chunk VALUES (1, ?1, ?2)")?
+            .execute(params![row * 20 + 10, serde_json::to_string(&came)?])?;
+        settle
+            .prepare_cached(
+                "UPDATE session SET version = version + 1, steps = steps + 1, data = ?1 WHERE id = 1",
+            )?
+            .execute([session.to_string()])?;
+        settle.commit()?;
+        Ok(())
+    }
+
     /// Moves the write-ahead log into the file.
     pub(crate) fn checkpoint(file: &Path) -> Outcome<()> {
         let connection = Connection::open(file)?;
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     }
+}
+
+/// What readers of the stream are told of a reply.
+fn said(message: &AssistantMessage) -> Vec<Value> {
+    let mut all = Vec::new();
+    for part in &message.parts {
+        match part {
+            AssistantPart::Text { text } => all.push(json!({ "type": "text", "delta": text })),
+            AssistantPart::ToolCall(call) => {
+                let id = &call.id;
+                all.extend([
+                    json!({ "type": "input_start", "id": id, "name": call.name }),
+                    json!({ "type": "input", "id": id, "delta": call.arguments.to_string() }),
+                    json!({ "type": "input_end", "id": id }),
+                    json!({ "type": "call", "id": id, "name": call.name, "arguments": call.arguments }),
+                ]);
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// What readers of the stream are told of the results.
+fn came(results: &[ToolMessage], n: usize) -> Vec<Value> {
+    let results = results.iter().map(
+        |result| json!({ "type": "result", "id": result.tool_call_id, "result": result.value() }),
+    );
+    let ends = [
+        json!({ "type": "step", "messages": 2 * n }),
+        json!({ "type": "checkpoint", "id": format!("cp-{n}") }),
+    ];
+    results.chain(ends).collect()
 }

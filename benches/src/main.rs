@@ -17,6 +17,7 @@ mod measure;
 mod prompt;
 mod sqlite;
 mod state;
+mod steps;
 mod suspended;
 
 use std::process::ExitCode;
@@ -25,11 +26,12 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 4] = [
+const GROUPS: [Group; 5] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
     ("suspended", suspended::run),
+    ("steps", steps::run),
 ];
 
 fn main() -> ExitCode {

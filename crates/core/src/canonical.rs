@@ -108,10 +108,13 @@ pub fn idempotency_key(session: &crate::SessionId, call: &crate::CallId) -> Stri
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+        let mut text = String::with_capacity(64);
         for byte in self.0 {
-            write!(f, "{byte:02x}")?;
+            text.push(hex(byte >> 4));
+            text.push(hex(byte & 15));
         }
-        Ok(())
+        f.write_str(&text)
     }
 }
 

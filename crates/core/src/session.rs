@@ -18,7 +18,7 @@ mod submission;
 pub use checkpoint::{Checkpoint, CheckpointSource};
 pub use child::{ChildLocation, ChildMode, ChildStatus, ChildWait, SubSessionRef};
 pub use effect::{EffectRecord, EffectState};
-pub use open_step::{Approval, CallPhase, CallState, OpenCall, OpenStep};
+pub use open_step::{Approval, CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
 pub use pending::{Answer, PendingCall, PendingKind};
 pub use run::{RunRecord, RunTrigger, Suspended};
 pub use state::{InterruptContext, SessionMode, SessionState, TracingContext, WorkspaceRef};

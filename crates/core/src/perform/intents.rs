@@ -14,7 +14,7 @@ use crate::step::failed_result;
 use crate::store::{Change, Field};
 use crate::stream::ChunkPayload;
 use crate::time::Timestamp;
-use crate::tool::{ExecutedBy, Tool, ToolCx, ToolError, ToolSpec};
+use crate::tool::{ApprovalMode, ExecutedBy, Tool, ToolCx, ToolError, ToolSpec};
 
 /// What is to be done about the calls of a reply.
 pub(super) struct Intents {
@@ -58,9 +58,7 @@ pub(super) async fn intents(
             all.wait(at, pending, CallState::AwaitingClient);
             continue;
         }
-        let state = SharedState::of_committed(hooks.state()?);
-        let cx = surroundings(at, work, ports, call, state).build();
-        if tool.needs_approval(&call.arguments, &cx).await {
+        if needs_approval(at, work, ports, hooks, call, tool).await? {
             let approval_id = ports.ids.approval_id()?;
             let pending = pending(at, call, spec, now).needing_approval(approval_id.clone());
             all.said.push(ChunkPayload::ToolApprovalRequest {
@@ -80,6 +78,23 @@ pub(super) async fn intents(
         });
     }
     Ok(all)
+}
+
+/// Whether a person has to agree first.
+async fn needs_approval(
+    at: &At,
+    work: &Work,
+    ports: &Ports,
+    hooks: &Hooks<'_>,
+    call: &ToolCall,
+    tool: &Tool,
+) -> Result<bool, PerformError> {
+    if tool.spec().approval == ApprovalMode::Never {
+        return Ok(false);
+    }
+    let state = SharedState::of_committed(hooks.state()?);
+    let cx = surroundings(at, work, ports, call, state).build();
+    Ok(tool.needs_approval(&call.arguments, &cx).await)
 }
 
 /// The tool of a call whose arguments fit, or what the model is told.

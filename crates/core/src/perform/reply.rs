@@ -13,10 +13,10 @@ use super::{PerformError, Ports};
 use crate::agent::Agent;
 use crate::entries::ended;
 use crate::error::{ErrorCode, ErrorRecord};
-use crate::id::{IdSourceExt, UsageId};
+use crate::id::IdSourceExt;
 use crate::machine::{Effect, EffectKind, Event, Happened, OpenRef};
 use crate::model::ModelReply;
-use crate::session::{OpenCall, OpenStep};
+use crate::session::{OpenCall, OpenStep, ReplyUsage};
 use crate::state::to_rfc6902;
 use crate::step::{
     Correction, FINISH_TOOL, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig,
@@ -24,7 +24,6 @@ use crate::step::{
 };
 use crate::store::Change;
 use crate::stream::{ChunkPayload, Sequence};
-use crate::usage::{UsageEntry, UsageKind};
 
 /// How the model was asked.
 pub(super) struct Asked {
@@ -87,18 +86,7 @@ pub(super) async fn take(
     let now = ports.clock.now();
     let base = base(at);
 
-    let tokens = UsageEntry::new(
-        UsageId::new(format!("{}:{}:tokens", at.run_id, at.step))
-            .or_else(|_| ports.ids.usage_id())?,
-        at.run_id.clone(),
-        at.step,
-        now,
-        UsageKind::Tokens {
-            model: asked.model.clone(),
-            tokens: reply.usage,
-        },
-    );
-    let mut commit = then(begin(at, now), at, [Change::Usage(tokens)]);
+    let mut commit = begin(at, now);
     let unsent = deltas.take();
     commit.chunks.extend(unsent);
 
@@ -112,6 +100,7 @@ pub(super) async fn take(
         |_| OpenCall::new(Default::default(), crate::session::CallState::Ready),
     );
     open.after = after;
+    open.usage = Some(ReplyUsage::new(&asked.model, reply.usage));
     for call in &mut open.calls {
         if let Some(result) = settled.next() {
             if result.tool_name != FINISH_TOOL {
@@ -141,7 +130,8 @@ pub(super) async fn take(
         return settle(effect, ports, work, settling).await;
     }
 
-    let before = match deltas.before() {
+    // Everything up to here was there before the reply: calls stream after its commit.
+    let before = match deltas.before().or(work.sequence) {
         Some(before) => before,
         None => ports
             .streams

@@ -16,11 +16,15 @@ use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
 use crate::machine::{At, Effect, Event, Happened, Settled};
 use crate::message::{Message, ToolMessage};
-use crate::session::{CallPhase, CallState, Checkpoint, OpenStep, RunRecord, SessionStatus};
+use crate::session::{
+    CallPhase, CallState, Checkpoint, OpenStep, ReplyUsage, RunRecord, SessionStatus,
+};
 use crate::state::{StepWrites, Writer, apply_writes, merge_writes};
 use crate::step::{NextAction, StopCause, correction_message, synthesize_not_executed_result};
 use crate::store::{Change, Commit, Field, Precondition};
 use crate::stream::{ChunkBase, ChunkPayload, Sequence};
+use crate::time::Timestamp;
+use crate::usage::{UsageEntry, UsageKind};
 
 /// How often a step is put together anew because the session changed beside the run.
 const MAX_TRIES: usize = 5;
@@ -150,6 +154,7 @@ pub(super) async fn settle(
     }
     commit = say(commit, &base, now, hooks.take_said());
 
+    commit = then(commit, at, reply_usage(&open, at, now, ports)?);
     let step_id = open.id.clone();
     let had_row = work.open.is_some();
     let paired = open.into_paired()?;
@@ -224,6 +229,22 @@ pub(super) async fn settle(
     let settled = Settled::new(at.step, corrections_made, ended);
     let stop = committed.stop.is_some() && ended.is_none();
     Ok(Event::of(at, Happened::Settled(settled)).with_stop(stop))
+}
+
+/// The entry of what the reply cost.
+pub(super) fn reply_usage(
+    open: &OpenStep,
+    at: &At,
+    now: Timestamp,
+    ports: &Ports,
+) -> Result<Option<Change>, PerformError> {
+    let Some(ReplyUsage { model, tokens }) = open.usage.clone() else {
+        return Ok(None);
+    };
+    let id = ports.ids.usage_id()?;
+    let kind = UsageKind::Tokens { model, tokens };
+    let entry = UsageEntry::new(id, open.run_id.clone(), at.step, now, kind);
+    Ok(Some(Change::Usage(entry)))
 }
 
 /// Gives every call without a result one: a run that ends does not wait for them.

@@ -14,7 +14,7 @@ use crate::message::Metadata;
 use crate::session::{OpenCall, OpenStep, RunRecord};
 use crate::state::{StepWrites, apply_writes};
 use crate::store::{Change, Commit, Committed, Page, Precondition, Receipt, Snapshot, StoreError};
-use crate::stream::{Chunk, ChunkBase, ChunkPayload, StreamWriter};
+use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamWriter};
 use crate::time::Timestamp;
 use crate::transcript::{PairedStep, Transcript};
 
@@ -42,6 +42,8 @@ pub(super) struct Work {
     pub(super) state: Arc<Value>,
     pub(super) state_version: u64,
     pub(super) message_count: usize,
+    /// A place in the stream that the run's own chunks have not passed, where it is known.
+    pub(super) sequence: Option<Sequence>,
     /// The history, once an effect needed it.
     pub(super) transcript: Option<Transcript>,
     /// Whether somebody asked the run to stop.
@@ -81,6 +83,7 @@ impl Work {
             state: session.custom_state,
             state_version: snapshot.state_version,
             message_count: snapshot.message_count,
+            sequence: None,
             transcript: None,
             stop: snapshot.stop.is_some_and(|stop| stop.run_id == at.run_id),
         })
@@ -308,7 +311,15 @@ pub(super) async fn write(
         // A commit is copied only for the case that it has to be made again.
         let again = present.clone();
         match ports.store.commit(present).await {
-            Ok(receipt) => return Ok(Written::Now(of_session(receipt, at))),
+            Ok(receipt) => {
+                let sequence = receipt.sequence;
+                remember(ports, |memo| {
+                    if let Some(work) = memo {
+                        work.sequence = Some(sequence);
+                    }
+                });
+                return Ok(Written::Now(of_session(receipt, at)));
+            }
             Err(error) if is_temporary(&error) && ports.clock.now() < patience_ends => {
                 tracing::warn!(event = "store.unavailable", session = %at.session_id, %error);
             }

@@ -10,6 +10,7 @@ use crate::canonical::Digest;
 use crate::error::ErrorRecord;
 use crate::id::{ApprovalId, RunId, StepId, UserId};
 use crate::message::{AssistantMessage, ToolCall, ToolMessage};
+use crate::model::TokenUsage;
 use crate::state::StepWrites;
 use crate::step::NextAction;
 use crate::stored::Stored;
@@ -35,6 +36,9 @@ pub struct OpenStep {
     /// What the rules say comes after it, once its calls are settled.
     #[serde(default, skip_serializing_if = "NextAction::is_continue")]
     pub after: NextAction,
+    /// What the reply cost. It is recorded when the step is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<ReplyUsage>,
     /// A place in the stream before its own chunks.
     #[serde(default, skip_serializing_if = "Sequence::is_start")]
     pub start_sequence: Sequence,
@@ -43,6 +47,27 @@ pub struct OpenStep {
 impl Stored for OpenStep {
     const KIND: &'static str = "open_step";
     const VERSION: u32 = 1;
+}
+
+/// What a reply cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ReplyUsage {
+    /// The model.
+    pub model: String,
+    /// Its tokens.
+    pub tokens: TokenUsage,
+}
+
+impl ReplyUsage {
+    /// What a reply cost.
+    #[must_use]
+    pub fn new(model: impl Into<String>, tokens: TokenUsage) -> Self {
+        Self {
+            model: model.into(),
+            tokens,
+        }
+    }
 }
 
 /// When a call is run.
@@ -196,6 +221,7 @@ impl OpenStep {
             message,
             calls,
             after: NextAction::Continue,
+            usage: None,
             start_sequence: Sequence::START,
         }
     }

@@ -1,6 +1,6 @@
 //! What a tool can see and do while it runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,7 +44,7 @@ struct Inner {
     step: u32,
     call_id: CallId,
     user_id: Option<UserId>,
-    idempotency_key: String,
+    idempotency_key: OnceLock<String>,
     state: SharedState,
     events: Option<Arc<dyn ToolEvents>>,
     abort: AbortSignal,
@@ -62,7 +62,7 @@ impl ToolCx {
         ToolCxBuilder {
             inner: Inner {
                 agent_type: String::new(),
-                idempotency_key: idempotency_key(&session_id, &call_id),
+                idempotency_key: OnceLock::new(),
                 session_id,
                 run_id,
                 step: 0,
@@ -114,7 +114,13 @@ impl ToolCx {
     /// The same text for the same call, however often and wherever it is tried.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
-        &self.inner.idempotency_key
+        let Inner {
+            session_id,
+            call_id,
+            ..
+        } = &*self.inner;
+        let key = &self.inner.idempotency_key;
+        key.get_or_init(|| idempotency_key(session_id, call_id))
     }
 
     /// The state as a type: what was committed, plus this call's own writes.

@@ -114,7 +114,7 @@ impl Writing<'_> {
             Row::StateRewind { version, to } => {
                 states::rewind(conn, (owner, &session), version, to)
             }
-            Row::Run(run) => runs::put(conn, owner, &run),
+            Row::Run(run) => runs::put(conn, owner, &mut self.runs, &run),
             Row::Checkpoint(one) => {
                 let moment = self.moment(&session, at);
                 checkpoints::put(conn, owner, &mut self.runs, moment, &one)

@@ -68,10 +68,29 @@ impl RunNumbers {
             // It may be written later in the same commit.
             return Ok(RunNumber::Id(run.clone()));
         };
+        Ok(self.learn(session, run, key))
+    }
+
+    /// Remembers the key of a run.
+    fn learn(&mut self, session: Owner, run: &RunId, key: i64) -> RunNumber {
         let number = RunNumber::Number(session.number(key));
         self.known.push((session, run.clone(), number.clone()));
-        Ok(number)
+        number
     }
+}
+
+/// The key of a run, and whether parts of it are kept elsewhere.
+fn run_row(conn: &Connection, session: Owner, run: &RunId) -> Result<Option<(i64, bool)>, Fail> {
+    let row = conn
+        .prepare_cached(
+            "SELECT at, typeof(data) = 'blob' FROM run WHERE id = ? AND at BETWEEN ? AND ?",
+        )?
+        .query_row(
+            params![run.as_str(), session.first(), session.last()],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    Ok(row)
 }
 
 fn run_key(conn: &Connection, session: Owner, run: &RunId) -> Result<Option<i64>, Fail> {
@@ -128,23 +147,33 @@ pub(crate) fn next_key(conn: &Connection, session: Owner, sql: &str) -> Result<i
 }
 
 /// Writes a run under its id.
-pub(crate) fn put(conn: &Connection, session: Owner, run: &RunRecord) -> Result<(), Fail> {
-    let known = run_key(conn, session, &run.id)?;
-    let key = match known {
-        Some(key) => key,
-        None => next_key(
-            conn,
-            session,
-            "SELECT max(at) FROM run WHERE at BETWEEN ? AND ?",
-        )?,
+pub(crate) fn put(
+    conn: &Connection,
+    session: Owner,
+    numbers: &mut RunNumbers,
+    run: &RunRecord,
+) -> Result<(), Fail> {
+    let (key, is_known, is_split) = match run_row(conn, session, &run.id)? {
+        Some((key, is_split)) => (key, true, is_split),
+        None => {
+            let last = "SELECT max(at) FROM run WHERE at BETWEEN ? AND ?";
+            (next_key(conn, session, last)?, false, false)
+        }
     };
     let holder = Holder::new(session, Kind::Run, key);
-    if known.is_some() {
+    if is_split {
         content::release(conn, holder)?;
     }
     let cell = content::put(conn, holder, json::stored(run)?)?;
-    conn.prepare_cached("INSERT OR REPLACE INTO run (at, id, data) VALUES (?, ?, ?)")?
-        .execute(params![key, run.id.as_str(), cell])?;
+    if is_known {
+        // Its id stays, and so does the index over ids.
+        conn.prepare_cached("UPDATE run SET data = ? WHERE at = ?")?
+            .execute(params![cell, key])?;
+    } else {
+        conn.prepare_cached("INSERT INTO run (at, id, data) VALUES (?, ?, ?)")?
+            .execute(params![key, run.id.as_str(), cell])?;
+    }
+    numbers.learn(session, &run.id, key);
     Ok(())
 }
 

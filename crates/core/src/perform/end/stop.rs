@@ -8,7 +8,7 @@ use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::AgentFail;
 use crate::machine::{At, Effect, Event};
 use crate::perform::hooks::{Hooks, fire};
-use crate::perform::settle::writers;
+use crate::perform::settle::{reply_usage, writers};
 use crate::perform::work::{Work, base, begin, read, say, then};
 use crate::perform::{PerformError, Ports};
 use crate::session::{CallState, OpenStep, RunRecord, StopKind, StopRequest};
@@ -45,6 +45,8 @@ pub(super) async fn stop(
             );
             commit = then(commit, at, [Change::WriteState(merged.writes)]);
         }
+        let now = commit.at;
+        commit = then(commit, at, reply_usage(&open, at, now, ports)?);
         let run = RunRecord {
             step_count: open.step,
             ..RunRecord::clone(&work.run)

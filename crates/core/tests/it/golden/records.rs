@@ -7,11 +7,13 @@ use std::sync::Arc;
 use helix_agents_core::canonical::Digest;
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
 use helix_agents_core::message::UserMessage;
+use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
     Answer, Approval, CallPhase, CallState, Checkpoint, CheckpointSource, ChildLocation, ChildMode,
     ChildStatus, ChildWait, EffectRecord, EffectState, InterruptContext, OpenCall, OpenStep,
-    PendingCall, RunRecord, RunStatus, RunTrigger, SessionMode, SessionState, SessionStatus,
-    StopKind, StopRequest, SubSessionRef, Submission, Suspended, TracingContext, WorkspaceRef,
+    PendingCall, ReplyUsage, RunRecord, RunStatus, RunTrigger, SessionMode, SessionState,
+    SessionStatus, StopKind, StopRequest, SubSessionRef, Submission, Suspended, TracingContext,
+    WorkspaceRef,
 };
 use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
@@ -264,6 +266,7 @@ pub(super) fn open_steps() -> Vec<OpenStep> {
         call
     });
     approved.start_sequence = Sequence(17);
+    approved.usage = Some(ReplyUsage::new("openai/gpt", TokenUsage::new(12, 3)));
     samples.push(approved);
     samples
 }
