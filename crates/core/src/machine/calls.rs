@@ -151,6 +151,13 @@ impl Calls {
             .map(|(index, call)| (index, call.standing))
     }
 
+    /// Whether the regular calls wait for somebody outside, and nothing else.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let mut regular = self.of_phase(CallPhase::Regular).map(|(_, call)| call);
+        let is_done = |call: Standing| call == Standing::Terminal || call.is_awaiting();
+        self.any(Standing::is_awaiting) && regular.all(is_done)
+    }
+
     pub(super) fn any(&self, test: impl Fn(Standing) -> bool) -> bool {
         self.0.iter().any(|call| test(call.standing))
     }

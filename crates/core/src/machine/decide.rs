@@ -242,7 +242,9 @@ fn after_failure(
     }
     let wait = retry_after_ms.map_or_else(|| back_off(state.attempt), Duration::from_millis);
     state.attempt += 1;
-    // The attempt that failed has thrown away what it had streamed.
+    // The attempt that failed has told the hooks, and thrown away what it and a process before it
+    // had streamed.
+    state.first = false;
     state.resync = false;
     let until = now.saturating_add(wait);
     state.alone(EffectKind::Sleep { until })

@@ -50,7 +50,18 @@ impl<'a> Deltas<'a> {
         let piece = self.ports.streams.limits().max_chunk_bytes / 8;
         for payload in split(payload, piece.max(64)) {
             let chunk = Chunk::new(Arc::clone(&self.base), now, payload);
-            self.waiting.push(chunk);
+            match self
+                .ports
+                .streams
+                .limits()
+                .check(std::slice::from_ref(&chunk))
+            {
+                Ok(()) => self.waiting.push(chunk),
+                // A patch that is missing here is made up for when the step is settled.
+                Err(error) => {
+                    tracing::warn!(event = "chunk.dropped", session = %self.at.session_id, %error);
+                }
+            }
         }
     }
 

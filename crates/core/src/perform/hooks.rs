@@ -94,6 +94,11 @@ impl<'a> Hooks<'a> {
             .build()
     }
 
+    /// The state that is committed.
+    pub(super) fn committed(&self) -> &Arc<Value> {
+        &self.work.state
+    }
+
     /// The state as the hooks left it.
     pub(super) fn state(&self) -> Result<Arc<Value>, PerformError> {
         match &self.state {

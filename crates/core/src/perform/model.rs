@@ -10,7 +10,7 @@ use super::deltas::{Deltas, discard_orphans};
 use super::guard::{Panicked, caught_now};
 use super::hooks::{Hooks, fire};
 use super::reply::{self, Asked};
-use super::work::{self, Look, Work, look};
+use super::work::{self, Look, Work, Written, base, begin, look, say, then, write};
 use super::{PerformError, Ports};
 use crate::agent::{Agent, ModelRef};
 use crate::error::{Coded, ErrorCode, ErrorRecord};
@@ -22,7 +22,9 @@ use crate::model::{
     ReplyBuilder, ReplyDelta, ToolChoice,
 };
 use crate::session::{CallState, RunTrigger};
+use crate::state::to_rfc6902;
 use crate::step::{FINISH_TOOL, PromptMessages, StepResult, build_messages_for_llm};
+use crate::store::Change;
 use crate::stream::{ChunkPayload, Sequence};
 use crate::time::Timestamp;
 use crate::transcript::Transcript;
@@ -56,30 +58,15 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
         greet(&hooks, &work, &history).await?;
     }
     let agent = work.agent().clone();
-    let fail = |error: ErrorRecord, retry_after| {
-        let now = ports.clock.now();
-        tracing::warn!(
-            event = "model.failed",
-            session = %at.session_id,
-            run = %at.run_id,
-            attempt,
-            code = %error.code,
-            detail = error.detail,
-        );
-        Ok(Event::of(
-            at,
-            Happened::model_failed(error, now, retry_after),
-        ))
-    };
     let model = match resolve(&agent, ports) {
         Ok(model) => model,
-        Err(error) => return fail(error, None),
+        Err(error) => return failed(effect, ports, &hooks, error, None).await,
     };
 
     let state = hooks.state()?;
     let prompt = match prompt(&history, &agent, &state) {
         Ok(prompt) => prompt,
-        Err(error) => return fail(error, None),
+        Err(error) => return failed(effect, ports, &hooks, error, None).await,
     };
     fire!(
         hooks,
@@ -94,7 +81,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
     } else {
         match self::prompt(&history, &agent, &state) {
             Ok(prompt) => prompt,
-            Err(error) => return fail(error, None),
+            Err(error) => return failed(effect, ports, &hooks, error, None).await,
         }
     };
 
@@ -123,7 +110,10 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
     let timeout = agent.model_config().timeout;
     let events = match caught_now(|| model.stream(request)) {
         Ok(events) => events,
-        Err(panicked) => return fail(adapter_panicked(&panicked).to_record(), None),
+        Err(panicked) => {
+            let error = adapter_panicked(&panicked).to_record();
+            return failed(effect, ports, &hooks, error, None).await;
+        }
     };
     let reply = match stream(
         events,
@@ -137,7 +127,8 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
         Ok(reply) => reply,
         Err(error) => {
             deltas.discard("the model call failed").await?;
-            return fail(error.to_record(), error.retry_after);
+            let retry_after = error.retry_after;
+            return failed(effect, ports, &hooks, error.to_record(), retry_after).await;
         }
     };
     let duration = ports.clock.now().since(began);
@@ -162,6 +153,48 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
         native: native.is_some(),
     };
     reply::take(effect, ports, &work, &hooks, reply, &asked, deltas).await
+}
+
+/// Says that the call failed. What hooks wrote before it is kept: they are not called again for the
+/// next attempt.
+async fn failed(
+    effect: &Effect,
+    ports: &Ports,
+    hooks: &Hooks<'_>,
+    error: ErrorRecord,
+    retry_after: Option<Duration>,
+) -> Result<Event, PerformError> {
+    let at = &effect.at;
+    tracing::warn!(
+        event = "model.failed",
+        session = %at.session_id,
+        run = %at.run_id,
+        step = at.step,
+        code = %error.code,
+        detail = error.detail,
+    );
+    let now = ports.clock.now();
+    let mut stop = false;
+    let (writes, said) = (hooks.writes()?, hooks.take_said());
+    if !(writes.is_empty() && said.is_empty()) {
+        let base = base(at);
+        let mut commit = begin(at, now);
+        if !writes.is_empty() {
+            let patches = to_rfc6902(&writes, hooks.committed())?;
+            commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
+            commit = then(commit, at, [Change::WriteState(writes.clone())]);
+        }
+        commit = say(commit, &base, now, said);
+        match write(effect, ports, commit).await? {
+            Written::Now(committed) => {
+                stop = committed.stop.is_some();
+                work::update(ports, &committed, |work| work.write(&writes));
+            }
+            Written::Before(event) => return Ok(event),
+        }
+    }
+    let what = Happened::model_failed(error, now, retry_after);
+    Ok(Event::of(at, what).with_stop(stop))
 }
 
 /// The model an agent uses.

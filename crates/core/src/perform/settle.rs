@@ -69,17 +69,19 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
                 what: "a result for every call of its open step",
             });
         }
+        let hooks = Hooks::over(at, &work, ports, &work.state);
         if effect.first {
-            let hooks = Hooks::over(at, &work, ports, &work.state);
             super::model::greet_again(&hooks, &work).await?;
         }
+        let now = ports.clock.now();
+        let base = work::base(at);
         let settling = Settling {
             after: Some(open.start_sequence),
             open: OpenStep::clone(open),
-            writes: StepWrites::default(),
+            writes: hooks.writes()?,
             output: None,
-            commit: begin(at, ports.clock.now()),
-            base: work::base(at),
+            commit: say(begin(at, now), &base, now, hooks.take_said()),
+            base,
         };
         match settle(effect, ports, &work, settling).await {
             Err(error) if error.is_moved() => found = look_again(effect, ports).await?,

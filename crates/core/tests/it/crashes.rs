@@ -4,6 +4,8 @@
 mod bad_hosts;
 /// Random interleavings.
 mod interleavings;
+/// A host whose engine delivers every effect twice.
+mod repeating;
 
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;

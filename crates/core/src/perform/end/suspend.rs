@@ -8,11 +8,13 @@ use crate::id::{CallId, IdSourceExt};
 use crate::machine::{Effect, Event, Happened, OpenRef};
 use crate::perform::hooks::{Hooks, fire};
 use crate::perform::patches::corrections;
-use crate::perform::settle::writers;
+use crate::perform::settle::{reply_usage, writers};
 use crate::perform::work::{Look, Work, Written, base, begin, look_again, read, say, then, write};
 use crate::perform::{PerformError, Ports};
-use crate::session::{CallState, Checkpoint, RunRecord, RunStatus, SessionStatus, Suspended};
-use crate::state::{apply_writes, merge_writes};
+use crate::session::{
+    CallState, Checkpoint, OpenStep, RunRecord, RunStatus, SessionStatus, Suspended,
+};
+use crate::state::{StepWrites, apply_writes, merge_writes};
 use crate::store::{CallStanding, Change, Field, Precondition, StoreError};
 use crate::stream::{ChunkPayload, StreamStatus};
 
@@ -24,11 +26,10 @@ pub(super) async fn suspend(
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     loop {
-        if let Some(event) = take_if_answered(effect, ports).await? {
+        if let Some(event) = go_on(effect, ports).await? {
             return Ok(event);
         }
-        let result = pause(effect, ports, &work).await;
-        match result {
+        match pause(effect, ports, &work).await {
             // An answer came between looking and writing.
             Err(PerformError::Store(StoreError::Refused {
                 expected: Precondition::Call(..),
@@ -37,16 +38,17 @@ pub(super) async fn suspend(
             Err(error) if error.is_moved() => {}
             other => return other,
         }
+        tracing::debug!(event = "run.pause_refused", session = %at.session_id, run = %at.run_id);
         work = match look_again(effect, ports).await? {
             Look::Work(work) => *work,
             Look::Done(event) => return Ok(event),
         };
-        tracing::debug!(event = "run.pause_refused", session = %at.session_id, run = %at.run_id);
     }
 }
 
-/// Takes answers that came before the run could pause: the same run goes on with them.
-async fn take_if_answered(effect: &Effect, ports: &Ports) -> Result<Option<Event>, PerformError> {
+/// Takes answers that came before the run could pause: the same run goes on with them. Also when
+/// they were taken by an earlier attempt at this effect.
+async fn go_on(effect: &Effect, ports: &Ports) -> Result<Option<Event>, PerformError> {
     let at = &effect.at;
     let snapshot = read(at, ports).await?;
     let Some(open) = &snapshot.open_step else {
@@ -55,10 +57,15 @@ async fn take_if_answered(effect: &Effect, ports: &Ports) -> Result<Option<Event
             what: "an open step to pause in",
         });
     };
+    let stop = snapshot.stop.as_ref();
+    let stop = stop.is_some_and(|stop| stop.run_id == at.run_id);
     let now = ports.clock.now();
     let taken = take_answers(&snapshot.state, open, &at.run_id, now);
     if taken.is_empty() {
-        return Ok(None);
+        let open = OpenRef::of(open);
+        let waits = open.calls.is_waiting();
+        let answered = Event::of(at, Happened::Answered { open }).with_stop(stop);
+        return Ok((!waits).then_some(answered));
     }
     let commit = taken.write(begin(at, now), &at.session_id, &base(at), now);
     let committed = match write(effect, ports, commit).await? {
@@ -105,14 +112,14 @@ async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, Per
     if !merged.writes.is_empty() {
         apply_writes(Arc::make_mut(&mut state), &merged.writes)?;
     }
-    for (call, open) in open.calls() {
-        if !open.writes.is_empty() {
-            let mut applied = open.clone();
-            applied.writes = Default::default();
-            let change = Change::OpenCall(call.id.clone(), Box::new(applied));
-            commit = then(commit, at, [change]);
-        }
+    let mut kept = OpenStep::clone(open);
+    for call in &mut kept.calls {
+        call.writes = StepWrites::default();
     }
+    // What the reply cost is recorded now, too: a pause may be long.
+    commit = then(commit, at, reply_usage(&kept, at, now, ports)?);
+    kept.usage = None;
+    commit = then(commit, at, [Change::OpenStep(Some(Box::new(kept)))]);
     let hooks = Hooks::over(at, work, ports, &state);
     let reason = if waiting.is_empty() {
         SuspendReason::AwaitingChildren
