@@ -17,7 +17,15 @@ use helix_agents_core::time::{Clock, Timestamp};
 #[derive(Debug)]
 pub struct VirtualClock {
     inner: Mutex<Inner>,
-    auto_advance: bool,
+    advances: Advances,
+}
+
+/// When the time moves by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advances {
+    Never,
+    AtOnce,
+    InOrder,
 }
 
 #[derive(Debug)]
@@ -41,14 +49,25 @@ impl VirtualClock {
                 sleepers: BTreeMap::new(),
                 came: 0,
             }),
-            auto_advance: false,
+            advances: Advances::Never,
         }
     }
 
     /// Makes every sleep advance the time to its deadline at once, so that nothing ever waits.
     #[must_use]
     pub fn auto_advance(mut self) -> Self {
-        self.auto_advance = true;
+        self.advances = Advances::AtOnce;
+        self
+    }
+
+    /// Makes time pass from one deadline to the next while everybody sleeps, in the order of the
+    /// deadlines: of two sleeps that go on beside each other, the shorter ends first.
+    ///
+    /// Sleeps that wait for their turn are polled again and again, so every sleep that was begun must
+    /// be polled or dropped.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.advances = Advances::InOrder;
         self
     }
 
@@ -103,7 +122,7 @@ impl Clock for VirtualClock {
     }
 
     async fn sleep_until(&self, deadline: Timestamp) {
-        if self.auto_advance {
+        if self.advances == Advances::AtOnce {
             let ahead = deadline.since(self.now());
             self.advance(ahead);
         }
@@ -131,6 +150,18 @@ impl Future for Sleep<'_> {
         let mut inner = this.clock.lock();
         if inner.now >= this.deadline {
             return Poll::Ready(());
+        }
+        if this.clock.advances == Advances::InOrder {
+            let first = inner
+                .sleepers
+                .first_key_value()
+                .map(|(sleeper, _)| *sleeper);
+            if this.sleeper.is_some() && first == this.sleeper {
+                inner.now = this.deadline;
+                return Poll::Ready(());
+            }
+            // Whoever sleeps shorter has the first turn.
+            context.waker().wake_by_ref();
         }
         let sleeper = *this.sleeper.get_or_insert_with(|| {
             inner.came += 1;

@@ -134,6 +134,11 @@ fn calls(calls: &[(&str, &str)]) -> Value {
     json!({ "text": "Let me see.", "tool_calls": calls })
 }
 
+/// The state after these notes, the last of them by this tool.
+fn noted(notes: &[&str], last: impl Into<Value>) -> Value {
+    json!({ "notes": notes, "count": notes.len(), "last": last.into() })
+}
+
 /// One reply without calls.
 #[must_use]
 pub fn plain_text() -> Scenario {
@@ -171,6 +176,7 @@ pub fn three_tools_in_parallel() -> Scenario {
         )
     })
     .says("Go")
+    .leaves(noted(&["c1", "c2", "c3"], "three"))
 }
 
 /// A call whose tool fails, one that panics, one with wrong arguments, and one of no tool at all.
@@ -241,6 +247,7 @@ pub fn finish_beside_other_calls() -> Scenario {
         )
     })
     .says("Go")
+    .leaves(noted(&[], Value::Null))
 }
 
 fn client(name: &str) -> ToolBuilder {
@@ -275,6 +282,7 @@ pub fn an_approval_that_is_given() -> Scenario {
     })
     .says("Refund it")
     .answers("refund", |call| call.approve())
+    .leaves(noted(&["c1"], "refund"))
 }
 
 /// A call that a person refuses.
@@ -288,6 +296,7 @@ pub fn an_approval_that_is_denied() -> Scenario {
     })
     .says("Refund it")
     .answers("refund", |call| call.deny("not today"))
+    .leaves(noted(&[], Value::Null))
 }
 
 /// Server, client and gated calls in one reply, and one that may end the turn but fails.
@@ -325,6 +334,7 @@ pub fn a_mixed_batch() -> Scenario {
         }
     })
     .answers("refund", |call| call.approve())
+    .leaves(noted(&["c1", "c5", "c4"], "refund"))
 }
 
 /// A pause, an answer, another pause, another answer.
@@ -343,6 +353,7 @@ pub fn two_pauses_in_one_turn() -> Scenario {
     .says("Go")
     .answers("color", |call| call.result("red"))
     .answers("refund", |call| call.approve())
+    .leaves(noted(&["c2", "c3"], "refund"))
 }
 
 /// An answer that arrives while a sibling of its call still runs: the same run goes on with it.
@@ -485,6 +496,7 @@ pub fn a_tool_that_ends_the_run() -> Scenario {
         )
     })
     .says("Go")
+    .leaves(noted(&["c1"], "note"))
 }
 
 /// Several turns in one session, with call ids that the model repeats.
@@ -499,4 +511,5 @@ pub fn several_turns() -> Scenario {
     .says("One")
     .says("Two")
     .says("Three")
+    .leaves(noted(&["c1", "c1", "c1", "c1", "c1", "c1"], "note"))
 }

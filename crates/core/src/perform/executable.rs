@@ -41,3 +41,77 @@ impl<'a> ExecutableCall<'a> {
         self.tool
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::id::{ApprovalId, CallId};
+    use crate::session::{Approval, CallPhase};
+    use crate::time::Timestamp;
+    use crate::tool::{Tool, ToolCx};
+
+    fn tool(gated: bool) -> Tool {
+        let refund = Tool::raw(
+            "refund",
+            "Refunds.",
+            json!({ "type": "object" }),
+            |arguments: Value, _: ToolCx| async move { Ok(arguments) },
+        );
+        let refund = if gated { refund.approval() } else { refund };
+        refund.build().unwrap()
+    }
+
+    fn call(cents: u32) -> ToolCall {
+        let arguments = json!({ "cents": cents });
+        ToolCall::new(CallId::new("c1").unwrap(), "refund", arguments)
+    }
+
+    fn approved(cents: u32) -> OpenCall {
+        let mut open = OpenCall::new(CallPhase::Regular, CallState::Approved);
+        open.approval = Some(Approval::new(
+            ApprovalId::new("ap-1").unwrap(),
+            Digest::of_call("refund", &call(cents).arguments),
+            None,
+            Timestamp::default(),
+        ));
+        open
+    }
+
+    fn may_run(call: &ToolCall, open: &OpenCall, tool: &Tool) -> bool {
+        ExecutableCall::new(call, open, tool).is_some()
+    }
+
+    /// proves in part: APR-04
+    #[test]
+    fn an_approval_is_good_for_exactly_its_arguments() {
+        let (tool, asked) = (tool(true), call(500));
+        assert!(may_run(&asked, &approved(500), &tool));
+        assert!(!may_run(&asked, &approved(501), &tool));
+
+        let mut nobody_agreed = approved(500);
+        nobody_agreed.approval = None;
+        assert!(!may_run(&asked, &nobody_agreed, &tool));
+    }
+
+    #[test]
+    fn a_call_that_waits_or_has_its_result_is_not_run() {
+        for state in [
+            CallState::AwaitingApproval,
+            CallState::AwaitingClient,
+            CallState::AwaitingChild,
+            CallState::Terminal,
+        ] {
+            let open = OpenCall {
+                state,
+                ..approved(500)
+            };
+            assert!(!may_run(&call(500), &open, &tool(true)), "{state:?}");
+        }
+        let ready = OpenCall::new(CallPhase::Regular, CallState::Ready);
+        assert!(may_run(&call(500), &ready, &tool(false)));
+        // The agent was changed since: it asks now.
+        assert!(!may_run(&call(500), &ready, &tool(true)));
+    }
+}

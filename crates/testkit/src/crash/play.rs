@@ -57,7 +57,7 @@ enum Life {
 impl<'a> Play<'a> {
     pub(super) fn new(scenario: &'a Scenario, host: &'a dyn Host, durable: Backend) -> Self {
         let switch = KillSwitch::default();
-        let clock = VirtualClock::new(Timestamp::from_millis(1_700_000_000_000)).auto_advance();
+        let clock = VirtualClock::new(Timestamp::from_millis(1_700_000_000_000)).in_order();
         let world = World {
             backend: durable.clone(),
             switch,
@@ -89,6 +89,12 @@ impl<'a> Play<'a> {
         let stored = self.stored().await?;
         if let Some(flaw) = stored.flaws_at_the_end().first() {
             return Err(format!("undisturbed: {flaw}"));
+        }
+        let state = stored.session.as_ref().map(|one| &one.state.custom_state);
+        if let (Some(wanted), Some(state)) = (&self.scenario.leaves, state)
+            && wanted != state.as_ref()
+        {
+            return Err(format!("undisturbed: the state is {state}, not {wanted}"));
         }
         Ok(Wanted {
             points: self.points,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use helix_agents_core::Agent;
 use helix_agents_core::entries::ToolAnswer;
 use helix_agents_core::session::PendingCall;
+use serde_json::Value;
 
 use super::World;
 
@@ -22,6 +23,7 @@ pub struct Scenario {
     pub(super) agent: MakeAgent,
     pub(super) turns: Vec<String>,
     pub(super) answers: Vec<(String, Reply)>,
+    pub(super) leaves: Option<Value>,
 }
 
 impl Scenario {
@@ -36,6 +38,7 @@ impl Scenario {
             agent: Arc::new(agent),
             turns: Vec::new(),
             answers: Vec::new(),
+            leaves: None,
         }
     }
 
@@ -54,6 +57,13 @@ impl Scenario {
         reply: impl Fn(&PendingCall) -> ToolAnswer + Send + Sync + 'static,
     ) -> Self {
         self.answers.push((tool.into(), Arc::new(reply)));
+        self
+    }
+
+    /// The state that is left at the end.
+    #[must_use]
+    pub fn leaves(mut self, state: Value) -> Self {
+        self.leaves = Some(state);
         self
     }
 
