@@ -54,6 +54,30 @@
 //! # Ok::<(), DefinitionError>(())
 //! ```
 //!
+//! A runtime performs it. A pause is an outcome and not an error: what waits is plain data, can be
+//! answered tomorrow and in another process, and resuming goes on where the run had paused.
+//!
+//! ```
+//! use helix_agents::{Agent, Outcome, RuntimeError, RuntimeExt};
+//!
+//! async fn resolve<R: RuntimeExt>(runtime: &R, support: &Agent) -> Result<(), RuntimeError> {
+//!     let mut handle = runtime.execute(support, "Order 42 arrived broken.").await?;
+//!     while let Outcome::Suspended(pause) = handle.result().await? {
+//!         for call in pause.pending() {
+//!             runtime.submit_tool_result(call.approve()).await?;
+//!         }
+//!         handle = runtime.resume_with(support, pause.session()).await?;
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Features
+//!
+//! - `models` (on by default): the models, among them one that plays a script.
+//! - `runtime-local`: `LocalRuntime`, which runs agents in your own process.
+//! - `store-sqlite`: `SqliteStore`, which keeps sessions in a file. `MemoryStore` is always there.
+//!
 //! [`core`] is all of `helix-agents-core`, for those who write a loop, a store or a runtime.
 
 #[doc(hidden)]
@@ -61,6 +85,16 @@ pub mod __private;
 
 pub use helix_agents_core as core;
 pub use helix_agents_core::agent::{AgentBuilder, ModelRef};
+pub use helix_agents_core::entries::{Continuation, EntryError, Execute, Submitted, ToolAnswer};
+pub use helix_agents_core::hooks::{AgentHooks, HookCx, HookResult};
+pub use helix_agents_core::memory::MemoryStore;
+pub use helix_agents_core::runtime::{
+    Backend, Handle, Outcome, Pause, RunOptions, Runtime, RuntimeError, RuntimeExt, StartedRun,
+};
+pub use helix_agents_core::session::{
+    PendingCall, PendingKind, RunRecord, RunStatus, Submission, SubmissionOutcome,
+};
+pub use helix_agents_core::stream::{ChunkPayload, StreamItem};
 pub use helix_agents_core::tool::{
     ApprovalMode, ExecutedBy, OnUnknown, Reconciled, ToolBuilder, ToolSpec,
 };
@@ -72,3 +106,9 @@ pub use helix_agents_core::{
 pub use helix_agents_macros::{tool, toolset};
 #[cfg(feature = "models")]
 pub use helix_agents_models as models;
+#[cfg(feature = "runtime-local")]
+pub use helix_agents_runtime_local::{
+    LocalRuntime, LocalRuntimeBuilder, ShutdownReport, SweepReport, SystemClock, UuidIds, blocking,
+};
+#[cfg(feature = "store-sqlite")]
+pub use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};

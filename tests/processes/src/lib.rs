@@ -1,5 +1,7 @@
 //! The work that the child processes do, so that the tests know what to look for.
 
+mod agent;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -22,6 +24,8 @@ use helix_agents_core::usage::{UsageEntry, UsageKind};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::VirtualClock;
 use serde_json::json;
+
+pub use agent::{Crash, deployer};
 
 /// When everything happens.
 pub const NOW: Timestamp = Timestamp::from_millis(2);

@@ -5,13 +5,17 @@
 //!   only writer of its sessions and says which round it is.
 //! - `take FILE SESSION`: starts a run of the session under a lease, takes a lock, and dies.
 //! - `stop FILE SESSION`: asks the session's run to stop.
+//! - `run FILE SESSION`: runs an agent in the session, and dies inside of its call.
 
 use std::io::Write;
 
 use anyhow::{Context, Result};
 use helix_agents_core::SessionId;
+use helix_agents_core::entries::Execute;
+use helix_agents_core::runtime::{RunOptions, RuntimeExt};
 use helix_agents_core::store::SessionStore;
-use helix_agents_process_tests::{round, stop, take};
+use helix_agents_process_tests::{Crash, deployer, round, stop, take};
+use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 
@@ -19,7 +23,7 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [task, file, rest @ ..] = arguments.as_slice() else {
-        anyhow::bail!("usage: process-child write|take|stop FILE ...");
+        anyhow::bail!("usage: process-child write|take|stop|run FILE ...");
     };
     let store = block_on(SqliteStore::open(file)).context("opening the store")?;
     match (*task, rest) {
@@ -33,8 +37,18 @@ fn main() -> Result<()> {
             std::process::abort();
         }
         ("stop", [session]) => block_on(stop(&store, &SessionId::new(session)?)),
+        ("run", [session]) => run(store, SessionId::new(session)?),
         _ => anyhow::bail!("there is no task {task} with these arguments"),
     }
+}
+
+#[tokio::main]
+async fn run(store: SqliteStore, session: SessionId) -> Result<()> {
+    let (runtime, agent) = (LocalRuntime::new(store), deployer(Crash::Inside)?);
+    let request = Execute::new(&agent, "Deploy.").in_session(session);
+    let options = RunOptions::default();
+    let handle = runtime.execute_with(&agent, request, options).await?;
+    anyhow::bail!("the run ended: {:?}", handle.result().await?);
 }
 
 fn write(

@@ -1,5 +1,7 @@
 //! Why a runtime did not do what it was asked.
 
+use std::sync::Arc;
+
 use crate::agent::ResolveError;
 use crate::entries::EntryError;
 use crate::error::{Coded, ErrorCode};
@@ -31,7 +33,19 @@ pub enum RuntimeError {
         run: RunId,
         /// Why.
         #[source]
-        source: Box<PerformError>,
+        source: Arc<PerformError>,
+    },
+    /// The process that performed the run shut down before its end.
+    #[error("this process shut down before run {run} ended; another one takes it over")]
+    HandedOver {
+        /// The run.
+        run: RunId,
+    },
+    /// What performs runs failed itself.
+    #[error("the host of the runs failed: {why}")]
+    Host {
+        /// What happened, and what to do.
+        why: String,
     },
     /// There is no such run.
     #[error("session {session} has no run {run}; check the ids")]
@@ -66,7 +80,8 @@ impl Coded for RuntimeError {
         match self {
             Self::Entry(error) => error.code(),
             Self::Agent(error) => error.code(),
-            Self::Superseded { .. } => ErrorCode::StateStale,
+            Self::Superseded { .. } | Self::HandedOver { .. } => ErrorCode::StateStale,
+            Self::Host { .. } => ErrorCode::FrameworkInternal,
             Self::Stalled { source, .. } => source.code(),
             Self::NoSuchRun { .. } => ErrorCode::SessionNotFound,
             Self::OutputShape { .. } => ErrorCode::OutputInvalid,

@@ -6,6 +6,8 @@
     reason = "a test that cannot go on fails"
 )]
 
+/// A process dies inside of a run, and another one goes on.
+mod killed_run;
 /// A writer is killed at random: every acknowledged commit is there, whole.
 mod killed_writer;
 /// What a process that died held, and what another process writes.

@@ -1,0 +1,135 @@
+//! A runtime that is not the usual one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helix_agents_core::agent::{Agent, AgentRegistry};
+use helix_agents_core::id::IdSource;
+use helix_agents_core::model::Model;
+use helix_agents_core::perform::Models;
+use helix_agents_core::runtime::Backend;
+use helix_agents_core::time::Clock;
+
+use crate::{LocalRuntime, SystemClock, UuidIds};
+
+/// How long a run is taken to be performed after its process was last heard of.
+const LEASE: Duration = Duration::from_secs(10);
+/// How often the sweeper looks.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Builds a [`LocalRuntime`].
+#[derive(Debug)]
+#[must_use = "nothing is built before `build`"]
+pub struct LocalRuntimeBuilder {
+    pub(crate) backend: Backend,
+    pub(crate) agents: Arc<AgentRegistry>,
+    pub(crate) models: NamedModels,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) auto_continue: bool,
+    pub(crate) lease: Duration,
+    pub(crate) sweep_every: Duration,
+    pub(crate) holder: Option<String>,
+}
+
+impl LocalRuntimeBuilder {
+    pub(crate) fn new(backend: Backend) -> Self {
+        Self {
+            backend,
+            agents: Arc::default(),
+            models: NamedModels::default(),
+            clock: Arc::new(SystemClock::new()),
+            ids: Arc::new(UuidIds::new()),
+            auto_continue: false,
+            lease: LEASE,
+            sweep_every: SWEEP_EVERY,
+            holder: None,
+        }
+    }
+
+    /// Registers an agent: its runs can be resumed and recovered here from the beginning.
+    pub fn agent<Out>(self, agent: &Agent<Out>) -> Self {
+        self.agents.keep(agent);
+        self
+    }
+
+    /// Uses this registry of agents, which others may share.
+    pub fn agents(mut self, agents: Arc<AgentRegistry>) -> Self {
+        self.agents = agents;
+        self
+    }
+
+    /// The model that agents mean by this name.
+    pub fn model(mut self, name: impl Into<String>, model: Arc<dyn Model>) -> Self {
+        self.models.given.insert(name.into(), model);
+        self
+    }
+
+    /// Where models of other names are found.
+    pub fn models(mut self, models: Arc<dyn Models>) -> Self {
+        self.models.others = Some(models);
+        self
+    }
+
+    /// Tells the time in another way than [`SystemClock`].
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes ids in another way than [`UuidIds`].
+    pub fn ids(mut self, ids: Arc<dyn IdSource>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Whether the answer to the last open call of a pause resumes the session here, and whether
+    /// the sweeper does so for answers that were given elsewhere. Off by default: who answers,
+    /// resumes.
+    pub fn auto_continue(mut self, auto_continue: bool) -> Self {
+        self.auto_continue = auto_continue;
+        self
+    }
+
+    /// How long a run is left alone after this process was last heard of; 10 s by default. It is
+    /// renewed every third of that, about. Longer than any pause of the process, or its runs are
+    /// taken over while it lives.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How often the sweeper looks for runs to take over; every second by default.
+    pub fn sweep_every(mut self, every: Duration) -> Self {
+        self.sweep_every = every;
+        self
+    }
+
+    /// The name under which leases are taken. Without it, the one under which the store knows this
+    /// process, so that it sees when that has ended; or else a name of this runtime's own.
+    pub fn holder(mut self, holder: impl Into<String>) -> Self {
+        self.holder = Some(holder.into());
+        self
+    }
+
+    /// Builds it.
+    #[must_use]
+    pub fn build(self) -> LocalRuntime {
+        LocalRuntime::from_builder(self)
+    }
+}
+
+/// Models by name.
+#[derive(Debug, Default)]
+pub(crate) struct NamedModels {
+    given: BTreeMap<String, Arc<dyn Model>>,
+    others: Option<Arc<dyn Models>>,
+}
+
+impl Models for NamedModels {
+    fn model(&self, name: &str) -> Option<Arc<dyn Model>> {
+        let given = self.given.get(name).cloned();
+        given.or_else(|| self.others.as_ref()?.model(name))
+    }
+}

@@ -1,0 +1,52 @@
+//! Ids that no other process makes.
+
+use helix_agents_core::id::IdSource;
+use uuid::Uuid;
+
+/// The longest id a source may give.
+const MAX_CHARS: usize = 64;
+/// How long a UUID is, with the `-` before it.
+const UUID_CHARS: usize = 33;
+
+/// UUIDs of version 7 behind their prefix: unique everywhere, and in the order of their making.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UuidIds;
+
+impl UuidIds {
+    /// A source of ids.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl IdSource for UuidIds {
+    fn next(&self, prefix: &str) -> String {
+        let allowed = prefix.chars().filter(|c| c.is_ascii_alphanumeric());
+        let prefix: String = allowed.take(MAX_CHARS - UUID_CHARS).collect();
+        format!("{prefix}-{}", Uuid::now_v7().simple())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use helix_agents_core::id::IdSourceExt;
+
+    use super::*;
+
+    #[test]
+    fn ids_differ_and_keep_to_the_limits() {
+        let ids = UuidIds::new();
+        let long = "ä_".repeat(100) + &"x".repeat(100);
+        for prefix in ["run", "", &long] {
+            let id = ids.next(prefix);
+            assert!(id.len() <= MAX_CHARS, "{id}");
+            let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+            assert!(id.chars().all(allowed), "{id}");
+        }
+        let many: BTreeSet<_> = (0..1_000).map(|_| ids.run_id().unwrap()).collect();
+        assert_eq!(many.len(), 1_000);
+    }
+}

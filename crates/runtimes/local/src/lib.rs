@@ -1,0 +1,69 @@
+//! Runs agents in your own process, on any store.
+//!
+//! An agent that waits for a person for a day should not need a cluster. This crate performs runs
+//! as tasks of the tokio runtime you already have; everything that matters is in the store, so the
+//! process may end at any time and another one goes on. It drives [`decide`] and calls [`perform`];
+//! the rules of a run are theirs.
+//!
+//! ```
+//! # use helix_agents_models::{Script, ScriptedModel};
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use helix_agents_core::Agent;
+//! use helix_agents_core::memory::MemoryStore;
+//! use helix_agents_core::runtime::{Outcome, RuntimeExt};
+//! use helix_agents_runtime_local::LocalRuntime;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let script = Script::parse(r#"{ "default": [ { "text": "Hello, {{last_user}}." } ] }"#)?;
+//! # let model = Arc::new(ScriptedModel::new(script));
+//! let greeter = Agent::builder("greeter").model(model).system_prompt("Greet.").build()?;
+//! // A `SqliteStore` in the place of this one survives the end of the process.
+//! let runtime = LocalRuntime::new(MemoryStore::new());
+//!
+//! let handle = runtime.execute(&greeter, "Ada").await?;
+//! assert_eq!(handle.result().await?, Outcome::Done("Hello, Ada.".into()));
+//!
+//! let report = runtime.shutdown(Duration::from_secs(10)).await;
+//! assert_eq!(report.busy, 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What happens when
+//!
+//! - **A handle is dropped**: nothing. The run goes on, and [`LocalRuntime::shutdown`] waits for it.
+//! - **A run pauses**: its task ends. Answer the calls and resume, in this process or another. With
+//!   [`auto_continue`](LocalRuntimeBuilder::auto_continue) the last answer resumes by itself.
+//! - **The process is killed**: each run holds a lease, which is renewed while it is performed. Once
+//!   it has lapsed, [`LocalRuntime::recover`] in any process that has the agent takes the run over;
+//!   [`LocalRuntime::sweeper`] does so every second. Calls that had a result are not run again.
+//! - **The process is shut down**: runs finish the step they are in, give up their leases, and are
+//!   taken over at once.
+//! - **Two processes perform one run**: they cannot. The one that was taken over can no longer
+//!   write, and its handle ends with [`RuntimeError::Superseded`].
+//!
+//! [`decide`]: helix_agents_core::machine::decide
+//! [`perform`]: helix_agents_core::perform::perform
+//! [`RuntimeError::Superseded`]: helix_agents_core::runtime::RuntimeError::Superseded
+
+mod blocking;
+mod builder;
+mod clock;
+mod driver;
+mod ids;
+mod lease;
+mod runtime;
+mod shutdown;
+mod sweep;
+mod table;
+
+pub use blocking::blocking;
+pub use builder::LocalRuntimeBuilder;
+pub use clock::SystemClock;
+pub use ids::UuidIds;
+pub use runtime::LocalRuntime;
+pub use shutdown::ShutdownReport;
+pub use sweep::SweepReport;

@@ -1,0 +1,333 @@
+//! The runtime.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use helix_agents_core::SessionId;
+use helix_agents_core::agent::{Agent, AgentContext, AgentRegistry, ResolveError};
+use helix_agents_core::entries::{
+    Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
+};
+use helix_agents_core::id::{IdSource, IdSourceExt};
+use helix_agents_core::machine::{AgentFacts, RunState};
+use helix_agents_core::perform::Ports;
+use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
+use helix_agents_core::session::RunRecord;
+use helix_agents_core::store::{Lookup, Snapshot, StoreError};
+use helix_agents_core::time::Clock;
+use tokio::sync::oneshot;
+
+use crate::LocalRuntimeBuilder;
+use crate::driver::Driver;
+use crate::lease::Holding;
+use crate::table::{Known, Report, Table};
+
+/// The kind of host; runs of this kind are taken over by it, and by no other.
+pub(crate) const HOST: &str = "local";
+
+/// Runs agents in this process, on any store. Clones are the same runtime.
+///
+/// It needs a tokio runtime with time, and performs each run as one task of it. Dropping every
+/// clone stops no run; call [`LocalRuntime::shutdown`] before the process ends.
+#[derive(Clone)]
+pub struct LocalRuntime {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) backend: Backend,
+    pub(crate) agents: Arc<AgentRegistry>,
+    pub(crate) clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    /// What every run reaches the world through; each gets a copy with a memory of its own.
+    ports: Ports,
+    pub(crate) entries: Entries,
+    pub(crate) performer: Performer,
+    pub(crate) table: Arc<Table>,
+    pub(crate) auto_continue: bool,
+    pub(crate) sweep_every: Duration,
+    /// Whether the sweeper was started.
+    pub(crate) sweeps: AtomicBool,
+    /// One look for due work at a time: two would take the same run over, one from the other.
+    pub(crate) sweeping: tokio::sync::Mutex<()>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody performs a run any more, or this would still be held; the sweeper ends.
+        self.table.close();
+    }
+}
+
+impl fmt::Debug for LocalRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalRuntime")
+            .field("backend", &self.inner.backend)
+            .field("agents", &self.inner.agents)
+            .field("performer", &self.inner.performer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LocalRuntime {
+    /// A runtime over a store.
+    #[must_use]
+    pub fn new(backend: impl Into<Backend>) -> Self {
+        Self::builder(backend).build()
+    }
+
+    /// A runtime over a store, with more to say about it.
+    pub fn builder(backend: impl Into<Backend>) -> LocalRuntimeBuilder {
+        LocalRuntimeBuilder::new(backend.into())
+    }
+
+    pub(crate) fn from_builder(with: LocalRuntimeBuilder) -> Self {
+        let LocalRuntimeBuilder {
+            backend,
+            agents,
+            models,
+            clock,
+            ids,
+            auto_continue,
+            lease,
+            sweep_every,
+            holder,
+        } = with;
+        let holder = holder.or_else(|| backend.holder.clone());
+        let holder = holder.unwrap_or_else(|| ids.next(HOST));
+        let (store, streams) = (&backend.store, &backend.streams);
+        let entries = Entries::new(
+            Arc::clone(store),
+            Arc::clone(streams),
+            Arc::clone(&clock),
+            Arc::clone(&ids),
+        );
+        let ports = Ports::new(
+            Arc::clone(store),
+            Arc::clone(streams),
+            Arc::clone(&clock),
+            Arc::clone(&ids),
+            Arc::clone(&agents),
+        )
+        .with_models(Arc::new(models));
+        Self {
+            inner: Arc::new(Inner {
+                backend,
+                agents,
+                clock,
+                ids,
+                ports,
+                entries,
+                performer: Performer::new(HOST).leased(holder, lease),
+                table: Arc::default(),
+                auto_continue,
+                sweep_every,
+                sweeps: AtomicBool::new(false),
+                sweeping: tokio::sync::Mutex::default(),
+            }),
+        }
+    }
+
+    /// Makes an entry and performs the run that it gives.
+    ///
+    /// Both happen in a task of their own: a caller that stops waiting loses no run.
+    pub(crate) async fn enter<F>(
+        &self,
+        agent: &Agent,
+        options: RunOptions,
+        entry: F,
+    ) -> Result<StartedRun, RuntimeError>
+    where
+        F: Future<Output = Result<RunState, EntryError>> + Send + 'static,
+    {
+        let host = tokio_here()?;
+        let entering = self.inner.table.enter()?;
+        let inner = Arc::clone(&self.inner);
+        let facts = AgentFacts::of(agent);
+        let (tell, told) = oneshot::channel();
+        host.spawn(async move {
+            let state = match entry.await {
+                Ok(state) => state,
+                Err(error) => {
+                    drop(entering);
+                    // Nobody may be waiting any more.
+                    let _ = tell.send(Err(RuntimeError::from(error)));
+                    return;
+                }
+            };
+            let run = StartedRun::new(state.session_id.clone(), state.run_id.clone());
+            let performing = entering.perform(&run);
+            let _ = tell.send(Ok(run));
+            let report = inner.driver(facts, state, options).drive().await;
+            if let Report::Stalled(error) = &report {
+                tracing::error!(event = "run.stalled", host = HOST, %error);
+            }
+            performing.done(report);
+        });
+        told.await.unwrap_or_else(|_| {
+            Err(RuntimeError::Host {
+                why: "the entry ended without an answer, perhaps by a panic; look whether the run \
+                      was started before you try again"
+                    .to_owned(),
+            })
+        })
+    }
+
+    /// Goes on with a session of this agent.
+    pub(crate) async fn go_on(
+        &self,
+        agent: &Agent,
+        session: &SessionId,
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
+        let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
+        let session = session.clone();
+        let entry = async move { entries.resume(&session, &performer).await };
+        self.enter(agent, options, entry).await
+    }
+
+    /// The agent of a session, where it is registered here.
+    pub(crate) fn agent_of(&self, found: &Snapshot) -> Result<Agent, ResolveError> {
+        let mut context = AgentContext::new(found.state.session_id.clone());
+        context.user_id.clone_from(&found.state.user_id);
+        self.inner.agents.resolve(&found.state.agent_type, &context)
+    }
+
+    /// Goes on after the last answer, if it is up to this runtime. The answer is stored already, so
+    /// what goes wrong here is left to whoever looks for due work.
+    async fn continue_after(&self, session: &SessionId) -> Continuation {
+        let options = RunOptions::default();
+        match self.resume(session, options).await {
+            Ok(_) => Continuation::NewRun,
+            Err(RuntimeError::Entry(error)) if is_late(&error) => Continuation::NewRun,
+            Err(RuntimeError::Agent(ResolveError::NotFound(_)) | RuntimeError::ShuttingDown) => {
+                Continuation::CallerResumes
+            }
+            Err(error) => {
+                tracing::warn!(event = "run.not_continued", %session, %error);
+                Continuation::CallerResumes
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn driver(&self, facts: AgentFacts, state: RunState, options: RunOptions) -> Driver {
+        let mut ports = self.ports.clone().remembering();
+        ports.execution_hooks = options.hooks;
+        let holding = Holding::new(
+            Arc::clone(&self.backend.store),
+            Arc::clone(&self.clock),
+            self.performer.clone(),
+            &state,
+        );
+        Driver {
+            facts,
+            state,
+            ports,
+            holding,
+            stop: self.table.stop(),
+        }
+    }
+}
+
+/// Whether an entry was refused because somebody else was faster.
+pub(crate) fn is_late(error: &EntryError) -> bool {
+    matches!(
+        error,
+        EntryError::AlreadyRunning { .. }
+            | EntryError::AwaitingAnswers { .. }
+            | EntryError::AlreadyCompleted { .. }
+            | EntryError::Stale { .. }
+            | EntryError::NotRunning { .. }
+            | EntryError::StillHeld { .. }
+    )
+}
+
+/// The tokio runtime that is called from.
+pub(crate) fn tokio_here() -> Result<tokio::runtime::Handle, RuntimeError> {
+    tokio::runtime::Handle::try_current().map_err(|error| RuntimeError::Host {
+        why: format!("{error}; call it from within a tokio runtime"),
+    })
+}
+
+#[async_trait]
+impl Runtime for LocalRuntime {
+    fn backend(&self) -> &Backend {
+        &self.inner.backend
+    }
+
+    fn agents(&self) -> &Arc<AgentRegistry> {
+        &self.inner.agents
+    }
+
+    async fn start(
+        &self,
+        request: Execute,
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
+        let session = match request.session_id.clone() {
+            Some(session) => session,
+            None => self.inner.ids.session_id().map_err(EntryError::from)?,
+        };
+        let mut context = AgentContext::new(session.clone());
+        context.user_id.clone_from(&request.user_id);
+        let agent = self.inner.agents.resolve(&request.agent_type, &context)?;
+        let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
+        let request = request.in_session(session);
+        let entry = async move { entries.execute(request, &performer).await };
+        self.enter(&agent, options, entry).await
+    }
+
+    async fn resume(
+        &self,
+        session: &SessionId,
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
+        let found = self.inner.backend.store.load(session).await?;
+        let found = found.ok_or_else(|| {
+            let session = session.clone();
+            EntryError::from(StoreError::NotFound { session })
+        })?;
+        let agent = self.agent_of(&found)?;
+        self.go_on(&agent, session, options).await
+    }
+
+    async fn submit_tool_result(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
+        let mut submitted = self.inner.entries.submit(&answer).await?;
+        if self.inner.auto_continue && submitted.continuation == Continuation::CallerResumes {
+            submitted.continuation = self.continue_after(&submitted.owner).await;
+        }
+        Ok(submitted)
+    }
+
+    async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError> {
+        let report = match self.inner.table.known(run) {
+            Known::Nothing => Report::Ended,
+            Known::Left(report) => report,
+            Known::Performed(mut pending) => {
+                let report = pending.wait_for(Option::is_some).await;
+                let report = report.ok().and_then(|report| report.clone());
+                report.unwrap_or(Report::Broken("its report was lost"))
+            }
+        };
+        let (session, id) = (&run.session_id, &run.run_id);
+        let Some(error) = report.error(id) else {
+            return self.inner.backend.run_ended(session, id).await;
+        };
+        if !matches!(report, Report::Superseded) {
+            // Somebody may have brought it to its end since it was left here.
+            let which = Lookup::One(id.clone());
+            let found = self.inner.backend.store.runs(session, which).await?;
+            let mut ended = found.items.into_iter();
+            if let Some(record) = ended.find(|record| record.status.is_ended()) {
+                return Ok(record);
+            }
+        }
+        Err(error)
+    }
+}

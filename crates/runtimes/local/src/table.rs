@@ -1,0 +1,227 @@
+//! The runs that are performed here.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use helix_agents_core::abort::{AbortHandle, AbortSignal};
+use helix_agents_core::id::{RunId, SessionId};
+use helix_agents_core::notify::Notify;
+use helix_agents_core::perform::PerformError;
+use helix_agents_core::runtime::{RuntimeError, StartedRun};
+use tokio::sync::watch;
+
+/// How many runs that were left before their end are remembered, for handles that ask late.
+const REMEMBERED: usize = 1_024;
+
+/// How the performing of a run ended.
+#[derive(Debug, Clone)]
+pub(crate) enum Report {
+    /// The run has ended; the store knows how.
+    Ended,
+    /// Another process took it over.
+    Superseded,
+    /// Something it needs failed.
+    Stalled(Arc<PerformError>),
+    /// This process shuts down.
+    HandedOver,
+    /// The task broke.
+    Broken(&'static str),
+}
+
+impl Report {
+    /// What somebody is told who waits for the end of the run.
+    pub(crate) fn error(&self, run: &RunId) -> Option<RuntimeError> {
+        let run = run.clone();
+        match self {
+            Self::Ended => None,
+            Self::Superseded => Some(RuntimeError::Superseded { run }),
+            Self::Stalled(source) => {
+                let source = Arc::clone(source);
+                Some(RuntimeError::Stalled { run, source })
+            }
+            Self::HandedOver => Some(RuntimeError::HandedOver { run }),
+            Self::Broken(what) => Some(RuntimeError::Host {
+                why: format!("{what}; run {run} is taken over when its lease lapses"),
+            }),
+        }
+    }
+}
+
+type Key = (SessionId, RunId);
+type Pending = watch::Receiver<Option<Report>>;
+
+fn key(run: &StartedRun) -> Key {
+    (run.session_id.clone(), run.run_id.clone())
+}
+
+/// What is known of a run here.
+pub(crate) enum Known {
+    /// It is performed; the report comes.
+    Performed(Pending),
+    /// It was left before its end.
+    Left(Report),
+    /// Nothing.
+    Nothing,
+}
+
+/// The runs that are performed here, and those that are about to be.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    inner: Mutex<Inner>,
+    /// Rings when there is one less.
+    fewer: Notify,
+    /// Tells drivers that the process shuts down.
+    stop: AbortHandle,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    closed: bool,
+    /// Entries under way, which may become runs.
+    entering: usize,
+    performed: HashMap<Key, Pending>,
+    left: VecDeque<(Key, Report)>,
+    counts: Counts,
+}
+
+/// What became of the runs since the table was closed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) ended: usize,
+    pub(crate) handed_over: usize,
+    pub(crate) busy: usize,
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing that can panic happens under the lock.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for leave to start a run.
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<Entering, RuntimeError> {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Err(RuntimeError::ShuttingDown);
+        }
+        inner.entering += 1;
+        Ok(Entering {
+            table: Arc::clone(self),
+        })
+    }
+
+    pub(crate) fn known(&self, run: &StartedRun) -> Known {
+        let (inner, key) = (self.lock(), key(run));
+        if let Some(pending) = inner.performed.get(&key) {
+            return Known::Performed(pending.clone());
+        }
+        let left = inner.left.iter().find(|(left, _)| *left == key);
+        left.map_or(Known::Nothing, |(_, report)| Known::Left(report.clone()))
+    }
+
+    /// The side of a driver: resolves when the process shuts down.
+    pub(crate) fn stop(&self) -> AbortSignal {
+        self.stop.signal()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Lets nothing in any more, and tells drivers to come to an end.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.stop.abort();
+    }
+
+    /// What became of the runs so far.
+    pub(crate) fn counts(&self) -> Counts {
+        let inner = self.lock();
+        Counts {
+            busy: inner.entering + inner.performed.len(),
+            ..inner.counts
+        }
+    }
+
+    /// Resolves when nothing is performed.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let fewer = self.fewer.heard();
+            if self.counts().busy == 0 {
+                return;
+            }
+            fewer.await;
+        }
+    }
+}
+
+/// Leave to start a run.
+#[derive(Debug)]
+pub(crate) struct Entering {
+    table: Arc<Table>,
+}
+
+impl Entering {
+    /// The run was started: it is performed here from now on.
+    pub(crate) fn perform(self, run: &StartedRun) -> Performing {
+        let (tell, pending) = watch::channel(None);
+        let key = key(run);
+        let mut inner = self.table.lock();
+        inner.left.retain(|(left, _)| *left != key);
+        inner.performed.insert(key.clone(), pending);
+        drop(inner);
+        Performing {
+            table: Arc::clone(&self.table),
+            key,
+            tell,
+            report: Report::Broken("the task that performed it ended, perhaps by a panic"),
+        }
+    }
+}
+
+impl Drop for Entering {
+    fn drop(&mut self) {
+        self.table.lock().entering -= 1;
+        self.table.fewer.ring();
+    }
+}
+
+/// A run that is performed here, until this is dropped: by its driver, or because that panicked.
+#[derive(Debug)]
+pub(crate) struct Performing {
+    table: Arc<Table>,
+    key: Key,
+    tell: watch::Sender<Option<Report>>,
+    report: Report,
+}
+
+impl Performing {
+    /// The driver is done.
+    pub(crate) fn done(mut self, report: Report) {
+        self.report = report;
+    }
+}
+
+impl Drop for Performing {
+    fn drop(&mut self) {
+        let mut inner = self.table.lock();
+        inner.performed.remove(&self.key);
+        if !matches!(self.report, Report::Ended) {
+            if inner.left.len() == REMEMBERED {
+                inner.left.pop_front();
+            }
+            inner
+                .left
+                .push_back((self.key.clone(), self.report.clone()));
+        }
+        if inner.closed {
+            match self.report {
+                Report::HandedOver => inner.counts.handed_over += 1,
+                _ => inner.counts.ended += 1,
+            }
+        }
+        drop(inner);
+        self.tell.send_replace(Some(self.report.clone()));
+        self.table.fewer.ring();
+    }
+}

@@ -1,0 +1,280 @@
+//! Agents, gates and stores to test with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use helix_agents_core::agent::Agent;
+use helix_agents_core::entries::Execute;
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::model::{EventStream, Model, ModelRequest};
+use helix_agents_core::runtime::{Backend, Handle, RunOptions, RuntimeExt};
+use helix_agents_core::session::RunRecord;
+use helix_agents_core::store::{Lookup, Page};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::tool::{Tool, ToolCx};
+use helix_agents_core::{SessionId, ToolResult};
+use helix_agents_models::{Script, ScriptedModel};
+use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder};
+use helix_agents_store_sqlite::SqliteStore;
+use helix_agents_testkit::VirtualClock;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+
+/// Where a test keeps its sessions.
+pub(crate) enum Place {
+    Memory(MemoryStore),
+    Sqlite(TempDir),
+}
+
+impl Place {
+    pub(crate) fn memory() -> Self {
+        Self::Memory(MemoryStore::new())
+    }
+
+    /// Every kind of place; a test that fails on one says on which.
+    pub(crate) fn all() -> [Self; 2] {
+        let folder = Self::Sqlite(tempfile::tempdir().unwrap());
+        [Self::memory(), folder]
+    }
+
+    /// The same store as another process would open it.
+    #[expect(clippy::print_stdout, reason = "a test that fails says where")]
+    pub(crate) async fn open(&self) -> Backend {
+        match self {
+            Self::Memory(store) => {
+                println!("on memory");
+                store.clone().into()
+            }
+            Self::Sqlite(folder) => {
+                println!("on sqlite");
+                let file: PathBuf = folder.path().join("helix.db");
+                SqliteStore::open(file).await.unwrap().into()
+            }
+        }
+    }
+
+    /// A runtime over it, as in another process.
+    pub(crate) async fn builder(&self) -> LocalRuntimeBuilder {
+        LocalRuntime::builder(self.open().await)
+    }
+
+    pub(crate) async fn runtime(&self) -> LocalRuntime {
+        self.builder().await.build()
+    }
+}
+
+/// A door in a tool: tells that it was reached, and stays shut until it is opened.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    reached: Semaphore,
+    open: Semaphore,
+    entered: AtomicUsize,
+    passed: AtomicUsize,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            reached: Semaphore::new(0),
+            open: Semaphore::new(0),
+            entered: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
+        })
+    }
+
+    async fn pass(&self) {
+        self.entered.fetch_add(1, Ordering::SeqCst);
+        self.reached.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+        self.passed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits until somebody stands before it.
+    pub(crate) async fn reached(&self) {
+        self.reached.acquire().await.unwrap().forget();
+    }
+
+    /// Lets one through.
+    pub(crate) fn open(&self) {
+        self.open.add_permits(1);
+    }
+
+    pub(crate) fn entered(&self) -> usize {
+        self.entered.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn passed(&self) -> usize {
+        self.passed.load(Ordering::SeqCst)
+    }
+}
+
+/// What the agent of these tests says to which message.
+const SCRIPT: &str = r#"{ "rules": [
+  { "match": "hello", "steps": [ { "text": "Hello, how are you?", "usage": { "input": 7, "output": 5 } } ] },
+  { "match": "wait", "steps": [
+      { "tool_calls": [ { "id": "w1", "name": "wait", "arguments": {} } ] },
+      { "text": "waited: {{tool_result:w1}}" } ] },
+  { "match": "pay", "steps": [
+      { "text": "May I?", "tool_calls": [ { "id": "p1", "name": "pay", "arguments": { "cents": 5 } } ],
+        "usage": { "input": 10, "output": 2 } },
+      { "text": "paid: {{tool_result:p1}}", "usage": { "input": 20, "output": 3 } } ] },
+  { "match": "ask", "steps": [
+      { "tool_calls": [ { "id": "q1", "name": "ask", "arguments": {} }, { "id": "q2", "name": "ask", "arguments": {} } ] },
+      { "text": "answers: {{tool_result:q1}} {{tool_result:q2}}" } ] },
+  { "match": "both", "steps": [
+      { "tool_calls": [ { "id": "w1", "name": "wait", "arguments": {} }, { "id": "w2", "name": "wait", "arguments": {} } ] },
+      { "text": "{{tool_result:w1}} and {{tool_result:w2}}" } ] },
+  { "match": "busy", "steps": [ { "error": { "kind": "overloaded", "attempts": 1 }, "text": "not busy any more" } ] },
+  { "match": "close", "steps": [ { "tool_calls": [ { "id": "f1", "name": "close", "arguments": {} } ] } ] },
+  { "match": "boom", "steps": [
+      { "tool_calls": [ { "id": "b1", "name": "boom", "arguments": {} } ] },
+      { "text": "told: {{tool_result:b1}}" } ] } ] }"#;
+
+/// The model of the desk. Its reply is a function of the transcript, so any process has the same.
+pub(crate) fn model() -> Arc<dyn Model> {
+    Arc::new(ScriptedModel::new(Script::parse(SCRIPT).unwrap()))
+}
+
+/// A model that stands before a gate each time before it replies.
+#[derive(Debug)]
+pub(crate) struct Slow(pub(crate) Arc<Gate>);
+
+impl Model for Slow {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        let reply = async move {
+            self.0.pass().await;
+            model().stream(request).collect::<Vec<_>>().await
+        };
+        Box::pin(stream::once(reply).flat_map(stream::iter))
+    }
+
+    fn supports_native_output(&self) -> bool {
+        false
+    }
+}
+
+/// An agent with a tool of each kind. `pay` counts how often it was run by opening the gate itself.
+pub(crate) fn desk(gate: &Arc<Gate>) -> Agent {
+    desk_with(model(), gate)
+}
+
+/// The same agent with another model.
+pub(crate) fn desk_with(model: Arc<dyn Model>, gate: &Arc<Gate>) -> Agent {
+    let object = || json!({ "type": "object" });
+    let (waits, pays, closes) = (Arc::clone(gate), Arc::clone(gate), Arc::clone(gate));
+    Agent::builder("desk")
+        .model(model)
+        .system_prompt("Serve.")
+        .tools(Tool::raw(
+            "wait",
+            "Waits at the gate.",
+            object(),
+            move |_: Value, _: ToolCx| {
+                let gate = Arc::clone(&waits);
+                async move {
+                    gate.pass().await;
+                    let done: ToolResult<Value> = Ok(json!("done"));
+                    done
+                }
+            },
+        ))
+        .tools(
+            Tool::raw("pay", "Pays.", object(), move |input: Value, _: ToolCx| {
+                let gate = Arc::clone(&pays);
+                async move {
+                    gate.open();
+                    gate.pass().await;
+                    let paid: ToolResult<Value> =
+                        Ok(input.get("cents").cloned().unwrap_or_default());
+                    paid
+                }
+            })
+            .approval(),
+        )
+        .tools(
+            Tool::raw(
+                "close",
+                "Waits at the gate and ends the turn.",
+                object(),
+                move |_: Value, _: ToolCx| {
+                    let gate = Arc::clone(&closes);
+                    async move {
+                        gate.pass().await;
+                        let closed: ToolResult<Value> = Ok(json!("closed"));
+                        closed
+                    }
+                },
+            )
+            .finish_with(),
+        )
+        .tools(Tool::client_raw("ask", "Asks the client.", object()))
+        .tools(Tool::raw(
+            "boom",
+            "Panics.",
+            object(),
+            |_: Value, _: ToolCx| async move {
+                if true {
+                    panic!("the tool fell over");
+                }
+                let never: ToolResult<Value> = Ok(Value::Null);
+                never
+            },
+        ))
+        .build()
+        .unwrap()
+}
+
+/// A typed output.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(crate) struct Sum {
+    pub(crate) total: u64,
+}
+
+/// An agent that ends its turn with a [`Sum`].
+pub(crate) fn counter() -> Agent<Sum> {
+    let script = r#"{ "default": [ { "finish": { "total": 42 } } ] }"#;
+    Agent::builder("counter")
+        .model(Arc::new(ScriptedModel::new(Script::parse(script).unwrap())) as Arc<dyn Model>)
+        .system_prompt("Count.")
+        .output::<Sum>()
+        .build()
+        .unwrap()
+}
+
+pub(crate) fn clock() -> Arc<VirtualClock> {
+    Arc::new(VirtualClock::new(Timestamp::from_millis(1_000_000)))
+}
+
+pub(crate) fn session(name: &str) -> SessionId {
+    SessionId::new(name).unwrap()
+}
+
+/// Every run of a session, oldest first.
+pub(crate) async fn runs(backend: &Backend, session: &SessionId) -> Vec<RunRecord> {
+    let page = backend.store.runs(session, Lookup::Page(Page::ALL)).await;
+    page.unwrap().items
+}
+
+/// How long a lease lasts in tests that move the time.
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+
+/// A runtime of this name, as in another process, with the time of a test.
+pub(crate) async fn timed(place: &Place, holder: &str, clock: &Arc<VirtualClock>) -> LocalRuntime {
+    let builder = place.builder().await.holder(holder).lease(LEASE);
+    builder.clock(Arc::clone(clock) as _).build()
+}
+
+/// Starts a run in session `s` that stands before the gate.
+pub(crate) async fn waiting(runtime: &LocalRuntime, agent: &Agent, gate: &Gate) -> Handle<Value> {
+    let request = Execute::new(agent, "wait").in_session(session("s"));
+    let options = RunOptions::default();
+    let handle = runtime.execute_with(agent, request, options).await.unwrap();
+    gate.reached().await;
+    handle
+}

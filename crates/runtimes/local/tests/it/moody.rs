@@ -1,0 +1,146 @@
+//! Stores that fail when they are told to.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use helix_agents_core::id::{CheckpointId, RunId, SessionId};
+use helix_agents_core::message::Message;
+use helix_agents_core::runtime::Backend;
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
+use helix_agents_core::store::{
+    Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    SessionStore, Snapshot, StoreError,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::usage::UsageEntry;
+use serde_json::Value;
+
+use crate::kit::session;
+
+/// What a moody store does.
+#[derive(Debug, Default)]
+pub(crate) struct Mood {
+    /// Refuses commits that settle a step.
+    pub(crate) refuses: AtomicBool,
+    /// Refuses so many commits that keep the result of one call.
+    pub(crate) refuses_calls: AtomicUsize,
+    /// Panics in commits that settle a step.
+    pub(crate) panics: AtomicBool,
+    /// What it says of due work instead of the truth, the last of them next.
+    pub(crate) due: Mutex<Vec<Lie>>,
+}
+
+/// Something else than the due work there is.
+#[derive(Debug)]
+pub(crate) enum Lie {
+    Stale(SessionId, Due),
+    Failure,
+    Panic,
+}
+
+#[derive(Debug)]
+struct Moody {
+    store: Arc<dyn SessionStore>,
+    mood: Arc<Mood>,
+}
+
+/// The same backend, with moods.
+pub(crate) fn moody(mut backend: Backend) -> (Backend, Arc<Mood>) {
+    let mood = Arc::new(Mood::default());
+    backend.store = Arc::new(Moody {
+        store: backend.store,
+        mood: Arc::clone(&mood),
+    });
+    (backend, mood)
+}
+
+fn in_a_mood(session: SessionId) -> StoreError {
+    StoreError::Invalid {
+        session,
+        reason: "the store is in a mood".to_owned(),
+    }
+}
+
+#[async_trait]
+impl SessionStore for Moody {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        let settles = |(_, change): &(SessionId, Change)| matches!(change, Change::AppendStep(_));
+        if commit.changes.iter().any(settles) {
+            if self.mood.panics.load(Ordering::SeqCst) {
+                panic!("the store fell over");
+            }
+            if self.mood.refuses.load(Ordering::SeqCst) {
+                return Err(in_a_mood(commit.root));
+            }
+        }
+        let keeps = |(_, change): &(SessionId, Change)| matches!(change, Change::OpenCall(..));
+        if commit.changes.iter().any(keeps) {
+            let left = &self.mood.refuses_calls;
+            let one_less = |left: usize| left.checked_sub(1);
+            let refuses = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+            if refuses.is_ok() {
+                return Err(in_a_mood(commit.root));
+            }
+        }
+        self.store.commit(commit).await
+    }
+
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        self.store.load(session).await
+    }
+
+    async fn messages(&self, of: &SessionId, page: Page) -> Result<Paged<Message>, StoreError> {
+        self.store.messages(of, page).await
+    }
+
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+        self.store.state_at(session, version).await
+    }
+
+    async fn runs(
+        &self,
+        session: &SessionId,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        self.store.runs(session, which).await
+    }
+
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        self.store.checkpoints(session, which).await
+    }
+
+    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+        self.store.family(session).await
+    }
+
+    async fn usage(&self, of: &SessionId, page: Page) -> Result<Paged<UsageEntry>, StoreError> {
+        self.store.usage(of, page).await
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        self.store.list(query).await
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        self.store.pending(query).await
+    }
+
+    async fn due(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+        let lie = self.mood.due.lock().unwrap().pop();
+        match lie {
+            None => self.store.due(at, limit).await,
+            Some(Lie::Stale(session, due)) => Ok(vec![(session, vec![due])]),
+            Some(Lie::Failure) => Err(in_a_mood(session("none"))),
+            Some(Lie::Panic) => panic!("the store fell over"),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The same thing asked twice at once, in two runtimes over one store.
+
+use std::sync::Arc;
+
+use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::runtime::{Outcome, Pause, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::session::{RunStatus, SubmissionOutcome};
+use helix_agents_runtime_local::LocalRuntime;
+use serde_json::json;
+use tokio::sync::Barrier;
+
+use crate::kit::{Gate, Place, desk, runs, session};
+
+/// In memory; on a disk a twentieth of it.
+const TIMES: usize = 1_000;
+
+async fn paused(runtime: &LocalRuntime, agent: &helix_agents_core::Agent, name: &str) -> Pause {
+    let request = Execute::new(agent, "pay").in_session(session(name));
+    let options = RunOptions::default();
+    let handle = runtime.execute_with(agent, request, options).await.unwrap();
+    handle.result().await.unwrap().suspended().unwrap()
+}
+
+/// Of two resumes at once exactly one runs; the other is told why not.
+///
+/// proves: SUS-05
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_resumes_at_once() {
+    for (place, times) in Place::all().into_iter().zip([TIMES, TIMES / 20]) {
+        resume_at_once(&place, times).await;
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "how the race went")]
+async fn resume_at_once(place: &Place, times: usize) {
+    let backend = place.open().await;
+    let two = [place.runtime().await, place.runtime().await];
+    let gate = Gate::new();
+    let agent = desk(&gate);
+    two.iter().for_each(|runtime| runtime.agents().keep(&agent));
+    let [one, _] = &two;
+    let (mut while_running, mut after_the_end) = (0, 0);
+    for time in 0..times {
+        let pause = paused(one, &agent, &format!("s{time}")).await;
+        let yes = pause.pending().first().unwrap().approve();
+        one.submit_tool_result(yes).await.unwrap();
+
+        let barrier = Arc::new(Barrier::new(2));
+        let resumes = two.clone().map(|runtime| {
+            let (barrier, session) = (Arc::clone(&barrier), pause.session().clone());
+            tokio::spawn(async move {
+                barrier.wait().await;
+                let resumed = runtime.resume(&session, RunOptions::default()).await;
+                (runtime, resumed)
+            })
+        });
+        let mut winners = 0;
+        for resume in resumes {
+            let (runtime, resumed) = resume.await.unwrap();
+            match resumed {
+                Ok(run) => {
+                    winners += 1;
+                    let record = runtime.ended(&run).await.unwrap();
+                    assert_eq!(record.status, RunStatus::Completed);
+                }
+                Err(RuntimeError::Entry(EntryError::AlreadyRunning { .. })) => while_running += 1,
+                Err(RuntimeError::Entry(EntryError::AlreadyCompleted { .. })) => after_the_end += 1,
+                Err(error) => panic!("not a refusal of a late resume: {error:?}"),
+            }
+        }
+        assert_eq!(winners, 1, "time {time}");
+        let runs = runs(&backend, pause.session()).await;
+        assert_eq!(runs.len(), 2, "a resume that is refused writes no run");
+        assert_eq!(gate.passed(), time + 1, "the call is run once");
+    }
+    println!("refused while it ran: {while_running}, after its end: {after_the_end}");
+    assert_eq!(while_running + after_the_end, times);
+}
+
+/// Of two equal answers at once one is taken, and the session goes on once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_answers_at_once() {
+    for (place, times) in Place::all().into_iter().zip([TIMES, TIMES / 20]) {
+        answer_at_once(&place, times).await;
+    }
+}
+
+async fn answer_at_once(place: &Place, times: usize) {
+    let backend = place.open().await;
+    let gate = Gate::new();
+    let agent = desk(&gate);
+    let two = [
+        place
+            .builder()
+            .await
+            .agent(&agent)
+            .auto_continue(true)
+            .build(),
+        place
+            .builder()
+            .await
+            .agent(&agent)
+            .auto_continue(true)
+            .build(),
+    ];
+    let [one, _] = &two;
+    for time in 0..times {
+        let pause = paused(one, &agent, &format!("s{time}")).await;
+        let barrier = Arc::new(Barrier::new(2));
+        let answers = two.clone().map(|runtime| {
+            let (barrier, yes) = (
+                Arc::clone(&barrier),
+                pause.pending().first().unwrap().approve(),
+            );
+            tokio::spawn(async move {
+                barrier.wait().await;
+                runtime.submit_tool_result(yes).await.unwrap().outcome
+            })
+        });
+        let mut outcomes = Vec::new();
+        for answer in answers {
+            outcomes.push(answer.await.unwrap());
+        }
+        outcomes.sort_by_key(|outcome| *outcome != SubmissionOutcome::Accepted);
+        let expected = [
+            SubmissionOutcome::Accepted,
+            SubmissionOutcome::AlreadyCompleted,
+        ];
+        assert_eq!(outcomes, expected, "time {time}");
+
+        let handle = one.handle(&agent, pause.session()).await.unwrap().unwrap();
+        let outcome = handle.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("paid: 5")));
+        assert_eq!(runs(&backend, pause.session()).await.len(), 2);
+        assert_eq!(gate.passed(), time + 1, "the call is run once");
+    }
+}

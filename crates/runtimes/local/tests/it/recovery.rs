@@ -1,0 +1,195 @@
+//! Runs that stood still, and go on.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use helix_agents_core::entries::{Entries, Execute, Performer};
+use helix_agents_core::runtime::{Backend, Outcome, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::store::Due;
+use helix_agents_runtime_local::{LocalRuntime, SweepReport, UuidIds};
+use serde_json::json;
+
+use crate::kit::{Gate, LEASE, Place, clock, desk, runs, session, timed, waiting};
+use crate::moody::{Lie, moody};
+
+/// A process is killed inside of a call: its tasks are gone between two polls.
+///
+/// proves in part: RUN-01
+#[test]
+fn a_run_whose_process_is_gone_is_taken_over() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let time = clock();
+        let process = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_time().build().unwrap()
+        };
+        let killed = process();
+        let run = killed.block_on(async {
+            let runtime = timed(&place, "killed", &time).await;
+            waiting(&runtime, &agent, &gate).await.run_id().clone()
+        });
+        drop(killed);
+
+        process().block_on(async {
+            let next = timed(&place, "next", &time).await;
+            next.agents().register(&agent).unwrap();
+            time.advance(LEASE - Duration::from_millis(1));
+            assert_eq!(next.recover().await.unwrap(), SweepReport::default());
+            time.advance(Duration::from_millis(1));
+            let without = timed(&place, "without", &time).await;
+            let left = without.recover().await.unwrap();
+            assert_eq!(left, SweepReport::default(), "it does not have the agent");
+            let report = next.recover().await.unwrap();
+            assert_eq!(report.recovered.len(), 1, "the lease has lapsed");
+            assert_eq!(report.recovered[0].run_id, run);
+
+            let handle = next.handle(&agent, &session("s")).await.unwrap().unwrap();
+            let Outcome::Done(text) = handle.result().await.unwrap() else {
+                panic!("the run ends");
+            };
+            let text = text.as_str().unwrap();
+            assert!(text.contains("may or may not have taken effect"), "{text}");
+            assert_eq!(gate.entered(), 1, "what may have happened is not repeated");
+            assert_eq!(runs(next.backend(), &session("s")).await.len(), 1);
+        });
+    }
+}
+
+/// A run whose store fails stands still, is told so, and goes on later.
+#[tokio::test]
+async fn a_run_that_cannot_write_stalls_and_is_recovered() {
+    for place in Place::all() {
+        let (backend, mood) = moody(place.open().await);
+        let time = clock();
+        let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
+        let runtime = builder.clock(time.clone()).build();
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let handle = waiting(&runtime, &agent, &gate).await;
+        mood.refuses.store(true, Ordering::SeqCst);
+        gate.open();
+        let told = handle.result().await;
+        let Err(RuntimeError::Stalled { source, .. }) = told else {
+            panic!("unexpected: {told:?}");
+        };
+        assert!(source.to_string().contains("in a mood"), "{source}");
+
+        mood.refuses.store(false, Ordering::SeqCst);
+        time.advance(LEASE);
+        let report = runtime.recover().await.unwrap();
+        assert_eq!(report.recovered.len(), 1);
+        assert!(handle.ended().await.unwrap().status.is_ended());
+        assert_eq!(gate.entered(), 1, "what may have happened is not repeated");
+    }
+}
+
+/// A driver that panics does not leave those hanging who wait for it.
+#[tokio::test]
+async fn a_broken_driver_is_told_and_its_run_recovered() {
+    let place = Place::memory();
+    let (backend, mood) = moody(place.open().await);
+    let time = clock();
+    let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
+    let runtime = builder.clock(time.clone()).build();
+    let gate = Gate::new();
+    let agent = desk(&gate);
+    let handle = waiting(&runtime, &agent, &gate).await;
+    mood.panics.store(true, Ordering::SeqCst);
+    gate.open();
+    let told = handle.result().await;
+    let Err(RuntimeError::Host { why }) = told else {
+        panic!("unexpected: {told:?}");
+    };
+    assert!(why.contains(handle.run_id().as_str()), "{why}");
+    mood.panics.store(false, Ordering::SeqCst);
+    time.advance(LEASE);
+    assert_eq!(runtime.recover().await.unwrap().recovered.len(), 1);
+    assert!(handle.ended().await.unwrap().status.is_ended());
+    assert_eq!(runtime.shutdown(LEASE).await.busy, 0);
+}
+
+/// What was due when it was listed may be in good hands when its turn comes: those of another
+/// process, or of another runtime of this one, which the store cannot tell apart.
+#[tokio::test]
+async fn a_run_in_good_hands_is_left_there() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let time = clock();
+        let one = timed(&place, "one", &time).await;
+        let handle = waiting(&one, &agent, &gate).await;
+        let (backend, mood) = moody(place.open().await);
+        for holder in ["one", "other"] {
+            let due = Due::LapsedLease {
+                run: handle.run_id().clone(),
+                host: "local".to_owned(),
+            };
+            mood.due.lock().unwrap().push(Lie::Stale(session("s"), due));
+            let builder = LocalRuntime::builder(backend.clone()).holder(holder);
+            let beside = builder.clock(time.clone()).agent(&agent).build();
+            assert_eq!(beside.recover().await.unwrap(), SweepReport::default());
+        }
+        gate.open();
+        let outcome = handle.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+    }
+}
+
+/// Only its own kind of host knows how to take a run over.
+#[tokio::test]
+async fn runs_of_other_hosts_are_left_alone() {
+    let place = Place::memory();
+    let agent = desk(&Gate::new());
+    let time = clock();
+    let Backend { store, streams, .. } = place.open().await;
+    let entries = Entries::new(store, streams, time.clone(), Arc::new(UuidIds::new()));
+    let elsewhere = Performer::new("elsewhere").leased("gone", LEASE);
+    let request = Execute::new(&agent, "hello").in_session(session("s"));
+    entries.execute(request, &elsewhere).await.unwrap();
+    time.advance(LEASE);
+
+    let local = timed(&place, "local", &time).await;
+    local.agents().register(&agent).unwrap();
+    assert_eq!(local.recover().await.unwrap(), SweepReport::default());
+}
+
+/// When one call cannot be kept, its siblings are waited for: what they did is known afterwards.
+#[tokio::test]
+async fn siblings_of_a_call_that_fails_are_kept() {
+    for place in Place::all() {
+        let (backend, mood) = moody(place.open().await);
+        let time = clock();
+        let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
+        let runtime = builder.clock(time.clone()).build();
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let handle = runtime.execute(&agent, "both").await.unwrap();
+        gate.reached().await;
+        gate.reached().await;
+        mood.refuses_calls.store(1, Ordering::SeqCst);
+        gate.open();
+        while mood.refuses_calls.load(Ordering::SeqCst) > 0 {
+            tokio::task::yield_now().await;
+        }
+        gate.open();
+        let told = handle.result().await;
+        assert!(
+            matches!(told, Err(RuntimeError::Stalled { .. })),
+            "{told:?}"
+        );
+        assert_eq!(gate.passed(), 2);
+
+        time.advance(LEASE);
+        assert_eq!(runtime.recover().await.unwrap().recovered.len(), 1);
+        let Outcome::Done(text) = handle.result().await.unwrap() else {
+            panic!("the run ends");
+        };
+        let text = text.as_str().unwrap();
+        assert!(text.contains("may or may not have taken effect"), "{text}");
+        assert!(text.contains("done"), "{text}");
+        assert_eq!(gate.entered(), 2);
+    }
+}

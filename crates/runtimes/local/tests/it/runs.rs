@@ -1,0 +1,184 @@
+//! Runs from beginning to end.
+
+use std::sync::Arc;
+
+use helix_agents_core::Agent;
+use helix_agents_core::entries::Execute;
+use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeExt};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::stream::{ChunkPayload, StreamItem, StreamStatus};
+use helix_agents_runtime_local::{LocalRuntime, blocking};
+use serde_json::json;
+
+use crate::kit::{Gate, Place, Sum, counter, desk, model, runs, session};
+
+/// proves in part: RUN-01
+#[tokio::test]
+async fn a_turn_ends_with_the_last_text() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let agent = desk(&Gate::new());
+        let handle = runtime.execute(&agent, "hello").await.unwrap();
+        let outcome = handle.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("Hello, how are you?")));
+
+        let record = handle.ended().await.unwrap();
+        assert_eq!(record.status, RunStatus::Completed);
+        assert_eq!(
+            (record.id, record.host.as_str()),
+            (handle.run_id().clone(), "local")
+        );
+        let snapshot = runtime.backend().store.load(handle.session_id()).await;
+        assert_eq!(snapshot.unwrap().unwrap().lease, None, "given back");
+    }
+}
+
+/// proves in part: RUN-01
+#[tokio::test]
+async fn an_output_has_its_type() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let handle = runtime.execute(&counter(), "count").await.unwrap();
+        let outcome = handle.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(Sum { total: 42 }));
+    }
+}
+
+/// The stream of a handle begins with its run, shows every piece, and ends with it.
+///
+/// proves in part: RUN-01
+#[tokio::test]
+async fn a_handle_streams_its_run() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let agent = desk(&Gate::new());
+        let first = runtime.execute(&agent, "hello").await.unwrap();
+        first.result().await.unwrap();
+        let again = Execute::new(&agent, "hello").in_session(first.session_id().clone());
+        let options = RunOptions::default();
+        let handle = runtime.execute_with(&agent, again, options).await.unwrap();
+
+        let mut stream = handle.stream().await.unwrap();
+        let (mut text, mut ends, mut of_run) = (String::new(), Vec::new(), true);
+        while let Some(item) = stream.next().await.unwrap() {
+            match item {
+                StreamItem::Chunk(stored) => {
+                    of_run &= stored.chunk.base.run_id == *handle.run_id();
+                    if let ChunkPayload::TextDelta { delta } = &stored.chunk.payload {
+                        text.push_str(delta);
+                    }
+                }
+                StreamItem::End(status) => ends.push(status),
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        assert_eq!(text, "Hello, how are you?");
+        assert_eq!(ends, [StreamStatus::Ended]);
+        assert!(of_run, "only chunks of the second run");
+    }
+}
+
+#[tokio::test]
+async fn a_handle_tells_what_was_used() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let agent = desk(&Gate::new());
+        let handle = runtime.execute(&agent, "hello").await.unwrap();
+        handle.ended().await.unwrap();
+        let usage = handle.usage().await.unwrap();
+        assert_eq!((usage.tokens.input, usage.tokens.output), (7, 5));
+        assert_eq!(usage.tools.calls, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_handle_stops_nothing() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let backend = place.open().await;
+        let runtime = LocalRuntime::new(backend.clone());
+        let request = Execute::new(&agent, "wait").in_session(session("s"));
+        let options = RunOptions::default();
+        drop(
+            runtime
+                .execute_with(&agent, request, options)
+                .await
+                .unwrap(),
+        );
+        gate.reached().await;
+        // Nor does dropping the runtime.
+        drop(runtime);
+        gate.open();
+        let run = runs(&backend, &session("s")).await.remove(0);
+        let ended = backend.run_ended(&session("s"), &run.id).await.unwrap();
+        assert_eq!(ended.status, RunStatus::Completed);
+        assert_eq!(gate.passed(), 1);
+    }
+}
+
+/// A caller that gives up waiting for the entry does not leave a run behind that nobody performs.
+#[tokio::test]
+async fn a_start_that_is_not_waited_for_is_performed() {
+    let place = Place::memory();
+    let (runtime, backend) = (place.runtime().await, place.open().await);
+    let agent = desk(&Gate::new());
+    runtime.agents().register(&agent).unwrap();
+    let request = Execute::new(&agent, "hello").in_session(session("s"));
+    {
+        let mut start = runtime.start(request, RunOptions::default());
+        // Asked once, which begins it, and then forgotten.
+        let asked = futures_util::poll!(&mut start);
+        assert!(asked.is_pending());
+    }
+    runtime.shutdown(std::time::Duration::MAX).await;
+    let runs = runs(&backend, &session("s")).await;
+    assert_eq!(runs.len(), 1);
+}
+
+#[tokio::test]
+async fn models_are_found_by_name() {
+    let place = Place::memory();
+    let agent = Agent::builder("named")
+        .model("house/model")
+        .system_prompt("Serve.")
+        .build()
+        .unwrap();
+    let with = place.builder().await.model("house/model", model()).build();
+    let handle = with.execute(&agent, "hello").await.unwrap();
+    let outcome = handle.result().await.unwrap();
+    assert_eq!(outcome, Outcome::Done(json!("Hello, how are you?")));
+
+    let without = place.runtime().await;
+    let handle = without.execute(&agent, "hello").await.unwrap();
+    let Outcome::Failed(error) = handle.result().await.unwrap() else {
+        panic!("a model that is not there fails the run");
+    };
+    assert!(error.detail.contains("house/model"), "{error:?}");
+}
+
+#[tokio::test]
+async fn blocking_work_fails_like_any_tool() {
+    assert_eq!(blocking(|| Ok(7)).await.unwrap(), 7);
+    let said = blocking(|| -> helix_agents_core::ToolResult<()> { panic!("too deep") });
+    let error = said.await.unwrap_err();
+    assert_eq!(error.model_text(), "The tool failed.");
+    assert!(error.to_string().contains("too deep"), "{error}");
+    let read = blocking(|| Ok(std::fs::read_to_string("/does/not/exist")?)).await;
+    assert!(read.is_err());
+}
+
+/// Each of many runs at once keeps to itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_runs_at_once_all_end() {
+    let runtime = Place::memory().runtime().await;
+    let agent = Arc::new(desk(&Gate::new()));
+    let mut handles = Vec::new();
+    for _ in 0..500 {
+        handles.push(runtime.execute(&agent, "hello").await.unwrap());
+    }
+    for handle in handles {
+        let outcome = handle.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("Hello, how are you?")));
+    }
+}

@@ -1,0 +1,214 @@
+//! The runtime comes to an end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helix_agents_core::entries::Execute;
+use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::time::Clock;
+use serde_json::json;
+
+use crate::kit::{Gate, Place, Slow, clock, desk, desk_with, runs, session};
+
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The step is finished, the lease given up, and another process goes on at once.
+///
+/// proves in part: RUN-01
+#[tokio::test]
+async fn what_goes_on_is_handed_over() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        // The clocks stand still: nothing here waits for a lease to lapse.
+        let leaving = place.builder().await.clock(clock()).holder("a").build();
+        let request = Execute::new(&agent, "wait").in_session(session("s"));
+        let options = RunOptions::default();
+        let handle = leaving
+            .execute_with(&agent, request, options)
+            .await
+            .unwrap();
+        gate.reached().await;
+
+        let shutdown = leaving.shutdown(GRACE);
+        let mut shutdown = std::pin::pin!(shutdown);
+        assert!(futures_util::poll!(&mut shutdown).is_pending());
+        let refused = leaving.execute(&agent, "hello").await;
+        assert!(
+            matches!(refused, Err(RuntimeError::ShuttingDown)),
+            "{refused:?}"
+        );
+        gate.open();
+        let report = shutdown.await;
+        assert_eq!((report.ended, report.handed_over, report.busy), (0, 1, 0));
+        let told = handle.result().await;
+        assert!(
+            matches!(told, Err(RuntimeError::HandedOver { .. })),
+            "{told:?}"
+        );
+        let refused = leaving.recover().await;
+        assert!(
+            matches!(refused, Err(RuntimeError::ShuttingDown)),
+            "{refused:?}"
+        );
+
+        let next = place
+            .builder()
+            .await
+            .clock(clock())
+            .holder("b")
+            .agent(&agent)
+            .build();
+        let report = next.recover().await.unwrap();
+        assert_eq!(report.recovered.len(), 1);
+        assert_eq!(report.recovered[0].run_id, *handle.run_id());
+        let taken = next.handle(&agent, &session("s")).await.unwrap().unwrap();
+        let outcome = taken.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        assert_eq!(
+            gate.entered(),
+            1,
+            "the call that was finished is not run again"
+        );
+
+        // The old handle sees the end, too.
+        let ended = handle.ended().await.unwrap();
+        assert_eq!(ended.status, RunStatus::Completed);
+        assert_eq!(runs(&place.open().await, &session("s")).await.len(), 1);
+    }
+}
+
+/// The process is told to end while a reply is on its way that brings calls. They are run before it
+/// does: left to others, they would count as started, with an outcome that nobody knows.
+#[tokio::test]
+async fn calls_of_the_last_reply_are_run_before_the_end() {
+    for place in Place::all() {
+        let (reply, gate) = (Gate::new(), Gate::new());
+        let agent = desk_with(Arc::new(Slow(Arc::clone(&reply))), &gate);
+        let leaving = place.builder().await.clock(clock()).holder("a").build();
+        let request = Execute::new(&agent, "wait").in_session(session("s"));
+        let options = RunOptions::default();
+        let handle = leaving.execute_with(&agent, request, options).await;
+        reply.reached().await;
+        let shutdown = leaving.shutdown(GRACE);
+        reply.open();
+        gate.open();
+        let report = shutdown.await;
+        assert_eq!((report.ended, report.handed_over, report.busy), (0, 1, 0));
+        assert_eq!(
+            (reply.entered(), gate.passed()),
+            (1, 1),
+            "and no more is asked"
+        );
+        drop(handle);
+
+        let agent = desk(&gate);
+        let next = place
+            .builder()
+            .await
+            .clock(clock())
+            .holder("b")
+            .agent(&agent)
+            .build();
+        assert_eq!(next.recover().await.unwrap().recovered.len(), 1);
+        let taken = next.handle(&agent, &session("s")).await.unwrap().unwrap();
+        let outcome = taken.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+    }
+}
+
+/// Detached runs are waited for; what takes longer than the grace is reported as busy.
+#[tokio::test]
+async fn shutdown_waits_for_detached_runs_as_long_as_it_may() {
+    let place = Place::memory();
+    let time = clock();
+    let gate = Gate::new();
+    let agent = desk(&gate);
+    let runtime = place.builder().await.clock(time.clone()).build();
+    drop(runtime.execute(&agent, "wait").await.unwrap());
+    gate.reached().await;
+
+    let shutdown = runtime.shutdown(GRACE);
+    let mut shutdown = std::pin::pin!(shutdown);
+    assert!(futures_util::poll!(&mut shutdown).is_pending());
+    time.advance(GRACE - Duration::from_millis(1));
+    assert!(futures_util::poll!(&mut shutdown).is_pending());
+    time.advance(Duration::from_millis(1));
+    let report = shutdown.await;
+    assert_eq!((report.ended, report.handed_over, report.busy), (0, 0, 1));
+
+    gate.open();
+    let report = runtime.shutdown(GRACE).await;
+    assert_eq!((report.ended, report.handed_over, report.busy), (0, 1, 0));
+}
+
+/// A run that ends within the grace has ended, and is not handed over.
+#[tokio::test]
+async fn a_run_that_ends_meanwhile_has_ended() {
+    let place = Place::memory();
+    let gate = Gate::new();
+    let agent = desk(&gate);
+    let runtime = place.builder().await.clock(clock()).build();
+    let handle = runtime.execute(&agent, "close").await.unwrap();
+    gate.reached().await;
+    let shutdown = runtime.shutdown(GRACE);
+    gate.open();
+    let report = shutdown.await;
+    assert_eq!((report.ended, report.handed_over, report.busy), (1, 0, 0));
+    let outcome = handle.result().await.unwrap();
+    assert_eq!(outcome, Outcome::Done(json!("closed")));
+}
+
+/// A paused run has no task, so there is nothing to wait for, and it can still be answered.
+#[tokio::test]
+async fn a_paused_run_costs_nothing() {
+    let place = Place::memory();
+    let agent = desk(&Gate::new());
+    let runtime = place.builder().await.clock(clock()).build();
+    let handle = runtime.execute(&agent, "pay").await.unwrap();
+    let pause = handle.result().await.unwrap().suspended().unwrap();
+    let report = runtime.shutdown(GRACE).await;
+    assert_eq!((report.ended, report.handed_over, report.busy), (0, 0, 0));
+    let yes = pause.pending()[0].approve();
+    runtime.submit_tool_result(yes).await.unwrap();
+    let refused = runtime.resume_with(&agent, pause.session()).await;
+    assert!(
+        matches!(refused, Err(RuntimeError::ShuttingDown)),
+        "{refused:?}"
+    );
+    assert_eq!(runs(runtime.backend(), pause.session()).await.len(), 1);
+}
+
+/// A run that waits to ask an overloaded model again is handed over without the wait.
+#[tokio::test]
+async fn a_run_that_only_waits_is_handed_over_at_once() {
+    let place = Place::memory();
+    let time = clock();
+    let agent = desk(&Gate::new());
+    let runtime = place.builder().await.clock(time.clone()).build();
+    let handle = runtime.execute(&agent, "busy").await.unwrap();
+    let back_off = time.now().saturating_add(Duration::from_secs(1));
+    while time.next_deadline() != Some(back_off) {
+        tokio::task::yield_now().await;
+    }
+    let report = runtime.shutdown(GRACE).await;
+    assert_eq!((report.ended, report.handed_over, report.busy), (0, 1, 0));
+    assert_eq!(time.sleepers(), 0, "nobody waits any more");
+
+    let next = place
+        .builder()
+        .await
+        .clock(time.clone())
+        .agent(&agent)
+        .build();
+    let report = next.recover().await.unwrap();
+    assert_eq!(report.recovered.len(), 1);
+    while time.next_deadline() != Some(back_off) {
+        tokio::task::yield_now().await;
+    }
+    time.advance(Duration::from_secs(1));
+    let taken = next.handle(&agent, handle.session_id()).await.unwrap();
+    let outcome = taken.unwrap().result().await.unwrap();
+    assert_eq!(outcome, Outcome::Done(json!("not busy any more")));
+}

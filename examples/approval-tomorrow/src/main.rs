@@ -1,0 +1,123 @@
+//! One process asks and ends; another answers, tomorrow, and goes on.
+//!
+//! ```sh
+//! cargo run -p approval-tomorrow                     # both, one after the other
+//! cargo run -p approval-tomorrow -- ask helix.db     # today
+//! cargo run -p approval-tomorrow -- answer helix.db  # tomorrow
+//! ```
+//!
+//! The first process starts a turn that comes to a call which needs an approval. It says so and
+//! ends: nothing is left but a SQLite file. The second process has never heard of the first. It
+//! lists what is pending in the file, approves it, resumes the session, and prints how it ends. The
+//! model is scripted, so no key is needed.
+
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helix_agents::core::store::PendingQuery;
+use helix_agents::models::{Script, ScriptedModel};
+use helix_agents::{
+    Agent, LocalRuntime, Outcome, Runtime, RuntimeExt, SqliteStore, ToolCx, ToolResult, UserId,
+    toolset,
+};
+
+const SCRIPT: &str = r#"{ "default": [
+    { "text": "This needs a yes.", "tool_calls": [ { "id": "deploy", "name": "deploy", "arguments": { "version": "1.4.0" } } ] },
+    { "text": "Done: {{tool_result:deploy}}." } ] }"#;
+
+struct Operations;
+
+#[toolset]
+impl Operations {
+    /// Put a version into production.
+    #[tool(approval)]
+    async fn deploy(&self, cx: &ToolCx, version: String) -> ToolResult<String> {
+        // The key is the same in every process, so a service that knows it deploys once.
+        let _ = cx.idempotency_key();
+        Ok(format!("version {version} is live"))
+    }
+}
+
+fn operator() -> anyhow::Result<Agent> {
+    let agent = Agent::builder("operator")
+        .model(Arc::new(ScriptedModel::new(Script::parse(SCRIPT)?)))
+        .system_prompt("Deploy what you are told to.")
+        .tools(Operations)
+        .build()?;
+    Ok(agent)
+}
+
+async fn open(file: &Path) -> anyhow::Result<LocalRuntime> {
+    Ok(LocalRuntime::new(SqliteStore::open(file).await?))
+}
+
+/// Today: starts a turn, and ends when it waits for somebody.
+async fn ask(file: &Path) -> anyhow::Result<()> {
+    let (runtime, operator) = (open(file).await?, operator()?);
+    let handle = runtime.execute(&operator, "Deploy 1.4.0.").await?;
+    let Outcome::Suspended(pause) = handle.result().await? else {
+        anyhow::bail!("the turn should wait for an approval");
+    };
+    for call in pause.pending() {
+        println!(
+            "ask:    {}({}) needs an approval",
+            call.tool_name, call.input
+        );
+    }
+    runtime.shutdown(Duration::from_secs(10)).await;
+    println!("ask:    the process ends, the question stays");
+    Ok(())
+}
+
+/// Tomorrow: answers whatever is pending, and goes on.
+async fn answer(file: &Path) -> anyhow::Result<()> {
+    let (runtime, operator) = (open(file).await?, operator()?);
+    let pending = runtime
+        .backend()
+        .store
+        .pending(&PendingQuery::default())
+        .await?;
+    println!("answer: {} pending", pending.total);
+    for call in pending.items {
+        println!("answer: {}({}), approved", call.tool_name, call.input);
+        let yes = call.approve().decided_by(UserId::new("ada")?);
+        runtime.submit_tool_result(yes).await?;
+        let handle = runtime
+            .resume_with(&operator, &call.root_session_id)
+            .await?;
+        match handle.result().await? {
+            Outcome::Done(text) => println!("answer: {}", text.as_str().unwrap_or_default()),
+            other => anyhow::bail!("the turn came out as {other:?}"),
+        }
+    }
+    runtime.shutdown(Duration::from_secs(10)).await;
+    Ok(())
+}
+
+/// Both days in a minute: this program again, twice, each time as a process of its own.
+fn both() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("helix.db");
+    for day in ["ask", "answer"] {
+        let program = std::env::current_exe()?;
+        let status = Command::new(program).arg(day).arg(&file).status()?;
+        anyhow::ensure!(status.success(), "`{day}` failed: {status}");
+    }
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        [] => both(),
+        ["ask", file] => ask(file.as_ref()).await,
+        ["answer", file] => answer(file.as_ref()).await,
+        _ => anyhow::bail!("usage: approval-tomorrow [ask|answer FILE]"),
+    }
+}
