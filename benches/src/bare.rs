@@ -6,9 +6,7 @@ use helix_agents_core::message::{AssistantMessage, AssistantPart, ToolMessage};
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
-use crate::sqlite::reference_step;
-
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+use crate::sqlite::{Outcome, reference_step};
 
 /// A session kept by a hand-written loop: the same commits, the same durability, no framework.
 pub(crate) struct Bare {

@@ -15,6 +15,7 @@
 mod bare;
 mod measure;
 mod prompt;
+mod sessions;
 mod sqlite;
 mod state;
 mod steps;
@@ -26,21 +27,27 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
     ("suspended", suspended::run),
     ("steps", steps::run),
+    ("sessions", sessions::run),
 ];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, rest @ ..] = wanted.as_slice()
-        && first == "read-deltas"
-    {
-        let done = sqlite::read_deltas(rest);
-        return ExitCode::from(u8::from(done.is_err()));
+    // Other processes of ours.
+    if let [first, rest @ ..] = wanted.as_slice() {
+        let done = match first.as_str() {
+            "read-deltas" => Some(sqlite::read_deltas(rest)),
+            "one-side" => Some(sessions::side(rest)),
+            _ => None,
+        };
+        if let Some(done) = done {
+            return ExitCode::from(u8::from(done.is_err()));
+        }
     }
     let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(&name.as_str())) {

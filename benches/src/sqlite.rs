@@ -30,7 +30,7 @@ use serde_json::json;
 use crate::bare::Bare;
 use crate::measure::{Report, median, say};
 
-pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 

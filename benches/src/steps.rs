@@ -87,7 +87,8 @@ impl Model for Stamped {
     }
 }
 
-fn agent(model: &Arc<Stamped>) -> Outcome<Agent> {
+/// An agent with one tool, over a model.
+pub(crate) fn adder(model: Arc<dyn Model>) -> Outcome<Agent> {
     let add = Tool::raw(
         "add",
         "Adds two numbers.",
@@ -102,7 +103,7 @@ fn agent(model: &Arc<Stamped>) -> Outcome<Agent> {
         },
     );
     let agent = Agent::builder("adder")
-        .model(Arc::clone(model) as Arc<dyn Model>)
+        .model(model)
         .system_prompt("You add numbers.")
         .tools(add)
         .max_steps(None)
@@ -141,49 +142,57 @@ fn bare_turn(
     agent: &Agent,
     model: &Stamped,
     steps: usize,
-    mut keep: impl FnMut(&AssistantMessage, &[ToolMessage]) -> Outcome<()>,
+    keep: impl FnMut(&AssistantMessage, &[ToolMessage]) -> Outcome<()>,
 ) -> Outcome<()> {
     let clock = VirtualClock::new(NOW);
+    block_on(bare_loop(agent, model, &clock, steps, keep))
+}
+
+pub(crate) async fn bare_loop(
+    agent: &Agent,
+    model: &dyn Model,
+    clock: &dyn Clock,
+    steps: usize,
+    mut keep: impl FnMut(&AssistantMessage, &[ToolMessage]) -> Outcome<()>,
+) -> Outcome<()> {
     let ids = SequentialIds::new();
     let session = SessionId::new("bare")?;
     let mut history = Transcript::new();
     history.push_user(UserMessage::new("Add."));
     let state = json!({});
-    block_on(async {
-        for _ in 0..=steps {
-            let prompt = build_messages_for_llm(&history, agent.system_prompt(), &state);
-            let request = ModelRequest::new(
-                prompt,
-                agent.model_config(),
-                &state,
-                agent.name(),
-                &session,
-                &clock,
-            )
-            .with_tools(agent.effective_tools());
-            let reply = model.reply(request, &ids).await?;
-            let plan = plan_step_processing(
-                &StepResult::from_reply(reply),
-                PlanOptions::new(agent.output_schema()),
-            );
-            let mut results = Vec::new();
-            for call in &plan.pending_tool_calls {
-                let tool = agent.tool(&call.name).ok_or("no such tool")?;
-                let run = RunId::new("bare")?;
-                let cx = ToolCx::builder(session.clone(), run, call.id.clone()).build();
-                let value = tool.call(call.arguments.clone(), cx).await;
-                results.push(create_tool_result_message(ToolResultInput {
-                    tool_call_id: call.id.clone(),
-                    tool_name: call.name.clone(),
-                    result: value.map_err(|error| error.to_string()),
-                }));
-            }
-            let message = plan.assistant_message.ok_or("no message")?;
-            keep(&message, &results)?;
-            history.push_step(PairedStep::new(message, results)?)?;
+    for _ in 0..=steps {
+        let prompt = build_messages_for_llm(&history, agent.system_prompt(), &state);
+        let request = ModelRequest::new(
+            prompt,
+            agent.model_config(),
+            &state,
+            agent.name(),
+            &session,
+            clock,
+        )
+        .with_tools(agent.effective_tools());
+        let reply = model.reply(request, &ids).await?;
+        let plan = plan_step_processing(
+            &StepResult::from_reply(reply),
+            PlanOptions::new(agent.output_schema()),
+        );
+        let mut results = Vec::new();
+        for call in &plan.pending_tool_calls {
+            let tool = agent.tool(&call.name).ok_or("no such tool")?;
+            let run = RunId::new("bare")?;
+            let cx = ToolCx::builder(session.clone(), run, call.id.clone()).build();
+            let value = tool.call(call.arguments.clone(), cx).await;
+            results.push(create_tool_result_message(ToolResultInput {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                result: value.map_err(|error| error.to_string()),
+            }));
         }
-        Ok(())
-    })
+        let message = plan.assistant_message.ok_or("no message")?;
+        keep(&message, &results)?;
+        history.push_step(PairedStep::new(message, results)?)?;
+    }
+    Ok(())
 }
 
 /// The median of the steps around one of them.
@@ -194,7 +203,7 @@ fn around(steps: &[f64], place: usize) -> f64 {
 
 fn in_memory(report: &mut Report) -> Outcome<()> {
     let model = Stamped::new(STEPS)?;
-    let agent = agent(&model)?;
+    let agent = adder(Arc::clone(&model) as Arc<dyn Model>)?;
     let (mut share, mut early, mut late, mut bare_all) = (vec![], vec![], vec![], vec![]);
     for _ in 0..ROUNDS {
         bare_turn(&agent, &model, STEPS, |_, _| Ok(()))?;
@@ -224,7 +233,7 @@ fn in_memory(report: &mut Report) -> Outcome<()> {
 fn on_sqlite(report: &mut Report) -> Outcome<()> {
     let folder = Folder::new("steps")?;
     let model = Stamped::new(DURABLE_STEPS)?;
-    let agent = agent(&model)?;
+    let agent = adder(Arc::clone(&model) as Arc<dyn Model>)?;
     let mut bare = Bare::open(&folder.file("bare.db"))?;
     let store = block_on(SqliteStore::open(folder.file("helix.db")))?;
     let backend = Backend::from(store);
