@@ -51,34 +51,57 @@ mod streaming;
 mod subject;
 
 pub use runner::{Runner, Task};
+pub use runtime::{RuntimeSubject, Wanted};
 pub use subject::{LockSubject, Subject};
 
-/// Makes a module of the cases and a macro that makes a test of each, from one list.
+/// Makes a module of the cases and a macro that makes a test of each, from one list. With `here`, the
+/// module is the one that the list stands in.
 macro_rules! suite {
     (
         ($d:tt)
         $(#[$about:meta])* mod $suite:ident($subject:ident);
-        $(#[$usage:meta])* macro $contract:ident;
-        $($topic:ident { $($case:ident,)+ })+
+        $($list:tt)+
     ) => {
         $(#[$about])*
         pub mod $suite {
             use super::{Runner, $subject};
 
-            $(pub use super::$topic::{$($case),+};)+
-
-            /// Holds a case against a fresh subject.
-            #[doc(hidden)]
-            pub async fn check<S: Into<$subject>>(
-                runner: Runner,
-                fresh: impl AsyncFnOnce() -> S,
-                case: impl AsyncFnOnce(&$subject),
-            ) {
-                let subject: $subject = fresh().await.into();
-                case(&subject.run_by(runner)).await;
-            }
+            suite! { @cases super $subject $($list)+ }
         }
 
+        suite! { @macro ($d) $suite $($list)+ }
+    };
+    (
+        ($d:tt)
+        mod $suite:ident($subject:ident) here;
+        $($list:tt)+
+    ) => {
+        suite! { @cases self $subject $($list)+ }
+        suite! { @macro ($d) $suite $($list)+ }
+    };
+    (
+        @cases $here:tt $subject:ident
+        $(#[$usage:meta])* macro $contract:ident;
+        $($topic:ident { $($case:ident,)+ })+
+    ) => {
+        $(pub use $here::$topic::{$($case),+};)+
+
+        /// Holds a case against a fresh subject.
+        #[doc(hidden)]
+        pub async fn check<S: Into<$subject>>(
+            runner: Runner,
+            fresh: impl AsyncFnOnce() -> S,
+            case: impl AsyncFnOnce(&$subject),
+        ) {
+            let subject: $subject = fresh().await.into();
+            case(&subject.run_by(runner)).await;
+        }
+    };
+    (
+        @macro ($d:tt) $suite:ident
+        $(#[$usage:meta])* macro $contract:ident;
+        $($topic:ident { $($case:ident,)+ })+
+    ) => {
         $(#[$usage])*
         #[macro_export]
         macro_rules! $contract {
@@ -88,6 +111,9 @@ macro_rules! suite {
         }
     };
 }
+
+/// The contract of [`Runtime`](helix_agents_core::runtime::Runtime).
+pub mod runtime;
 
 /// One test for each case.
 #[doc(hidden)]

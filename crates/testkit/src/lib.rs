@@ -4,8 +4,9 @@
 //! values. Here is what takes their place: [`VirtualClock`] moves only when it is told to,
 //! [`SequentialIds`] counts, [`MockModel`] gives the replies it was handed and remembers what it
 //! was asked, [`RoutingModel`] gives every agent a model of its own, and [`block_on`] runs a future
-//! without a runtime. [`contract`] holds the cases that every store, stream and lock manager has to
-//! pass, ours and yours.
+//! without a runtime. [`drive`] is the plainest host, and [`ThreadRuntime`] a runtime around it.
+//! [`contract`] holds the cases that every store, stream, lock manager and runtime has to pass, ours
+//! and yours.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,15 +27,19 @@ pub mod scenarios;
 mod amnesiac;
 mod block_on;
 mod clock;
+mod events;
 mod host;
 mod ids;
 mod mock;
 mod routing;
+mod threads;
 
 pub use amnesiac::{AmnesiacHost, MAX_MESSAGE_BYTES, MAX_STATE_BYTES};
 pub use block_on::block_on;
 pub use clock::VirtualClock;
+pub use events::{Events, SeenEvent};
 pub use host::{Host, PlainHost, drive, drive_on};
 pub use ids::SequentialIds;
 pub use mock::{MockModel, MockReply, SeenRequest};
 pub use routing::RoutingModel;
+pub use threads::{Driver, ThreadRuntime};

@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the cases are, and the file that lists them.
+/// Where the cases and the lists of them are.
 const CASES: &str = "crates/testkit/src/contract";
-const LIST: &str = "crates/testkit/src/contract.rs";
 
 /// The suites, their cases, and who runs them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,8 +20,8 @@ impl Suites {
     pub(crate) fn find(sources: &[(String, String)], place: impl Fn(&str) -> &str) -> Self {
         let mut suites = Self::default();
         for (path, text) in sources {
-            if path == LIST {
-                suites.suite_of = cases(text);
+            if path.starts_with(CASES) {
+                suites.suite_of.extend(cases(text));
             }
         }
         let names: BTreeSet<String> = suites.suite_of.values().cloned().collect();
@@ -88,10 +87,16 @@ mod tests {
         let list = "mod creating;\nsuite! { ($)\n    mod store(Subject);\n    creating {\n        \
                     one_wins,\n    }\n}\nsuite! { ($)\n    mod lock(LockSubject);\n    locking {\n        \
                     second_refused,\n    }\n}\n";
+        let of_runtimes = "suite! { ($)\n    mod runtime(RuntimeSubject) here;\n    pausing {\n        \
+                           it_pauses,\n    }\n}\n";
         let sources = [
-            source(LIST, list),
+            source("crates/testkit/src/contract.rs", list),
+            source("crates/testkit/src/contract/runtime.rs", of_runtimes),
             source("core", "store_contract!(x); lock_contract!(y);"),
-            source("sqlite", "testkit::store_contract!(x);"),
+            source(
+                "sqlite",
+                "testkit::store_contract!(x); runtime_contract!(z);",
+            ),
             source("tools/repo/src/suites.rs", "lock_contract!(y)"),
         ];
         let suites = Suites::find(&sources, |path| path);
@@ -99,6 +104,7 @@ mod tests {
         let backends = |case| suites.backends(in_creating, Some(case));
         assert_eq!(backends("one_wins"), Some(vec!["memory", "sqlite"]));
         assert_eq!(backends("second_refused"), Some(vec!["memory"]));
+        assert_eq!(backends("it_pauses"), Some(vec!["sqlite"]));
         assert_eq!(backends("unlisted"), Some(vec![]));
         assert_eq!(
             suites.backends("crates/core/tests/it/a.rs", Some("one_wins")),

@@ -175,10 +175,18 @@ fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
             });
         }
         if run.status.is_suspended() {
-            let calls = found.state.pending_client_tool_calls.keys();
+            let pending = found.state.pending_client_tool_calls.values();
+            let open = pending.filter(|call| call.answer.is_none());
+            let calls: Vec<_> = open.map(|call| call.tool_call_id.clone()).collect();
+            if calls.is_empty() {
+                return Err(EntryError::Stale {
+                    session: session(),
+                    why: "its calls are answered; resume it first",
+                });
+            }
             return Err(EntryError::AwaitingAnswers {
                 session: session(),
-                calls: calls.cloned().collect(),
+                calls,
             });
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct Deltas<'a> {
     since: Option<Timestamp>,
     /// The end of the stream before the first batch.
     before: Option<Sequence>,
+    /// Whether one of those that wait is too large for a chunk of its own.
+    held: bool,
 }
 
 impl<'a> Deltas<'a> {
@@ -35,6 +37,7 @@ impl<'a> Deltas<'a> {
             waiting: Vec::new(),
             since: None,
             before: None,
+            held: false,
         }
     }
 
@@ -50,33 +53,33 @@ impl<'a> Deltas<'a> {
         let piece = self.ports.streams.limits().max_chunk_bytes / 8;
         for payload in split(payload, piece.max(64)) {
             let chunk = Chunk::new(Arc::clone(&self.base), now, payload);
-            match self
-                .ports
-                .streams
-                .limits()
-                .check(std::slice::from_ref(&chunk))
-            {
-                Ok(()) => self.waiting.push(chunk),
-                // A patch that is missing here is made up for when the step is settled.
-                Err(error) => {
-                    tracing::warn!(event = "chunk.dropped", session = %self.at.session_id, %error);
-                }
-            }
+            self.waiting.push(chunk);
         }
     }
 
     /// When what waits is written.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        Some(self.since?.saturating_add(WINDOW))
+        let since = self.since.filter(|_| !self.held)?;
+        Some(since.saturating_add(WINDOW))
     }
 
-    /// Writes what waits.
+    /// Writes what waits. One that is too large, which a piece of a reply never is, goes with the
+    /// commit, and so does what comes after it.
     pub(super) async fn flush(&mut self) -> Result<(), PerformError> {
         self.since = None;
-        if self.waiting.is_empty() {
+        if self.held {
             return Ok(());
         }
-        let chunks = std::mem::take(&mut self.waiting);
+        let limits = self.ports.streams.limits();
+        let mut chunks = std::mem::take(&mut self.waiting);
+        let is_too_large = |chunk: &Chunk| limits.check(std::slice::from_ref(chunk)).is_err();
+        if let Some(first) = chunks.iter().position(is_too_large) {
+            self.waiting = chunks.split_off(first);
+            self.held = true;
+        }
+        if chunks.is_empty() {
+            return Ok(());
+        }
         let count = u64::try_from(chunks.len()).unwrap_or(0);
         let streams = &self.ports.streams;
         let last = streams.append_deltas(&writer(self.at), chunks).await?;
@@ -88,6 +91,7 @@ impl<'a> Deltas<'a> {
     /// What waits, for the commit.
     pub(super) fn take(&mut self) -> Vec<Chunk> {
         self.since = None;
+        self.held = false;
         std::mem::take(&mut self.waiting)
     }
 

@@ -82,14 +82,14 @@ impl PerformError {
         matches!(self, Self::Superseded { .. })
     }
 
-    /// Whether the history or the state changed beside the run between reading and writing.
+    /// Whether the history, the state or a call changed beside the run between reading and writing.
     pub(super) fn is_moved(&self) -> bool {
         matches!(
             self,
             Self::Store(
                 StoreError::State { .. }
                     | StoreError::Refused {
-                        expected: Precondition::MessageCount(_),
+                        expected: Precondition::MessageCount(_) | Precondition::Call(..),
                         ..
                     }
             )

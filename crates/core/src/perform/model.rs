@@ -21,7 +21,7 @@ use crate::model::{
     EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest,
     ReplyBuilder, ReplyDelta, ToolChoice,
 };
-use crate::session::{CallState, RunTrigger};
+use crate::session::RunTrigger;
 use crate::state::to_rfc6902;
 use crate::step::{FINISH_TOOL, PromptMessages, StepResult, build_messages_for_llm};
 use crate::store::Change;
@@ -259,20 +259,12 @@ async fn greet(hooks: &Hooks<'_>, work: &Work, history: &Transcript) -> Result<(
 
 /// Tells the hooks that the run goes on after a pause.
 pub(super) async fn greet_again(hooks: &Hooks<'_>, work: &Work) -> Result<(), PerformError> {
-    let calls: Vec<_> = match &work.open {
-        Some(open) => open
-            .calls()
-            .filter(|(_, call)| call.state != CallState::Ready)
-            .map(|(call, _)| call.id.clone())
-            .collect(),
-        None => Vec::new(),
-    };
     let reason = SuspendReason::ClientTool;
     fire!(
         hooks,
         on_agent_resumed,
         "on_agent_resumed",
-        AgentResumed::new(reason, &calls)
+        AgentResumed::new(reason, &work.answered)
     );
     Ok(())
 }

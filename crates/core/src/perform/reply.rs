@@ -126,6 +126,7 @@ pub(super) async fn take(
             base,
             // Nothing but this commit speaks of the state.
             after: None,
+            greet: false,
         };
         return settle(effect, ports, work, settling).await;
     }

@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::end::{self, Ending};
 use super::hooks::{Hooks, fire};
 use super::patches::corrections;
-use super::work::{self, Look, Work, Written, begin, look, look_again, say, then, write};
+use super::work::{self, Look, Work, Written, begin, look, look_again, read, say, then, write};
 use super::{PerformError, Ports};
-use crate::entries::ended;
+use crate::entries::{ended, take_answers};
 use crate::error::ErrorRecord;
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
 use crate::machine::{At, Effect, Event, Happened, Settled};
 use crate::message::{Message, ToolMessage};
 use crate::session::{
-    CallPhase, CallState, Checkpoint, OpenStep, ReplyUsage, RunRecord, SessionStatus,
+    CallPhase, CallState, Checkpoint, OpenCall, OpenStep, ReplyUsage, RunRecord, SessionStatus,
 };
 use crate::state::{StepWrites, Writer, apply_writes, merge_writes};
 use crate::step::{NextAction, StopCause, correction_message, synthesize_not_executed_result};
-use crate::store::{Change, Commit, Field, Precondition};
+use crate::store::{CallStanding, Change, Commit, Field, Precondition};
 use crate::stream::{ChunkBase, ChunkPayload, Sequence};
 use crate::time::Timestamp;
 use crate::usage::{UsageEntry, UsageKind};
@@ -40,6 +40,8 @@ pub(super) struct Settling {
     pub(super) base: Arc<ChunkBase>,
     /// From where on calls may have streamed patches.
     pub(super) after: Option<Sequence>,
+    /// Whether the hooks are to be told first that the run goes on.
+    pub(super) greet: bool,
 }
 
 /// What comes after the step.
@@ -62,6 +64,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             Look::Done(event) => return Ok(event),
         };
         let open = work.open_step(at)?;
+        let (open, commit) = with_answers(at, ports, open).await?;
         let is_fatal = open.calls.iter().any(|call| call.fatal.is_some());
         if !open.is_settled() && !is_fatal {
             return Err(PerformError::Missing {
@@ -69,19 +72,14 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
                 what: "a result for every call of its open step",
             });
         }
-        let hooks = Hooks::over(at, &work, ports, &work.state);
-        if effect.first {
-            super::model::greet_again(&hooks, &work).await?;
-        }
-        let now = ports.clock.now();
-        let base = work::base(at);
         let settling = Settling {
             after: Some(open.start_sequence),
-            open: OpenStep::clone(open),
-            writes: hooks.writes()?,
+            open,
+            writes: StepWrites::default(),
             output: None,
-            commit: say(begin(at, now), &base, now, hooks.take_said()),
-            base,
+            commit,
+            base: work::base(at),
+            greet: effect.first,
         };
         match settle(effect, ports, &work, settling).await {
             Err(error) if error.is_moved() => found = look_again(effect, ports).await?,
@@ -92,6 +90,31 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
         session: at.session_id.clone(),
         what: "a history that stays the same for the length of a commit",
     })
+}
+
+/// The open step with the answers that came and nobody took: a run that ends does not lose them.
+async fn with_answers(
+    at: &At,
+    ports: &Ports,
+    open: &OpenStep,
+) -> Result<(OpenStep, Commit), PerformError> {
+    let now = ports.clock.now();
+    let commit = begin(at, now);
+    if !open.calls.iter().any(waits) {
+        return Ok((open.clone(), commit));
+    }
+    let snapshot = read(at, ports).await?;
+    let taken = take_answers(&snapshot.state, open, &at.run_id, now);
+    let commit = taken.write(commit, &at.session_id, &work::base(at), now);
+    Ok((taken.step, commit))
+}
+
+/// Whether somebody outside is to answer the call.
+fn waits(call: &OpenCall) -> bool {
+    matches!(
+        call.state,
+        CallState::AwaitingClient | CallState::AwaitingApproval
+    )
 }
 
 /// Settles a step: hooks in the model's order, then one commit with everything.
@@ -109,6 +132,7 @@ pub(super) async fn settle(
         mut commit,
         base,
         after,
+        greet,
     } = settling;
     let now = ports.clock.now();
     for result in pair_the_rest(&mut open, &mut commit, at) {
@@ -125,6 +149,9 @@ pub(super) async fn settle(
         apply_writes(Arc::make_mut(&mut state), &before)?;
     }
     let hooks = Hooks::over(at, work, ports, &state);
+    if greet {
+        super::model::greet_again(&hooks, work).await?;
+    }
     tell_hooks(&hooks, &open, &then_, work, ports).await?;
     let by_hooks = hooks.writes()?;
     let state = if by_hooks.is_empty() {
@@ -257,10 +284,12 @@ fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &At) -> Vec<ToolM
         if open.result.is_some() {
             continue;
         }
-        if matches!(
-            open.state,
-            CallState::AwaitingClient | CallState::AwaitingApproval
-        ) {
+        if waits(open) {
+            // An answer that comes before this commit is not thrown away with it.
+            let still_open = Precondition::Call(call.id.clone(), CallStanding::Open);
+            commit
+                .preconditions
+                .push((at.session_id.clone(), still_open));
             let owner = Field::CallOwner(call.id.clone(), None);
             commit.changes.extend([
                 (
@@ -278,7 +307,7 @@ fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &At) -> Vec<ToolM
     made_up
 }
 
-fn was_interrupted(call: &crate::session::OpenCall) -> bool {
+fn was_interrupted(call: &OpenCall) -> bool {
     call.effect
         .as_ref()
         .is_some_and(|effect| effect.attempts > 0)

@@ -56,7 +56,7 @@ pub(super) async fn perform(
     )
     .await?;
     if came.pause {
-        return wait_for_somebody(effect, index, ports, &work, call, open).await;
+        return wait_for_somebody(effect, index, ports, &work, call, open, came.writes).await;
     }
     finish(effect, index, ports, &work, &step, call, open, came, deltas).await
 }
@@ -127,6 +127,7 @@ async fn finish(
             output: None,
             commit: say(commit.clone(), &base, now, skipped),
             base,
+            greet: false,
         };
         match settle(effect, ports, work, settling).await {
             // The history moved beside the run: the result is made durable by itself.
@@ -186,11 +187,13 @@ async fn wait_for_somebody(
     work: &Work,
     call: &ToolCall,
     open: &OpenCall,
+    writes: StepWrites,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let now = ports.clock.now();
     let mut waiting = open.clone();
     waiting.state = CallState::AwaitingClient;
+    waiting.writes = writes;
     let mut commit = begin(at, now);
     if let Some(tool) = work.agent().tool(&call.name) {
         let pending = pending(at, call, tool.spec(), now);

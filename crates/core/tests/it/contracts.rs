@@ -12,6 +12,23 @@ mod stream {
     helix_agents_testkit::stream_contract!(async || MemoryStore::new());
 }
 
+mod runtime {
+    use helix_agents_core::memory::MemoryStore;
+    use helix_agents_testkit::ThreadRuntime;
+
+    helix_agents_testkit::runtime_contract!(async || ThreadRuntime::new(MemoryStore::new()));
+}
+
+/// The same by a host whose runs remember what their own effects read and wrote.
+mod remembering_runtime {
+    use helix_agents_core::memory::MemoryStore;
+    use helix_agents_testkit::ThreadRuntime;
+
+    helix_agents_testkit::runtime_contract!(async || {
+        ThreadRuntime::new(MemoryStore::new()).remembering()
+    });
+}
+
 mod lock {
     use std::time::Duration;
 

@@ -1,5 +1,12 @@
 //! The loop and its effects, driven by the plainest host.
 
+/// Runs that are taken over.
+mod fences;
+/// Runs that chance makes, replayed and told twice.
+mod replay;
+/// What follows what, row by row.
+mod table;
+
 use std::sync::Arc;
 
 use helix_agents_core::agent::AgentRegistry;
@@ -14,6 +21,23 @@ use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{Agent, SessionId, ToolResult};
 use helix_agents_testkit::{MockModel, MockReply, SequentialIds, VirtualClock, block_on, drive};
 use serde_json::{Value, json};
+
+/// The limits of an agent that sets none.
+fn facts() -> AgentFacts {
+    serde_json::from_value(json!({
+        "maxSteps": 50, "maxCompletionRetries": 2, "modelRetries": 3,
+    }))
+    .unwrap()
+}
+
+/// An object with some of its keys set.
+fn with(mut base: Value, keys: Value) -> Value {
+    let (Value::Object(all), Value::Object(keys)) = (&mut base, keys) else {
+        panic!("both are objects");
+    };
+    all.extend(keys);
+    base
+}
 
 #[test]
 fn a_turn_with_a_tool_ends_completed() {

@@ -25,6 +25,8 @@ mod errors;
 mod golden;
 /// Ids and where they come from.
 mod ids;
+/// What is told to whoever keeps logs.
+mod logs;
 mod machine;
 /// What a plan says to a backend.
 mod plans;
@@ -32,6 +34,8 @@ mod plans;
 mod readers;
 /// From a model's events to a reply.
 mod replies;
+/// Handles and outcomes.
+mod runtimes;
 /// Sessions, runs, statuses, open steps, submissions.
 mod sessions;
 /// The state: drafts, writes, patches, merges.

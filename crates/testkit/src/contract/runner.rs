@@ -29,7 +29,7 @@ impl Runner {
     }
 
     /// Runs a future to its end.
-    pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut output = None;
         (self.0)(Box::pin(async { output = Some(future.await) }));
         output.expect("the runner of the contract suite must run a future to its end")

@@ -77,7 +77,7 @@ impl Subject {
     /// Keeps something alive until the case is over.
     #[must_use]
     pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
-        self.kept.push(Kept(Arc::new(guard)));
+        self.kept.push(Kept::new(guard));
         self
     }
 
@@ -153,7 +153,7 @@ impl LockSubject {
     /// Keeps something alive until the case is over.
     #[must_use]
     pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
-        self.kept.push(Kept(Arc::new(guard)));
+        self.kept.push(Kept::new(guard));
         self
     }
 
@@ -176,9 +176,15 @@ impl<L: LockManager + 'static> From<L> for LockSubject {
 }
 
 #[derive(Clone)]
-struct Kept(
+pub(super) struct Kept(
     #[expect(dead_code, reason = "it is kept to be dropped in time")] Arc<dyn Any + Send + Sync>,
 );
+
+impl Kept {
+    pub(super) fn new(guard: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(guard))
+    }
+}
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,3 +7,4 @@ mod broken;
 mod clock;
 mod ids;
 mod models;
+mod threads;

@@ -15,7 +15,7 @@ use crate::session::{
     CallState, Checkpoint, OpenStep, RunRecord, RunStatus, SessionStatus, Suspended,
 };
 use crate::state::{StepWrites, apply_writes, merge_writes};
-use crate::store::{CallStanding, Change, Field, Precondition, StoreError};
+use crate::store::{CallStanding, Change, Field, Precondition};
 use crate::stream::{ChunkPayload, StreamStatus};
 
 /// Ends the run paused, unless an answer came meanwhile.
@@ -30,11 +30,7 @@ pub(super) async fn suspend(
             return Ok(event);
         }
         match pause(effect, ports, &work).await {
-            // An answer came between looking and writing.
-            Err(PerformError::Store(StoreError::Refused {
-                expected: Precondition::Call(..),
-                ..
-            })) => {}
+            // An answer came between looking and writing, for example.
             Err(error) if error.is_moved() => {}
             other => return other,
         }

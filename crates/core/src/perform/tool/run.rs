@@ -70,29 +70,37 @@ pub(super) async fn run(
     deltas: &mut Deltas<'_>,
 ) -> Result<Came, PerformError> {
     let at = &effect.at;
+    let state = view(work, step, open)?;
+    let hooks = Hooks::on(at, work, ports, Some(state.clone()));
+    if effect.first {
+        crate::perform::model::greet_again(&hooks, work).await?;
+        for payload in hooks.take_said() {
+            deltas.push(payload);
+        }
+    }
+    // What the hooks wrote is kept, also when the tool is not run.
+    let without_running = |came: Came| {
+        let writes = state.writes()?;
+        Ok(Came { writes, ..came })
+    };
     let Some(tool) = work.agent().tool(&call.name) else {
         let text = format!("There is no tool named {} any more.", call.name);
-        return Ok(Came::failed(call, &text, ResultStatus::Error));
+        return without_running(Came::failed(call, &text, ResultStatus::Error));
     };
     let Some(executable) = ExecutableCall::new(call, open, tool) else {
         tracing::error!(event = "approval.missing", session = %at.session_id, call = %call.id);
         let why = "it needs an approval that it does not have.";
         let result = synthesize_not_executed_result(&call.id, &call.name, why);
-        return Ok(Came::with(result));
+        return without_running(Came::with(result));
     };
-    let state = view(work, step, open)?;
     let sink = Arc::new(Sink::default());
     let cx = surroundings(at, work, ports, call, state.clone())
         .events(Arc::clone(&sink) as Arc<dyn ToolEvents>)
         .build();
     if unknown && let Some(came) = reconcile(&executable, &cx).await {
-        return Ok(came);
+        return without_running(came);
     }
 
-    let hooks = Hooks::on(at, work, ports, Some(state.clone()));
-    if effect.first {
-        crate::perform::model::greet_again(&hooks, work).await?;
-    }
     let named = |hook: &str| format!("{hook}:{}", call.id);
     fire!(
         hooks,

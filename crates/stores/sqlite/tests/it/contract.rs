@@ -1,7 +1,15 @@
-//! The contracts of the ports, once in a file that two stores share, once in memory.
+//! The contracts of the ports, once in a file that two stores share, once in memory; and that of
+//! runtimes over a file, which every process opens for itself.
 
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use helix_agents_core::id::IdSource;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_store_sqlite::SqliteStore;
-use helix_agents_testkit::contract::{LockSubject, Subject};
+use helix_agents_testkit::contract::{LockSubject, RuntimeSubject, Subject, Wanted};
+use helix_agents_testkit::{SequentialIds, ThreadRuntime, VirtualClock};
 
 use crate::folder::Folder;
 
@@ -25,7 +33,32 @@ async fn in_memory() -> SqliteStore {
     SqliteStore::in_memory().await.unwrap()
 }
 
+/// Every runtime that a case asks for opens the file anew.
+async fn runtime_on_file() -> RuntimeSubject {
+    let folder = Folder::new();
+    let path = folder.file("helix.db");
+    let dawn = Timestamp::from_millis(1_700_000_000_000);
+    let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new(dawn).auto_advance());
+    let ids: Arc<dyn IdSource> = Arc::new(SequentialIds::new());
+    let time = Arc::clone(&clock);
+    let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
+        let (path, clock, ids) = (path.clone(), Arc::clone(&time), Arc::clone(&ids));
+        Box::pin(async move {
+            let store = SqliteStore::open(&path).await.unwrap();
+            let runtime = ThreadRuntime::new(store).with_clock(clock).with_ids(ids);
+            let runtime = if wanted.auto_continue {
+                runtime.auto_continue()
+            } else {
+                runtime
+            };
+            Arc::new(runtime.remembering()) as Arc<dyn Runtime>
+        })
+    };
+    RuntimeSubject::made_by(clock, make).await.keeping(folder)
+}
+
 mod file {
+    helix_agents_testkit::runtime_contract!(super::runtime_on_file);
     helix_agents_testkit::store_contract!(super::in_file);
     helix_agents_testkit::stream_contract!(super::in_file);
     helix_agents_testkit::lock_contract!(super::locks_in_file);

@@ -1,0 +1,300 @@
+//! `decide`, row by row: where a run stands and what happens, and what follows.
+
+use helix_agents_core::machine::{AgentFacts, Effect, EffectKind, EndAs, Event, RunState, decide};
+use serde_json::{Value, json};
+
+use super::{facts, with};
+
+/// A run of a session, before its first event.
+fn fresh() -> Value {
+    json!({
+        "sessionId": "s", "rootSessionId": "s", "runId": "run-1", "agentType": "agent",
+        "fence": 1, "turn": 1, "steps": 0, "attempt": 1, "effects": 0,
+    })
+}
+
+fn state(keys: Value) -> RunState {
+    serde_json::from_value(with(fresh(), keys)).unwrap()
+}
+
+/// A run in its first step, whose calls stand like this. Effects up to 9 were given.
+fn open(calls: &str) -> RunState {
+    let open = json!({ "id": "step-1", "calls": calls });
+    state(json!({ "open": open, "effects": 9 }))
+}
+
+fn event(keys: Value) -> Event {
+    serde_json::from_value(with(json!({ "n": 0, "step": 1 }), keys)).unwrap()
+}
+
+fn called(index: u32) -> Event {
+    event(json!({ "n": 5, "what": "called", "index": index, "terminal": true, "size": 1 }))
+}
+
+fn failed(retryable: bool) -> Event {
+    let error = json!({
+        "code": "provider_overloaded", "category": "provider", "retryable": retryable,
+        "message": "m", "detail": "d",
+    });
+    event(json!({ "n": 1, "what": "model_failed", "error": error, "now": 1_000 }))
+}
+
+/// An effect in a few words, and a text for all of them.
+fn words(effects: &[Effect]) -> String {
+    let words = effects.iter().map(|effect| {
+        let first = if effect.first { "first " } else { "" };
+        let what = match &effect.kind {
+            EffectKind::Model {
+                attempt,
+                last_step,
+                forced,
+                corrections_left,
+                resync,
+            } => {
+                let mut text = format!("model {attempt} left {corrections_left}");
+                for (is, word) in [(last_step, "last"), (forced, "forced"), (resync, "resync")] {
+                    if *is {
+                        text = format!("{text} {word}");
+                    }
+                }
+                text
+            }
+            EffectKind::Tool { index, unknown } => {
+                format!("tool {index}{}", if *unknown { " unknown" } else { "" })
+            }
+            EffectKind::Settle {} => "settle".to_owned(),
+            EffectKind::Sleep { until } => format!("sleep {}", until.as_millis()),
+            EffectKind::End { as_ } => match as_ {
+                EndAs::Suspended {} => "end suspended".to_owned(),
+                EndAs::Failed { error } => format!("end failed {}", error.code),
+                EndAs::Stopped {} => "end stopped".to_owned(),
+                other => format!("{other:?}"),
+            },
+            other => format!("{other:?}"),
+        };
+        format!("{first}{what}")
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn calls(state: &RunState) -> String {
+    let open = state.open.as_ref();
+    open.map(|open| open.calls.to_string()).unwrap_or_default()
+}
+
+/// Each row: where the calls stand, what happens, what is to be done, where they stand then.
+#[test]
+fn calls_follow_each_other() {
+    let started = Event::started;
+    let replied = |letters: &str| {
+        let open = json!({ "id": "step-1", "calls": letters });
+        event(json!({ "n": 9, "what": "replied", "open": open }))
+    };
+    let answered = |letters: &str| {
+        let open = json!({ "id": "step-1", "calls": letters });
+        event(json!({ "n": 9, "what": "answered", "open": open }))
+    };
+    let waits = |index: u32| {
+        event(json!({ "n": 5, "what": "called", "index": index, "terminal": false, "size": 0 }))
+    };
+    let fatal = |index: u32| {
+        event(json!({
+            "n": 5, "what": "called", "index": index, "terminal": true, "size": 1, "fatal": true,
+        }))
+    };
+    let starting = |letters: &str| state(json!({ "open": { "id": "step-1", "calls": letters } }));
+    let doing = |letters: &str| {
+        let open = json!({ "id": "step-1", "calls": letters });
+        state(json!({ "open": open, "effects": 9, "doing": 9 }))
+    };
+    let rows = [
+        // Regular calls at once, those that may finish the turn after them and one by one.
+        (starting("rr"), started(), "tool 0, tool 1", "xx"),
+        (starting("rRr"), started(), "tool 0, tool 2", "xRx"),
+        (starting("RR"), started(), "tool 0", "XR"),
+        (starting("tR"), started(), "tool 1", "tX"),
+        (starting("tt"), started(), "settle", "tt"),
+        (doing(""), replied("rcR"), "tool 0", "xcR"),
+        (doing(""), replied("ca"), "end suspended", "ca"),
+        (open("xx"), called(0), "", "tx"),
+        (open("tx"), called(1), "settle", "tt"),
+        (open("xR"), called(0), "tool 1", "tX"),
+        (open("XR"), called(0), "tool 1", "TX"),
+        (open("tXT"), called(1), "settle", "tTT"),
+        // Nothing that may finish the turn is begun while a regular call waits.
+        (open("xcR"), called(0), "end suspended", "tcR"),
+        (open("xsR"), called(0), "end suspended", "tsR"),
+        (open("xx"), waits(0), "", "cx"),
+        (open("x"), waits(0), "end suspended", "c"),
+        (open("tX"), waits(1), "end suspended", "tC"),
+        // What was started before a crash is found out about, not run.
+        (starting("ruU"), started(), "tool 0, tool 1 unknown", "xxU"),
+        (starting("tU"), started(), "tool 1 unknown", "tX"),
+        // Answers that came before the run could pause.
+        (doing("tca"), answered("tta"), "end suspended", "tta"),
+        (doing("tca"), answered("ttr"), "tool 2", "ttx"),
+        (doing("tcR"), answered("ttR"), "tool 2", "ttX"),
+        (doing("tc"), answered("tt"), "settle", "tt"),
+        // A call that ends the run: what runs is waited for, nothing else is begun.
+        (open("xx"), fatal(0), "", "tx"),
+        (open("xcR"), fatal(0), "settle", "tcR"),
+    ];
+    for (before, event, effects, after) in rows {
+        let row = format!("{} and {event:?}", calls(&before));
+        let (state, given) = decide(&facts(), before, event);
+        assert_eq!(
+            (words(&given).as_str(), calls(&state)),
+            (effects, after.to_owned()),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn a_fatal_call_settles_when_the_last_sibling_ends() {
+    let open = json!({ "id": "step-1", "calls": "txcR", "fatal": true });
+    let (state, effects) = decide(&facts(), state(json!({ "open": open })), called(1));
+    assert_eq!(
+        (words(&effects).as_str(), calls(&state)),
+        ("settle", "ttcR".to_owned())
+    );
+}
+
+#[test]
+fn a_step_in_the_history_is_followed_by_the_next() {
+    let settled = |keys: Value| {
+        let base = json!({ "n": 9, "what": "settled", "steps": 1, "corrections": 0 });
+        event(with(base, keys))
+    };
+    // A call that was the last settles its step itself.
+    for before in [open("tx"), with_doing(open("tt"))] {
+        let (state, effects) = decide(&facts(), before, settled(json!({})));
+        assert_eq!((state.steps, state.open), (1, None));
+        assert_eq!(words(&effects), "model 1 left 2");
+    }
+    let (state, effects) = decide(
+        &facts(),
+        open("tx"),
+        settled(json!({ "ended": "completed" })),
+    );
+    assert!(state.is_ended() && effects.is_empty());
+    let forced = settled(json!({ "corrections": 1 }));
+    let (_, effects) = decide(&facts(), open("tx"), forced);
+    assert_eq!(words(&effects), "model 1 left 1 forced");
+}
+
+fn with_doing(mut state: RunState) -> RunState {
+    state.doing = Some(state.effects);
+    state
+}
+
+/// The last step that is allowed is marked; steps in which an output is owed do not count.
+#[test]
+fn the_limit_of_steps_is_told_to_the_last_one() {
+    let two = with(
+        serde_json::to_value(facts()).unwrap(),
+        json!({ "maxSteps": 2 }),
+    );
+    let two: AgentFacts = serde_json::from_value(two).unwrap();
+    for (keys, effect) in [
+        (json!({ "steps": 0 }), "model 1 left 2"),
+        (json!({ "steps": 1 }), "model 1 left 2 last"),
+        (
+            json!({ "steps": 2, "corrections": 1 }),
+            "model 1 left 1 forced",
+        ),
+        (
+            json!({ "steps": 3, "corrections": 2 }),
+            "model 1 left 0 forced",
+        ),
+        (json!({ "first": true }), "first model 1 left 2"),
+        (json!({ "resync": true }), "model 1 left 2 resync"),
+    ] {
+        let (_, effects) = decide(&two, state(keys), Event::started());
+        assert_eq!(words(&effects), effect);
+    }
+}
+
+/// 1, 2 and 4 seconds, or what the provider asks for; then the turn fails.
+#[test]
+fn a_model_that_fails_is_tried_again() {
+    for (attempt, event, effect) in [
+        (1, failed(true), "sleep 2000"),
+        (2, failed(true), "sleep 3000"),
+        (3, failed(true), "sleep 5000"),
+        (4, failed(true), "end failed provider_overloaded"),
+        (1, failed(false), "end failed provider_overloaded"),
+    ] {
+        let before = state(json!({ "attempt": attempt, "effects": 1, "doing": 1 }));
+        let (_, effects) = decide(&facts(), before, event);
+        assert_eq!(words(&effects), effect, "attempt {attempt}");
+    }
+    let asks = with(
+        serde_json::to_value(failed(true)).unwrap(),
+        json!({ "retryAfterMs": 90_000 }),
+    );
+    let before = state(json!({ "effects": 1, "doing": 1 }));
+    let (state, effects) = decide(&facts(), before, serde_json::from_value(asks).unwrap());
+    assert_eq!(words(&effects), "sleep 91000");
+    let slept = event(json!({ "n": 2, "what": "slept" }));
+    let (state, effects) = decide(&facts(), state, slept);
+    assert_eq!(
+        (words(&effects).as_str(), state.attempt),
+        ("model 2 left 2", 2)
+    );
+}
+
+/// A request to stop begins nothing new and waits for what runs.
+#[test]
+fn a_stop_waits_for_what_runs() {
+    let (state, effects) = decide(&facts(), open("xxrR"), called(0).with_stop(true));
+    assert_eq!(
+        (words(&effects).as_str(), calls(&state)),
+        ("", "txrR".to_owned())
+    );
+    let (_, effects) = decide(&facts(), state, called(1));
+    assert_eq!(words(&effects), "end stopped");
+    let before = with_doing(open("tt"));
+    let settled = event(json!({ "n": 9, "what": "settled", "steps": 1, "corrections": 0 }));
+    let (_, effects) = decide(&facts(), before, settled.with_stop(true));
+    assert_eq!(words(&effects), "end stopped");
+    let before = state_doing_model();
+    let (_, effects) = decide(&facts(), before, failed(true).with_stop(true));
+    assert_eq!(words(&effects), "end stopped");
+}
+
+fn state_doing_model() -> RunState {
+    state(json!({ "effects": 1, "doing": 1 }))
+}
+
+/// What answers nothing that is under way changes nothing.
+#[test]
+fn what_answers_nothing_changes_nothing() {
+    let settled = |n: u32, step: u32| {
+        event(json!({ "n": n, "step": step, "what": "settled", "steps": step, "corrections": 0 }))
+    };
+    let other_step = event(json!({
+        "n": 5, "step": 2, "what": "called", "index": 0, "terminal": true, "size": 1,
+    }));
+    let ended = state(json!({ "ended": "completed", "effects": 9, "doing": 9 }));
+    for (before, event) in [
+        (open("tx"), called(0)),
+        (open("cx"), called(0)),
+        (open("x"), called(7)),
+        (open("x"), other_step),
+        (open("x"), settled(9, 2)),
+        (open("tc"), settled(9, 1)),
+        (open("x"), Event::started()),
+        (open("x"), event(json!({ "n": 9, "what": "slept" }))),
+        (with_doing(open("tt")), settled(8, 1)),
+        (
+            with_doing(open("tt")),
+            event(json!({ "n": 8, "what": "ended", "status": "failed" })),
+        ),
+        (ended.clone(), Event::started()),
+        (ended, settled(9, 1)),
+    ] {
+        let (after, effects) = decide(&facts(), before.clone(), event.clone());
+        assert_eq!((after, effects), (before, Vec::new()), "{event:?}");
+    }
+}

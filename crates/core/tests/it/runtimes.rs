@@ -1,0 +1,141 @@
+//! Types on top of a runtime, hooks that a parent brings, and races a thousand times.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use helix_agents_core::Agent;
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::hooks::{AgentHooks, AgentStart, HookCx, HookResult};
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::model::{ModelErrorKind, TokenUsage};
+use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeExt};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::stream::{ChunkPayload, StreamItem, StreamStatus};
+use helix_agents_core::tool::Tool;
+use helix_agents_testkit::contract::{RuntimeSubject, runtime};
+use helix_agents_testkit::{MockModel, MockReply, ThreadRuntime, block_on, drive};
+use serde_json::json;
+
+fn agent(replies: impl IntoIterator<Item = MockReply>) -> Agent {
+    let browser = Tool::client_raw("browser", "Looks.", json!({ "type": "object" }));
+    let agent = Agent::builder("agent").model(Arc::new(MockModel::replies(replies)));
+    agent.tools(browser).build().unwrap()
+}
+
+/// A run comes out as an output, a pause or a failure, and its handle shows what it said and used.
+#[test]
+fn a_handle_gives_the_outcome_as_a_type() {
+    let runtime = ThreadRuntime::new(MemoryStore::new());
+    let agent = agent([
+        MockReply::calls([("c1", "browser", json!({}))]).with_usage(TokenUsage::new(3, 2)),
+        MockReply::text("It is blue."),
+        MockReply::error(ModelErrorKind::Auth),
+    ]);
+    block_on(async {
+        let handle = runtime.execute(&agent, "Look.").await.unwrap();
+        let pause = handle.result().await.unwrap().suspended().unwrap();
+        assert_eq!(pause.status(), RunStatus::SuspendedClientTool);
+        assert_eq!(
+            (pause.session(), pause.run()),
+            (handle.session_id(), handle.run_id())
+        );
+        assert_eq!(
+            pause.pending(),
+            runtime.pending(pause.session()).await.unwrap()
+        );
+        assert_eq!(handle.usage().await.unwrap().tokens, TokenUsage::new(3, 2));
+
+        let answer = pause.pending()[0].result("blue");
+        runtime.submit_tool_result(answer).await.unwrap();
+        let resumed = runtime.resume_with(&agent, pause.session()).await.unwrap();
+        let outcome = resumed.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("It is blue.")));
+        let mut reader = resumed.stream().await.unwrap();
+        let mut said = Vec::new();
+        while let Some(item) = reader.next().await.unwrap() {
+            said.push(item);
+        }
+        let Some(StreamItem::Chunk(first)) = said.first() else {
+            panic!("it begins with a chunk: {said:?}");
+        };
+        assert!(matches!(
+            first.chunk.payload,
+            ChunkPayload::RunStarted { .. }
+        ));
+        assert_eq!(first.chunk.base.run_id, *resumed.run_id());
+        assert_eq!(said.last(), Some(&StreamItem::End(StreamStatus::Ended)));
+
+        let failing = helix_agents_core::entries::Execute::new(&agent, "Again.");
+        let failing = failing.in_session(pause.session().clone());
+        let options = RunOptions::default();
+        let failed = runtime
+            .execute_with(&agent, failing, options)
+            .await
+            .unwrap();
+        let Outcome::Failed(error) = failed.result().await.unwrap() else {
+            panic!("it failed");
+        };
+        assert_eq!(error.code, ErrorCode::ProviderAuth);
+    });
+}
+
+struct Named(&'static str, Arc<Mutex<Vec<&'static str>>>);
+
+#[async_trait]
+impl AgentHooks for Named {
+    async fn on_agent_start(&self, _: &AgentStart<'_>, _: &HookCx) -> HookResult {
+        self.1.lock().unwrap().push(self.0);
+        Ok(())
+    }
+}
+
+/// Hooks of a parent come first, then the agent's own, then those of the execution.
+///
+/// proves: HKS-04
+#[test]
+fn a_parents_hooks_come_before_all_others() {
+    let told = Arc::default();
+    let named = |name| Named(name, Arc::clone(&told));
+    let parents: Arc<dyn AgentHooks> = Arc::new(named("parent"));
+    let runtime = ThreadRuntime::new(MemoryStore::new()).driven_by(Arc::new(
+        move |facts, state, mut ports| {
+            ports.parent_hooks.push(Arc::clone(&parents));
+            Box::pin(async move { drive(&facts, state, &ports).await })
+        },
+    ));
+    let model = MockModel::replies([MockReply::text("done")]);
+    let agent = Agent::builder("agent").model(Arc::new(model));
+    let agent = agent.hooks(named("agent")).build().unwrap();
+    block_on(async {
+        let request = helix_agents_core::entries::Execute::new(&agent, "go");
+        let options = RunOptions::default().hooks(named("execution"));
+        let handle = runtime
+            .execute_with(&agent, request, options)
+            .await
+            .unwrap();
+        handle.ended().await.unwrap();
+    });
+    assert_eq!(*told.lock().unwrap(), ["parent", "agent", "execution"]);
+}
+
+/// A race that comes out right once may come out wrong another time.
+fn a_thousand_times(case: &impl AsyncFn(&RuntimeSubject)) {
+    for _ in 0..1_000 {
+        let runtime = ThreadRuntime::new(MemoryStore::new()).remembering();
+        block_on(case(&RuntimeSubject::from(runtime)));
+    }
+}
+
+#[test]
+fn of_a_thousand_races_of_resumes_each_has_one_winner() {
+    a_thousand_times(&async |on: &RuntimeSubject| {
+        runtime::of_many_resumes_exactly_one_runs(on).await;
+    });
+}
+
+#[test]
+fn of_a_thousand_races_of_answers_each_has_one_winner() {
+    a_thousand_times(&async |on: &RuntimeSubject| {
+        runtime::of_many_equal_answers_one_is_accepted(on).await;
+    });
+}

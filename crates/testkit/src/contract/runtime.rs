@@ -1,0 +1,146 @@
+//! The contract of runtimes: what a turn of one agent comes to, on any host.
+//!
+//! A case gets a [`RuntimeSubject`]: a runtime over a fresh store, and a way to another runtime over
+//! the same store, as a new process has it. It gives the runtime an agent with a model that replies
+//! what it is told, and reads from the store what became of it.
+
+mod answering;
+mod approving;
+mod asking;
+mod completing;
+mod hooking;
+mod logging;
+mod ordering;
+mod patching;
+mod pausing;
+mod recorder;
+mod recording;
+mod refusing;
+mod results;
+mod stage;
+mod subject;
+mod talk;
+mod teller;
+mod turns;
+
+use super::Runner;
+use crate::MockReply;
+
+pub use subject::{RuntimeSubject, Wanted};
+
+suite! { ($)
+    mod runtime(RuntimeSubject) here;
+
+    /// Makes a test of every case of the runtimes' contract.
+    ///
+    /// The argument makes a fresh [`RuntimeSubject`](crate::contract::RuntimeSubject), or a
+    /// [`ThreadRuntime`](crate::ThreadRuntime), which is turned into one.
+    ///
+    /// ```
+    /// # use helix_agents_core::memory::MemoryStore;
+    /// # use helix_agents_testkit::ThreadRuntime;
+    /// helix_agents_testkit::runtime_contract!(async || ThreadRuntime::new(MemoryStore::new()));
+    /// ```
+    macro runtime_contract;
+
+    turns {
+        each_turn_and_each_resume_writes_one_run,
+        a_run_records_where_it_began_and_how_far_it_came,
+        a_run_ends_as_what_it_came_to,
+        a_session_that_waits_is_active_and_has_pending_calls,
+        a_new_turn_has_steps_and_an_output_of_its_own,
+        a_new_turn_follows_a_failed_one,
+        an_interrupted_run_is_paired_and_resumed,
+    }
+    results {
+        a_text_is_a_result_as_it_is,
+        a_failure_is_told_to_the_model,
+        what_cannot_be_called_is_told_to_the_model,
+        a_fatal_error_ends_the_run_with_every_call_paired,
+        a_tool_that_takes_too_long_is_given_up,
+        a_repeated_call_id_gets_a_number,
+    }
+    ordering {
+        finishing_calls_come_last_and_one_by_one,
+        results_stand_in_the_models_order,
+    }
+    pausing {
+        a_clients_call_waits_and_the_run_ends,
+        a_paused_run_is_in_the_store_alone,
+        other_processes_answer_and_resume,
+        an_answer_starts_nothing,
+        a_mixed_batch_pauses_in_part,
+        of_many_resumes_exactly_one_runs,
+        a_repeated_answer_is_already_completed,
+        of_many_equal_answers_one_is_accepted,
+        a_clients_answer_is_the_calls_result,
+        the_wait_for_a_client_is_recorded,
+        a_turn_pauses_more_than_once,
+    }
+    approving {
+        a_rule_decides_who_is_asked,
+        an_approval_is_asked_for_and_resumes,
+        approved_runs_once_and_denied_never,
+        an_approval_fits_one_question_only,
+        an_approval_of_other_arguments_runs_nothing,
+    }
+    answering {
+        an_early_answer_is_taken_by_the_run_that_goes_on,
+        a_run_pauses_for_what_is_still_open,
+        a_call_of_a_failed_run_is_unknown,
+        an_accepted_answer_outlives_a_failure,
+        an_approval_can_be_given_up,
+        the_caller_resumes_after_the_last_answer,
+        the_last_answer_continues_by_itself,
+    }
+    refusing {
+        an_unknown_agent_is_refused,
+        a_running_session_is_left_alone,
+        a_completed_session_is_not_resumed,
+        a_failed_session_is_not_resumed,
+        a_session_that_waits_is_not_resumed,
+        a_turn_needs_a_message_and_its_own_agent,
+    }
+    hooking {
+        the_hooks_of_a_call_come_in_one_order,
+        after_hooks_follow_the_models_order,
+        a_turns_start_end_and_failure_are_told,
+        the_agents_hooks_come_before_the_executions,
+        what_hooks_write_is_committed_with_the_step,
+        a_hook_that_fails_fails_nothing_else,
+        a_pause_and_its_end_are_told_with_their_calls,
+    }
+    patching {
+        a_client_that_applies_patches_has_the_servers_state,
+        patches_are_told_while_the_tool_runs,
+        a_failed_turn_leaves_a_client_with_the_servers_state,
+        a_tool_may_say_more_than_a_chunk_holds,
+    }
+    asking {
+        the_model_is_shown_everything,
+        a_reply_is_told_in_pieces_and_kept_whole,
+        a_failed_model_call_is_tried_again,
+        a_model_that_keeps_failing_fails_the_turn,
+        a_thrown_away_attempt_is_not_replayed,
+    }
+    completing {
+        a_final_output_ends_the_turn_beside_other_calls,
+        an_invalid_output_is_asked_for_again,
+        an_output_that_is_owed_is_asked_for,
+        a_native_output_is_kept_as_a_message,
+        an_output_that_never_comes_fails_the_turn,
+        the_limit_of_steps_fails_the_turn_unless_the_rule_ends_it,
+        a_reply_that_was_cut_off_runs_nothing,
+        an_agent_with_an_output_has_ways_to_give_it,
+    }
+    recording {
+        every_step_leaves_one_checkpoint,
+        a_lost_run_goes_on_from_its_last_checkpoint,
+        what_is_used_is_kept_with_the_session,
+        a_tool_sees_and_does_what_its_context_offers,
+        a_long_history_is_kept_and_shown_whole,
+    }
+    logging {
+        waits_and_answers_are_told_to_the_log,
+    }
+}

@@ -1,0 +1,295 @@
+//! What the model is asked, what it says, and what is done when it fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helix_agents_core::Agent;
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::model::{
+    ModelConfig, ModelError, ModelErrorKind, ModelEvent, TokenUsage, ToolChoice,
+};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::step::StopReason;
+use helix_agents_core::stream::ChunkPayload;
+use serde_json::json;
+
+use super::super::make::call;
+use super::stage::{Gate, calling, echo, of_model};
+use super::subject::session;
+use super::talk::told;
+use super::teller::{Tell, Teller};
+use super::{MockReply, RuntimeSubject};
+use crate::{MockModel, SeenRequest};
+
+fn finished(stop_reason: StopReason) -> Tell {
+    let usage = TokenUsage::new(1, 1);
+    Tell::Say(ModelEvent::Finished { stop_reason, usage })
+}
+
+fn text(text: &str) -> Tell {
+    Tell::Say(ModelEvent::Text(text.to_owned()))
+}
+
+fn fails(kind: ModelErrorKind) -> Vec<Tell> {
+    vec![Tell::Fail(ModelError::new(kind, "told to fail"))]
+}
+
+fn asks(model: &Arc<Teller>) -> Agent {
+    let agent = Agent::builder("agent").model(Arc::clone(model));
+    agent.build().unwrap()
+}
+
+/// The model is shown the system prompt, the whole history, the tools and the state.
+///
+/// proves in part: LLM-01
+pub async fn the_model_is_shown_everything(on: &RuntimeSubject) {
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "echo")]),
+        MockReply::text("done"),
+        MockReply::text("again"),
+    ]));
+    let agent = of_model(&model)
+        .tools(echo("echo"))
+        .system_prompt_from_state(|state: &serde_json::Value| format!("You see {state}."))
+        .initial_state(json!({ "mood": "calm" }))
+        .build()
+        .unwrap();
+    on.turn(&agent, "one").await;
+    on.restarted().await.turn(&agent, "two").await;
+    let history = on.messages().await;
+    let seen = |messages: usize| SeenRequest {
+        agent_type: "agent".to_owned(),
+        session_id: session(),
+        system: r#"You see {"mood":"calm"}."#.to_owned(),
+        messages: history[..messages].to_vec(),
+        state: json!({ "mood": "calm" }),
+        tools: vec!["echo".to_owned()],
+        tool_choice: ToolChoice::Auto,
+        native_output: false,
+        attempt: 1,
+    };
+    assert_eq!(model.seen(), [seen(1), seen(3), seen(5)]);
+}
+
+/// Text, thinking and arguments reach readers in pieces, and the reply is kept whole.
+///
+/// proves: LLM-01
+pub async fn a_reply_is_told_in_pieces_and_kept_whole(on: &RuntimeSubject) {
+    let thinking = |text: &str| Tell::Say(ModelEvent::Thinking(text.to_owned()));
+    let arguments = |delta: &str| {
+        Tell::Say(ModelEvent::CallArguments {
+            call: 0,
+            delta: delta.to_owned(),
+        })
+    };
+    let mut config = ModelConfig::default();
+    config.temperature = Some(0.5);
+    let model = Arc::new(Teller::new([
+        vec![
+            thinking("hm"),
+            thinking("m"),
+            Tell::Say(ModelEvent::ThinkingEnd {
+                signature: Some("sig".to_owned()),
+                redacted: None,
+                provider_metadata: None,
+            }),
+            text("Let "),
+            text("me see."),
+            Tell::Say(ModelEvent::CallStart {
+                id: Some("c1".to_owned()),
+                name: "echo".to_owned(),
+            }),
+            arguments(r#"{"n":"#),
+            arguments("1}"),
+            Tell::Say(ModelEvent::CallEnd {
+                call: 0,
+                provider_metadata: None,
+            }),
+            finished(StopReason::ToolUse),
+        ],
+        vec![text("Done."), finished(StopReason::EndTurn)],
+    ]));
+    let agent = Agent::builder("agent")
+        .model(Arc::clone(&model))
+        .model_config(config.clone())
+        .tools(echo("echo"))
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let is_piece = |it: &ChunkPayload| super::talk::names(std::slice::from_ref(it)).is_empty();
+    let pieces = on.payloads().await.into_iter().filter(is_piece);
+    let thought = |content: &str, is_complete| ChunkPayload::Thinking {
+        content: content.to_owned(),
+        is_complete,
+    };
+    let said = |delta: &str| ChunkPayload::TextDelta {
+        delta: delta.to_owned(),
+    };
+    let argued = |delta: &str| ChunkPayload::ToolArgStreamDelta {
+        tool_call_id: call("c1"),
+        delta: delta.to_owned(),
+    };
+    assert_eq!(
+        pieces.collect::<Vec<_>>(),
+        [
+            thought("hm", false),
+            thought("m", false),
+            thought("", true),
+            said("Let "),
+            said("me see."),
+            ChunkPayload::ToolArgStreamStart {
+                tool_call_id: call("c1"),
+                tool_name: "echo".to_owned(),
+            },
+            argued(r#"{"n":"#),
+            argued("1}"),
+            ChunkPayload::ToolArgStreamEnd {
+                tool_call_id: call("c1"),
+            },
+            said("Done."),
+        ]
+    );
+    assert_eq!(
+        on.told().await,
+        [
+            "user: go",
+            r#"assistant: (hmm) Let me see. c1=echo{"n":1}"#,
+            r#"c1=success: {"n":1}"#,
+            "assistant: Done.",
+        ]
+    );
+    let asked = model.asked();
+    assert_eq!(asked.len(), 2);
+    assert!(asked.iter().all(|it| it.config == config));
+}
+
+/// A failure that may pass is tried again after 1, 2 and 4 seconds, or after what the provider says,
+/// within the same step; one that stays, or comes a fourth time, fails the turn with its code.
+///
+/// proves: LLM-04
+pub async fn a_failed_model_call_is_tried_again(on: &RuntimeSubject) {
+    let says = Duration::from_millis(2_500);
+    let limited = ModelError::new(ModelErrorKind::RateLimited, "slow down").retry_after(says);
+    let model = Arc::new(Teller::new([
+        fails(ModelErrorKind::Overloaded),
+        // A stream that just ends is a dropped connection.
+        vec![text("half a")],
+        fails(ModelErrorKind::Transport),
+        vec![text("better"), finished(StopReason::EndTurn)],
+        vec![Tell::Fail(limited)],
+        vec![text("good"), finished(StopReason::EndTurn)],
+        fails(ModelErrorKind::Auth),
+        vec![text("No."), finished(StopReason::Refusal)],
+        fails(ModelErrorKind::Overloaded),
+        fails(ModelErrorKind::Overloaded),
+        fails(ModelErrorKind::Overloaded),
+        fails(ModelErrorKind::Overloaded),
+    ]));
+    let agent = asks(&model);
+    let first = on.turn(&agent, "one").await;
+    assert_eq!((first.status, first.step_count), (RunStatus::Completed, 1));
+    let second = on.turn(&agent, "two").await;
+    assert_eq!(second.status, RunStatus::Completed);
+    let asked = model.asked();
+    let attempts: Vec<_> = asked.iter().map(|it| it.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 4, 1, 2]);
+    let wait = |at: usize| asked[at].at.since(asked[at - 1].at);
+    let waits = [wait(1), wait(2), wait(3), wait(5)];
+    let should = [1_000, 2_000, 4_000, 2_500].map(Duration::from_millis);
+    if on.exact {
+        assert_eq!(waits, should);
+    } else {
+        assert!(waits.iter().zip(should).all(|(was, should)| *was >= should));
+    }
+    for (code, retryable, asked) in [
+        (ErrorCode::ProviderAuth, false, 7),
+        (ErrorCode::ProviderRefusal, false, 8),
+        (ErrorCode::ProviderOverloaded, true, 12),
+    ] {
+        let error = on.turn(&agent, "more").await.error.expect("it says why");
+        assert_eq!((error.code, error.retryable), (code, retryable));
+        assert_eq!(model.asked().len(), asked);
+    }
+    assert_eq!(
+        on.told().await,
+        [
+            "user: one",
+            "assistant: better",
+            "user: two",
+            "assistant: good",
+            "user: more",
+            "user: more",
+            "assistant: No.",
+            "user: more",
+        ]
+    );
+}
+
+/// A failure that does not pass ends the turn at once; one that might, after three more tries.
+pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
+    let kinds = [
+        (ModelErrorKind::Auth, ErrorCode::ProviderAuth),
+        (
+            ModelErrorKind::ContextLength,
+            ErrorCode::ProviderContextLength,
+        ),
+        (
+            ModelErrorKind::ContentFilter,
+            ErrorCode::ProviderContentFilter,
+        ),
+        (ModelErrorKind::Refusal, ErrorCode::ProviderRefusal),
+        (ModelErrorKind::Invalid, ErrorCode::ProviderInvalid),
+    ];
+    let once = kinds.map(|(kind, _)| fails(kind));
+    let overloaded = (0..5).map(|_| fails(ModelErrorKind::Overloaded));
+    let model = Arc::new(Teller::new(once.into_iter().chain(overloaded)));
+    let agent = asks(&model);
+    let mut asked = 0;
+    for (_, code) in kinds {
+        let run = on.turn(&agent, "go").await;
+        asked += 1;
+        let error = run.error.expect("it says why");
+        assert_eq!((error.code, error.retryable), (code, false));
+        assert_eq!(model.asked().len(), asked, "it is not tried again");
+    }
+    let run = on.turn(&agent, "go").await;
+    let error = run.error.expect("it says why");
+    assert_eq!(error.code, ErrorCode::ProviderOverloaded);
+    assert!(error.retryable, "another turn may do better");
+    assert_eq!(model.asked().len(), asked + 4);
+    assert_eq!(on.told().await, ["user: go"; 6]);
+}
+
+/// What a thrown-away attempt had said is gone for whoever reads later, and live readers are told.
+pub async fn a_thrown_away_attempt_is_not_replayed(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let model = Arc::new(Teller::new([
+        vec![
+            text("never "),
+            text("mind"),
+            Tell::Wait(gate.clone()),
+            Tell::Fail(ModelError::new(ModelErrorKind::Transport, "gone")),
+        ],
+        vec![text("kept"), finished(StopReason::EndTurn)],
+    ]));
+    let run = on.start(&asks(&model), "go").await;
+    on.until_told("text_delta").await;
+    gate.open();
+    on.ended(&run).await;
+    let payloads = on.payloads().await;
+    let said = payloads.iter().filter_map(|it| match it {
+        ChunkPayload::TextDelta { delta } => Some(delta.as_str()),
+        _ => None,
+    });
+    assert_eq!(said.collect::<String>(), "kept");
+    assert_eq!(
+        super::talk::names(&payloads),
+        [
+            "run_started",
+            "step_discarded",
+            "step_committed",
+            "checkpoint_created"
+        ]
+    );
+    assert_eq!(told(&on.messages().await), ["user: go", "assistant: kept"]);
+}

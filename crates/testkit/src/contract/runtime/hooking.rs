@@ -1,0 +1,340 @@
+//! Hooks: which are called, in which order, and what becomes of what they write.
+
+use helix_agents_core::hooks::HookCx;
+use helix_agents_core::model::ModelErrorKind;
+use helix_agents_core::runtime::RunOptions;
+use helix_agents_core::session::RunStatus;
+use serde_json::json;
+
+use super::recorder::Recorder;
+use super::stage::{Gate, Log, agent, browser, calling, noted, tool};
+use super::subject::session;
+use super::{MockReply, RuntimeSubject};
+
+/// A tool that writes to the state, and notes when it runs.
+fn writes(name: &'static str, log: &Log) -> helix_agents_core::tool::ToolBuilder {
+    let log = log.clone();
+    tool(name, move |_, cx| {
+        let log = log.clone();
+        async move {
+            log.note(format!("execute {}", cx.call_id()));
+            let by = cx.call_id().clone();
+            cx.edit_state(|draft| draft.set("/by", by))?;
+            Ok(json!("done"))
+        }
+    })
+}
+
+/// The hooks of a call come in one order: before it, itself, its change of the state, its message,
+/// after it. Also when a person agreed first; a denied call has the last two.
+///
+/// proves in part: HKS-01
+pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
+    let log = Log::default();
+    let replies = [
+        calling([("c1", "writes")]),
+        calling([("c2", "guarded")]),
+        calling([("c3", "guarded")]),
+        MockReply::text("done"),
+    ];
+    let tools = [writes("writes", &log), writes("guarded", &log).approval()];
+    let agent = agent(replies)
+        .tools(tools)
+        .hooks(Recorder::new(&log))
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    assert_eq!(
+        log.take(),
+        [
+            r#"start ["go"]"#,
+            "before_llm 1 attempt 1",
+            "after_llm 1 ToolUse",
+            "before_tool writes c1",
+            "execute c1",
+            r#"on_state_change c1 {"by":"c1"}"#,
+            "on_message assistant",
+            "on_message c1",
+            "after_tool c1 Success",
+            "before_llm 2 attempt 1",
+            "after_llm 2 ToolUse",
+            "suspended ClientTool [c2]",
+        ]
+    );
+    on.answered(on.waiting("c2").await.approve()).await;
+    on.restarted().await.resumed().await;
+    assert_eq!(
+        log.take(),
+        [
+            "resumed ClientTool [c2]",
+            "before_tool guarded c2",
+            "execute c2",
+            r#"on_state_change c2 {"by":"c2"}"#,
+            "on_message assistant",
+            "on_message c2",
+            "after_tool c2 Success",
+            "before_llm 3 attempt 1",
+            "after_llm 3 ToolUse",
+            "suspended ClientTool [c3]",
+        ]
+    );
+    on.answered(on.waiting("c3").await.deny("no")).await;
+    on.restarted().await.resumed().await;
+    assert_eq!(
+        log.take(),
+        [
+            "resumed ClientTool [c3]",
+            "on_message assistant",
+            "on_message c3",
+            "after_tool c3 Denied",
+            "before_llm 4 attempt 1",
+            "after_llm 4 EndTurn",
+            "on_message assistant",
+            "complete  after 4",
+        ]
+    );
+}
+
+/// With parallel calls, messages and after-hooks follow the model's order, not that of the ends.
+///
+/// proves: HKS-02
+pub async fn after_hooks_follow_the_models_order(on: &RuntimeSubject) {
+    let (log, gate) = (Log::default(), Gate::default());
+    let waits = gate.clone();
+    let late = tool("late", move |_, _| {
+        let gate = waits.clone();
+        async move {
+            gate.pass().await;
+            Ok(json!("done"))
+        }
+    });
+    let replies = [
+        calling([
+            ("c1", "late"),
+            ("c2", "noted"),
+            ("c3", "late"),
+            ("c4", "noted"),
+        ]),
+        MockReply::text("done"),
+    ];
+    let tools = [late, noted("noted", &Log::default())];
+    let agent = agent(replies)
+        .tools(tools)
+        .hooks(Recorder::new(&log))
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    gate.reached(2).await;
+    on.until_told("tool_end c2").await;
+    on.until_told("tool_end c4").await;
+    gate.open();
+    on.ended(&run).await;
+    let hooks = log.take().into_iter();
+    let after =
+        hooks.filter(|line| line.starts_with("on_message c") || line.starts_with("after_t"));
+    assert_eq!(
+        after.collect::<Vec<_>>(),
+        [
+            "on_message c1",
+            "after_tool c1 Success",
+            "on_message c2",
+            "after_tool c2 Success",
+            "on_message c3",
+            "after_tool c3 Success",
+            "on_message c4",
+            "after_tool c4 Success",
+        ]
+    );
+}
+
+/// The start, the end and the failure of a turn are told, and every model call before and after.
+///
+/// proves in part: HKS-03
+pub async fn a_turns_start_end_and_failure_are_told(on: &RuntimeSubject) {
+    let log = Log::default();
+    let replies = [
+        MockReply::calls([("f1", "__finish__", json!({ "answer": 1 }))]),
+        MockReply::error(ModelErrorKind::Auth),
+    ];
+    let agent = agent(replies)
+        .output_schema(super::stage::answer_schema())
+        .hooks(Recorder::new(&log))
+        .build()
+        .unwrap();
+    on.turn(&agent, "one").await;
+    assert_eq!(
+        log.take(),
+        [
+            r#"start ["one"]"#,
+            "before_llm 1 attempt 1",
+            "after_llm 1 ToolUse",
+            "on_message assistant",
+            "on_message f1",
+            "after_tool f1 Success",
+            r#"complete {"answer":1} after 1"#,
+        ]
+    );
+    on.turn(&agent, "two").await;
+    assert_eq!(
+        log.take(),
+        [
+            r#"start ["two"]"#,
+            "before_llm 1 attempt 1",
+            "fail provider_auth",
+        ]
+    );
+}
+
+/// The agent's hooks come before those of the execution, each in the order they were given.
+///
+/// proves in part: HKS-04
+pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
+    let log = Log::default();
+    let named = |name: &'static str| {
+        let to = log.clone();
+        Recorder::doing(&Log::default(), move |line, _| {
+            to.note(format!("{name} {line}"));
+        })
+    };
+    let agent = agent([MockReply::text("done")])
+        .hooks(named("agent-1"))
+        .hooks(named("agent-2"))
+        .build()
+        .unwrap();
+    on.keep(&agent);
+    let request = helix_agents_core::entries::Execute::new(&agent, "go").in_session(session());
+    let options = RunOptions::default()
+        .hooks(named("execution-1"))
+        .hooks(named("execution-2"));
+    let run = on.runtime.start(request, options).await.unwrap();
+    on.ended(&run).await;
+    let told = log.take();
+    let lines = [
+        r#"start ["go"]"#,
+        "before_llm 1 attempt 1",
+        "after_llm 1 EndTurn",
+        "on_message assistant",
+        "complete  after 1",
+    ];
+    let whose = ["agent-1", "agent-2", "execution-1", "execution-2"];
+    let expected = lines
+        .iter()
+        .flat_map(|line| whose.map(|who| format!("{who} {line}")));
+    assert_eq!(told, expected.collect::<Vec<_>>());
+}
+
+/// What hooks write is committed with the step, whichever hook it is, and the hooks after it see it.
+///
+/// proves: HKS-05
+pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {
+    let log = Log::default();
+    let adds = Recorder::doing(&log, |line, cx: &HookCx| {
+        let word = line.split(' ').next().unwrap_or_default().to_owned();
+        cx.edit_state(|draft| draft.push("/told", word)).unwrap();
+    });
+    let replies = [
+        calling([("c1", "writes")]),
+        calling([("c2", "browser")]),
+        MockReply::text("done"),
+    ];
+    let tools = [writes("writes", &Log::default()), browser("browser")];
+    let agent = agent(replies)
+        .tools(tools)
+        .hooks(adds)
+        .initial_state(json!({ "told": [] }))
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let told = async || on.state().await["told"].clone();
+    let first = json!([
+        "start",
+        "before_llm",
+        "after_llm",
+        "before_tool",
+        "on_state_change",
+        "on_message",
+        "on_message",
+        "after_tool",
+        "before_llm",
+        "after_llm",
+        "suspended",
+    ]);
+    assert_eq!(told().await, first);
+    on.answered(on.waiting("c2").await.result("here")).await;
+    on.restarted().await.resumed().await;
+    let mut all = first.as_array().cloned().unwrap_or_default();
+    let second = [
+        "resumed",
+        "on_message",
+        "on_message",
+        "after_tool",
+        "before_llm",
+        "after_llm",
+        "on_message",
+        "complete",
+    ];
+    all.extend(second.map(|word| json!(word)));
+    assert_eq!(told().await, json!(all));
+
+    // Each version of the state is one of a commit that also wrote the step.
+    for checkpoint in on.checkpoints().await {
+        let store = &on.backend().store;
+        let at = store.state_at(&session(), checkpoint.state_version).await;
+        let told = at.unwrap()["told"].as_array().map_or(0, Vec::len);
+        assert!(told > 0);
+    }
+}
+
+/// A hook that fails or panics is no failure of the run.
+pub async fn a_hook_that_fails_fails_nothing_else(on: &RuntimeSubject) {
+    let log = Log::default();
+    let breaks = Recorder::doing(&Log::default(), |_, _| panic!("the hook is broken"));
+    let replies = [calling([("c1", "noted")]), MockReply::text("done")];
+    let agent = agent(replies)
+        .tools(noted("noted", &log))
+        .hooks(breaks)
+        .build()
+        .unwrap();
+    let run = on.turn(&agent, "go").await;
+    assert_eq!(run.status, RunStatus::Completed);
+    assert_eq!(log.take(), ["noted c1 {}"]);
+}
+
+/// A pause and what follows it are told, with the reason and the calls it is about.
+///
+/// proves in part: SUS-08
+pub async fn a_pause_and_its_end_are_told_with_their_calls(on: &RuntimeSubject) {
+    let log = Log::default();
+    let replies = [
+        calling([
+            ("c1", "noted"),
+            ("c2", "browser"),
+            ("c3", "pay"),
+            ("c4", "nobody"),
+        ]),
+        MockReply::text("done"),
+    ];
+    let quiet = Log::default();
+    let tools = [
+        noted("noted", &quiet),
+        browser("browser"),
+        noted("pay", &quiet).approval(),
+    ];
+    let agent = agent(replies)
+        .tools(tools)
+        .hooks(Recorder::new(&log))
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let of = |word: &str| {
+        let lines = log.take().into_iter();
+        lines
+            .filter(|line| line.starts_with(word))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("suspended"), ["suspended ClientTool [c2, c3]"]);
+    on.answered(on.waiting("c2").await.result("here")).await;
+    on.answered(on.waiting("c3").await.deny("no")).await;
+    on.resumed().await;
+    assert_eq!(of("resumed"), ["resumed ClientTool [c2, c3]"]);
+}

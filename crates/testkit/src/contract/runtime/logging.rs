@@ -1,0 +1,75 @@
+//! What is told to whoever keeps logs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use helix_agents_core::error::ErrorCode;
+use serde_json::json;
+use tracing::Level;
+
+use super::super::runner::in_time;
+use super::stage::{Log, agent, browser, noted};
+use super::{MockReply, RuntimeSubject};
+use crate::{Events, SeenEvent};
+
+/// A call that waits, an answer to it, and an answer that does not fit are told, with their ids.
+///
+/// proves in part: CLT-05
+pub async fn waits_and_answers_are_told_to_the_log(on: &RuntimeSubject) {
+    // Other cases may run in this process at the same time: calls have names of their own here.
+    static CASES: AtomicUsize = AtomicUsize::new(0);
+    let events = Events::of_this_process().expect("nothing else listens in this process");
+    let case = CASES.fetch_add(1, Ordering::Relaxed);
+    let (client, gated) = (format!("log-{case}-a"), format!("log-{case}-b"));
+    let replies = [
+        MockReply::calls([
+            (client.as_str(), "browser", json!({})),
+            (gated.as_str(), "pay", json!({})),
+        ]),
+        MockReply::text("done"),
+    ];
+    let pays = noted("pay", &Log::default()).approval();
+    let agent = agent(replies)
+        .tools([browser("browser"), pays])
+        .build()
+        .unwrap();
+    let run = on.turn(&agent, "go").await;
+    // An event follows what it is about; how soon does not matter.
+    let told = async |count, call: &str| {
+        let told = events.until(count, "call", call);
+        in_time("the log is told", told).await
+    };
+    let names = |told: Vec<SeenEvent>| {
+        let names = told.iter().map(|event| event.name().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    for call in [&client, &gated] {
+        let told = told(1, call).await;
+        let [event] = &told[..] else {
+            panic!("it is told once: {told:?}");
+        };
+        assert_eq!(
+            (event.name(), event.level),
+            ("client_tool.suspended", Level::INFO)
+        );
+        assert_eq!(event.fields["session"], "session");
+        assert_eq!(event.fields["run"], run.id.as_str());
+    }
+    let misfit = on.waiting(&client).await.approve();
+    on.refuses(ErrorCode::ValidationError, async || on.submit(misfit).await)
+        .await;
+    on.answered(on.waiting(&client).await.result(1)).await;
+    on.answered(on.waiting(&gated).await.approve()).await;
+    assert_eq!(
+        names(told(3, &client).await),
+        [
+            "client_tool.suspended",
+            "client_tool.validation_failed",
+            "client_tool.submitted",
+        ]
+    );
+    assert_eq!(
+        names(told(2, &gated).await),
+        ["client_tool.suspended", "client_tool.submitted"]
+    );
+    on.resumed().await;
+}

@@ -1,0 +1,105 @@
+//! Hooks that write down that they were called.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use helix_agents_core::CallId;
+use helix_agents_core::hooks::{
+    AfterModelCall, AfterTool, AgentComplete, AgentFail, AgentHooks, AgentResumed, AgentStart,
+    AgentSuspended, BeforeModelCall, BeforeTool, HookCx, HookResult, MessageAdded, StateChange,
+};
+use helix_agents_core::message::Message;
+
+use super::stage::Log;
+
+type Doing = Arc<dyn Fn(&str, &HookCx) + Send + Sync>;
+
+/// Hooks that write down that they were called, and do something more.
+#[derive(Clone)]
+pub(super) struct Recorder {
+    log: Log,
+    doing: Doing,
+}
+
+impl Recorder {
+    pub(super) fn new(log: &Log) -> Self {
+        Self::doing(log, |_, _| {})
+    }
+
+    /// Does this in every hook, too. It is told the line.
+    pub(super) fn doing(log: &Log, doing: impl Fn(&str, &HookCx) + Send + Sync + 'static) -> Self {
+        Self {
+            log: log.clone(),
+            doing: Arc::new(doing),
+        }
+    }
+
+    fn note(&self, line: String, cx: &HookCx) -> HookResult {
+        (self.doing)(&line, cx);
+        self.log.note(line);
+        Ok(())
+    }
+}
+
+fn list(calls: &[CallId]) -> String {
+    let texts: Vec<_> = calls.iter().map(CallId::as_str).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+#[async_trait]
+impl AgentHooks for Recorder {
+    async fn on_agent_start(&self, it: &AgentStart<'_>, cx: &HookCx) -> HookResult {
+        let input: Vec<_> = it.input.iter().map(|said| said.content.as_str()).collect();
+        self.note(format!("start {input:?}"), cx)
+    }
+
+    async fn on_agent_resumed(&self, it: &AgentResumed<'_>, cx: &HookCx) -> HookResult {
+        self.note(format!("resumed {:?} {}", it.reason, list(it.calls)), cx)
+    }
+
+    async fn on_agent_suspended(&self, it: &AgentSuspended<'_>, cx: &HookCx) -> HookResult {
+        self.note(format!("suspended {:?} {}", it.reason, list(it.calls)), cx)
+    }
+
+    async fn on_agent_complete(&self, it: &AgentComplete<'_>, cx: &HookCx) -> HookResult {
+        let output = it.output.map(ToString::to_string).unwrap_or_default();
+        let line = format!("complete {output} after {}", it.step_count);
+        self.note(line, cx)
+    }
+
+    async fn on_agent_fail(&self, it: &AgentFail<'_>, cx: &HookCx) -> HookResult {
+        self.note(format!("fail {}", it.error.code), cx)
+    }
+
+    async fn before_llm_call(&self, it: &BeforeModelCall<'_>, cx: &HookCx) -> HookResult {
+        let line = format!("before_llm {} attempt {}", cx.step, it.attempt);
+        self.note(line, cx)
+    }
+
+    async fn after_llm_call(&self, it: &AfterModelCall<'_>, cx: &HookCx) -> HookResult {
+        let reason = it.reply.stop_reason;
+        self.note(format!("after_llm {} {reason:?}", cx.step), cx)
+    }
+
+    async fn before_tool(&self, it: &BeforeTool<'_>, cx: &HookCx) -> HookResult {
+        self.note(format!("before_tool {} {}", it.tool.name, it.call.id), cx)
+    }
+
+    async fn after_tool(&self, it: &AfterTool<'_>, cx: &HookCx) -> HookResult {
+        let status = it.result.status;
+        self.note(format!("after_tool {} {status:?}", it.call.id), cx)
+    }
+
+    async fn on_message(&self, it: &MessageAdded<'_>, cx: &HookCx) -> HookResult {
+        let whose = match it.message {
+            Message::Tool(result) => result.tool_call_id.to_string(),
+            Message::Assistant(_) => "assistant".to_owned(),
+            other => format!("{other:?}"),
+        };
+        self.note(format!("on_message {whose}"), cx)
+    }
+
+    async fn on_state_change(&self, it: &StateChange<'_>, cx: &HookCx) -> HookResult {
+        self.note(format!("on_state_change {} {}", it.call, it.state), cx)
+    }
+}

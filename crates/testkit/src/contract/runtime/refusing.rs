@@ -1,0 +1,129 @@
+//! What cannot be done is refused by name, and leaves nothing behind.
+
+use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::model::ModelErrorKind;
+use helix_agents_core::runtime::{RunOptions, RuntimeError};
+use helix_agents_core::session::RunStatus;
+
+use super::super::make;
+use super::stage::{Gate, agent, browser, calling, gated};
+use super::subject::{calls, session};
+use super::{MockReply, RuntimeSubject};
+
+/// An agent that nobody knows cannot be started, and a session of one that is gone cannot be resumed.
+pub async fn an_unknown_agent_is_refused(on: &RuntimeSubject) {
+    let replies = [calling([("c1", "browser")]), MockReply::text("done")];
+    let agent = agent(replies).tools(browser("browser")).build().unwrap();
+    on.refuses(ErrorCode::AgentNotFound, async || {
+        on.try_start(&agent, "go").await
+    })
+    .await;
+    on.turn(&agent, "go").await;
+    on.answered(on.waiting("c1").await.result(1)).await;
+    on.runtime.agents().unregister("agent");
+    on.refuses(ErrorCode::AgentNotFound, async || on.try_resume().await)
+        .await;
+    on.runtime.agents().keep(&agent);
+    assert_eq!(on.resumed().await.status, RunStatus::Completed);
+}
+
+/// A session whose run goes on takes no second turn and is not resumed.
+pub async fn a_running_session_is_left_alone(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let replies = [calling([("c1", "gated")]), MockReply::text("done")];
+    let agent = agent(replies).tools(gated("gated", &gate)).build().unwrap();
+    let run = on.start(&agent, "go").await;
+    gate.reached(1).await;
+    for by in [on, &on.restarted().await] {
+        let refused = by
+            .refuses(ErrorCode::SessionRunning, async || {
+                by.try_start(&agent, "again").await
+            })
+            .await;
+        let RuntimeError::Entry(EntryError::AlreadyRunning { run: named, .. }) = refused else {
+            panic!("it names the run: {refused:?}");
+        };
+        assert_eq!(named, run.run_id);
+        by.refuses(ErrorCode::SessionRunning, async || by.try_resume().await)
+            .await;
+    }
+    gate.open();
+    assert_eq!(on.ended(&run).await.status, RunStatus::Completed);
+    assert_eq!(on.told().await[0], "user: go");
+    assert_eq!(on.told().await.len(), 4);
+}
+
+/// A completed session is continued by a message, not resumed.
+pub async fn a_completed_session_is_not_resumed(on: &RuntimeSubject) {
+    let agent = agent([MockReply::text("done")]).build().unwrap();
+    on.turn(&agent, "go").await;
+    on.refuses(ErrorCode::SessionCompleted, async || on.try_resume().await)
+        .await;
+}
+
+/// A failed session is retried, not resumed; the refusal says so.
+pub async fn a_failed_session_is_not_resumed(on: &RuntimeSubject) {
+    let agent = agent([MockReply::error(ModelErrorKind::Auth)])
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let refused = on
+        .refuses(ErrorCode::StateStale, async || on.try_resume().await)
+        .await;
+    assert!(refused.to_string().contains("retry"), "{refused}");
+}
+
+/// A session that waits is neither resumed nor given a new turn, and the refusal names the calls.
+pub async fn a_session_that_waits_is_not_resumed(on: &RuntimeSubject) {
+    let replies = [
+        calling([("c1", "browser"), ("c2", "browser")]),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies).tools(browser("browser")).build().unwrap();
+    on.turn(&agent, "go").await;
+    let names = |refused| match refused {
+        RuntimeError::Entry(EntryError::AwaitingAnswers { calls, .. }) => calls,
+        other => panic!("it names the calls: {other:?}"),
+    };
+    let code = ErrorCode::SessionAwaitingAnswers;
+    let refused = on.refuses(code, async || on.try_resume().await).await;
+    assert_eq!(names(refused), calls(&["c1", "c2"]));
+    let refused = on.refuses(code, async || on.try_start(&agent, "and").await);
+    assert_eq!(names(refused.await), calls(&["c1", "c2"]));
+    on.answered(on.waiting("c1").await.result(1)).await;
+    let refused = on.refuses(code, async || on.try_resume().await).await;
+    assert_eq!(names(refused), calls(&["c2"]));
+    let refused = on.refuses(code, async || on.try_start(&agent, "and").await);
+    assert_eq!(names(refused.await), calls(&["c2"]));
+    on.answered(on.waiting("c2").await.result(2)).await;
+    let refused = on.refuses(ErrorCode::StateStale, async || {
+        on.try_start(&agent, "and").await
+    });
+    let refused = refused.await.to_string();
+    assert!(refused.contains("resume"), "{refused}");
+}
+
+/// What is not there, or belongs to another agent, or says nothing, is refused.
+pub async fn a_turn_needs_a_message_and_its_own_agent(on: &RuntimeSubject) {
+    let agent = agent([MockReply::text("done")]).build().unwrap();
+    on.turn(&agent, "go").await;
+    let other = helix_agents_core::Agent::builder("other").model("some/model");
+    let other = other.build().unwrap();
+    on.keep(&other);
+    on.refuses(ErrorCode::ValidationError, async || {
+        on.try_start(&other, "go").await
+    })
+    .await;
+    on.refuses(ErrorCode::ValidationError, async || {
+        let silent = Execute::new(&agent, "").with_messages(Vec::new());
+        let silent = silent.in_session(session());
+        on.runtime.start(silent, RunOptions::default()).await
+    })
+    .await;
+    on.refuses(ErrorCode::SessionNotFound, async || {
+        let nowhere = make::session("nowhere");
+        on.runtime.resume(&nowhere, RunOptions::default()).await
+    })
+    .await;
+}

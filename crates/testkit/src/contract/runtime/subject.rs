@@ -1,0 +1,344 @@
+//! What the cases of runtimes are held against.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, ready};
+use helix_agents_core::agent::Agent;
+use helix_agents_core::entries::{Execute, Submitted, ToolAnswer};
+use helix_agents_core::message::Message;
+use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SubmissionOutcome};
+use helix_agents_core::store::{Lookup, Page, PendingQuery, Snapshot};
+use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk};
+use helix_agents_core::time::Clock;
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CallId, SessionId};
+use serde_json::Value;
+
+use super::super::everything::{Everything, everything};
+use super::super::make::call;
+use super::super::runner::in_time;
+use super::super::{Runner, Subject, subject::Kept};
+use super::talk::{named, told};
+use crate::ThreadRuntime;
+
+/// What a case wants of a runtime that is made for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wanted {
+    /// Whether it continues by itself when the last open call is answered.
+    pub auto_continue: bool,
+}
+
+type Make = Arc<dyn Fn(Wanted) -> BoxFuture<'static, Arc<dyn Runtime>> + Send + Sync>;
+
+/// A runtime over a fresh store, and a way to get another one over the same store, as a new process
+/// would have it.
+///
+/// Cases read from the store how a run came out; what a runtime remembers does not count.
+#[derive(Clone)]
+pub struct RuntimeSubject {
+    /// The runtime.
+    pub runtime: Arc<dyn Runtime>,
+    /// The time that it lives in.
+    pub clock: Arc<dyn Clock>,
+    pub(super) runner: Runner,
+    /// Whether waits take exactly as long as they should.
+    pub(super) exact: bool,
+    make: Make,
+    agents: Arc<Mutex<Vec<Agent>>>,
+    kept: Vec<Kept>,
+}
+
+impl RuntimeSubject {
+    /// Runtimes that this makes, all of them over one fresh store, in the time of this clock.
+    pub async fn made_by(
+        clock: Arc<dyn Clock>,
+        make: impl Fn(Wanted) -> BoxFuture<'static, Arc<dyn Runtime>> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            runtime: make(Wanted::default()).await,
+            clock,
+            runner: Runner::default(),
+            exact: true,
+            make: Arc::new(make),
+            agents: Arc::default(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Says that time is real, so that waits may take longer than they should.
+    #[must_use]
+    pub fn in_real_time(mut self) -> Self {
+        self.exact = false;
+        self
+    }
+
+    /// Keeps something alive until the case is over.
+    #[must_use]
+    pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
+        self.kept.push(Kept::new(guard));
+        self
+    }
+
+    pub(in super::super) fn run_by(mut self, runner: Runner) -> Self {
+        self.runner = runner;
+        self
+    }
+
+    /// The same store, agents and time in a new process.
+    pub(super) async fn restarted(&self) -> Self {
+        self.another(Wanted::default()).await
+    }
+
+    /// The same in a process that continues by itself.
+    pub(super) async fn auto_continuing(&self) -> Self {
+        let auto_continue = true;
+        self.another(Wanted { auto_continue }).await
+    }
+
+    async fn another(&self, wanted: Wanted) -> Self {
+        let runtime = (self.make)(wanted).await;
+        let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        agents.iter().for_each(|agent| runtime.agents().keep(agent));
+        drop(agents);
+        Self {
+            runtime,
+            ..self.clone()
+        }
+    }
+
+    /// Lets the runtime, and those after it, know an agent.
+    pub(super) fn keep(&self, agent: &Agent) {
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        agents.push(agent.clone());
+        drop(agents);
+        self.runtime.agents().keep(agent);
+    }
+
+    pub(super) fn backend(&self) -> &Backend {
+        self.runtime.backend()
+    }
+
+    /// Lets time pass.
+    pub(super) async fn wait(&self, time: Duration) {
+        let until = self.clock.now().saturating_add(time);
+        in_time("time passes", self.clock.sleep_until(until)).await;
+    }
+
+    /// Asks for a turn in the session of the case.
+    pub(super) async fn try_start(
+        &self,
+        agent: &Agent,
+        text: &str,
+    ) -> Result<StartedRun, RuntimeError> {
+        let request = Execute::new(agent, text).in_session(session());
+        let starting = self.runtime.start(request, RunOptions::default());
+        in_time("a turn is started or refused", starting).await
+    }
+
+    /// Starts a turn in the session of the case.
+    pub(super) async fn start(&self, agent: &Agent, text: &str) -> StartedRun {
+        self.keep(agent);
+        self.try_start(agent, text).await.unwrap()
+    }
+
+    /// A turn from its message to the end of its first run.
+    pub(super) async fn turn(&self, agent: &Agent, text: &str) -> RunRecord {
+        let run = self.start(agent, text).await;
+        self.ended(&run).await
+    }
+
+    /// The record of a run, once it has ended.
+    pub(super) async fn ended(&self, run: &StartedRun) -> RunRecord {
+        let ended = self.runtime.ended(run);
+        in_time("a run ends", ended).await.unwrap()
+    }
+
+    pub(super) async fn try_resume(&self) -> Result<StartedRun, RuntimeError> {
+        let session = session();
+        let resuming = self.runtime.resume(&session, RunOptions::default());
+        in_time("a session is resumed or refused", resuming).await
+    }
+
+    /// Goes on to the end of the next run.
+    pub(super) async fn resumed(&self) -> RunRecord {
+        let run = self.try_resume().await.unwrap();
+        self.ended(&run).await
+    }
+
+    pub(super) async fn submit(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
+        let submitting = self.runtime.submit_tool_result(answer);
+        in_time("an answer is taken or refused", submitting).await
+    }
+
+    /// Gives an answer that must be accepted.
+    pub(super) async fn answered(&self, answer: ToolAnswer) -> Submitted {
+        let submitted = self.submit(answer).await.unwrap();
+        assert_eq!(submitted.outcome, SubmissionOutcome::Accepted);
+        submitted
+    }
+
+    /// The session as the store has it.
+    pub(super) async fn snapshot(&self) -> Snapshot {
+        let found = self.backend().store.load(&session()).await.unwrap();
+        found.expect("the session of the case is there")
+    }
+
+    /// Its state.
+    pub(super) async fn state(&self) -> Value {
+        Value::clone(&self.snapshot().await.state.custom_state)
+    }
+
+    pub(super) async fn messages(&self) -> Vec<Message> {
+        let store = &self.backend().store;
+        store.messages(&session(), Page::ALL).await.unwrap().items
+    }
+
+    /// The history, a line for each message.
+    pub(super) async fn told(&self) -> Vec<String> {
+        told(&self.messages().await)
+    }
+
+    pub(super) async fn runs(&self) -> Vec<RunRecord> {
+        let all = Lookup::Page(Page::ALL);
+        let runs = self.backend().store.runs(&session(), all).await;
+        runs.unwrap().items
+    }
+
+    /// The checkpoints, oldest first.
+    pub(super) async fn checkpoints(&self) -> Vec<Checkpoint> {
+        let all = Lookup::Page(Page::ALL);
+        let found = self.backend().store.checkpoints(&session(), all).await;
+        let mut found = found.unwrap().items;
+        found.reverse();
+        found
+    }
+
+    pub(super) async fn usage(&self) -> Vec<UsageEntry> {
+        let store = &self.backend().store;
+        store.usage(&session(), Page::ALL).await.unwrap().items
+    }
+
+    /// The calls that wait, in the order of their ids.
+    pub(super) async fn pending(&self) -> Vec<PendingCall> {
+        let query = PendingQuery {
+            root: Some(session()),
+            ..PendingQuery::default()
+        };
+        let mut found = self.backend().store.pending(&query).await.unwrap().items;
+        found.sort_by(|one, other| one.tool_call_id.cmp(&other.tool_call_id));
+        found
+    }
+
+    /// A call that waits.
+    pub(super) async fn waiting(&self, id: &str) -> PendingCall {
+        let found = self.pending().await;
+        let mut found = found.into_iter().filter(|it| it.tool_call_id == call(id));
+        found.next().expect("the call waits")
+    }
+
+    pub(super) async fn chunks(&self) -> Vec<StoredChunk> {
+        let streams = &self.backend().streams;
+        let read = streams.read(&session(), Sequence::START, usize::MAX).await;
+        read.unwrap()
+    }
+
+    pub(super) async fn payloads(&self) -> Vec<ChunkPayload> {
+        let chunks = self.chunks().await.into_iter();
+        chunks.map(|stored| stored.chunk.payload).collect()
+    }
+
+    /// Waits until readers are told this, as [`named`] writes it.
+    pub(super) async fn until_told(&self, name: &str) {
+        self.until(name, |it| named(it) == name).await;
+    }
+
+    /// Waits until readers are told something like this.
+    pub(super) async fn until(&self, what: &str, is_it: impl Fn(&ChunkPayload) -> bool) {
+        let (session, streams) = (session(), &self.backend().streams);
+        let told = async {
+            loop {
+                // The end is looked at first: what comes after this is not missed.
+                let info = streams.info(&session).await.unwrap();
+                if self.payloads().await.iter().any(&is_it) {
+                    return;
+                }
+                let (last, status) = info.map(|it| (it.last, it.status)).unwrap_or_default();
+                streams.changed(&session, last, status).await.unwrap();
+            }
+        };
+        in_time(&format!("readers are told {what}"), told).await;
+    }
+
+    /// Everything that can be read of the session.
+    pub(super) async fn everything(&self) -> Everything {
+        let Backend {
+            store,
+            streams,
+            stops,
+            ..
+        } = self.backend().clone();
+        let subject = Subject::of_ports(store, streams, stops);
+        everything(&subject, &[&session()]).await
+    }
+
+    /// Holds a refusal against its code, and that it has left nothing behind.
+    pub(super) async fn refuses<T: std::fmt::Debug>(
+        &self,
+        code: helix_agents_core::ErrorCode,
+        asked: impl AsyncFnOnce() -> Result<T, RuntimeError>,
+    ) -> RuntimeError {
+        use helix_agents_core::Coded;
+        let before = self.everything().await;
+        let error = asked().await.expect_err("it is refused");
+        assert_eq!(error.code(), code, "{error}");
+        assert_eq!(self.everything().await, before, "nothing is written");
+        error
+    }
+}
+
+/// The session of every case.
+pub(super) fn session() -> SessionId {
+    super::super::make::session("session")
+}
+
+/// The ids of some calls.
+pub(super) fn calls(ids: &[&str]) -> Vec<CallId> {
+    ids.iter().map(|id| call(id)).collect()
+}
+
+impl From<ThreadRuntime> for RuntimeSubject {
+    fn from(runtime: ThreadRuntime) -> Self {
+        let clock = Arc::clone(runtime.clock());
+        let first: Arc<dyn Runtime> = Arc::new(runtime.clone());
+        let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
+            let another = runtime.restarted();
+            let another = if wanted.auto_continue {
+                another.auto_continue()
+            } else {
+                another
+            };
+            Box::pin(ready(Arc::new(another) as Arc<dyn Runtime>))
+        };
+        Self {
+            runtime: first,
+            clock,
+            runner: Runner::default(),
+            exact: true,
+            make: Arc::new(make),
+            agents: Arc::default(),
+            kept: Vec::new(),
+        }
+    }
+}
+
+impl std::fmt::Debug for RuntimeSubject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuntimeSubject")
+            .field("runtime", &self.runtime)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,334 @@
+//! A runtime that performs each run on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use async_trait::async_trait;
+use futures_util::future::{BoxFuture, Either, select};
+use helix_agents_core::agent::{Agent, AgentContext, AgentRegistry};
+use helix_agents_core::entries::{
+    Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
+};
+use helix_agents_core::id::{IdSource, RunId, SessionId};
+use helix_agents_core::machine::{AgentFacts, RunState};
+use helix_agents_core::notify::Notify;
+use helix_agents_core::perform::{Models, PerformError, Ports};
+use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
+use helix_agents_core::session::RunRecord;
+use helix_agents_core::store::StoreError;
+use helix_agents_core::time::{Clock, Timestamp};
+
+use crate::contract::Runner;
+use crate::{SequentialIds, VirtualClock, drive};
+
+/// The instant at which a runtime begins whose clock nobody gave.
+const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+/// Drives a run from where it stands to its end, or to where it cannot go on.
+pub type Driver = Arc<
+    dyn Fn(AgentFacts, RunState, Ports) -> BoxFuture<'static, Result<RunState, PerformError>>
+        + Send
+        + Sync,
+>;
+
+/// A [`Runtime`] for tests: each run on a thread of its own, by the plainest host or one that is
+/// given, over any backend.
+///
+/// Without further words it lives in virtual time that advances by itself, and counts its ids. A
+/// clone is the same runtime.
+///
+/// ```
+/// # use helix_agents_core::memory::MemoryStore;
+/// # use helix_agents_testkit::ThreadRuntime;
+/// let runtime = ThreadRuntime::new(MemoryStore::new()).auto_continue();
+/// let after_a_restart = runtime.restarted();
+/// ```
+#[derive(Clone)]
+pub struct ThreadRuntime {
+    backend: Backend,
+    agents: Arc<AgentRegistry>,
+    models: Option<Arc<dyn Models>>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    driver: Driver,
+    runner: Runner,
+    auto_continue: bool,
+    remembering: bool,
+    stalls: Stalls,
+}
+
+impl ThreadRuntime {
+    /// A runtime over a backend.
+    #[must_use]
+    pub fn new(backend: impl Into<Backend>) -> Self {
+        Self {
+            backend: backend.into(),
+            agents: Arc::default(),
+            models: None,
+            clock: Arc::new(VirtualClock::new(DAWN).auto_advance()),
+            ids: Arc::new(SequentialIds::new()),
+            driver: Arc::new(|facts, state, ports| {
+                Box::pin(async move { drive(&facts, state, &ports).await })
+            }),
+            runner: Runner::default(),
+            auto_continue: false,
+            remembering: false,
+            stalls: Stalls::default(),
+        }
+    }
+
+    /// Lives in this time.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Takes its ids from here.
+    #[must_use]
+    pub fn with_ids(mut self, ids: Arc<dyn IdSource>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Knows these models by name.
+    #[must_use]
+    pub fn with_models(mut self, models: Arc<dyn Models>) -> Self {
+        self.models = Some(models);
+        self
+    }
+
+    /// Drives runs like this.
+    #[must_use]
+    pub fn driven_by(mut self, driver: Driver) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// Runs futures like this, on the threads of its runs, too.
+    #[must_use]
+    pub fn run_by(mut self, runner: Runner) -> Self {
+        self.runner = runner;
+        self
+    }
+
+    /// Continues by itself when the last open call is answered.
+    #[must_use]
+    pub fn auto_continue(mut self) -> Self {
+        self.auto_continue = true;
+        self
+    }
+
+    /// Lets each run remember what its own effects read and wrote.
+    #[must_use]
+    pub fn remembering(mut self) -> Self {
+        self.remembering = true;
+        self
+    }
+
+    /// The runtime of a new process: the same backend, agents, clock and ids, and nothing else.
+    #[must_use]
+    pub fn restarted(&self) -> Self {
+        Self {
+            stalls: Stalls::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Takes over a run that nobody performs any more.
+    ///
+    /// # Errors
+    /// As [`Entries::recover`].
+    pub async fn recover(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
+        let agent = self.agent_of(session).await?;
+        let state = self.entries().recover(session, &performer()).await?;
+        self.perform(&agent, state, RunOptions::default())
+    }
+
+    /// The time it lives in.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// What its effects reach the world through.
+    #[must_use]
+    pub fn ports(&self) -> Ports {
+        let ports = Ports::new(
+            Arc::clone(&self.backend.store),
+            Arc::clone(&self.backend.streams),
+            Arc::clone(&self.clock),
+            Arc::clone(&self.ids),
+            Arc::clone(&self.agents),
+        );
+        let ports = match &self.models {
+            Some(models) => ports.with_models(Arc::clone(models)),
+            None => ports,
+        };
+        if self.remembering {
+            ports.remembering()
+        } else {
+            ports
+        }
+    }
+
+    fn entries(&self) -> Entries {
+        Entries::new(
+            Arc::clone(&self.backend.store),
+            Arc::clone(&self.backend.streams),
+            Arc::clone(&self.clock),
+            Arc::clone(&self.ids),
+        )
+    }
+
+    /// The agent of a stored session. A run of an agent that is not here is not even begun.
+    async fn agent_of(&self, session: &SessionId) -> Result<Agent, RuntimeError> {
+        let found = self.backend.store.load(session).await?;
+        let found = found.ok_or_else(|| StoreError::NotFound {
+            session: session.clone(),
+        })?;
+        let context = AgentContext::new(session.clone());
+        Ok(self.agents.resolve(&found.state.agent_type, &context)?)
+    }
+
+    /// Performs a run on a thread.
+    fn perform(
+        &self,
+        agent: &Agent,
+        state: RunState,
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
+        let run = StartedRun::new(state.session_id.clone(), state.run_id.clone());
+        let facts = AgentFacts::of(agent);
+        let mut ports = self.ports();
+        ports.execution_hooks = options.hooks;
+        let this = self.clone();
+        let id = run.run_id.clone();
+        let performing = move || {
+            let driven = this.runner.block_on((this.driver)(facts, state, ports));
+            if let Err(error) = driven {
+                this.stalls.note(id, error);
+            }
+        };
+        let name = format!("run {}", run.run_id);
+        // A thread that cannot be had leaves the run to whoever recovers it.
+        match thread::Builder::new().name(name).spawn(performing) {
+            Ok(_) => Ok(run),
+            Err(_) => Err(RuntimeError::ShuttingDown),
+        }
+    }
+}
+
+/// How runs of threads are marked. Nobody else takes them over.
+fn performer() -> Performer {
+    Performer::new("threads")
+}
+
+#[async_trait]
+impl Runtime for ThreadRuntime {
+    fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    fn agents(&self) -> &Arc<AgentRegistry> {
+        &self.agents
+    }
+
+    async fn start(
+        &self,
+        request: Execute,
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
+        let placeholder = SessionId::new("new").map_err(EntryError::from)?;
+        let session = request.session_id.clone().unwrap_or(placeholder);
+        let context = AgentContext::new(session);
+        let agent = self.agents.resolve(&request.agent_type, &context)?;
+        let state = self.entries().execute(request, &performer()).await?;
+        self.perform(&agent, state, options)
+    }
+
+    async fn resume(
+        &self,
+        session: &SessionId,
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
+        let agent = self.agent_of(session).await?;
+        let state = self.entries().resume(session, &performer()).await?;
+        self.perform(&agent, state, options)
+    }
+
+    async fn submit_tool_result(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
+        let mut submitted = self.entries().submit(&answer).await?;
+        if !self.auto_continue || submitted.continuation != Continuation::CallerResumes {
+            return Ok(submitted);
+        }
+        submitted.continuation = match self.resume(&submitted.owner, RunOptions::default()).await {
+            Ok(_) => Continuation::NewRun,
+            // Somebody was faster, and goes on with the answer.
+            Err(RuntimeError::Entry(EntryError::AlreadyRunning { .. })) => Continuation::None,
+            // The answer is stored; whoever has the agent can go on.
+            Err(_) => Continuation::CallerResumes,
+        };
+        Ok(submitted)
+    }
+
+    async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError> {
+        let ended = pin!(self.backend.run_ended(&run.session_id, &run.run_id));
+        let stalled = pin!(self.stalls.of(&run.run_id));
+        match select(ended, stalled).await {
+            Either::Left((record, _)) => record,
+            Either::Right((error, _)) if error.is_superseded() => Err(RuntimeError::Superseded {
+                run: run.run_id.clone(),
+            }),
+            Either::Right((error, _)) => Err(RuntimeError::Stalled {
+                run: run.run_id.clone(),
+                source: Arc::new(error),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for ThreadRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadRuntime")
+            .field("backend", &self.backend)
+            .field("agents", &self.agents)
+            .field("auto_continue", &self.auto_continue)
+            .field("remembering", &self.remembering)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs of this process that stand still, and why.
+#[derive(Debug, Clone, Default)]
+struct Stalls {
+    why: Arc<Mutex<BTreeMap<RunId, PerformError>>>,
+    bell: Notify,
+}
+
+impl Stalls {
+    fn note(&self, run: RunId, error: PerformError) {
+        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        why.insert(run, error);
+        drop(why);
+        self.bell.ring();
+    }
+
+    /// Resolves when the run stands still. Told once.
+    async fn of(&self, run: &RunId) -> PerformError {
+        loop {
+            let heard = self.bell.heard();
+            let error = {
+                let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+                why.remove(run)
+            };
+            match error {
+                Some(error) => return error,
+                None => heard.await,
+            }
+        }
+    }
+}
