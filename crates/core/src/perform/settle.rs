@@ -93,7 +93,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
 }
 
 /// The open step with the answers that came and nobody took: a run that ends does not lose them.
-async fn with_answers(
+pub(super) async fn with_answers(
     at: &At,
     ports: &Ports,
     open: &OpenStep,

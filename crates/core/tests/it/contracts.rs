@@ -29,6 +29,20 @@ mod remembering_runtime {
     });
 }
 
+/// The same by a host that keeps nothing in memory.
+mod amnesiac_runtime {
+    use std::sync::Arc;
+
+    use helix_agents_core::memory::MemoryStore;
+    use helix_agents_testkit::{AmnesiacHost, ThreadRuntime, drive_on};
+
+    helix_agents_testkit::runtime_contract!(async || {
+        ThreadRuntime::new(MemoryStore::new()).driven_by(Arc::new(|facts, state, ports| {
+            Box::pin(async move { drive_on(&AmnesiacHost, &facts, state, &ports).await })
+        }))
+    });
+}
+
 mod lock {
     use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::AgentFail;
 use crate::machine::{At, Effect, Event};
 use crate::perform::hooks::{Hooks, fire};
-use crate::perform::settle::{reply_usage, writers};
+use crate::perform::settle::{reply_usage, with_answers, writers};
 use crate::perform::work::{Work, base, begin, read, say, then};
 use crate::perform::{PerformError, Ports};
 use crate::session::{CallState, OpenStep, RunRecord, StopKind, StopRequest};
@@ -31,7 +31,9 @@ pub(super) async fn stop(
     let mut work = work.clone();
     let mut commit = begin(at, ports.clock.now());
     if let Some(open) = work.open.take() {
-        let mut open = OpenStep::clone(&open);
+        // An answer that was accepted is kept; a call that was agreed to is not begun any more.
+        let (mut open, with_answers) = with_answers(at, ports, &open).await?;
+        commit = with_answers;
         commit = pair_stopped(commit, at, &mut open);
         let merged = merge_writes(&work.state, writers(&open));
         if !merged.writes.is_empty() {

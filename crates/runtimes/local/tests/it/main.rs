@@ -11,6 +11,8 @@ mod kit;
 /// Stores that fail when they are told to.
 mod moody;
 
+/// The contract of runtimes.
+mod contract;
 /// Leases: held, renewed, lost.
 mod leases;
 /// Pauses, answers and who continues.
