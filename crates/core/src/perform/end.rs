@@ -15,7 +15,7 @@ use super::{PerformError, Ports};
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::AgentFail;
 use crate::machine::{At, Effect, EndAs, Event, Happened};
-use crate::session::{InterruptContext, RunRecord, RunStatus, SessionStatus};
+use crate::session::{Checkpoint, InterruptContext, RunRecord, RunStatus, SessionStatus};
 use crate::state::to_rfc6902;
 use crate::step::StopCause;
 use crate::store::{Change, Commit, Field};
@@ -158,18 +158,11 @@ async fn fail(
     let ending = Ending::Failed {
         error: error.clone(),
     };
-    finish(
-        effect,
-        ports,
-        work,
-        &hooks,
-        ending,
-        begin(at, ports.clock.now()),
-    )
-    .await
+    let commit = begin(at, ports.clock.now());
+    finish(effect, ports, work, &hooks, ending, commit, None).await
 }
 
-/// Writes the end with what the hooks wrote.
+/// Writes the end with what the hooks wrote, and a checkpoint where a step was settled.
 async fn finish(
     effect: &Effect,
     ports: &Ports,
@@ -177,6 +170,7 @@ async fn finish(
     hooks: &Hooks<'_>,
     ending: Ending,
     mut commit: Commit,
+    checkpoint: Option<Checkpoint>,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let now = commit.at;
@@ -191,6 +185,8 @@ async fn finish(
     let mut run = RunRecord::clone(&work.run);
     let status = ending.status();
     commit = write_end(commit, at, &mut run, &ending, &base, now);
+    // It is written last, so that it knows how the run ended.
+    commit = then(commit, at, checkpoint.map(Change::CheckpointHere));
     match write(effect, ports, commit).await? {
         Written::Now(_) => Ok(Event::of(at, Happened::Ended { status })),
         Written::Before(event) => Ok(event),

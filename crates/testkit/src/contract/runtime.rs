@@ -114,6 +114,7 @@ suite! { ($)
         a_client_that_applies_patches_has_the_servers_state,
         patches_are_told_while_the_tool_runs,
         a_failed_turn_leaves_a_client_with_the_servers_state,
+        a_stopped_turn_leaves_a_client_with_the_servers_state,
         a_tool_may_say_more_than_a_chunk_holds,
     }
     asking {

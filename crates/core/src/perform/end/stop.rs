@@ -6,13 +6,17 @@ use super::{Ending, finish};
 use crate::entries::ended;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::AgentFail;
+use crate::id::IdSourceExt;
 use crate::machine::{At, Effect, Event};
 use crate::perform::hooks::{Hooks, fire};
+use crate::perform::patches::corrections;
 use crate::perform::settle::{reply_usage, with_answers, writers};
 use crate::perform::work::{Work, base, begin, read, say, then};
 use crate::perform::{PerformError, Ports};
-use crate::session::{CallState, OpenStep, RunRecord, StopKind, StopRequest};
-use crate::state::{apply_writes, merge_writes, to_rfc6902};
+use crate::session::{
+    CallState, Checkpoint, OpenStep, RunRecord, SessionStatus, StopKind, StopRequest,
+};
+use crate::state::{apply_writes, merge_writes};
 use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{Change, Commit, Field};
 use crate::stream::ChunkPayload;
@@ -29,6 +33,7 @@ pub(super) async fn stop(
         StopRequest::new(at.run_id.clone(), StopKind::Interrupt, ports.clock.now())
     });
     let mut work = work.clone();
+    let mut checkpoint = None;
     let mut commit = begin(at, ports.clock.now());
     if let Some(open) = work.open.take() {
         // An answer that was accepted is kept; a call that was agreed to is not begun any more.
@@ -36,16 +41,23 @@ pub(super) async fn stop(
         commit = with_answers;
         commit = pair_stopped(commit, at, &mut open);
         let merged = merge_writes(&work.state, writers(&open));
+        let before = Arc::clone(&work.state);
         if !merged.writes.is_empty() {
-            let patches = to_rfc6902(&merged.writes, &work.state)?;
             apply_writes(Arc::make_mut(&mut work.state), &merged.writes)?;
+            commit = then(commit, at, [Change::WriteState(merged.writes)]);
+        }
+        // What the calls streamed, readers have already.
+        let after = open.start_sequence;
+        let unsent = commit.chunks.as_slice();
+        let patches = corrections(at, ports, after, &before, &work.state, unsent).await?;
+        if !patches.is_empty() {
+            let now = commit.at;
             commit = say(
                 commit,
                 &base(at),
-                ports.clock.now(),
+                now,
                 [ChunkPayload::StatePatch { patches }],
             );
-            commit = then(commit, at, [Change::WriteState(merged.writes)]);
         }
         let now = commit.at;
         commit = then(commit, at, reply_usage(&open, at, now, ports)?);
@@ -54,11 +66,26 @@ pub(super) async fn stop(
             ..RunRecord::clone(&work.run)
         };
         work.run = Arc::new(run);
+        let made = Checkpoint::new(
+            ports.ids.checkpoint_id()?,
+            at.session_id.clone(),
+            at.run_id.clone(),
+            SessionStatus::Active,
+            now,
+        );
+        let created = ChunkPayload::CheckpointCreated {
+            checkpoint_id: made.id.clone(),
+        };
+        checkpoint = Some(made);
+        let step = open.into_paired()?;
+        let message_count = work.message_count + step.message_count();
+        let in_history = ChunkPayload::StepCommitted { message_count };
+        commit = say(commit, &base(at), now, [in_history, created]);
         commit = then(
             commit,
             at,
             [
-                Change::AppendStep(open.into_paired()?),
+                Change::AppendStep(step),
                 Change::OpenStep(None),
                 Change::Set(Field::StepCount(at.step)),
             ],
@@ -85,7 +112,7 @@ pub(super) async fn stop(
             Ending::Failed { error }
         }
     };
-    finish(effect, ports, &work, &hooks, ending, commit).await
+    finish(effect, ports, &work, &hooks, ending, commit, checkpoint).await
 }
 
 /// Gives every call without a result the truth about it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helix_agents_core::hooks::HookCx;
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::state::apply_patch;
-use helix_agents_core::store::Lookup;
+use helix_agents_core::store::{Lookup, Sessions};
 use helix_agents_core::stream::ChunkPayload;
 use serde_json::{Value, json};
 
@@ -183,6 +183,31 @@ pub async fn a_failed_turn_leaves_a_client_with_the_servers_state(on: &RuntimeSu
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(follows(on).await, 1);
     assert_eq!(on.state().await["hook"], json!("fail provider_auth"));
+}
+
+/// A run that is stopped in the middle of a step keeps what its calls wrote, and so does a client.
+pub async fn a_stopped_turn_leaves_a_client_with_the_servers_state(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let writing = |id: &'static str| (id, "write", json!({ "waits": true }));
+    let replies = [MockReply::calls([writing("c1"), writing("c2")])];
+    let agent = agent(replies)
+        .tools(writer(&gate))
+        .initial_state(json!({ "items": [], "count": 0 }))
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    gate.reached(2).await;
+    let sessions = Sessions::new(&*on.backend().store, &*on.clock);
+    let asked = sessions.set_interrupt_flag(&session(), None).await;
+    asked.unwrap();
+    gate.open();
+    assert_eq!(on.ended(&run).await.status, RunStatus::Interrupted);
+    assert_eq!(follows(on).await, 1);
+    let state = on.state().await;
+    assert_eq!(
+        (&state["items"], &state["count"]),
+        (&json!(["c1", "c2"]), &json!(2))
+    );
 }
 
 /// What is too large for a chunk of its own is told with the commit, and what follows it after it; the
