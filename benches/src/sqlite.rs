@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -107,7 +108,7 @@ impl Subject {
             OpenCall::new(CallPhase::Regular, CallState::Ready)
         });
         let fenced = || Commit::new(self.session.clone(), NOW).when(Precondition::Fence(Fence(1)));
-        let reply = fenced().then(Change::OpenStep(Some(Box::new(open))));
+        let reply = fenced().then(Change::OpenStep(Some(Arc::new(open))));
         let id = CheckpointId::new(format!("cp-{n:08x}-0000-7000-8000-000000000000"))?;
         let mut checkpoint = Checkpoint::new(
             id,
@@ -270,7 +271,7 @@ fn deltas(_: &mut Report) -> Outcome<()> {
         subject.run,
         1,
     );
-    let base = std::sync::Arc::new(base);
+    let base = Arc::new(base);
     let writer = StreamWriter::new(session.clone(), session, Fence(1));
     let start = Instant::now();
     for _ in 0..DELTAS / BATCH {
@@ -321,7 +322,7 @@ fn wake_up(report: &mut Report) -> Outcome<()> {
     let session = Subject::create(&here, "wake")?.session;
     let run = RunId::new("run-wake")?;
     let base = ChunkBase::new(AgentId::new("wake")?, "bench", session.clone(), run, 1);
-    let base = std::sync::Arc::new(base);
+    let base = Arc::new(base);
     let mut delays = Vec::new();
     for n in 0..21 {
         let payload = ChunkPayload::TextDelta {

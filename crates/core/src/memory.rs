@@ -70,7 +70,7 @@ impl Inner {
             .sessions()
             .into_iter()
             .filter_map(|id| {
-                let header = self.sessions.get(&id)?.header.clone();
+                let header = Arc::clone(&self.sessions.get(&id)?.header);
                 Some((id, header))
             })
             .collect();

@@ -78,6 +78,9 @@ impl Coded for StoredError {
 /// The deepest nesting that is written. What reads JSON stops at 128 levels.
 const MAX_NESTING: usize = 120;
 
+/// Most of what is stored is smaller, so its text need not grow while it is written.
+const USUAL_SIZE: usize = 1024;
+
 /// The stored form of a value.
 ///
 /// # Errors
@@ -96,7 +99,9 @@ pub fn to_text<T: Serialize + ?Sized>(
     value: &T,
 ) -> Result<String, StoredError> {
     let not_storable = |reason: String| StoredError::NotStorable { kind, reason };
-    let text = serde_json::to_string(value).map_err(|error| not_storable(error.to_string()))?;
+    let mut text = Vec::with_capacity(USUAL_SIZE);
+    serde_json::to_writer(&mut text, value).map_err(|error| not_storable(error.to_string()))?;
+    let text = String::from_utf8(text).map_err(|error| not_storable(error.to_string()))?;
     if is_nested_too_deep(&text) {
         return Err(not_storable(format!(
             "it is nested deeper than {MAX_NESTING} levels"
@@ -106,9 +111,15 @@ pub fn to_text<T: Serialize + ?Sized>(
 }
 
 fn is_nested_too_deep(json: &str) -> bool {
-    // Nearly always there are too few of them to be nested deep.
-    let opening = json.bytes().filter(|byte| matches!(byte, b'[' | b'{'));
-    if opening.count() <= MAX_NESTING {
+    // Nearly always there are too few of them to be nested deep. A small sum over a short piece is
+    // what processors add up many at a time.
+    let opening = json.as_bytes().chunks(usize::from(u8::MAX)).map(|piece| {
+        let opening = piece
+            .iter()
+            .map(|byte| u8::from(matches!(byte, b'[' | b'{')));
+        usize::from(opening.sum::<u8>())
+    });
+    if opening.sum::<usize>() <= MAX_NESTING {
         return false;
     }
     let (mut depth, mut deepest) = (0_usize, 0);

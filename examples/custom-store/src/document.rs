@@ -20,7 +20,7 @@ use crate::streams::Stream;
 /// A session with everything that belongs to it, and its stream when it is a root.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Document {
-    pub(crate) header: Option<Header>,
+    pub(crate) header: Option<Arc<Header>>,
     pub(crate) messages: Vec<Message>,
     /// Every version of the state, from 1.
     pub(crate) states: Vec<Arc<Value>>,
@@ -65,7 +65,12 @@ impl Document {
         let mut session: SessionState = header.session.clone();
         session.custom_state = self.states.last().cloned()?;
         session.pending_client_tool_calls = self.pending.clone();
-        Some(Snapshot::new(header, session, run, self.open_step.clone()))
+        Some(Snapshot::new(
+            Arc::unwrap_or_clone(header),
+            session,
+            run,
+            self.open_step.clone(),
+        ))
     }
 
     /// The state at a version.
@@ -121,7 +126,7 @@ impl Document {
                 self.checkpoints.retain(|have| have.id != checkpoint.id);
                 self.checkpoints.push(checkpoint);
             }
-            Row::OpenStep(step) => self.open_step = step.map(|step| *step),
+            Row::OpenStep(step) => self.open_step = step.map(Arc::unwrap_or_clone),
             Row::OpenCall(call, open) => {
                 if let Some(step) = &mut self.open_step {
                     let index = step.message.tool_calls().position(|made| made.id == call);

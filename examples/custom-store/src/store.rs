@@ -68,7 +68,7 @@ impl JsonStore {
 
     fn headers(&self) -> Result<impl Iterator<Item = Header>> {
         let documents = self.documents()?.into_iter();
-        Ok(documents.filter_map(|document| document.header))
+        Ok(documents.filter_map(|document| document.header.map(Arc::unwrap_or_clone)))
     }
 
     /// Writes all of something or nothing, and wakes those who wait.
@@ -251,7 +251,7 @@ impl WatchStops for JsonStore {
             // Listening begins before looking, so that nothing falls in between.
             let heard = self.bell.heard();
             let header = self.document(session)?.header;
-            let stop = header.and_then(|header| header.stop);
+            let stop = header.and_then(|header| header.stop.clone());
             if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
                 return Ok(stop);
             }

@@ -16,7 +16,7 @@ use crate::usage::UsageEntry;
 
 #[derive(Debug)]
 pub(super) struct Record {
-    pub(super) header: Header,
+    pub(super) header: Arc<Header>,
     pub(super) created: u64,
     pub(super) messages: Vec<Message>,
     pub(super) states: StateLog,
@@ -34,7 +34,7 @@ impl Record {
     /// A session whose rows and header follow.
     pub(super) fn new(created: u64) -> Self {
         Self {
-            header: Header::placeholder(),
+            header: Arc::new(Header::placeholder()),
             created,
             messages: Vec::new(),
             states: StateLog::default(),
@@ -78,7 +78,7 @@ impl Record {
                 self.checkpoints.retain(|one| one.id != checkpoint.id);
                 self.checkpoints.push(checkpoint);
             }
-            Row::OpenStep(step) => self.open_step = step.map(|step| *step),
+            Row::OpenStep(step) => self.open_step = step.map(Arc::unwrap_or_clone),
             Row::OpenCall(call, open) => {
                 if let Some(step) = &mut self.open_step {
                     let mut ids = step.message.tool_calls();
@@ -129,7 +129,7 @@ impl Record {
         let latest = self.header.run.as_ref();
         let run = latest.and_then(|latest| self.runs.iter().rfind(|run| run.id == latest.id));
         Snapshot::new(
-            self.header.clone(),
+            Header::clone(&self.header),
             self.session(),
             run.cloned(),
             self.open_step.clone(),

@@ -351,13 +351,13 @@ fn shown(delta: ReplyDelta) -> ChunkPayload {
 }
 
 /// What a reply amounts to.
-pub(super) fn step_result(reply: &ModelReply, native: bool) -> StepResult {
+pub(super) fn step_result(reply: ModelReply, native: bool) -> StepResult {
     let parsed = native
         .then(|| reply.message.content())
         .flatten()
         .and_then(|text| serde_json::from_str(&text).ok());
     match parsed {
         Some(output) => StepResult::structured_output(output),
-        None => StepResult::from_reply(reply.clone()),
+        None => StepResult::from_reply(reply),
     }
 }

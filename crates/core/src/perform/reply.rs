@@ -78,11 +78,9 @@ pub(super) async fn take(
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let agent = work.agent();
-    let (plan, after) = judge(
-        agent,
-        &step_result(&reply, asked.native),
-        Limits::of(effect),
-    );
+    let usage = reply.usage;
+    let result = step_result(reply, asked.native);
+    let (plan, after) = judge(agent, &result, Limits::of(effect));
     let now = ports.clock.now();
     let base = base(at);
 
@@ -90,7 +88,12 @@ pub(super) async fn take(
     let unsent = deltas.take();
     commit.chunks.extend(unsent);
 
-    let message = plan.assistant_message.unwrap_or(reply.message);
+    let message = plan
+        .assistant_message
+        .ok_or_else(|| PerformError::Missing {
+            session: at.session_id.clone(),
+            what: "a message in its reply",
+        })?;
     let mut settled = plan.settled_results.into_iter();
     let mut open = OpenStep::new(
         ports.ids.step_id()?,
@@ -100,7 +103,7 @@ pub(super) async fn take(
         |_| OpenCall::new(Default::default(), crate::session::CallState::Ready),
     );
     open.after = after;
-    open.usage = Some(ReplyUsage::new(&asked.model, reply.usage));
+    open.usage = Some(ReplyUsage::new(&asked.model, usage));
     for call in &mut open.calls {
         if let Some(result) = settled.next() {
             if result.tool_name != FINISH_TOOL {
@@ -150,7 +153,8 @@ pub(super) async fn take(
         commit.chunks.insert(0, patch);
         commit = then(commit, at, [Change::WriteState(writes.clone())]);
     }
-    commit = then(commit, at, [Change::OpenStep(Some(Box::new(open.clone())))]);
+    let open = Arc::new(open);
+    commit = then(commit, at, [Change::OpenStep(Some(Arc::clone(&open)))]);
     commit.changes.extend(pending);
     let committed = match write(effect, ports, commit).await? {
         Written::Now(committed) => committed,
@@ -159,7 +163,7 @@ pub(super) async fn take(
     let reference = OpenRef::of(&open);
     work::update(ports, &committed, |work| {
         work.write(&writes);
-        work.open = Some(Arc::new(open));
+        work.open = Some(open);
     });
     let replied = Happened::Replied { open: reference };
     Ok(Event::of(at, replied).with_stop(committed.stop.is_some()))

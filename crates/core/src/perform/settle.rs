@@ -244,7 +244,7 @@ pub(super) async fn settle(
         work::forget(ports);
     } else {
         work::update(ports, &committed, |work| {
-            work.settle(&paired, &all);
+            work.settle(paired, &all);
             work.run = Arc::new(run);
             if let Some(message) = correction {
                 work.message_count += 1;

@@ -224,12 +224,12 @@ impl Work {
     }
 
     /// Remembers that a step moved into the history.
-    pub(super) fn settle(&mut self, step: &PairedStep, writes: &StepWrites) {
+    pub(super) fn settle(&mut self, step: PairedStep, writes: &StepWrites) {
         self.open = None;
         self.message_count += step.message_count();
         self.write(writes);
         if let Some(history) = &mut self.transcript
-            && history.push_step(step.clone()).is_err()
+            && history.push_step(step).is_err()
         {
             self.transcript = None;
         }

@@ -225,7 +225,7 @@ pub enum Change {
     /// The same, of the session as it is at this place in the commit: its counts are filled in.
     CheckpointHere(Checkpoint),
     /// Writes or removes the open step.
-    OpenStep(Option<Box<OpenStep>>),
+    OpenStep(Option<Arc<OpenStep>>),
     /// Writes what is known of one call of the open step.
     OpenCall(CallId, Box<OpenCall>),
     /// Writes a pending call.

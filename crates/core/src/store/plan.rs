@@ -18,14 +18,14 @@ use crate::stream::{Chunk, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
 /// The headers of the sessions that a commit names. A session that does not exist has none.
-pub type Headers = BTreeMap<SessionId, Header>;
+pub type Headers = BTreeMap<SessionId, Arc<Header>>;
 
 /// What a commit comes to.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
     /// The header of each changed session; `None`: it is deleted.
-    pub headers: BTreeMap<SessionId, Option<Header>>,
+    pub headers: BTreeMap<SessionId, Option<Arc<Header>>>,
     /// The rows to write, in this order.
     pub rows: Vec<(SessionId, Row)>,
     /// The chunks to append to the root's stream, in this order.
@@ -38,16 +38,15 @@ impl Plan {
     /// The receipt, once everything is written. `unchanged` are headers that were only looked at.
     #[must_use]
     pub fn receipt(&self, unchanged: &Headers, sequence: Sequence) -> Receipt {
-        let mut sessions: BTreeMap<_, _> = unchanged
+        let unchanged = unchanged
             .iter()
+            .filter(|(id, _)| !self.headers.contains_key(*id));
+        let changed = self.headers.iter();
+        let changed = changed.filter_map(|(id, header)| Some((id, header.as_ref()?)));
+        let sessions = unchanged
+            .chain(changed)
             .map(|(id, header)| (id.clone(), header.committed()))
             .collect();
-        for (id, header) in &self.headers {
-            match header {
-                Some(header) => drop(sessions.insert(id.clone(), header.committed())),
-                None => drop(sessions.remove(id)),
-            }
-        }
         Receipt { sessions, sequence }
     }
 }
@@ -66,7 +65,11 @@ pub fn plan(
     mut messages_kept: impl FnMut(&SessionId, usize) -> Result<usize, StoreError>,
 ) -> Result<Plan, StoreError> {
     for (session, precondition) in &commit.preconditions {
-        check(session, precondition, headers.get(session))?;
+        check(
+            session,
+            precondition,
+            headers.get(session).map(|header| &**header),
+        )?;
     }
     let mut plan = Plan {
         chunks: commit.chunks,
@@ -74,18 +77,17 @@ pub fn plan(
         ..Plan::default()
     };
     for (session, change) in commit.changes {
-        let before = match plan.headers.remove(&session) {
-            Some(changed) => changed,
-            None => headers.get(&session).cloned(),
-        };
+        let header = plan
+            .headers
+            .entry(session.clone())
+            .or_insert_with(|| headers.get(&session).cloned());
         let mut step = Applying {
             session: &session,
             at: commit.at,
             rows: &mut plan.rows,
             messages_kept: &mut messages_kept,
         };
-        let after = step.apply(before, change)?;
-        plan.headers.insert(session, after);
+        step.apply(header, change)?;
     }
     for (session, header) in &mut plan.headers {
         if let Some(header) = header {
@@ -93,6 +95,7 @@ pub fn plan(
             let before = headers
                 .get(session)
                 .map_or(0, |before| before.session.version);
+            let header = Arc::make_mut(header);
             header.session.version = before + 1;
             header.session.updated_at = commit.at;
         }
@@ -154,31 +157,32 @@ impl Applying<'_> {
         }
     }
 
+    /// Makes a change of a header, which is copied only when it is shared.
     fn apply(
         &mut self,
-        header: Option<Header>,
+        header: &mut Option<Arc<Header>>,
         change: Change,
-    ) -> Result<Option<Header>, StoreError> {
-        let mut header = match (header, &change) {
-            (None, Change::Create(session)) => return self.create(session).map(Some),
-            (Some(_), Change::Create(_)) => {
-                return Err(StoreError::AlreadyExists {
-                    session: self.session.clone(),
-                });
-            }
-            (None, _) => {
+    ) -> Result<(), StoreError> {
+        let Some(present) = header else {
+            let Change::Create(session) = change else {
                 return Err(StoreError::NotFound {
                     session: self.session.clone(),
                 });
-            }
-            (Some(_), Change::Delete) => {
-                self.row(Row::DeleteAll);
-                return Ok(None);
-            }
-            (Some(header), _) => header,
+            };
+            *header = Some(Arc::new(self.create(&session)?));
+            return Ok(());
         };
-        self.change(&mut header, change)?;
-        Ok(Some(header))
+        match change {
+            Change::Create(_) => Err(StoreError::AlreadyExists {
+                session: self.session.clone(),
+            }),
+            Change::Delete => {
+                self.row(Row::DeleteAll);
+                *header = None;
+                Ok(())
+            }
+            change => self.change(Arc::make_mut(present), change),
+        }
     }
 
     fn create(&mut self, session: &SessionState) -> Result<Header, StoreError> {

@@ -59,7 +59,7 @@ pub enum Row {
     /// Writes a checkpoint. It is now the one that was written last.
     Checkpoint(Checkpoint),
     /// Writes the open step, or removes it.
-    OpenStep(Option<Box<OpenStep>>),
+    OpenStep(Option<Arc<OpenStep>>),
     /// Writes one call of the open step.
     OpenCall(CallId, Box<OpenCall>),
     /// Writes a pending call.

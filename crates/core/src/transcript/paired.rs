@@ -1,14 +1,19 @@
 //! A step that is complete: every call has its result.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::{Coded, ErrorCode};
 use crate::id::CallId;
 use crate::message::{AssistantMessage, ToolMessage};
 
 /// An assistant message with exactly one result for each of its calls, in the model's order.
+/// Clones share them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PairedStep {
+pub struct PairedStep(Arc<Parts>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Parts {
     assistant: AssistantMessage,
     results: Vec<ToolMessage>,
 }
@@ -84,33 +89,34 @@ impl PairedStep {
         if let Some(call) = by_call.into_keys().min() {
             return Err(PairingError::UnknownCall { call });
         }
-        Ok(Self {
+        Ok(Self(Arc::new(Parts {
             assistant,
             results: ordered,
-        })
+        })))
     }
 
     /// What the model said.
     #[must_use]
     pub fn assistant(&self) -> &AssistantMessage {
-        &self.assistant
+        &self.0.assistant
     }
 
     /// The results, in the order of the calls.
     #[must_use]
     pub fn results(&self) -> &[ToolMessage] {
-        &self.results
+        &self.0.results
     }
 
     /// How many messages the step is.
     #[must_use]
     pub fn message_count(&self) -> usize {
-        1 + self.results.len()
+        1 + self.0.results.len()
     }
 
     /// The message and its results.
     #[must_use]
     pub fn into_parts(self) -> (AssistantMessage, Vec<ToolMessage>) {
-        (self.assistant, self.results)
+        let Parts { assistant, results } = Arc::unwrap_or_clone(self.0);
+        (assistant, results)
     }
 }

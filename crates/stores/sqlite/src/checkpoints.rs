@@ -5,36 +5,41 @@ use helix_agents_core::store::{Lookup, Paged};
 use helix_agents_core::{CheckpointId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::desk::Desk;
 use crate::fail::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, parsed, signed, size, time, unsigned, wide};
-use crate::runs::{RunNumber, RunNumbers, Runs, one};
+use crate::runs::{self, RunNumber, Runs, one};
 
 /// Writes a checkpoint. It is now the one that was written last: `n` is larger than that of any
 /// other.
-pub(crate) fn put(
-    conn: &Connection,
-    session: Owner,
-    runs: &mut RunNumbers,
-    n: i64,
-    one: &Checkpoint,
-) -> Result<(), Fail> {
-    let key = place(conn, session, &one.id)?;
-    conn.prepare_cached("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?
-        .execute(params![
+pub(crate) fn put(desk: &Desk, session: Owner, n: i64, one: &Checkpoint) -> Result<(), Fail> {
+    let run = runs::number(desk, session, &one.run_id)?;
+    let status = name_of("status", one.status)?;
+    let write = |sql: &str, key: i64| -> Result<usize, Fail> {
+        let written = desk.conn.prepare_cached(sql)?.execute(params![
             key,
             n,
             one.id.as_str(),
-            runs.number(conn, session, &one.run_id)?,
+            run,
             one.step_count,
             signed(wide(one.message_count)),
             signed(one.state_version),
-            name_of("status", one.status)?,
+            status,
             one.open_step.as_ref().map(AsRef::<str>::as_ref),
             millis(one.timestamp),
         ])?;
+        Ok(written)
+    };
+    // Nearly always its own place is free, and need not be looked at first.
+    if write(INSERT, session.mark(one.id.as_str()))? == 0 {
+        write(REPLACE, place(&desk.conn, session, &one.id)?)?;
+    }
     Ok(())
 }
+
+const INSERT: &str = "INSERT OR IGNORE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const REPLACE: &str = "INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// The key under which the checkpoint of this id is, or is to be written.
 fn place(conn: &Connection, session: Owner, id: &CheckpointId) -> Result<i64, Fail> {

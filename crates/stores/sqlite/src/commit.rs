@@ -1,47 +1,59 @@
 //! One commit inside a transaction.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::store::{Commit, Headers, Precondition, Receipt, StoreError, plan};
+use helix_agents_core::store::{Commit, Headers, Lease, Precondition, Receipt, StoreError, plan};
 use helix_agents_core::time::Timestamp;
 
 use crate::config::SqliteConfig;
 use crate::desk::Desk;
 use crate::fail::Fail;
-use crate::headers::{self, Found};
+use crate::headers::{self, Found, Place};
 use crate::{messages, process, rows, streams};
 
 /// Judges a commit and writes what it comes to. When it fails, the caller rolls back.
 pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Result<Receipt, Fail> {
     let conn = &desk.conn;
     let (root, at) = (commit.root.clone(), commit.at);
-    let mut found: BTreeMap<SessionId, Found> = BTreeMap::new();
+    let mut places: BTreeMap<SessionId, Place> = BTreeMap::new();
+    let mut headers = Headers::new();
     for session in commit.sessions() {
-        if let Some(one) = headers::find_to_write(desk, &session)? {
-            found.insert(session, one);
+        if let Some(Found { place, header }) = headers::take(desk, &session)? {
+            places.insert(session.clone(), place);
+            headers.insert(session, header);
         }
     }
-    let mut headers: Headers = found
-        .iter()
-        .map(|(session, found)| (session.clone(), found.header.clone()))
-        .collect();
-    void_leases_of_the_dead(&commit.preconditions, &mut headers);
+    let stored = void_leases_of_the_dead(&commit.preconditions, &mut headers);
     let mut plan = plan(commit, &headers, |session, count| {
-        let Some(found) = found.get(session) else {
+        let Some(place) = places.get(session) else {
             return Err(StoreError::NotFound {
                 session: session.clone(),
             });
         };
-        Ok(messages::kept(conn, found.owner, count)?)
+        Ok(messages::kept(conn, place.owner, count)?)
     })?;
-    rows::write(desk, &found, &mut plan)?;
-    let sequence = streams::say(conn, config, &root, at, &plan.chunks, plan.stream)?;
-    Ok(plan.receipt(&headers, sequence))
+    headers.extend(stored);
+    rows::write(desk, &mut places, &headers, &mut plan)?;
+    let sequence = streams::say(desk, config, &root, at, &plan.chunks, plan.stream)?;
+    let receipt = plan.receipt(&headers, sequence);
+    for (session, place) in places {
+        let changed = plan.headers.remove(&session);
+        if let Some(header) = changed.unwrap_or_else(|| headers.remove(&session)) {
+            headers::give_back(desk, session, Found { place, header });
+        }
+    }
+    Ok(receipt)
 }
 
-/// A lease whose process has ended binds nobody. It stays, lapsed, until somebody takes it.
-fn void_leases_of_the_dead(preconditions: &[(SessionId, Precondition)], headers: &mut Headers) {
+/// A lease whose process has ended binds nobody. It stays, lapsed, until somebody takes it. Gives
+/// back the headers that it changed, as they are stored.
+fn void_leases_of_the_dead(
+    preconditions: &[(SessionId, Precondition)],
+    headers: &mut Headers,
+) -> Headers {
+    let mut stored = Headers::new();
     for (session, precondition) in preconditions {
         if !matches!(precondition, Precondition::LeaseFree { .. }) {
             continue;
@@ -49,11 +61,19 @@ fn void_leases_of_the_dead(preconditions: &[(SessionId, Precondition)], headers:
         let Some(header) = headers.get_mut(session) else {
             continue;
         };
-        if !header.holds(precondition)
-            && let Some(lease) = &mut header.lease
-            && process::is_dead(&lease.holder)
-        {
+        if header.holds(precondition) {
+            continue;
+        }
+        let is_dead = |lease: &Lease| process::is_dead(&lease.holder);
+        if !header.lease.as_ref().is_some_and(is_dead) {
+            continue;
+        }
+        stored
+            .entry(session.clone())
+            .or_insert_with(|| Arc::clone(header));
+        if let Some(lease) = &mut Arc::make_mut(header).lease {
             lease.until = Timestamp::default();
         }
     }
+    stored
 }

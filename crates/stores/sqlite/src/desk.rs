@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use crate::connection::is_busy;
-use crate::header_cache::HeaderCache;
+use crate::known::Known;
 use crate::state_cache::StateCache;
 
 /// The connection that writes, and what is remembered of what it wrote.
 pub(crate) struct Desk {
     pub(crate) conn: Connection,
     pub(crate) states: RefCell<StateCache>,
-    pub(crate) headers: RefCell<HeaderCache>,
+    pub(crate) known: RefCell<Known>,
 }
 
 impl Desk {
@@ -22,7 +22,7 @@ impl Desk {
         Self {
             conn,
             states: RefCell::default(),
-            headers: RefCell::default(),
+            known: RefCell::default(),
         }
     }
 
@@ -49,9 +49,22 @@ impl Desk {
                     thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
-                other => return other,
+                Err(error) => return Err(error),
+                Ok(()) => break,
             }
         }
+        self.recall().inspect_err(|_| self.roll_back())
+    }
+
+    /// Forgets what is known of the file if somebody else has written since. Nobody can from here
+    /// on, until the transaction ends.
+    fn recall(&self) -> rusqlite::Result<()> {
+        let version = self
+            .conn
+            .prepare_cached("PRAGMA data_version")?
+            .query_row([], |row| row.get(0))?;
+        self.known.borrow_mut().begin(version);
+        Ok(())
     }
 
     /// Ends the transaction; it happened.
@@ -61,13 +74,18 @@ impl Desk {
 
     /// Ends the transaction; nothing happened.
     pub(crate) fn roll_back(&self) {
-        self.states.borrow_mut().clear();
+        self.forget();
         // SQLite has rolled back itself after some failures.
         if !self.conn.is_autocommit()
             && let Err(error) = self.execute("ROLLBACK")
         {
             tracing::error!(event = "sqlite.rollback_failed", %error);
         }
+    }
+
+    fn forget(&self) {
+        self.states.borrow_mut().clear();
+        self.known.borrow_mut().clear();
     }
 
     /// Begins a part that can be undone on its own.
@@ -82,7 +100,7 @@ impl Desk {
 
     /// Undoes the part.
     pub(crate) fn undo_part(&self) -> rusqlite::Result<()> {
-        self.states.borrow_mut().clear();
+        self.forget();
         self.execute("ROLLBACK TO part")
     }
 }

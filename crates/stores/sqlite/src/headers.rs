@@ -1,5 +1,7 @@
 //! Headers: one row per session, and the columns by which sessions are found.
 
+use std::sync::Arc;
+
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{OpenStep, RunStatus, SessionState, SessionStatus};
 use helix_agents_core::store::Header;
@@ -18,10 +20,16 @@ use crate::open_steps::Step;
 /// A header as it is stored.
 #[derive(Debug)]
 pub(crate) struct Found {
+    pub(crate) place: Place,
+    pub(crate) header: Arc<Header>,
+}
+
+/// How a header is stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
     pub(crate) owner: Owner,
-    pub(crate) header: Header,
     /// Whether parts of it are kept elsewhere.
-    is_split: bool,
+    pub(crate) is_split: bool,
     /// The same of the open step.
     is_step_split: bool,
 }
@@ -37,24 +45,6 @@ pub(crate) fn owner(conn: &Connection, session: &SessionId) -> Result<Option<Own
 
 /// A session's header.
 pub(crate) fn find(conn: &Connection, session: &SessionId) -> Result<Option<Found>, Fail> {
-    read(conn, session, |_, text| Ok(decode(text)?))
-}
-
-/// A session's header, for a writer.
-pub(crate) fn find_to_write(desk: &Desk, session: &SessionId) -> Result<Option<Found>, Fail> {
-    read(&desk.conn, session, |owner, text| {
-        match desk.headers.borrow().get(owner, text) {
-            Some(known) => Ok(known),
-            None => Ok(decode(text)?),
-        }
-    })
-}
-
-fn read(
-    conn: &Connection,
-    session: &SessionId,
-    decode: impl FnOnce(Owner, &str) -> Result<Header, Fail>,
-) -> Result<Option<Found>, Fail> {
     let mut statement = conn.prepare_cached(
         "SELECT id, header, typeof(open_step) = 'blob' FROM session WHERE name = ?",
     )?;
@@ -67,16 +57,31 @@ fn read(
         ValueRef::Text(text) => {
             let text = std::str::from_utf8(text)
                 .map_err(|error| Fail::corrupt("header", error.to_string()))?;
-            (decode(owner, text)?, false)
+            (decode(text)?, false)
         }
-        _ => (decode(owner, &content::get(conn, row.get(1)?)?)?, true),
+        _ => (decode(&content::get(conn, row.get(1)?)?)?, true),
     };
-    Ok(Some(Found {
+    let place = Place {
         owner,
-        header,
         is_split,
         is_step_split: row.get(2)?,
-    }))
+    };
+    let header = Arc::new(header);
+    Ok(Some(Found { place, header }))
+}
+
+/// A session's header, for a writer, who gives it back as it is afterwards.
+pub(crate) fn take(desk: &Desk, session: &SessionId) -> Result<Option<Found>, Fail> {
+    let known = desk.known.borrow_mut().take_header(session);
+    match known {
+        Some(found) => Ok(Some(found)),
+        None => find(&desk.conn, session),
+    }
+}
+
+/// Says what a session's header is from now on.
+pub(crate) fn give_back(desk: &Desk, session: SessionId, found: Found) {
+    desk.known.borrow_mut().put_header(session, found);
 }
 
 /// What queries look for.
@@ -150,36 +155,39 @@ pub(crate) fn insert(
     Ok(owner)
 }
 
-/// Writes the header of a session in the place of the one that was found, and its open step.
-pub(crate) fn update(desk: &Desk, found: &Found, header: &Header, step: &Step) -> Result<(), Fail> {
-    let conn = &desk.conn;
-    let owner = found.owner;
+/// Writes the header of a session in the place of the one before, and its open step.
+pub(crate) fn update(
+    conn: &Connection,
+    place: &mut Place,
+    before: &Header,
+    header: &Header,
+    step: &Step,
+) -> Result<(), Fail> {
+    let owner = place.owner;
     let holder = Holder::new(owner, Kind::Header, 0);
-    if found.is_split {
+    if place.is_split {
         content::release(conn, holder)?;
     }
     let cell = content::put(conn, holder, json::stored(header)?)?;
+    place.is_split = matches!(cell, Cell::Split(_));
     match step {
         Step::Same => {
             conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
                 .execute(params![cell, owner])?;
         }
         Step::Now(step) => {
-            if found.is_step_split {
+            if place.is_step_split {
                 content::release(conn, Holder::new(owner, Kind::OpenStep, 0))?;
             }
             let step = step_cell(conn, owner, step.as_deref())?;
+            place.is_step_split = matches!(step, Some(Cell::Split(_)));
             conn.prepare_cached("UPDATE session SET header = ?, open_step = ? WHERE id = ?")?
                 .execute(params![cell, step, owner])?;
         }
     }
-    if let Cell::Plain(text) = cell {
-        desk.headers.borrow_mut().put(owner, text, header.clone());
-    }
-    let (before, now) = (&found.header.session, &header.session);
     let columns = Columns::of(header);
     // Columns that did not change are not named: their indexes stay untouched.
-    if columns != Columns::of(&found.header) {
+    if columns != Columns::of(before) {
         conn.prepare_cached(
             "UPDATE session SET agent = ?, user = ?, parent = ?, status = ?, created = ?, \
              due = ?, holder = ? WHERE id = ?",
@@ -195,6 +203,7 @@ pub(crate) fn update(desk: &Desk, found: &Found, header: &Header, step: &Step) -
             owner,
         ])?;
     }
+    let (before, now) = (&before.session, &header.session);
     if before.user_id != now.user_id {
         conn.prepare_cached("UPDATE pending SET user = ? WHERE session = ?")?
             .execute(params![columns.user, owner])?;

@@ -1,5 +1,7 @@
 //! The open step, which lies beside its session's header and is written with it.
 
+use std::sync::Arc;
+
 use helix_agents_core::CallId;
 use helix_agents_core::session::{OpenCall, OpenStep};
 use helix_agents_core::stored::decode;
@@ -17,7 +19,7 @@ pub(crate) enum Step {
     #[default]
     Same,
     /// It is this from now on.
-    Now(Option<Box<OpenStep>>),
+    Now(Option<Arc<OpenStep>>),
 }
 
 impl Step {
@@ -30,13 +32,13 @@ impl Step {
         open: OpenCall,
     ) -> Result<(), Fail> {
         if matches!(self, Self::Same) {
-            *self = Self::Now(find(conn, session)?.map(Box::new));
+            *self = Self::Now(find(conn, session)?.map(Arc::new));
         }
         let Self::Now(Some(step)) = self else {
             return Ok(());
         };
         let index = step.message.tool_calls().position(|made| made.id == *call);
-        if let Some(slot) = index.and_then(|index| step.calls.get_mut(index)) {
+        if let Some(slot) = index.and_then(|index| Arc::make_mut(step).calls.get_mut(index)) {
             *slot = open;
         }
         Ok(())

@@ -1,35 +1,36 @@
 //! Carrying out the rows of a plan, one after another.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::store::{Header, Plan, Row};
+use helix_agents_core::store::{Header, Headers, Plan, Row};
 use helix_agents_core::usage::UsageEntry;
 
 use crate::desk::Desk;
 use crate::fail::Fail;
-use crate::headers::{self, Found};
+use crate::headers::{self, Place};
 use crate::key::{Owner, signed};
 use crate::open_steps::Step;
-use crate::runs::RunNumbers;
 use crate::{checkpoints, delete, family, messages, pending, runs, states, usage};
 
-/// Writes what a plan says, but its chunks.
+/// Writes what a plan says, but its chunks. `places` and `before` are the sessions as they were
+/// found; the places of those that are removed are removed.
 pub(crate) fn write(
     desk: &Desk,
-    found: &BTreeMap<SessionId, Found>,
+    places: &mut BTreeMap<SessionId, Place>,
+    before: &Headers,
     plan: &mut Plan,
 ) -> Result<(), Fail> {
     let rows = std::mem::take(&mut plan.rows);
     let mut writing = Writing {
         desk,
-        found,
+        places,
+        before,
         headers: &plan.headers,
         made: BTreeMap::new(),
-        gone: BTreeSet::new(),
         steps: BTreeMap::new(),
         usage: BTreeMap::new(),
-        runs: RunNumbers::default(),
     };
     // What is written before its session is deleted need not be written.
     let deleted: BTreeMap<SessionId, usize> = rows
@@ -41,7 +42,7 @@ pub(crate) fn write(
     for (at, (session, row)) in rows.into_iter().enumerate() {
         match deleted.get(&session) {
             Some(last) if at < *last => {}
-            Some(last) if at == *last => writing.delete(session)?,
+            Some(last) if at == *last => writing.delete(&session)?,
             _ => writing.row(session, row, at)?,
         }
     }
@@ -50,30 +51,23 @@ pub(crate) fn write(
 
 struct Writing<'a> {
     desk: &'a Desk,
-    found: &'a BTreeMap<SessionId, Found>,
-    headers: &'a BTreeMap<SessionId, Option<Header>>,
+    /// Where sessions are that this commit did not make.
+    places: &'a mut BTreeMap<SessionId, Place>,
+    before: &'a Headers,
+    headers: &'a BTreeMap<SessionId, Option<Arc<Header>>>,
     /// Sessions that this commit made, with their numbers.
     made: BTreeMap<SessionId, Owner>,
-    /// Sessions that this commit removed.
-    gone: BTreeSet<SessionId>,
     /// Open steps are written with their headers.
     steps: BTreeMap<SessionId, Step>,
     /// The usage of one commit is one row.
     usage: BTreeMap<SessionId, Vec<UsageEntry>>,
-    runs: RunNumbers,
 }
 
 impl Writing<'_> {
-    /// The session as it was found, unless it was removed since.
-    fn before(&self, session: &SessionId) -> Option<&Found> {
-        let found = self.found.get(session);
-        found.filter(|_| !self.gone.contains(session))
-    }
-
     /// The number of a session, which is made when it does not exist yet.
     fn owner(&mut self, session: &SessionId) -> Result<Owner, Fail> {
-        if let Some(found) = self.before(session) {
-            return Ok(found.owner);
+        if let Some(place) = self.places.get(session) {
+            return Ok(place.owner);
         }
         if let Some(made) = self.made.get(session) {
             return Ok(*made);
@@ -93,11 +87,11 @@ impl Writing<'_> {
         signed(version) << 16 | i64::from(u16::try_from(at).unwrap_or(u16::MAX))
     }
 
-    fn delete(&mut self, session: SessionId) -> Result<(), Fail> {
-        if let Some(found) = self.before(&session) {
-            delete::session(&self.desk.conn, found.owner, &session)?;
+    fn delete(&mut self, session: &SessionId) -> Result<(), Fail> {
+        if let Some(place) = self.places.remove(session) {
+            delete::session(&self.desk.conn, place.owner, session)?;
+            self.desk.known.borrow_mut().clear();
         }
-        self.gone.insert(session);
         Ok(())
     }
 
@@ -114,10 +108,10 @@ impl Writing<'_> {
             Row::StateRewind { version, to } => {
                 states::rewind(conn, (owner, &session), version, to)
             }
-            Row::Run(run) => runs::put(conn, owner, &mut self.runs, &run),
+            Row::Run(run) => runs::put(self.desk, owner, &run),
             Row::Checkpoint(one) => {
                 let moment = self.moment(&session, at);
-                checkpoints::put(conn, owner, &mut self.runs, moment, &one)
+                checkpoints::put(self.desk, owner, moment, &one)
             }
             Row::OpenStep(step) => {
                 self.steps.insert(session, Step::Now(step));
@@ -153,7 +147,7 @@ impl Writing<'_> {
     fn finish(mut self) -> Result<(), Fail> {
         for (session, entries) in std::mem::take(&mut self.usage) {
             let owner = self.owner(&session)?;
-            usage::append(&self.desk.conn, owner, &mut self.runs, &entries)?;
+            usage::append(self.desk, owner, &entries)?;
         }
         let headers = self.headers;
         for (session, header) in headers {
@@ -161,10 +155,13 @@ impl Writing<'_> {
                 continue;
             };
             let step = self.steps.remove(session).unwrap_or_default();
-            match self.before(session) {
-                Some(found) => headers::update(self.desk, found, header, &step)?,
+            let conn = &self.desk.conn;
+            match (self.places.get_mut(session), self.before.get(session)) {
+                (Some(place), Some(before)) => {
+                    headers::update(conn, place, before, header, &step)?;
+                }
                 // One that was just made has its header already.
-                None => headers::write_step(&self.desk.conn, self.owner(session)?, &step)?,
+                _ => headers::write_step(conn, self.owner(session)?, &step)?,
             }
         }
         Ok(())

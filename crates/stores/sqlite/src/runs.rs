@@ -10,11 +10,13 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRe
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use serde::{Deserialize, Serialize};
 
-use crate::content::{self, Holder, Kind};
+use crate::content::{self, Cell, Holder, Kind};
+use crate::desk::Desk;
 use crate::fail::Fail;
 use crate::headers;
 use crate::json;
 use crate::key::{Owner, parsed, signed, size, unsigned, wide};
+use crate::known::RunRow;
 
 /// How other rows name a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,42 +48,22 @@ impl FromSql for RunNumber {
     }
 }
 
-/// How the runs of a commit are named, each looked up once.
-#[derive(Debug, Default)]
-pub(crate) struct RunNumbers {
-    known: Vec<(Owner, RunId, RunNumber)>,
-}
-
-impl RunNumbers {
-    /// How a run is named in other rows.
-    pub(crate) fn number(
-        &mut self,
-        conn: &Connection,
-        session: Owner,
-        run: &RunId,
-    ) -> Result<RunNumber, Fail> {
-        let same = |one: &&(Owner, RunId, RunNumber)| one.0 == session && one.1 == *run;
-        if let Some((_, _, number)) = self.known.iter().find(same) {
-            return Ok(number.clone());
-        }
-        let Some(key) = run_key(conn, session, run)? else {
-            // It may be written later in the same commit.
-            return Ok(RunNumber::Id(run.clone()));
-        };
-        Ok(self.learn(session, run, key))
-    }
-
-    /// Remembers the key of a run.
-    fn learn(&mut self, session: Owner, run: &RunId, key: i64) -> RunNumber {
-        let number = RunNumber::Number(session.number(key));
-        self.known.push((session, run.clone(), number.clone()));
-        number
-    }
+/// How a run is named in other rows.
+pub(crate) fn number(desk: &Desk, session: Owner, run: &RunId) -> Result<RunNumber, Fail> {
+    Ok(match row_of(desk, session, run)? {
+        Some((key, _)) => RunNumber::Number(session.number(key)),
+        // It may be written later in the same commit.
+        None => RunNumber::Id(run.clone()),
+    })
 }
 
 /// The key of a run, and whether parts of it are kept elsewhere.
-fn run_row(conn: &Connection, session: Owner, run: &RunId) -> Result<Option<(i64, bool)>, Fail> {
-    let row = conn
+fn row_of(desk: &Desk, session: Owner, run: &RunId) -> Result<Option<(i64, bool)>, Fail> {
+    if let Some(row) = desk.known.borrow().run(session, run) {
+        return Ok(Some((row.key, row.is_split)));
+    }
+    let row = desk
+        .conn
         .prepare_cached(
             "SELECT at, typeof(data) = 'blob' FROM run WHERE id = ? AND at BETWEEN ? AND ?",
         )?
@@ -90,18 +72,17 @@ fn run_row(conn: &Connection, session: Owner, run: &RunId) -> Result<Option<(i64
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
+    if let Some((key, is_split)) = row {
+        learn(desk, session, run, key, is_split);
+    }
     Ok(row)
 }
 
-fn run_key(conn: &Connection, session: Owner, run: &RunId) -> Result<Option<i64>, Fail> {
-    let key = conn
-        .prepare_cached("SELECT at FROM run WHERE id = ? AND at BETWEEN ? AND ?")?
-        .query_row(
-            params![run.as_str(), session.first(), session.last()],
-            |row| row.get(0),
-        )
-        .optional()?;
-    Ok(key)
+/// Remembers the row of a run.
+fn learn(desk: &Desk, session: Owner, run: &RunId, key: i64, is_split: bool) {
+    let id = run.clone();
+    let row = RunRow { id, key, is_split };
+    desk.known.borrow_mut().put_run(session, row);
 }
 
 /// The ids of runs by their numbers, each read once.
@@ -147,13 +128,9 @@ pub(crate) fn next_key(conn: &Connection, session: Owner, sql: &str) -> Result<i
 }
 
 /// Writes a run under its id.
-pub(crate) fn put(
-    conn: &Connection,
-    session: Owner,
-    numbers: &mut RunNumbers,
-    run: &RunRecord,
-) -> Result<(), Fail> {
-    let (key, is_known, is_split) = match run_row(conn, session, &run.id)? {
+pub(crate) fn put(desk: &Desk, session: Owner, run: &RunRecord) -> Result<(), Fail> {
+    let conn = &desk.conn;
+    let (key, is_known, is_split) = match row_of(desk, session, &run.id)? {
         Some((key, is_split)) => (key, true, is_split),
         None => {
             let last = "SELECT max(at) FROM run WHERE at BETWEEN ? AND ?";
@@ -173,7 +150,8 @@ pub(crate) fn put(
         conn.prepare_cached("INSERT INTO run (at, id, data) VALUES (?, ?, ?)")?
             .execute(params![key, run.id.as_str(), cell])?;
     }
-    numbers.learn(session, &run.id, key);
+    let is_split = matches!(cell, Cell::Split(_));
+    learn(desk, session, &run.id, key, is_split);
     Ok(())
 }
 

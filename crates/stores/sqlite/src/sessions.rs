@@ -117,10 +117,10 @@ impl WatchStops for SqliteStore {
             let heard = listening.heard();
             let found = self.read(|conn| headers::find(conn, session))?;
             let found = found.ok_or_else(|| not_found(session))?;
-            if let Some(stop) = found.header.stop
+            if let Some(stop) = &found.header.stop
                 && stop.run_id == *run
             {
-                return Ok(stop);
+                return Ok(stop.clone());
             }
             heard.await;
         }
@@ -137,7 +137,7 @@ fn load(conn: &Connection, session: &SessionId) -> Result<Option<Snapshot>, Fail
     let Some(found) = headers::find(conn, session)? else {
         return Ok(None);
     };
-    let (owner, header) = (found.owner, found.header);
+    let (owner, header) = (found.place.owner, found.header);
     let mut state: SessionState = header.session.clone();
     let custom = states::at(conn, owner, header.state_version)?;
     state.custom_state = custom.ok_or_else(|| states::no_version(session, header.state_version))?;
@@ -147,5 +147,6 @@ fn load(conn: &Connection, session: &SessionId) -> Result<Option<Snapshot>, Fail
         None => None,
     };
     let open_step = open_steps::find(conn, owner)?;
+    let header = Arc::unwrap_or_clone(header);
     Ok(Some(Snapshot::new(header, state, run, open_step)))
 }

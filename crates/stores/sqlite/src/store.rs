@@ -153,7 +153,7 @@ impl SqliteStore {
         let Some(window) = self.inner.config.keep_chunks else {
             return Ok(0);
         };
-        let work = move |desk: &Desk, _| streams::forget(&desk.conn, now, window, limit);
+        let work = move |desk: &Desk, _| streams::forget(desk, now, window, limit);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 

@@ -81,7 +81,7 @@ impl StreamManager for SqliteStore {
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         let name = root.clone();
-        let work = move |desk: &Desk, _| streams::trim(&desk.conn, &name, up_to);
+        let work = move |desk: &Desk, _| streams::trim(desk, &name, up_to);
         Ok(self.write(Some(root), Vec::new(), work).await?)
     }
 }

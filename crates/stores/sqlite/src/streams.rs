@@ -20,14 +20,23 @@ use crate::key::{Owner, millis, name_of, named, signed, unsigned, wide};
 const BATCH: usize = 256;
 
 /// A stream as it is stored.
-struct Stream {
+#[derive(Debug)]
+pub(crate) struct Stream {
     id: Owner,
     info: StreamInfo,
+    /// What the row of the stream says of its status and of what was trimmed.
+    row: (StreamStatus, Sequence),
 }
 
 fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Fail> {
+    // While a stream is active its row is not written with every batch: the last batch says where
+    // it ends.
     let row: Option<(Owner, i64, i64, String)> = conn
-        .prepare_cached("SELECT id, last, trimmed, status FROM stream WHERE root = ?")?
+        .prepare_cached(
+            "SELECT id, max(last, trimmed, coalesce((SELECT max(at) FROM chunk \
+             WHERE at BETWEEN id << 32 AND (id << 32) + 4294967295) - (id << 32), 0)), \
+             trimmed, status FROM stream WHERE root = ?",
+        )?
         .query_row([root.as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
@@ -35,38 +44,63 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Fail> {
     row.map(|(id, last, trimmed, status)| {
         let (last, trimmed) = (Sequence(unsigned(last)), Sequence(unsigned(trimmed)));
         let info = StreamInfo::new(named("stream status", status)?, last, trimmed);
-        Ok(Stream { id, info })
+        let row = (info.status, info.trimmed);
+        Ok(Stream { id, info, row })
     })
     .transpose()
 }
 
+/// A stream, for a writer, who saves it.
+fn take(desk: &Desk, root: &SessionId) -> Result<Option<Stream>, Fail> {
+    let known = desk.known.borrow_mut().take_stream(root);
+    match known {
+        Some(stream) => Ok(Some(stream)),
+        None => find(&desk.conn, root),
+    }
+}
+
 /// The stream, which is made when it does not exist yet.
-fn open(conn: &Connection, root: &SessionId) -> Result<Stream, Fail> {
-    if let Some(stream) = find(conn, root)? {
+fn open(desk: &Desk, root: &SessionId) -> Result<Stream, Fail> {
+    if let Some(stream) = take(desk, root)? {
         return Ok(stream);
     }
+    let conn = &desk.conn;
     let info = StreamInfo::new(StreamStatus::Active, Sequence::START, Sequence::START);
     conn.prepare_cached(
         "INSERT INTO stream (root, last, trimmed, status, changed) VALUES (?, 0, 0, ?, 0)",
     )?
     .execute(params![root.as_str(), name_of("status", info.status)?])?;
     let id = Owner(conn.last_insert_rowid());
-    Ok(Stream { id, info })
+    let row = (info.status, info.trimmed);
+    Ok(Stream { id, info, row })
 }
 
 impl Stream {
-    fn save(&self, conn: &Connection, at: Timestamp) -> Result<(), Fail> {
-        conn.prepare_cached(
-            "UPDATE stream SET last = ?, trimmed = ?, status = ?, changed = ? WHERE id = ?",
-        )?
-        .execute(params![
-            signed(self.info.last.0),
-            signed(self.info.trimmed.0),
-            name_of("status", self.info.status)?,
-            millis(at),
-            self.id,
-        ])?;
-        Ok(())
+    /// Writes what the stream is now, where its batches do not say it, and gives its end.
+    fn save(mut self, desk: &Desk, root: &SessionId, at: Timestamp) -> Result<Sequence, Fail> {
+        let StreamInfo {
+            status,
+            last,
+            trimmed,
+            ..
+        } = self.info;
+        if status != StreamStatus::Active || self.row != (status, trimmed) {
+            desk.conn
+                .prepare_cached(
+                    "UPDATE stream SET last = ?, trimmed = ?, status = ?, changed = ? \
+                     WHERE id = ?",
+                )?
+                .execute(params![
+                    signed(last.0),
+                    signed(trimmed.0),
+                    name_of("status", status)?,
+                    millis(at),
+                    self.id,
+                ])?;
+            self.row = (status, trimmed);
+        }
+        desk.known.borrow_mut().put_stream(root.clone(), self);
+        Ok(last)
     }
 
     fn append(&mut self, conn: &Connection, chunks: &[Chunk], delta: bool) -> Result<(), Fail> {
@@ -160,7 +194,7 @@ impl Stream {
 
 /// Appends the chunks of a commit, and gives the sequence of the last one in the stream.
 pub(crate) fn say(
-    conn: &Connection,
+    desk: &Desk,
     config: &SqliteConfig,
     root: &SessionId,
     at: Timestamp,
@@ -168,10 +202,15 @@ pub(crate) fn say(
     status: Option<StreamStatus>,
 ) -> Result<Sequence, Fail> {
     if chunks.is_empty() && status.is_none() {
-        let stream = find(conn, root)?;
-        return Ok(stream.map_or(Sequence::START, |stream| stream.info.last));
+        let Some(stream) = take(desk, root)? else {
+            return Ok(Sequence::START);
+        };
+        let last = stream.info.last;
+        desk.known.borrow_mut().put_stream(root.clone(), stream);
+        return Ok(last);
     }
-    let mut stream = open(conn, root)?;
+    let conn = &desk.conn;
+    let mut stream = open(desk, root)?;
     let was = stream.info.status;
     if let Some(window) = config.keep_chunks
         && status == Some(StreamStatus::Active)
@@ -181,8 +220,7 @@ pub(crate) fn say(
     }
     stream.append(conn, chunks, false)?;
     stream.info.status = status.unwrap_or(was);
-    stream.save(conn, at)?;
-    Ok(stream.info.last)
+    stream.save(desk, root, at)
 }
 
 /// The instant a window before this one.
@@ -194,12 +232,13 @@ fn before(at: Timestamp, window: std::time::Duration) -> i64 {
 /// Refuses a writer whose run was taken over.
 fn check_fence(desk: &Desk, writer: &StreamWriter) -> Result<(), Fail> {
     let session = writer.session.clone();
-    let Some(found) = headers::find_to_write(desk, &session)? else {
+    let Some(found) = headers::take(desk, &session)? else {
         return Err(StoreError::NotFound { session }.into());
     };
     if found.header.fence != writer.fence {
         return Err(StreamError::Superseded { session }.into());
     }
+    headers::give_back(desk, session, found);
     Ok(())
 }
 
@@ -210,12 +249,10 @@ pub(crate) fn append_deltas(
     chunks: &[Chunk],
 ) -> Result<Sequence, Fail> {
     check_fence(desk, writer)?;
-    let conn = &desk.conn;
-    let mut stream = open(conn, &writer.root)?;
-    stream.append(conn, chunks, true)?;
+    let mut stream = open(desk, &writer.root)?;
+    stream.append(&desk.conn, chunks, true)?;
     let at = chunks.last().map(|chunk| chunk.timestamp);
-    stream.save(conn, at.unwrap_or_default())?;
-    Ok(stream.info.last)
+    stream.save(desk, &writer.root, at.unwrap_or_default())
 }
 
 /// Removes the session's own deltas after a sequence, and says so.
@@ -227,7 +264,7 @@ pub(crate) fn discard_deltas(
 ) -> Result<Sequence, Fail> {
     check_fence(desk, writer)?;
     let conn = &desk.conn;
-    let mut stream = open(conn, &writer.root)?;
+    let mut stream = open(desk, &writer.root)?;
     let batches: Vec<(i64, i64)> = conn
         .prepare_cached("SELECT at, first FROM chunk WHERE at > ? AND at <= ? AND delta = 1")?
         .query_map([stream.id.bound(after.0), stream.id.last()], |row| {
@@ -241,8 +278,7 @@ pub(crate) fn discard_deltas(
         stream.retain(conn, key, unsigned(first), kept)?;
     }
     stream.append(conn, std::slice::from_ref(say), false)?;
-    stream.save(conn, say.timestamp)?;
-    Ok(stream.info.last)
+    stream.save(desk, &writer.root, say.timestamp)
 }
 
 /// What is known of a stream.
@@ -279,26 +315,34 @@ pub(crate) fn read(
 }
 
 /// Removes the chunks up to a sequence.
-pub(crate) fn trim(conn: &Connection, root: &SessionId, up_to: Sequence) -> Result<(), Fail> {
-    let Some(mut stream) = find(conn, root)? else {
+pub(crate) fn trim(desk: &Desk, root: &SessionId, up_to: Sequence) -> Result<(), Fail> {
+    let conn = &desk.conn;
+    let Some(mut stream) = take(desk, root)? else {
         let session = root.clone();
         return Err(StoreError::NotFound { session }.into());
     };
     stream.trim(conn, up_to)?;
-    conn.prepare_cached("UPDATE stream SET trimmed = ? WHERE id = ?")?
-        .execute(params![signed(stream.info.trimmed.0), stream.id])?;
+    conn.prepare_cached("UPDATE stream SET last = ?, trimmed = ? WHERE id = ?")?
+        .execute(params![
+            signed(stream.info.last.0),
+            signed(stream.info.trimmed.0),
+            stream.id
+        ])?;
+    stream.row.1 = stream.info.trimmed;
+    desk.known.borrow_mut().put_stream(root.clone(), stream);
     Ok(())
 }
 
 /// Removes the chunks of up to `limit` streams that are over since before the window. Gives how
 /// many there were.
 pub(crate) fn forget(
-    conn: &Connection,
+    desk: &Desk,
     at: Timestamp,
     window: std::time::Duration,
     limit: usize,
 ) -> Result<usize, Fail> {
-    let roots: Vec<String> = conn
+    let roots: Vec<String> = desk
+        .conn
         .prepare_cached(
             "SELECT root FROM stream WHERE changed < ? \
              AND status IN ('ended', 'failed') AND last > trimmed ORDER BY changed LIMIT ?",
@@ -309,7 +353,7 @@ pub(crate) fn forget(
         .collect::<Result<_, _>>()?;
     let count = roots.len();
     for root in roots {
-        trim(conn, &named("session id", root)?, Sequence(u64::MAX))?;
+        trim(desk, &named("session id", root)?, Sequence(u64::MAX))?;
     }
     Ok(count)
 }

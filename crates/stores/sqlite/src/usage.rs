@@ -15,31 +15,35 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::content::{self, Holder, Kind};
+use crate::desk::Desk;
 use crate::fail::Fail;
 use crate::key::{Owner, signed, size, wide};
-use crate::runs::{RunNumber, RunNumbers, Runs};
+use crate::runs::{self, RunNumber, Runs};
 use crate::{headers, json};
 
 const TOKENS: u8 = 0;
 const TOOL: u8 = 1;
 
 /// Appends entries.
-pub(crate) fn append(
-    conn: &Connection,
-    session: Owner,
-    runs: &mut RunNumbers,
-    entries: &[UsageEntry],
-) -> Result<(), Fail> {
+pub(crate) fn append(desk: &Desk, session: Owner, entries: &[UsageEntry]) -> Result<(), Fail> {
+    let conn = &desk.conn;
     let mut packed = Vec::with_capacity(entries.len());
     for entry in entries {
-        let run = runs.number(conn, session, &entry.run_id)?;
+        let run = runs::number(desk, session, &entry.run_id)?;
         packed.push(Packing { entry, run });
     }
-    let key = session.row(wide(total(conn, session)?))?;
+    let known = desk.known.borrow().usage(session);
+    let count = match known {
+        Some(count) => count,
+        None => wide(total(conn, session)?),
+    };
+    let key = session.row(count)?;
     let holder = Holder::new(session, Kind::Usage, key);
     let cell = content::put(conn, holder, json::text("usage", &packed)?)?;
     conn.prepare_cached("INSERT INTO usage (at, count, data) VALUES (?, ?, ?)")?
         .execute(params![key, signed(wide(entries.len())), cell])?;
+    let count = count + wide(entries.len());
+    desk.known.borrow_mut().put_usage(session, count);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Sessions end: with their children, their rows and their stream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use helix_agents_core::SessionId;
@@ -28,7 +29,7 @@ async fn fill(on: &Subject, root: &SessionId, id: &SessionId) {
         Change::AppendStep(paired(&["c-0"])),
         Change::WriteState(sets("a", 1)),
         Change::Checkpoint(checkpoint_of(on, id, "cp"), CheckpointSource::Save),
-        Change::OpenStep(Some(Box::new(open_step(&run, "step", &["c-1"])))),
+        Change::OpenStep(Some(Arc::new(open_step(&run, "step", &["c-1"])))),
         Change::Pending(Box::new(pending)),
         Change::Child(Box::new(child)),
         Change::Inbox(InboxRow::new("in", Vec::new(), on.now())),

@@ -1,5 +1,7 @@
 //! A session of which every part has content, and a commit that changes something of everything.
 
+use std::sync::Arc;
+
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{CheckpointSource, SessionStatus};
@@ -20,7 +22,7 @@ pub(super) async fn furnished(on: &Subject, name: &str) -> (SessionId, Fence) {
         .then(Change::AppendUser(UserMessage::new("hello")))
         .then(Change::AppendStep(paired(&["c-0"])))
         .then(Change::WriteState(sets("mood", "calm")))
-        .then(Change::OpenStep(Some(Box::new(open_step(
+        .then(Change::OpenStep(Some(Arc::new(open_step(
             &run,
             "step",
             &["c-1"],

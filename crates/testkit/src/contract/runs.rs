@@ -1,5 +1,6 @@
 //! Runs of a session and what belongs to the running one: open step, pending calls, inbox, usage.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use helix_agents_core::message::UserMessage;
@@ -96,7 +97,7 @@ pub async fn an_open_step_is_updated_call_by_call(on: &Subject) {
     let id = created(on, "s").await;
     let (run, _) = running(on, &id, "run").await;
     let mut wanted = open_step(&run, "step", &["c-1", "c-2", "c-3"]);
-    changed(on, &id, Change::OpenStep(Some(Box::new(wanted.clone())))).await;
+    changed(on, &id, Change::OpenStep(Some(Arc::new(wanted.clone())))).await;
     let found = async |on: &Subject| on.store.load(&id).await.unwrap().unwrap().open_step;
     assert_eq!(found(on.elsewhere()).await.as_ref(), Some(&wanted));
 
@@ -122,7 +123,7 @@ pub async fn an_open_step_is_updated_call_by_call(on: &Subject) {
     // A step and the news of its call may come in one commit.
     let next = open_step(&run, "step-2", &["c-4"]);
     let both = commit(on, &id)
-        .then(Change::OpenStep(Some(Box::new(next.clone()))))
+        .then(Change::OpenStep(Some(Arc::new(next.clone()))))
         .then(Change::OpenCall(call("c-4"), Box::new(done.clone())));
     accepted(on, both).await;
     let mut wanted = next;

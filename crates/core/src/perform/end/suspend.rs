@@ -115,7 +115,7 @@ async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, Per
     // What the reply cost is recorded now, too: a pause may be long.
     commit = then(commit, at, reply_usage(&kept, at, now, ports)?);
     kept.usage = None;
-    commit = then(commit, at, [Change::OpenStep(Some(Box::new(kept)))]);
+    commit = then(commit, at, [Change::OpenStep(Some(Arc::new(kept)))]);
     let hooks = Hooks::over(at, work, ports, &state);
     let reason = if waiting.is_empty() {
         SuspendReason::AwaitingChildren

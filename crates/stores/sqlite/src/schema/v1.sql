@@ -95,7 +95,8 @@ CREATE INDEX pending_created ON pending (created, name, call) WHERE open = 1;
 CREATE INDEX pending_user ON pending (user, created, name, call) WHERE open = 1;
 CREATE INDEX pending_root ON pending (root, created, name, call) WHERE open = 1;
 
--- One stream per root session. `changed` is when a commit last wrote to it.
+-- One stream per root session. While it is active, `last` may lie behind: its last batch says where
+-- it ends. `changed` is when this row was last written.
 CREATE TABLE stream (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     root TEXT NOT NULL UNIQUE,

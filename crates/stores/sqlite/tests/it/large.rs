@@ -72,6 +72,7 @@ fn everything_may_be_large() {
         let [mut reply, _] = step(&session, 1);
         for (_, change) in &mut reply.changes {
             if let Change::OpenStep(Some(open)) = change {
+                let open = Arc::make_mut(open);
                 open.message.metadata.insert("m".to_owned(), json!(text(5)));
             }
         }
@@ -91,7 +92,7 @@ fn everything_may_be_large() {
         let snapshot = store.load(&session).await.unwrap().unwrap();
         assert_eq!(*snapshot.state.custom_state, state);
         assert_eq!(snapshot.run, Some(record));
-        assert_eq!(snapshot.open_step, open_step.map(|step| *step));
+        assert_eq!(snapshot.open_step, open_step.map(Arc::unwrap_or_clone));
         assert_eq!(snapshot.state.pending_client_tool_calls["c"], pending);
         assert_eq!(snapshot.state.output, Some(json!(text(6))));
         let messages = store.messages(&session, Page::ALL).await.unwrap().items;

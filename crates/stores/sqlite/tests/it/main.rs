@@ -21,6 +21,8 @@ mod crashes;
 mod full;
 /// Commits that share a transaction.
 mod groups;
+/// What the writer remembers of the file.
+mod knowledge;
 /// Large values, kept once.
 mod large;
 /// What can be wrong with a file, and bringing its schema up to date.

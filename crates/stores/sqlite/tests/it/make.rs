@@ -86,7 +86,7 @@ pub(crate) fn step(session: &SessionId, number: usize) -> [Commit; 2] {
     };
     let tokens = TokenUsage::new(900, 12);
     let reply = Commit::new(session.clone(), NOW)
-        .then(Change::OpenStep(Some(Box::new(open))))
+        .then(Change::OpenStep(Some(Arc::new(open))))
         .then(used(
             0,
             UsageKind::Tokens {
