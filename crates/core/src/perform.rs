@@ -4,6 +4,7 @@
 //! when it is called. An effect ends in at most one commit; performing one again whose commit was
 //! made gives the event that it gave, and runs nothing.
 
+mod applied;
 mod clocked;
 mod deltas;
 mod end;

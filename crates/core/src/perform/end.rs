@@ -15,7 +15,7 @@ use super::{PerformError, Ports};
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::AgentFail;
 use crate::machine::{At, Effect, EndAs, Event, Happened};
-use crate::session::{Checkpoint, InterruptContext, RunRecord, RunStatus, SessionStatus};
+use crate::session::{InterruptContext, RunRecord, RunStatus, SessionStatus};
 use crate::state::to_rfc6902;
 use crate::step::StopCause;
 use crate::store::{Change, Commit, Field};
@@ -126,54 +126,52 @@ pub(super) async fn perform(
     ports: &Ports,
 ) -> Result<Event, PerformError> {
     // Others may have written meanwhile: what is remembered does not count here.
-    let work = match look_again(effect, ports).await? {
+    let mut work = match look_again(effect, ports).await? {
         Look::Work(work) => *work,
         Look::Done(event) => return Ok(event),
     };
     let event = match as_ {
         EndAs::Suspended {} => suspend(effect, ports, work).await?,
-        EndAs::Failed { error } => fail(effect, ports, &work, error).await?,
-        EndAs::Stopped {} => stop(effect, ports, &work).await?,
+        EndAs::Failed { error } => {
+            let error = error.clone();
+            finish(effect, ports, &work, Ending::Failed { error }).await?
+        }
+        EndAs::Stopped {} => loop {
+            match stop(effect, ports, &work).await {
+                // An answer came between looking and writing, for example.
+                Err(error) if error.is_moved() => {}
+                other => break other?,
+            }
+            work = match look_again(effect, ports).await? {
+                Look::Work(work) => *work,
+                Look::Done(event) => return Ok(event),
+            };
+        },
     };
     forget(ports);
     Ok(event)
 }
 
-/// Ends the run failed. No step is open then.
-async fn fail(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
-    error: &ErrorRecord,
-) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let hooks = Hooks::over(at, work, ports, &work.state);
-    let state = hooks.state()?;
-    fire!(
-        hooks,
-        on_agent_fail,
-        "on_agent_fail",
-        AgentFail::new(error, &state, at.step)
-    );
-    let ending = Ending::Failed {
-        error: error.clone(),
-    };
-    let commit = begin(at, ports.clock.now());
-    finish(effect, ports, work, &hooks, ending, commit, None).await
-}
-
-/// Writes the end with what the hooks wrote, and a checkpoint where a step was settled.
+/// Ends the run where no step is open.
 async fn finish(
     effect: &Effect,
     ports: &Ports,
     work: &Work,
-    hooks: &Hooks<'_>,
     ending: Ending,
-    mut commit: Commit,
-    checkpoint: Option<Checkpoint>,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
-    let now = commit.at;
+    let hooks = Hooks::over(at, work, ports, &work.state);
+    if let Ending::Failed { error } = &ending {
+        let state = hooks.state()?;
+        fire!(
+            hooks,
+            on_agent_fail,
+            "on_agent_fail",
+            AgentFail::new(error, &state, at.step)
+        );
+    }
+    let now = ports.clock.now();
+    let mut commit = begin(at, now);
     let base = base(at);
     let writes = hooks.writes()?;
     if !writes.is_empty() {
@@ -185,8 +183,6 @@ async fn finish(
     let mut run = RunRecord::clone(&work.run);
     let status = ending.status();
     commit = write_end(commit, at, &mut run, &ending, &base, now);
-    // It is written last, so that it knows how the run ended.
-    commit = then(commit, at, checkpoint.map(Change::CheckpointHere));
     match write(effect, ports, commit).await? {
         Written::Now(_) => Ok(Event::of(at, Happened::Ended { status })),
         Written::Before(event) => Ok(event),

@@ -130,6 +130,7 @@ pub(super) async fn take(
             // Nothing but this commit speaks of the state.
             after: None,
             greet: false,
+            ending: None,
         };
         return settle(effect, ports, work, settling).await;
     }

@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::applied::Applied;
 use super::end::{self, Ending};
 use super::hooks::{Hooks, fire};
-use super::patches::corrections;
 use super::work::{self, Look, Work, Written, begin, look, look_again, read, say, then, write};
 use super::{PerformError, Ports};
 use crate::entries::{ended, take_answers};
-use crate::error::ErrorRecord;
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
 use crate::machine::{At, Effect, Event, Happened, Settled};
 use crate::message::{Message, ToolMessage};
-use crate::session::{
-    CallPhase, CallState, Checkpoint, OpenCall, OpenStep, ReplyUsage, RunRecord, SessionStatus,
-};
-use crate::state::{StepWrites, Writer, apply_writes, merge_writes};
+use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage, RunRecord};
+use crate::state::StepWrites;
 use crate::step::{NextAction, StopCause, correction_message, synthesize_not_executed_result};
 use crate::store::{CallStanding, Change, Commit, Field, Precondition};
 use crate::stream::{ChunkBase, ChunkPayload, Sequence};
@@ -42,17 +39,15 @@ pub(super) struct Settling {
     pub(super) after: Option<Sequence>,
     /// Whether the hooks are to be told first that the run goes on.
     pub(super) greet: bool,
+    /// How the run ends with this step, whatever the rules say.
+    pub(super) ending: Option<Ending>,
 }
 
 /// What comes after the step.
 enum Then {
     Next,
     Ask(crate::message::UserMessage),
-    Complete {
-        cause: StopCause,
-        output: Option<Value>,
-    },
-    Fail(ErrorRecord),
+    End(Ending),
 }
 
 pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
@@ -80,6 +75,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             commit,
             base: work::base(at),
             greet: effect.first,
+            ending: None,
         };
         match settle(effect, ports, &work, settling).await {
             Err(error) if error.is_moved() => found = look_again(effect, ports).await?,
@@ -133,54 +129,22 @@ pub(super) async fn settle(
         base,
         after,
         greet,
+        ending,
     } = settling;
     let now = ports.clock.now();
     for result in pair_the_rest(&mut open, &mut commit, at) {
         commit = say(commit, &base, now, [ended(&result)]);
     }
-    let then_ = conclude(&open, output);
+    let then_ = ending.map_or_else(|| conclude(&open, output), Then::End);
 
-    // The state before the hooks: what was committed, what the effect wrote, what the calls wrote.
-    let merged = merge_writes(&work.state, writers(&open));
-    let mut before = writes;
-    before.extend(merged.writes);
-    let mut state = Arc::clone(&work.state);
-    if !before.is_empty() {
-        apply_writes(Arc::make_mut(&mut state), &before)?;
-    }
-    let hooks = Hooks::over(at, work, ports, &state);
+    let mut applied = Applied::new(&work.state, writes, &open)?;
+    let hooks = Hooks::over(at, work, ports, &applied.state);
     if greet {
         super::model::greet_again(&hooks, work).await?;
     }
     tell_hooks(&hooks, &open, &then_, work, ports).await?;
-    let by_hooks = hooks.writes()?;
-    let state = if by_hooks.is_empty() {
-        state
-    } else {
-        hooks.state()?
-    };
-    let mut all = before;
-    all.extend(by_hooks);
-
-    let may_differ = !all.is_empty() || open.calls.iter().any(was_interrupted);
-    let patches = if may_differ {
-        let after = after.unwrap_or(Sequence(u64::MAX));
-        corrections(at, ports, after, &work.state, &state, &commit.chunks).await?
-    } else {
-        Vec::new()
-    };
-    if !patches.is_empty() {
-        commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
-    }
-    if !merged.conflicts.is_empty() {
-        let conflicts = merged.conflicts;
-        commit = say(
-            commit,
-            &base,
-            now,
-            [ChunkPayload::StateConflict { conflicts }],
-        );
-    }
+    applied.add(&hooks)?;
+    commit = applied.write(commit, at, ports, after).await?;
     commit = say(commit, &base, now, hooks.take_said());
 
     commit = then(commit, at, reply_usage(&open, at, now, ports)?);
@@ -193,9 +157,6 @@ pub(super) async fn settle(
         Precondition::MessageCount(work.message_count),
     );
     commit = then(commit, at, [Change::AppendStep(paired.clone())]);
-    if !all.is_empty() {
-        commit = then(commit, at, [Change::WriteState(all.clone())]);
-    }
     if had_row {
         commit = then(commit, at, [Change::OpenStep(None)]);
     }
@@ -211,21 +172,11 @@ pub(super) async fn settle(
             correction = Some(message);
             None
         }
-        Then::Complete { cause, output } => Some(Ending::Completed { cause, output }),
-        Then::Fail(error) => Some(Ending::Failed { error }),
+        Then::End(ending) => Some(ending),
     };
     commit = then(commit, at, [Change::Set(Field::StepCount(at.step))]);
     // The checkpoint is written last, so that it knows how the run ended.
-    let checkpoint = Checkpoint::new(
-        ports.ids.checkpoint_id()?,
-        at.session_id.clone(),
-        at.run_id.clone(),
-        SessionStatus::Active,
-        now,
-    );
-    let created = ChunkPayload::CheckpointCreated {
-        checkpoint_id: checkpoint.id.clone(),
-    };
+    let (checkpoint, created) = work::checkpoint(at, ports, now)?;
     let in_history = ChunkPayload::StepCommitted { message_count };
     commit = say(commit, &base, now, [in_history, created]);
     let ended = ending.as_ref().map(Ending::status);
@@ -244,7 +195,7 @@ pub(super) async fn settle(
         work::forget(ports);
     } else {
         work::update(ports, &committed, |work| {
-            work.settle(paired, &all);
+            work.settle(paired, &applied.writes);
             work.run = Arc::new(run);
             if let Some(message) = correction {
                 work.message_count += 1;
@@ -307,44 +258,24 @@ fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &At) -> Vec<ToolM
     made_up
 }
 
-fn was_interrupted(call: &OpenCall) -> bool {
-    call.effect
-        .as_ref()
-        .is_some_and(|effect| effect.attempts > 0)
-}
-
-/// What each call wrote, in the model's order.
-pub(super) fn writers(open: &OpenStep) -> Vec<Writer> {
-    let calls = open.calls().enumerate();
-    calls
-        .filter(|(_, (_, open))| !open.writes.is_empty())
-        .map(|(order, (call, open))| {
-            // A call of the last phase saw what the others wrote, so it comes after them.
-            let order = match open.phase {
-                CallPhase::Finish => order.saturating_add(usize::MAX / 2),
-                CallPhase::Regular => order,
-            };
-            Writer::new(order, call.id.as_str(), open.writes.clone())
-        })
-        .collect()
-}
-
 /// What the rules say comes after the step.
 fn conclude(open: &OpenStep, output: Option<Value>) -> Then {
     if let Some(error) = open.calls.iter().find_map(|call| call.fatal.clone()) {
-        return Then::Fail(error);
+        return Then::End(Ending::Failed { error });
     }
     if let Some(result) = finishing_result(open) {
-        return Then::Complete {
+        return Then::End(Ending::Completed {
             cause: StopCause::StructuredOutput,
             output: Some(result.value()),
-        };
+        });
     }
     match &open.after {
         NextAction::Continue => Then::Next,
         NextAction::Correct(correction) => Then::Ask(correction_message(correction)),
-        NextAction::Fail(error) => Then::Fail(error.clone()),
-        NextAction::Complete => Then::Complete {
+        NextAction::Fail(error) => Then::End(Ending::Failed {
+            error: error.clone(),
+        }),
+        NextAction::Complete => Then::End(Ending::Completed {
             cause: if output.is_some() {
                 StopCause::StructuredOutput
             } else if open.calls.is_empty() {
@@ -353,7 +284,7 @@ fn conclude(open: &OpenStep, output: Option<Value>) -> Then {
                 StopCause::StopWhen
             },
             output,
-        },
+        }),
     }
 }
 
@@ -399,8 +330,8 @@ async fn tell_hooks(
         );
     }
     match then {
-        Then::Next | Then::Ask(_) => Ok(()),
-        Then::Complete { output, .. } => {
+        Then::Next | Then::Ask(_) | Then::End(Ending::Interrupted { .. }) => Ok(()),
+        Then::End(Ending::Completed { output, .. }) => {
             let state = hooks.state()?;
             let duration = ports.clock.now().since(work.run.started_at);
             fire!(
@@ -411,7 +342,7 @@ async fn tell_hooks(
             );
             Ok(())
         }
-        Then::Fail(error) => {
+        Then::End(Ending::Failed { error }) => {
             let state = hooks.state()?;
             fire!(
                 hooks,

@@ -128,6 +128,7 @@ async fn finish(
             commit: say(commit.clone(), &base, now, skipped),
             base,
             greet: false,
+            ending: None,
         };
         match settle(effect, ports, work, settling).await {
             // The history moved beside the run: the result is made durable by itself.

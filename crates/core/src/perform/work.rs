@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::recorded::recorded;
 use super::{PerformError, Ports};
 use crate::agent::{Agent, AgentContext};
-use crate::id::{AgentId, CallId, SessionId, UserId};
+use crate::id::{AgentId, CallId, IdSourceExt, SessionId, UserId};
 use crate::machine::{At, Effect, Event};
 use crate::message::Metadata;
-use crate::session::{OpenCall, OpenStep, RunRecord};
+use crate::session::{Checkpoint, OpenCall, OpenStep, RunRecord, SessionStatus};
 use crate::state::{StepWrites, apply_writes};
 use crate::store::{Change, Commit, Committed, Page, Precondition, Receipt, Snapshot, StoreError};
 use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamWriter};
@@ -273,6 +273,25 @@ pub(super) fn say(
     payloads.fold(commit, |commit, payload| {
         commit.say(Chunk::new(Arc::clone(base), now, payload))
     })
+}
+
+/// A checkpoint of what the session is after a commit, and the chunk that tells of it.
+pub(super) fn checkpoint(
+    at: &At,
+    ports: &Ports,
+    now: Timestamp,
+) -> Result<(Checkpoint, ChunkPayload), PerformError> {
+    let checkpoint = Checkpoint::new(
+        ports.ids.checkpoint_id()?,
+        at.session_id.clone(),
+        at.run_id.clone(),
+        SessionStatus::Active,
+        now,
+    );
+    let created = ChunkPayload::CheckpointCreated {
+        checkpoint_id: checkpoint.id.clone(),
+    };
+    Ok((checkpoint, created))
 }
 
 /// The base of an effect's chunks.

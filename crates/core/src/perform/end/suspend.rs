@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use crate::entries::take_answers;
 use crate::hooks::{AgentSuspended, SuspendReason};
-use crate::id::{CallId, IdSourceExt};
+use crate::id::CallId;
 use crate::machine::{Effect, Event, Happened, OpenRef};
+use crate::perform::applied::Applied;
 use crate::perform::hooks::{Hooks, fire};
-use crate::perform::patches::corrections;
-use crate::perform::settle::{reply_usage, writers};
-use crate::perform::work::{Look, Work, Written, base, begin, look_again, read, say, then, write};
-use crate::perform::{PerformError, Ports};
-use crate::session::{
-    CallState, Checkpoint, OpenStep, RunRecord, RunStatus, SessionStatus, Suspended,
+use crate::perform::settle::reply_usage;
+use crate::perform::work::{
+    Look, Work, Written, base, begin, checkpoint, look_again, read, say, then, write,
 };
-use crate::state::{StepWrites, apply_writes, merge_writes};
+use crate::perform::{PerformError, Ports};
+use crate::session::{CallState, OpenStep, RunRecord, RunStatus, Suspended};
+use crate::state::StepWrites;
 use crate::store::{CallStanding, Change, Field, Precondition};
 use crate::stream::{ChunkPayload, StreamStatus};
 
@@ -103,11 +103,7 @@ async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, Per
     }
 
     // What finished siblings wrote is applied now, and not again when the step is settled.
-    let merged = merge_writes(&work.state, writers(open));
-    let mut state = Arc::clone(&work.state);
-    if !merged.writes.is_empty() {
-        apply_writes(Arc::make_mut(&mut state), &merged.writes)?;
-    }
+    let mut applied = Applied::new(&work.state, StepWrites::default(), open)?;
     let mut kept = OpenStep::clone(open);
     for call in &mut kept.calls {
         call.writes = StepWrites::default();
@@ -116,7 +112,7 @@ async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, Per
     commit = then(commit, at, reply_usage(&kept, at, now, ports)?);
     kept.usage = None;
     commit = then(commit, at, [Change::OpenStep(Some(Arc::new(kept)))]);
-    let hooks = Hooks::over(at, work, ports, &state);
+    let hooks = Hooks::over(at, work, ports, &applied.state);
     let reason = if waiting.is_empty() {
         SuspendReason::AwaitingChildren
     } else {
@@ -128,48 +124,17 @@ async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, Per
         "on_agent_suspended",
         AgentSuspended::new(reason, &waiting)
     );
-    let by_hooks = hooks.writes()?;
-    let state = if by_hooks.is_empty() {
-        state
-    } else {
-        hooks.state()?
-    };
-    let mut writes = merged.writes;
-    writes.extend(by_hooks);
-    let after = open.start_sequence;
-    let patches = corrections(at, ports, after, &work.state, &state, &[]).await?;
-    if !patches.is_empty() {
-        commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
-    }
-    if !merged.conflicts.is_empty() {
-        let conflicts = merged.conflicts;
-        commit = say(
-            commit,
-            &base,
-            now,
-            [ChunkPayload::StateConflict { conflicts }],
-        );
-    }
-    if !writes.is_empty() {
-        commit = then(commit, at, [Change::WriteState(writes)]);
-    }
+    applied.add(&hooks)?;
+    let after = Some(open.start_sequence);
+    commit = applied.write(commit, at, ports, after).await?;
     commit = say(commit, &base, now, hooks.take_said());
 
     let mut run = RunRecord::clone(&work.run);
     run.status = status;
     run.ended_at = Some(now);
     run.suspended = Some(Suspended::new(open.id.clone(), waiting.clone(), Vec::new()));
-    let mut checkpoint = Checkpoint::new(
-        ports.ids.checkpoint_id()?,
-        at.session_id.clone(),
-        at.run_id.clone(),
-        SessionStatus::Active,
-        now,
-    );
+    let (mut checkpoint, created) = checkpoint(at, ports, now)?;
     checkpoint.open_step = Some(open.id.clone());
-    let created = ChunkPayload::CheckpointCreated {
-        checkpoint_id: checkpoint.id.clone(),
-    };
     let paused = ChunkPayload::RunPaused {
         status,
         tool_call_ids: waiting.clone(),

@@ -1,0 +1,112 @@
+//! What a step does to the state.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::hooks::Hooks;
+use super::patches::corrections;
+use super::work::{base, say, then};
+use super::{PerformError, Ports};
+use crate::machine::At;
+use crate::session::{CallPhase, OpenCall, OpenStep};
+use crate::state::{StateConflict, StepWrites, Writer, apply_writes, merge_writes};
+use crate::store::{Change, Commit};
+use crate::stream::{ChunkPayload, Sequence};
+
+/// What the calls of a step wrote, brought together and applied, and what hooks add to it.
+pub(super) struct Applied {
+    before: Arc<Value>,
+    pub(super) state: Arc<Value>,
+    pub(super) writes: StepWrites,
+    conflicts: Vec<StateConflict>,
+    /// Whether a call was begun by a process that is gone, which may have streamed patches.
+    was_interrupted: bool,
+}
+
+impl Applied {
+    /// Applies what an effect wrote, and then what the calls of the step wrote.
+    pub(super) fn new(
+        before: &Arc<Value>,
+        first: StepWrites,
+        open: &OpenStep,
+    ) -> Result<Self, PerformError> {
+        let merged = merge_writes(before, writers(open));
+        let mut writes = first;
+        writes.extend(merged.writes);
+        let mut state = Arc::clone(before);
+        if !writes.is_empty() {
+            apply_writes(Arc::make_mut(&mut state), &writes)?;
+        }
+        Ok(Self {
+            before: Arc::clone(before),
+            state,
+            writes,
+            conflicts: merged.conflicts,
+            was_interrupted: open.calls.iter().any(was_interrupted),
+        })
+    }
+
+    /// Adds what hooks wrote on top.
+    pub(super) fn add(&mut self, hooks: &Hooks<'_>) -> Result<(), PerformError> {
+        let by_hooks = hooks.writes()?;
+        if !by_hooks.is_empty() {
+            self.state = hooks.state()?;
+            self.writes.extend(by_hooks);
+        }
+        Ok(())
+    }
+
+    /// Adds it to a commit: the writes, and what brings readers from what they have to what is
+    /// committed. `after` is a place in the stream before the patches of the step; `None`: there are
+    /// none but those of this commit.
+    pub(super) async fn write(
+        &self,
+        mut commit: Commit,
+        at: &At,
+        ports: &Ports,
+        after: Option<Sequence>,
+    ) -> Result<Commit, PerformError> {
+        let (base, now) = (base(at), commit.at);
+        if !self.writes.is_empty() || self.was_interrupted {
+            let after = after.unwrap_or(Sequence(u64::MAX));
+            let unsent = commit.chunks.as_slice();
+            let patches = corrections(at, ports, after, &self.before, &self.state, unsent).await?;
+            if !patches.is_empty() {
+                let patch = ChunkPayload::StatePatch { patches };
+                commit = say(commit, &base, now, [patch]);
+            }
+        }
+        if !self.conflicts.is_empty() {
+            let conflicts = self.conflicts.clone();
+            let conflict = ChunkPayload::StateConflict { conflicts };
+            commit = say(commit, &base, now, [conflict]);
+        }
+        if !self.writes.is_empty() {
+            commit = then(commit, at, [Change::WriteState(self.writes.clone())]);
+        }
+        Ok(commit)
+    }
+}
+
+fn was_interrupted(call: &OpenCall) -> bool {
+    call.effect
+        .as_ref()
+        .is_some_and(|effect| effect.attempts > 0)
+}
+
+/// What each call wrote, in the model's order.
+pub(super) fn writers(open: &OpenStep) -> Vec<Writer> {
+    let calls = open.calls().enumerate();
+    calls
+        .filter(|(_, (_, open))| !open.writes.is_empty())
+        .map(|(order, (call, open))| {
+            // A call of the last phase saw what the others wrote, so it comes after them.
+            let order = match open.phase {
+                CallPhase::Finish => order.saturating_add(usize::MAX / 2),
+                CallPhase::Regular => order,
+            };
+            Writer::new(order, call.id.as_str(), open.writes.clone())
+        })
+        .collect()
+}
