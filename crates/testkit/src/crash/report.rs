@@ -20,6 +20,7 @@ impl CrashReport {
     /// # Panics
     /// When something went wrong.
     #[expect(clippy::panic, reason = "this is how a test fails")]
+    #[expect(clippy::print_stderr, reason = "a test says what it tried")]
     pub fn check(&self) {
         let Self {
             scenario,
@@ -27,6 +28,7 @@ impl CrashReport {
             kills,
             violations,
         } = self;
+        eprintln!("{scenario}: {points} points to die at, {kills} kills");
         if let Some(first) = violations.first() {
             let count = violations.len();
             let all = violations.join("\n  ");
