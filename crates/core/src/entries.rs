@@ -24,7 +24,7 @@ use crate::time::Clock;
 
 pub(crate) use answers::{ended, started, take_answers};
 pub use error::EntryError;
-pub use execute::{Execute, plan_execute};
+pub use execute::{Execute, Expects, plan_execute};
 pub use recover::plan_recover;
 pub use resume::plan_resume;
 pub use start::{Drive, Performer, Start};

@@ -13,8 +13,22 @@ use crate::machine::RunState;
 use crate::message::UserMessage;
 use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus};
 use crate::state::{StateError, check_state};
-use crate::store::{Change, Commit, Field, Header, Precondition, Snapshot};
+use crate::store::{Change, Commit, Field, Header, Precondition, Snapshot, StoreError};
 use crate::stream::ChunkPayload;
+
+/// Which session a turn may begin in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expects {
+    /// A new one, or one whose last turn has ended.
+    #[default]
+    Any,
+    /// A new one: [`StoreError::AlreadyExists`] otherwise.
+    New,
+    /// One whose last turn has ended: [`StoreError::NotFound`] otherwise. The run is recorded as
+    /// started [with a message](RunTrigger::WithMessage).
+    Existing,
+}
 
 /// What a turn begins with.
 #[derive(Debug, Clone)]
@@ -36,6 +50,8 @@ pub struct Execute {
     pub tags: Vec<String>,
     /// The metadata of a new session.
     pub metadata: BTreeMap<String, String>,
+    /// Which session it may begin in.
+    pub expects: Expects,
 }
 
 impl Execute {
@@ -51,7 +67,15 @@ impl Execute {
             user_id: None,
             tags: Vec::new(),
             metadata: BTreeMap::new(),
+            expects: Expects::Any,
         }
+    }
+
+    /// Says which session it may begin in.
+    #[must_use]
+    pub fn expecting(mut self, expects: Expects) -> Self {
+        self.expects = expects;
+        self
     }
 
     /// Names the session.
@@ -104,7 +128,8 @@ impl Execute {
 ///
 /// # Errors
 /// [`EntryError::AlreadyRunning`], [`EntryError::AwaitingAnswers`], [`EntryError::OtherAgent`], and
-/// what is wrong with the request itself.
+/// what is wrong with the request itself. When the session is not one that the request
+/// [expects](Expects), what the store says of it.
 pub fn plan_execute(
     found: Option<&Snapshot>,
     request: &Execute,
@@ -114,9 +139,12 @@ pub fn plan_execute(
     if request.messages.is_empty() {
         return Err(EntryError::NoMessage);
     }
-    match found {
-        None => fresh(session, request, start),
-        Some(found) => continued(found, request, start),
+    let named = session.clone();
+    match (found, request.expects) {
+        (None, Expects::Existing) => Err(StoreError::NotFound { session: named }.into()),
+        (Some(_), Expects::New) => Err(StoreError::AlreadyExists { session: named }.into()),
+        (None, Expects::Any | Expects::New) => fresh(session, request, start),
+        (Some(found), Expects::Any | Expects::Existing) => continued(found, request, start),
     }
 }
 
@@ -145,7 +173,11 @@ fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive
         });
     }
     refuse_unless_ended(found)?;
-    let mut run = start.run(session.clone(), RunTrigger::Execute);
+    let trigger = match request.expects {
+        Expects::Existing => RunTrigger::WithMessage,
+        Expects::Any | Expects::New => RunTrigger::Execute,
+    };
+    let mut run = start.run(session.clone(), trigger);
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
     let mut commit = on(found, start);
     if let Some(keys) = &request.state {

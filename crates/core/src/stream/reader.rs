@@ -52,6 +52,12 @@ impl<'a> StreamReader<'a> {
         self.cursor
     }
 
+    /// How many chunks the next calls of [`StreamReader::next`] give without reading the stream.
+    #[must_use]
+    pub fn fetched(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// The next item; `None` after the end. Safe to drop while it waits: nothing is lost.
     ///
     /// # Errors

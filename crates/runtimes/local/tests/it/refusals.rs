@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use helix_agents_core::agent::ResolveError;
-use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::entries::{EntryError, Execute, Expects};
 use helix_agents_core::hooks::{AgentHooks, AgentStart, BeforeTool, HookCx, HookResult};
 use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::session::RunTrigger;
 use helix_agents_core::store::StoreError;
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::json;
@@ -188,4 +189,35 @@ fn without_tokio_nothing_is_started() {
         let found = runtime.backend().store.load(&session("s")).await.unwrap();
         assert!(found.is_none());
     });
+}
+
+/// A server starts a session once, however often it is asked to; and continues only what is there.
+#[tokio::test]
+async fn a_turn_begins_only_in_a_session_of_the_kind_it_expects() {
+    for place in Place::all() {
+        let agent = desk(&Gate::new());
+        let runtime = place.builder().await.agent(&agent).build();
+        let start = async |expects| {
+            let request = Execute::new(&agent, "hello").in_session(session("s"));
+            let request = request.expecting(expects);
+            let run = runtime.start(request, RunOptions::default()).await?;
+            runtime.ended(&run).await
+        };
+        let refused = start(Expects::Existing).await.unwrap_err();
+        let RuntimeError::Entry(EntryError::Store(error)) = refused else {
+            panic!("unexpected: {refused:?}");
+        };
+        assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
+        assert_eq!(start(Expects::New).await.unwrap().turn, 1);
+        let refused = start(Expects::New).await.unwrap_err();
+        let RuntimeError::Entry(EntryError::Store(error)) = refused else {
+            panic!("unexpected: {refused:?}");
+        };
+        assert!(matches!(error, StoreError::AlreadyExists { .. }), "{error}");
+        let next = start(Expects::Existing).await.unwrap();
+        assert_eq!((next.turn, next.trigger), (2, RunTrigger::WithMessage));
+        let next = start(Expects::Any).await.unwrap();
+        assert_eq!((next.turn, next.trigger), (3, RunTrigger::Execute));
+        assert_eq!(runs(runtime.backend(), &session("s")).await.len(), 3);
+    }
 }

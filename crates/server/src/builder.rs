@@ -1,0 +1,250 @@
+//! A server and what it is built from.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderValue, Uri};
+use helix_agents_core::id::IdSource;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::store::{SessionStore, Sessions};
+use helix_agents_core::stream::StreamManager;
+use helix_agents_core::time::Clock;
+
+use crate::clock::SystemClock;
+use crate::ids::UuidIds;
+use crate::metrics::Metrics;
+use crate::origin::OriginCheck;
+use crate::{Authenticate, Authorize, BuildError, routes};
+
+/// The largest body that is taken unless another limit is given.
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often an idle stream says that it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The HTTP face of a runtime.
+#[derive(Clone)]
+pub struct Server {
+    app: App,
+    cors_origins: Vec<HeaderValue>,
+}
+
+impl Server {
+    /// Begins a server over a runtime.
+    pub fn builder(runtime: Arc<dyn Runtime>) -> ServerBuilder {
+        ServerBuilder {
+            runtime,
+            authenticate: None,
+            authorize: None,
+            allow_unauthenticated: false,
+            max_body_bytes: MAX_BODY_BYTES,
+            body_timeout: BODY_TIMEOUT,
+            keep_alive: KEEP_ALIVE,
+            cors_origins: Vec::new(),
+            hosts: Vec::new(),
+            clock: Arc::new(SystemClock::new()),
+            ids: Arc::new(UuidIds),
+        }
+    }
+
+    /// Its routes, to be served or nested under any path.
+    pub fn router(&self) -> Router {
+        routes::router(&self.app, &self.cors_origins)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("runtime", &self.app.runtime)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`Server`].
+#[must_use = "nothing is built before `build`"]
+pub struct ServerBuilder {
+    runtime: Arc<dyn Runtime>,
+    authenticate: Option<Arc<dyn Authenticate>>,
+    authorize: Option<Arc<dyn Authorize>>,
+    allow_unauthenticated: bool,
+    max_body_bytes: usize,
+    body_timeout: Duration,
+    keep_alive: Duration,
+    cors_origins: Vec<String>,
+    hosts: Vec<String>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+}
+
+impl ServerBuilder {
+    /// Who says who a caller is: [`BearerTokens`](crate::BearerTokens), or a function of your own.
+    pub fn authenticate(mut self, hook: impl Authenticate + 'static) -> Self {
+        self.authenticate = Some(Arc::new(hook));
+        self
+    }
+
+    /// Who says what a caller may do. Without it, everybody may do everything with their own
+    /// sessions.
+    pub fn authorize(mut self, hook: impl Authorize + 'static) -> Self {
+        self.authorize = Some(Arc::new(hook));
+        self
+    }
+
+    /// Serves everybody who can reach it, and shows them all sessions. Requests of web pages from
+    /// elsewhere are refused: see [`ServerBuilder::host`].
+    pub fn allow_unauthenticated(mut self) -> Self {
+        self.allow_unauthenticated = true;
+        self
+    }
+
+    /// The largest body that is taken; 4 MiB by default.
+    pub fn max_body_bytes(mut self, bytes: usize) -> Self {
+        self.max_body_bytes = bytes;
+        self
+    }
+
+    /// How long a body may take to arrive; 30 s by default.
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_timeout = timeout;
+        self
+    }
+
+    /// How often an idle stream says that it is there; every 15 s by default.
+    pub fn keep_alive(mut self, every: Duration) -> Self {
+        self.keep_alive = every;
+        self
+    }
+
+    /// Lets pages of this origin use the server from a browser, like `https://example.com`.
+    pub fn cors_origin(mut self, origin: impl Into<String>) -> Self {
+        self.cors_origins.push(origin.into());
+        self
+    }
+
+    /// Lets an unauthenticated server answer under this host name too. Addresses and `localhost`
+    /// are always fine; a server with authentication answers to every name.
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Tells the time in another way than the machine's clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes the ids of sessions and requests in another way.
+    pub fn ids(mut self, ids: Arc<dyn IdSource>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// [`BuildError`] without authentication, unless unauthenticated use is stated; and for an
+    /// origin that is none.
+    pub fn build(self) -> Result<Server, BuildError> {
+        let entrance = match (self.authenticate, self.allow_unauthenticated) {
+            (None, false) => return Err(BuildError::NoAuthentication),
+            (Some(_), true) => return Err(BuildError::BothWays),
+            (Some(hook), false) => Entrance::Known(hook),
+            (None, true) => {
+                tracing::warn!(
+                    event = "server.unauthenticated",
+                    "everybody who can reach this server may use it and sees all sessions"
+                );
+                Entrance::Anybody(OriginCheck {
+                    hosts: self.hosts,
+                    origins: self.cors_origins.clone(),
+                })
+            }
+        };
+        let origins = self.cors_origins.into_iter().map(origin);
+        let cors_origins = origins.collect::<Result<_, _>>()?;
+        Ok(Server {
+            app: App(Arc::new(Inner {
+                runtime: self.runtime,
+                entrance,
+                authorize: self.authorize,
+                max_body_bytes: self.max_body_bytes,
+                body_timeout: self.body_timeout,
+                keep_alive: self.keep_alive,
+                clock: self.clock,
+                ids: self.ids,
+                metrics: Metrics::default(),
+            })),
+            cors_origins,
+        })
+    }
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder")
+            .field("runtime", &self.runtime)
+            .field("allow_unauthenticated", &self.allow_unauthenticated)
+            .finish_non_exhaustive()
+    }
+}
+
+fn origin(origin: String) -> Result<HeaderValue, BuildError> {
+    let is_origin = origin.parse::<Uri>().is_ok_and(|uri| {
+        let bare = uri.path() == "/" && uri.query().is_none() && !origin.ends_with('/');
+        bare && uri.scheme().is_some() && uri.authority().is_some()
+    });
+    match HeaderValue::from_str(&origin) {
+        Ok(value) if is_origin => Ok(value),
+        _ => Err(BuildError::NotAnOrigin { origin }),
+    }
+}
+
+/// Who gets in.
+pub(crate) enum Entrance {
+    /// Who this hook knows.
+    Known(Arc<dyn Authenticate>),
+    /// Everybody but web pages from elsewhere.
+    Anybody(OriginCheck),
+}
+
+/// What every route needs.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) entrance: Entrance,
+    pub(crate) authorize: Option<Arc<dyn Authorize>>,
+    pub(crate) max_body_bytes: usize,
+    pub(crate) body_timeout: Duration,
+    pub(crate) keep_alive: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) metrics: Metrics,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Inner {
+    pub(crate) fn store(&self) -> &dyn SessionStore {
+        self.runtime.backend().store.as_ref()
+    }
+
+    pub(crate) fn streams(&self) -> &Arc<dyn StreamManager> {
+        &self.runtime.backend().streams
+    }
+
+    pub(crate) fn sessions(&self) -> Sessions<'_> {
+        Sessions::new(self.store(), self.clock.as_ref())
+    }
+}

@@ -1,0 +1,66 @@
+//! Which agents there are.
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::Agent;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::ApiError;
+use crate::builder::App;
+use crate::caller::Caller;
+
+/// The agents that can be started here.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AgentsView {
+    agents: Vec<AgentView>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct AgentView {
+    agent_type: String,
+    description: String,
+    tools: Vec<ToolView>,
+}
+
+/// What it can do.
+#[derive(Debug, Serialize, ToSchema)]
+struct ToolView {
+    name: String,
+    description: String,
+}
+
+pub(crate) async fn agents(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<AgentsView>, ApiError> {
+    caller.may_do(&app).await?;
+    let registry = app.runtime.agents();
+    let agents = registry.names().into_iter().map(|name| {
+        let agent = registry.get(&name);
+        // What a factory makes is known once there is a session to make it for.
+        AgentView {
+            agent_type: name,
+            description: agent
+                .as_ref()
+                .map(|agent| agent.description().to_owned())
+                .unwrap_or_default(),
+            tools: agent.as_ref().map(tools).unwrap_or_default(),
+        }
+    });
+    let agents = agents.collect();
+    Ok(Json(AgentsView { agents }))
+}
+
+fn tools(agent: &Agent) -> Vec<ToolView> {
+    let tools = agent.tools().iter().map(|tool| {
+        let schema = tool.schema();
+        ToolView {
+            name: schema.name,
+            description: schema.description,
+        }
+    });
+    tools.collect()
+}

@@ -1,0 +1,95 @@
+//! What a user says, as it is sent.
+
+use helix_agents_core::MessageId;
+use helix_agents_core::canonical::is_deeper_than;
+use helix_agents_core::message::{FilePart, Metadata, UserMessage};
+use helix_agents_core::state::MAX_DEPTH;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::ApiError;
+
+/// The most metadata that a message may carry, in bytes of its JSON.
+const MAX_METADATA_BYTES: usize = 64 * 1024;
+
+/// A text, or messages of a user.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(
+    untagged,
+    expecting = "a text, or a list of `{role: \"user\", content}`"
+)]
+pub(crate) enum MessagesBody {
+    Text(String),
+    Messages(Vec<MessageBody>),
+}
+
+/// One message of a user.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct MessageBody {
+    role: RoleBody,
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    id: Option<MessageId>,
+    content: String,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    metadata: Option<Metadata>,
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    files: Option<Vec<FilePart>>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum RoleBody {
+    User,
+}
+
+impl MessagesBody {
+    /// The messages, if there is something in them.
+    pub(crate) fn read(self) -> Result<Vec<UserMessage>, ApiError> {
+        let messages = match self {
+            Self::Text(text) => vec![UserMessage::new(text)],
+            Self::Messages(messages) => messages
+                .into_iter()
+                .map(MessageBody::read)
+                .collect::<Result<_, _>>()?,
+        };
+        let says_nothing = |one: &UserMessage| one.content.is_empty() && one.files.is_empty();
+        if messages.is_empty() || messages.iter().any(says_nothing) {
+            let detail = "a message says nothing; give it a text or a file";
+            return Err(ApiError::invalid(detail));
+        }
+        Ok(messages)
+    }
+}
+
+impl MessageBody {
+    fn read(self) -> Result<UserMessage, ApiError> {
+        let RoleBody::User = self.role;
+        let mut message = UserMessage::new(self.content);
+        message.id = self.id;
+        message.files = self.files.unwrap_or_default();
+        message.metadata = self.metadata.map(kept).transpose()?.unwrap_or_default();
+        Ok(message)
+    }
+}
+
+/// Metadata as far as it is kept: too much of it is dropped, and the message stays.
+fn kept(metadata: Metadata) -> Result<Metadata, ApiError> {
+    let value = Value::Object(metadata);
+    if is_deeper_than(&value, MAX_DEPTH) {
+        return Err(ApiError::invalid(format!(
+            "the metadata of a message is nested deeper than {MAX_DEPTH} levels; flatten it"
+        )));
+    }
+    let bytes = value.to_string().len();
+    match value {
+        Value::Object(metadata) if bytes <= MAX_METADATA_BYTES => Ok(metadata),
+        _ => {
+            tracing::warn!(event = "message.metadata_dropped", bytes);
+            Ok(Metadata::new())
+        }
+    }
+}

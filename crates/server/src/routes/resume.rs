@@ -1,0 +1,104 @@
+//! A session goes on.
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::SessionId;
+use helix_agents_core::agent::AgentContext;
+use helix_agents_core::entries::{EntryError, Execute, Expects};
+use helix_agents_core::runtime::{RunOptions, StartedRun};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::store::Snapshot;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::MessagesBody;
+use crate::ApiError;
+use crate::body::JsonBody;
+use crate::builder::App;
+use crate::caller::Caller;
+use crate::view::StartedView;
+
+/// How a session goes on.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ResumeBody {
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    #[serde(default)]
+    mode: Option<ResumeMode>,
+    #[serde(default)]
+    message: Option<MessagesBody>,
+    #[serde(default)]
+    abandon_pending: Option<bool>,
+}
+
+/// From where a session goes on.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ResumeMode {
+    Continue,
+    Retry,
+    WithMessage,
+    FromCheckpoint,
+}
+
+pub(crate) async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    JsonBody(body): JsonBody<ResumeBody>,
+) -> Result<Json<StartedView>, ApiError> {
+    let found = caller.open(&app, &body.session_id).await?;
+    let mode = body.mode.unwrap_or(ResumeMode::Continue);
+    let started = match mode {
+        ResumeMode::Continue => {
+            let options = RunOptions::default();
+            app.runtime.resume(&body.session_id, options).await?
+        }
+        ResumeMode::WithMessage => with_message(&app, &found, body).await?,
+        ResumeMode::Retry => return Err(not_built(&found, "retry")),
+        ResumeMode::FromCheckpoint => return Err(not_built(&found, "from_checkpoint")),
+    };
+    Ok(Json(StartedView::new(started, found.state.root())))
+}
+
+/// A new turn in a session whose last one is over.
+async fn with_message(
+    app: &App,
+    found: &Snapshot,
+    body: ResumeBody,
+) -> Result<StartedRun, ApiError> {
+    let missing = || ApiError::invalid("mode \"with_message\" has no message; give one");
+    let messages = body.message.ok_or_else(missing)?.read()?;
+    let is_suspended = found
+        .run
+        .as_ref()
+        .is_some_and(|run| run.status.is_suspended());
+    if is_suspended && body.abandon_pending == Some(true) {
+        return Err(ApiError::invalid(
+            "giving up calls that wait is not built yet; answer them with an error and resume",
+        ));
+    }
+    let mut context = AgentContext::new(body.session_id.clone());
+    context.user_id.clone_from(&found.state.user_id);
+    let agents = app.runtime.agents();
+    let agent = agents.resolve(&found.state.agent_type, &context)?;
+    let request = Execute::new(&agent, "")
+        .in_session(body.session_id)
+        .expecting(Expects::Existing)
+        .with_messages(messages);
+    Ok(app.runtime.start(request, RunOptions::default()).await?)
+}
+
+/// What a mode that is not built yet is answered with. A run that goes on is the better reason.
+fn not_built(found: &Snapshot, mode: &str) -> ApiError {
+    match &found.run {
+        Some(run) if run.status == RunStatus::Running => EntryError::AlreadyRunning {
+            session: found.state.session_id.clone(),
+            run: run.id.clone(),
+        }
+        .into(),
+        _ => ApiError::invalid(format!(
+            "mode {mode:?} is not built yet; use \"continue\" or \"with_message\""
+        )),
+    }
+}

@@ -1,0 +1,154 @@
+//! One session and what belongs to it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use helix_agents_core::store::{Lookup, Page};
+use helix_agents_core::usage::UsageRollup;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::ApiError;
+use crate::builder::App;
+use crate::caller::{Caller, SessionPath};
+use crate::query::Pairs;
+use crate::view::{
+    CheckpointView, ListView, MessageView, RunView, SessionDetail, UsageView, open_messages,
+};
+
+/// How much of a session is listed unless more is asked for, and at most.
+const USUAL: usize = 200;
+const MOST: usize = 1000;
+/// How many entries of usage are read at once.
+const BATCH: usize = 500;
+
+/// A part of a session's messages.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessagesView {
+    messages: Vec<MessageView>,
+    total: usize,
+    has_more: bool,
+}
+
+/// A session's workspaces.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WorkspacesView {
+    #[schema(value_type = Vec<Object>)]
+    workspaces: [(); 0],
+}
+
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+) -> Result<Json<SessionDetail>, ApiError> {
+    Ok(Json(caller.open(&app, &session).await?.into()))
+}
+
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+) -> Result<StatusCode, ApiError> {
+    caller.open(&app, &session).await?;
+    // Somebody else may have removed it meanwhile; it is gone either way.
+    app.sessions().delete_session(&session).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn runs(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+    query: Pairs,
+) -> Result<Json<ListView<RunView>>, ApiError> {
+    let page = Lookup::Page(query.page(USUAL, MOST)?);
+    caller.open(&app, &session).await?;
+    let runs = app.store().runs(&session, page).await?;
+    Ok(Json(ListView::of(runs, RunView::from)))
+}
+
+pub(crate) async fn checkpoints(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+    query: Pairs,
+) -> Result<Json<ListView<CheckpointView>>, ApiError> {
+    let page = query.page(USUAL, MOST)?;
+    caller.open(&app, &session).await?;
+    let found = app.sessions().list_checkpoints(&session, page).await?;
+    Ok(Json(ListView::of(found, CheckpointView::from)))
+}
+
+/// Messages, and after the last of them the open step.
+pub(crate) async fn messages(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+    query: Pairs,
+) -> Result<Json<MessagesView>, ApiError> {
+    let page = query.page(USUAL, MOST)?;
+    let mut found = caller.open(&app, &session).await?;
+    loop {
+        let said = app.store().messages(&session, page).await?;
+        let now = app.store().load(&session).await?;
+        // The open step moves into the history when it is settled: both are of one moment, or a
+        // message would be shown twice or not at all.
+        let count = now.as_ref().map_or(0, |now| now.message_count);
+        if said.total != found.message_count || count != found.message_count {
+            match now {
+                Some(now) => found = now,
+                None => found = caller.find(&app, &session).await?,
+            }
+            continue;
+        }
+        let open = found.open_step.as_ref().map(open_messages);
+        let open = open.unwrap_or_default();
+        let total = said.total + open.len();
+        let left_out = page.offset.saturating_sub(said.total);
+        let room = page.limit.saturating_sub(said.items.len());
+        let messages = said.items.into_iter().map(MessageView::from);
+        let messages: Vec<_> = messages
+            .chain(open.into_iter().skip(left_out).take(room))
+            .collect();
+        return Ok(Json(MessagesView {
+            has_more: page.offset.saturating_add(messages.len()) < total,
+            messages,
+            total,
+        }));
+    }
+}
+
+pub(crate) async fn usage(
+    State(app): State<App>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+    query: Pairs,
+) -> Result<Json<UsageView>, ApiError> {
+    caller.open(&app, &session).await?;
+    let mut sum = UsageRollup::default();
+    let mut entries = (query.get("entries") == Some("true")).then(Vec::new);
+    let mut page = Page::first(BATCH);
+    loop {
+        let found = app.store().usage(&session, page).await?;
+        found.items.iter().for_each(|entry| sum.add(entry));
+        if let Some(entries) = &mut entries {
+            entries.extend(found.items);
+        }
+        if !found.has_more {
+            return Ok(Json(UsageView::new(&sum, entries)));
+        }
+        page.offset += page.limit;
+    }
+}
+
+/// Sessions have no workspaces yet.
+pub(crate) async fn workspaces(
+    State(app): State<App>,
+    caller: Caller,
+    query: Pairs,
+) -> Result<Json<WorkspacesView>, ApiError> {
+    caller.open(&app, &query.session()?).await?;
+    Ok(Json(WorkspacesView { workspaces: [] }))
+}

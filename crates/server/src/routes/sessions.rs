@@ -1,0 +1,101 @@
+//! Which sessions there are.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::UserId;
+use helix_agents_core::session::SessionStatus;
+use helix_agents_core::store::{ParentFilter, SessionQuery};
+use helix_agents_core::time::Timestamp;
+use serde_json::Value;
+
+use crate::builder::App;
+use crate::caller::Caller;
+use crate::query::Pairs;
+use crate::view::{ListView, SessionView};
+use crate::{ApiError, Principal};
+
+/// How many sessions are listed unless more are asked for, and at most.
+const USUAL: usize = 50;
+const MOST: usize = 200;
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    query: Pairs,
+) -> Result<Json<ListView<SessionView>>, ApiError> {
+    let wanted = read(&query)?;
+    caller.may_do(&app).await?;
+    let user_id = match Whose::for_caller(&caller.principal, wanted.user_id.clone()) {
+        Whose::All => None,
+        Whose::Of(user) => Some(user),
+        Whose::Nobody => return Ok(Json(ListView::empty())),
+    };
+    let wanted = SessionQuery { user_id, ..wanted };
+    let page = app.sessions().list_sessions(&wanted).await?;
+    Ok(Json(ListView::of(page, SessionView::from)))
+}
+
+/// Whose things are listed.
+pub(crate) enum Whose {
+    /// Everybody's.
+    All,
+    /// This user's.
+    Of(UserId),
+    /// Nobody's: there is nothing to see.
+    Nobody,
+}
+
+impl Whose {
+    /// Who is no admin sees their own, whatever they ask for.
+    pub(crate) fn for_caller(principal: &Principal, asked: Option<UserId>) -> Self {
+        match (&principal.user, asked) {
+            (_, None) if principal.admin => Self::All,
+            (_, Some(asked)) if principal.admin => Self::Of(asked),
+            (Some(user), None) => Self::Of(user.clone()),
+            (Some(user), Some(asked)) if asked == *user => Self::Of(asked),
+            _ => Self::Nobody,
+        }
+    }
+}
+
+fn read(query: &Pairs) -> Result<SessionQuery, ApiError> {
+    let status = |text: &str| {
+        let known = serde_json::from_value::<SessionStatus>(Value::from(text));
+        known.map_err(|error| ApiError::invalid(format!("status: {error}")))
+    };
+    let instant = |name| -> Result<Option<Timestamp>, ApiError> {
+        Ok(query.number(name)?.map(Timestamp::from_millis))
+    };
+    Ok(SessionQuery {
+        user_id: query.id("userId")?,
+        agent_type: query.get("agentType").map(str::to_owned),
+        status: query.all("status").map(status).collect::<Result<_, _>>()?,
+        parent: match query.id("parentSessionId")? {
+            Some(parent) => ParentFilter::Of(parent),
+            None => ParentFilter::Any,
+        },
+        tags: query.all("tags").map(str::to_owned).collect(),
+        metadata: metadata(query)?,
+        from: instant("from")?,
+        to: instant("to")?,
+        page: query.page(USUAL, MOST)?,
+    })
+}
+
+/// Pairs that sessions must have: `metadata={"key":"value"}` or `metadata.key=value`.
+fn metadata(query: &Pairs) -> Result<BTreeMap<String, String>, ApiError> {
+    let mut wanted = BTreeMap::new();
+    for (name, value) in query.iter() {
+        if name == "metadata" && !value.is_empty() {
+            let pairs: BTreeMap<String, String> = serde_json::from_str(value).map_err(|error| {
+                ApiError::invalid(format!("metadata is not an object of texts: {error}"))
+            })?;
+            wanted.extend(pairs);
+        } else if let Some(key) = name.strip_prefix("metadata.") {
+            wanted.insert(key.to_owned(), value.to_owned());
+        }
+    }
+    Ok(wanted)
+}

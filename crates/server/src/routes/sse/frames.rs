@@ -1,0 +1,57 @@
+//! The frames of a stream.
+
+use std::fmt::Write as _;
+
+use axum::body::Bytes;
+use helix_agents_core::stream::{Sequence, StoredChunk};
+use serde::Serialize;
+
+/// What says that the stream is there.
+pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// Frames that are sent together.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    text: String,
+    chunks: u64,
+}
+
+impl Frames {
+    /// Adds a chunk.
+    pub(super) fn chunk(&mut self, stored: &StoredChunk) -> Result<(), serde_json::Error> {
+        // JSON has no line breaks, so one `data:` line holds it.
+        let data = serde_json::to_string(&stored.chunk)?;
+        let sequence = stored.sequence;
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "id: {sequence}\ndata: {data}\n\n");
+        self.chunks += 1;
+        Ok(())
+    }
+
+    /// Says that chunks up to this one are not kept any more.
+    pub(super) fn trimmed(&mut self, up_to: Sequence) {
+        let data = format!("{{\"upTo\":{up_to}}}");
+        let _ = write!(self.text, "id: {up_to}\nevent: trimmed\ndata: {data}\n\n");
+    }
+
+    /// Says how the stream ended.
+    pub(super) fn end(&mut self, outcome: &impl Serialize) -> Result<(), serde_json::Error> {
+        let data = serde_json::to_string(outcome)?;
+        let _ = write!(self.text, "event: end\ndata: {data}\n\n");
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// How many chunks, and their bytes.
+    pub(super) fn take(&mut self) -> (u64, Bytes) {
+        let Self { text, chunks } = std::mem::take(self);
+        (chunks, Bytes::from(text))
+    }
+}

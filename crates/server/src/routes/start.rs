@@ -1,0 +1,168 @@
+//! A session begins.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::agent::AgentContext;
+use helix_agents_core::entries::{EntryError, Execute, Expects};
+use helix_agents_core::id::IdSourceExt;
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
+use helix_agents_core::session::{RunStatus, SessionStatus};
+use helix_agents_core::store::{Lookup, Page, Snapshot, StoreError};
+use helix_agents_core::{Message, SessionId};
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::MessagesBody;
+use crate::body::JsonBody;
+use crate::builder::App;
+use crate::caller::Caller;
+use crate::view::StartedView;
+use crate::{Access, ApiError};
+
+/// What a session begins with.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StartBody {
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    session_id: Option<SessionId>,
+    agent_type: String,
+    message: MessagesBody,
+    #[serde(default)]
+    state: Option<Value>,
+    #[serde(default)]
+    metadata: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+}
+
+pub(crate) async fn start(
+    State(app): State<App>,
+    caller: Caller,
+    JsonBody(body): JsonBody<StartBody>,
+) -> Result<Json<StartedView>, ApiError> {
+    let messages = body.message.read()?;
+    if body.state.as_ref().is_some_and(|state| !state.is_object()) {
+        return Err(ApiError::invalid(
+            "the state is not an object; send its keys",
+        ));
+    }
+    if caller.principal.user.is_none() && !caller.principal.admin {
+        let detail = "nobody would own the session; sign in as somebody to start one";
+        return Err(ApiError::forbidden(detail));
+    }
+    let session = match body.session_id {
+        Some(session) => session,
+        None => app.ids.session_id()?,
+    };
+    if app.store().load(&session).await?.is_some() {
+        caller.find(&app, &session).await?;
+    }
+    let access = Access::new(caller.operation).to(&session, &body.agent_type);
+    caller.may(&app, access).await?;
+
+    let mut context = AgentContext::new(session.clone());
+    context.user_id.clone_from(&caller.principal.user);
+    let agent = app.runtime.agents().resolve(&body.agent_type, &context)?;
+    let mut request = Execute::new(&agent, "")
+        .in_session(session.clone())
+        .expecting(Expects::New)
+        .with_messages(messages.clone())
+        .with_tags(body.tags.unwrap_or_default())
+        .with_metadata(body.metadata.unwrap_or_default());
+    request.state = body.state;
+    request.user_id.clone_from(&caller.principal.user);
+    let started = match app.runtime.start(request, RunOptions::default()).await {
+        Err(RuntimeError::Entry(EntryError::Store(StoreError::AlreadyExists { .. }))) => {
+            again(&app, &caller, &session, &body.agent_type, &messages).await?
+        }
+        started => started?,
+    };
+    let root = started.session_id.clone();
+    Ok(Json(StartedView::new(started, &root)))
+}
+
+/// What a start on a session that exists comes to: the same message is the same start, sent again.
+async fn again(
+    app: &App,
+    caller: &Caller,
+    session: &SessionId,
+    agent_type: &str,
+    messages: &[UserMessage],
+) -> Result<StartedRun, ApiError> {
+    let found = caller.find(app, session).await?;
+    if found.state.agent_type != agent_type {
+        return Err(ApiError::from(EntryError::OtherAgent {
+            session: session.clone(),
+            has: found.state.agent_type,
+            asked: agent_type.to_owned(),
+        }));
+    }
+    let first = Lookup::Page(Page::first(1));
+    let runs = app.store().runs(session, first).await?;
+    let first_run = runs.items.into_iter().next();
+    match first_run {
+        Some(run) if began_with(app, session, messages, runs.total).await? => {
+            Ok(StartedRun::new(session.clone(), run.id))
+        }
+        _ => Err(refusal(&found)),
+    }
+}
+
+/// Whether a session began with these messages. Comparing them is comparing their digests, with
+/// nothing to keep.
+async fn began_with(
+    app: &App,
+    session: &SessionId,
+    messages: &[UserMessage],
+    runs: usize,
+) -> Result<bool, ApiError> {
+    let page = Page::first(messages.len().saturating_add(1));
+    let said = app.store().messages(session, page).await?.items;
+    let is_start = said.len() >= messages.len()
+        && said.iter().zip(messages).all(|(said, given)| match said {
+            Message::User(said) => said == given,
+            _ => false,
+        });
+    // The first turn had one message more, unless a later turn brought that.
+    let more = matches!(said.get(messages.len()), Some(Message::User(_)));
+    Ok(is_start && (!more || runs > 1))
+}
+
+/// Why another message cannot start a session that exists.
+fn refusal(found: &Snapshot) -> ApiError {
+    let session = found.state.session_id.clone();
+    let Some(run) = &found.run else {
+        return over(&session);
+    };
+    if run.status == RunStatus::Running {
+        let run = run.id.clone();
+        return EntryError::AlreadyRunning { session, run }.into();
+    }
+    if run.status.is_suspended() {
+        let pending = found.state.pending_client_tool_calls.values();
+        let open = pending.filter(|call| call.answer.is_none());
+        let calls: Vec<_> = open.map(|call| call.tool_call_id.clone()).collect();
+        if calls.is_empty() {
+            let why = "its calls are answered; resume it first";
+            return EntryError::Stale { session, why }.into();
+        }
+        return EntryError::AwaitingAnswers { session, calls }.into();
+    }
+    if found.state.status == SessionStatus::Paused {
+        let why = "a budget is used up; raise it and resume";
+        return EntryError::Stale { session, why }.into();
+    }
+    over(&session)
+}
+
+fn over(session: &SessionId) -> ApiError {
+    ApiError::completed(format!(
+        "session {session} was started with another message and its last turn is over; continue it \
+         with /resume and mode \"with_message\", or choose another id"
+    ))
+}

@@ -1,0 +1,90 @@
+//! Requests to stop a run.
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::session::{MAX_ERROR_BYTES, RunStatus, StopKind, StopRequest};
+use helix_agents_core::store::{Change, Commit};
+use helix_agents_core::{RunId, SessionId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::ApiError;
+use crate::body::JsonBody;
+use crate::builder::App;
+use crate::caller::Caller;
+
+/// Which run is stopped, and why.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StopBody {
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// Whether there was a run to stop.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StopView {
+    accepted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    run_id: Option<RunId>,
+}
+
+pub(crate) async fn interrupt(
+    State(app): State<App>,
+    caller: Caller,
+    JsonBody(body): JsonBody<StopBody>,
+) -> Result<Json<StopView>, ApiError> {
+    stop(&app, &caller, body, StopKind::Interrupt).await
+}
+
+pub(crate) async fn abort(
+    State(app): State<App>,
+    caller: Caller,
+    JsonBody(body): JsonBody<StopBody>,
+) -> Result<Json<StopView>, ApiError> {
+    stop(&app, &caller, body, StopKind::Abort).await
+}
+
+/// Writes the request for the run of this moment. Whoever performs that run heeds it.
+async fn stop(
+    app: &App,
+    caller: &Caller,
+    body: StopBody,
+    kind: StopKind,
+) -> Result<Json<StopView>, ApiError> {
+    let length = body.reason.as_ref().map_or(0, String::len);
+    if length > MAX_ERROR_BYTES {
+        return Err(ApiError::invalid(format!(
+            "the reason has {length} bytes; shorten it to at most {MAX_ERROR_BYTES}"
+        )));
+    }
+    let session = body.session_id;
+    let found = caller.open(app, &session).await?;
+    let Some(run) = found.run else {
+        return Ok(Json(StopView {
+            accepted: false,
+            run_id: None,
+        }));
+    };
+    let run_id = Some(run.id.clone());
+    if run.status != RunStatus::Running {
+        // A pause has nobody who performs it, so nobody would heed the request.
+        let accepted = false;
+        return Ok(Json(StopView { accepted, run_id }));
+    }
+    let now = app.clock.now();
+    let mut request = StopRequest::new(run.id.clone(), kind, now);
+    request.reason = body.reason;
+    let commit = Commit::new(found.state.root().clone(), now)
+        .then_in(session.clone(), Change::Stop(request));
+    let receipt = app.store().commit(commit).await?;
+    // A run that ended just now has taken no notice.
+    let after = receipt.sessions.get(&session);
+    let stop = after.and_then(|after| after.stop.as_ref());
+    let accepted = stop.is_some_and(|stop| stop.run_id == run.id && stop.kind == kind);
+    Ok(Json(StopView { accepted, run_id }))
+}

@@ -1,0 +1,87 @@
+//! An answer to a call that waits.
+
+use axum::Json;
+use axum::extract::State;
+use helix_agents_core::canonical::Digest;
+use helix_agents_core::entries::{Continuation, ToolAnswer};
+use helix_agents_core::session::{Submission, SubmissionOutcome};
+use helix_agents_core::store::Snapshot;
+use helix_agents_core::{CallId, SessionId};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::body::JsonBody;
+use crate::builder::App;
+use crate::caller::Caller;
+use crate::{Access, ApiError};
+
+/// What became of an answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SubmittedView {
+    #[schema(value_type = String)]
+    status: SubmissionOutcome,
+    #[schema(value_type = String)]
+    continuation: Continuation,
+}
+
+pub(crate) async fn submit(
+    State(app): State<App>,
+    caller: Caller,
+    JsonBody(body): JsonBody<Map<String, Value>>,
+) -> Result<Json<SubmittedView>, ApiError> {
+    let (session, submission) = read(body)?;
+    let found = caller.find(&app, &session).await?;
+    // Answers go to the root, whoever of its tree asked.
+    let root = found.state.root().clone();
+    let found = if root == session {
+        found
+    } else {
+        caller.find(&app, &root).await?
+    };
+    let call = submission.tool_call_id().clone();
+    let digest = asked(&app, &found, &call).await?;
+    let mut access = Access::new(caller.operation).to(&root, &found.state.agent_type);
+    access.call = Some(&call);
+    access.digest = digest.as_ref();
+    caller.may(&app, access).await?;
+
+    let mut answer = ToolAnswer::new(root.clone(), submission);
+    answer.decided_by = caller.principal.user;
+    let submitted = app.runtime.submit_tool_result(answer).await?;
+    if submitted.outcome == SubmissionOutcome::UnknownToolCall {
+        return Err(ApiError::not_found(format!(
+            "unknown_tool_call: no call {call} waits in session {root}; read /status again"
+        )));
+    }
+    Ok(Json(SubmittedView {
+        status: submitted.outcome,
+        continuation: submitted.continuation,
+    }))
+}
+
+/// The session and the answer of a body.
+fn read(mut body: Map<String, Value>) -> Result<(SessionId, Submission), ApiError> {
+    let bad = |error: serde_json::Error| {
+        ApiError::invalid(format!("the body is not an answer to a call: {error}"))
+    };
+    let session = body.remove("sessionId").unwrap_or_default();
+    let session = serde_json::from_value(session).map_err(bad)?;
+    let submission = serde_json::from_value(Value::Object(body)).map_err(bad)?;
+    Ok((session, submission))
+}
+
+/// The digest of what was asked, as it is stored. Approvals are bound to it.
+async fn asked(app: &App, root: &Snapshot, call: &CallId) -> Result<Option<Digest>, ApiError> {
+    let digest = |found: &Snapshot| {
+        let pending = found.state.pending_client_tool_calls.get(call);
+        pending.map(|pending| pending.digest.clone())
+    };
+    match root.state.client_tool_call_ownership.get(call) {
+        Some(owner) if *owner != root.state.session_id => {
+            let owner = app.store().load(owner).await?;
+            Ok(owner.as_ref().and_then(digest))
+        }
+        _ => Ok(digest(root)),
+    }
+}

@@ -1,0 +1,149 @@
+//! Bearer tokens and whose they are.
+
+use async_trait::async_trait;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use helix_agents_core::{IdError, UserId};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::{Authenticate, Operation, Principal, Refusal};
+
+/// Why something is not a token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// An empty text would let everybody in.
+    #[error("the token of user {user} is empty; give it a long random text")]
+    Empty {
+        /// The user.
+        user: String,
+    },
+    /// The digest is not one.
+    #[error(
+        "the sha256 of user {user} is not 64 hexadecimal characters; write the digest of the token"
+    )]
+    NotADigest {
+        /// The user.
+        user: String,
+    },
+    /// The user is not one.
+    #[error(transparent)]
+    User(#[from] IdError),
+}
+
+/// Bearer tokens and whose they are. Only their SHA-256 is kept.
+///
+/// Probes pass without a token; everything else needs one that is known.
+#[derive(Debug, Clone, Default)]
+pub struct BearerTokens {
+    known: Vec<Known>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    sha256: [u8; 32],
+    principal: Principal,
+}
+
+impl BearerTokens {
+    /// No tokens yet: nobody gets in.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the token of a user.
+    ///
+    /// # Errors
+    /// [`TokenError`] for an empty token or a name that is not an id.
+    pub fn token(self, token: &str, user: &str) -> Result<Self, TokenError> {
+        if token.is_empty() {
+            let user = user.to_owned();
+            return Err(TokenError::Empty { user });
+        }
+        let principal = Principal::user(UserId::new(user)?);
+        Ok(self.with(Sha256::digest(token.as_bytes()).into(), principal))
+    }
+
+    /// Adds a token of which only the SHA-256 is known, in hexadecimal.
+    ///
+    /// # Errors
+    /// [`TokenError`] for a text that is no digest or a name that is not an id.
+    pub fn sha256(self, hex: &str, user: &str) -> Result<Self, TokenError> {
+        let digest = unhex(hex).ok_or_else(|| TokenError::NotADigest {
+            user: user.to_owned(),
+        })?;
+        let principal = Principal::user(UserId::new(user)?);
+        Ok(self.with(digest, principal))
+    }
+
+    /// Makes the user who was added last see all sessions.
+    #[must_use]
+    pub fn admin(mut self) -> Self {
+        if let Some(last) = self.known.last_mut() {
+            last.principal.admin = true;
+        }
+        self
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    fn with(mut self, sha256: [u8; 32], principal: Principal) -> Self {
+        self.known.push(Known { sha256, principal });
+        self
+    }
+
+    /// Whose token this is. Takes as long whoever's it is.
+    fn whose(&self, token: &str) -> Option<&Principal> {
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let mut found = None;
+        for known in &self.known {
+            if bool::from(known.sha256.ct_eq(&digest)) {
+                found = Some(&known.principal);
+            }
+        }
+        found
+    }
+}
+
+#[async_trait]
+impl Authenticate for BearerTokens {
+    async fn authenticate(
+        &self,
+        request: &Parts,
+        operation: Operation,
+    ) -> Result<Principal, Refusal> {
+        if operation.is_probe() {
+            return Ok(Principal::anonymous());
+        }
+        let refuse = |why: &str| Err(Refusal::Unauthenticated(why.to_owned()));
+        let mut headers = request.headers.get_all(AUTHORIZATION).iter();
+        let Some(header) = headers.next() else {
+            return refuse("there is no token; send the header `Authorization: Bearer TOKEN`");
+        };
+        let token = header.to_str().ok().and_then(|text| {
+            let (scheme, token) = text.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        match token.and_then(|token| self.whose(token)) {
+            Some(principal) if headers.next().is_none() => Ok(principal.clone()),
+            _ => refuse("the token is not known; check it, and that it is sent once"),
+        }
+    }
+}
+
+fn unhex(hex: &str) -> Option<[u8; 32]> {
+    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}

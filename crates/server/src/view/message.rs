@@ -1,0 +1,134 @@
+//! Messages in the shape of the seeds: one object per message, calls beside the text.
+
+use helix_agents_core::message::{
+    AssistantMessage, FilePart, Metadata, ResultStatus, ToolMessage, UserMessage,
+};
+use helix_agents_core::session::OpenStep;
+use helix_agents_core::{CallId, Message, MessageId};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// One message.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageView {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    id: Option<MessageId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<CallView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    tool_call_id: Option<CallId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<String>,
+    /// How a call came out, when it is not a success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    status: Option<ResultStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<ThinkingView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    files: Vec<FilePart>,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    #[schema(value_type = Object)]
+    metadata: Metadata,
+    /// Whether it belongs to the step that is not finished.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    open: bool,
+}
+
+/// One call.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CallView {
+    #[schema(value_type = String)]
+    id: CallId,
+    name: String,
+    arguments: Value,
+}
+
+/// What the model thought.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ThinkingView {
+    content: String,
+}
+
+impl From<Message> for MessageView {
+    fn from(message: Message) -> Self {
+        match message {
+            Message::User(user) => Self::user(user),
+            Message::Assistant(assistant) => Self::assistant(&assistant),
+            Message::Tool(tool) => Self::tool(tool),
+            // Core may learn other roles before this view does.
+            _ => Self {
+                role: "unknown",
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl MessageView {
+    fn user(user: UserMessage) -> Self {
+        Self {
+            role: "user",
+            id: user.id,
+            content: Some(user.content),
+            files: user.files,
+            metadata: user.metadata,
+            ..Self::default()
+        }
+    }
+
+    fn assistant(assistant: &AssistantMessage) -> Self {
+        let calls = assistant.tool_calls().map(|call| CallView {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        });
+        let thought: Vec<_> = assistant
+            .thinking()
+            .map(|thinking| thinking.text.as_str())
+            .filter(|text| !text.is_empty())
+            .collect();
+        Self {
+            role: "assistant",
+            content: assistant.content(),
+            tool_calls: calls.collect(),
+            thinking: (!thought.is_empty()).then(|| ThinkingView {
+                content: thought.join("\n"),
+            }),
+            metadata: assistant.metadata.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn tool(tool: ToolMessage) -> Self {
+        Self {
+            role: "tool",
+            tool_call_id: Some(tool.tool_call_id),
+            tool_name: Some(tool.tool_name),
+            content: Some(tool.content),
+            status: (!tool.status.is_success()).then_some(tool.status),
+            ..Self::default()
+        }
+    }
+
+    fn opened(mut self) -> Self {
+        self.open = true;
+        self
+    }
+}
+
+/// The open step as messages: what the model said, and the results that are there.
+pub(crate) fn open_messages(open: &OpenStep) -> Vec<MessageView> {
+    let results = open.calls.iter().filter_map(|call| call.result.clone());
+    let said = MessageView::assistant(&open.message);
+    let all = std::iter::once(said).chain(results.map(MessageView::tool));
+    all.map(MessageView::opened).collect()
+}

@@ -1,0 +1,52 @@
+//! What a session used, on the wire.
+
+use helix_agents_core::usage::{UsageEntry, UsageRollup};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What a session used.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UsageView {
+    tokens: TokensView,
+    tools: ToolsView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    entries: Option<Vec<UsageEntry>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct TokensView {
+    input: u64,
+    output: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<u64>,
+    total: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct ToolsView {
+    calls: u64,
+    failures: u64,
+}
+
+impl UsageView {
+    pub(crate) fn new(sum: &UsageRollup, entries: Option<Vec<UsageEntry>>) -> Self {
+        let (tokens, tools) = (sum.tokens, sum.tools);
+        Self {
+            tokens: TokensView {
+                input: tokens.input,
+                output: tokens.output,
+                cached: tokens.cached,
+                reasoning: tokens.reasoning,
+                total: tokens.total(),
+            },
+            tools: ToolsView {
+                calls: tools.calls,
+                failures: tools.failures,
+            },
+            entries,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! An approval that outlives the process that asked for it.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+
+use crate::kit::{BOB, Place};
+
+/// proves in part: SUS-02
+#[tokio::test]
+async fn an_approval_is_asked_for_here_given_there_and_used_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Place::sqlite(folder.path()).await;
+    first.ended("pay").await;
+    let asked = first.get("/status?sessionId=s").await.ok();
+    drop(first);
+
+    let second = Place::sqlite(folder.path()).await;
+    let status = second.get("/status?sessionId=s").await.ok();
+    assert_eq!(status, asked);
+    let pending = &status["pending"][0];
+    let mut body = json!({
+        "sessionId": "s", "kind": "approval-response", "toolCallId": "p1",
+        "approvalId": "not-it", "approved": true, "digest": pending["digest"],
+    });
+    let path = "/submit-tool-result";
+    second
+        .post(path, body.clone())
+        .await
+        .is(400, "VALIDATION_ERROR");
+    body["approvalId"] = pending["approvalId"].clone();
+    let bobs = second.ask(BOB, "POST", path, Some(body.clone())).await;
+    bobs.is(404, "NOT_FOUND");
+    let answer = second.post(path, body.clone()).await.ok();
+    let expected = json!({ "status": "accepted", "continuation": "new_run" });
+    assert_eq!(answer, expected);
+    second.settled("s").await;
+    assert_eq!(second.outside.paid.load(Ordering::SeqCst), 1);
+
+    let third = Place::sqlite(folder.path()).await;
+    for _ in 0..100 {
+        let again = third.post(path, body.clone()).await.ok();
+        let expected = json!({ "status": "already_completed", "continuation": "none" });
+        assert_eq!(again, expected);
+    }
+    assert_eq!(third.outside.paid.load(Ordering::SeqCst), 0);
+    let status = third.get("/status?sessionId=s").await.ok();
+    assert_eq!(status["status"], "completed");
+    let messages = third.get("/sessions/s/messages").await.ok();
+    assert_eq!(messages["messages"][3]["content"], "paid: 5 cents");
+}
+
+#[tokio::test]
+async fn a_denied_call_is_not_run_and_the_reason_is_read() {
+    let place = Place::new();
+    place.ended("pay").await;
+    let status = place.get("/status?sessionId=s").await.ok();
+    let body = json!({
+        "sessionId": "s", "kind": "approval-response", "toolCallId": "p1",
+        "approvalId": status["pending"][0]["approvalId"], "approved": false,
+        "reason": "too much",
+    });
+    place.post("/submit-tool-result", body).await.ok();
+    place.settled("s").await;
+    assert_eq!(place.outside.paid.load(Ordering::SeqCst), 0);
+    let messages = place.get("/sessions/s/messages").await.ok();
+    assert_eq!(messages["messages"][2]["status"], "denied");
+    let content = messages["messages"][2]["content"].as_str().unwrap();
+    assert!(content.contains("too much"), "{content}");
+}

@@ -1,0 +1,65 @@
+//! A store that cannot be reached.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
+use helix_agents_core::store::{
+    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
+    Snapshot, StoreError,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CheckpointId, Message, RunId, SessionId};
+use serde_json::Value;
+
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+fn gone<T>() -> Result<T, StoreError> {
+    Err(StoreError::Unavailable {
+        backend: "broken",
+        source: "the wire is cut at secret.internal".into(),
+    })
+}
+
+#[async_trait]
+impl SessionStore for Broken {
+    async fn commit(&self, _: Commit) -> Result<Receipt, StoreError> {
+        gone()
+    }
+    async fn load(&self, _: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        gone()
+    }
+    async fn messages(&self, _: &SessionId, _: Page) -> Result<Paged<Message>, StoreError> {
+        gone()
+    }
+    async fn state_at(&self, _: &SessionId, _: u64) -> Result<Arc<Value>, StoreError> {
+        gone()
+    }
+    async fn runs(&self, _: &SessionId, _: Lookup<RunId>) -> Result<Paged<RunRecord>, StoreError> {
+        gone()
+    }
+    async fn checkpoints(
+        &self,
+        _: &SessionId,
+        _: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        gone()
+    }
+    async fn family(&self, _: &SessionId) -> Result<Family, StoreError> {
+        gone()
+    }
+    async fn usage(&self, _: &SessionId, _: Page) -> Result<Paged<UsageEntry>, StoreError> {
+        gone()
+    }
+    async fn list(&self, _: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        gone()
+    }
+    async fn pending(&self, _: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        gone()
+    }
+    async fn due(&self, _: Timestamp, _: usize) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+        gone()
+    }
+}

@@ -1,0 +1,132 @@
+//! A server is not built by accident.
+
+use axum::http::request::Parts;
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_server::{
+    BearerTokens, BuildError, Operation, Principal, Refusal, Server, TokenError,
+};
+use std::sync::{Arc, Mutex};
+use tower::ServiceExt;
+
+use crate::kit::{ALICE, Answer, Outside, Place, builder, request, runtime, tokens};
+
+/// proves: SRV-03
+#[tokio::test]
+async fn a_server_without_authentication_is_not_built_unless_that_is_said() {
+    let runtime = runtime(MemoryStore::new(), &Outside::new());
+    let bare = Server::builder(Arc::new(runtime.clone()));
+    assert_eq!(bare.build().unwrap_err(), BuildError::NoAuthentication);
+    let both = builder(&runtime).authenticate(tokens());
+    let both = both.allow_unauthenticated().build();
+    assert_eq!(both.unwrap_err(), BuildError::BothWays);
+    assert!(builder(&runtime).allow_unauthenticated().build().is_ok());
+    assert!(builder(&runtime).authenticate(tokens()).build().is_ok());
+}
+
+/// proves: SRV-03
+#[tokio::test]
+async fn the_hooks_see_every_operation_once() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let runtime = runtime(MemoryStore::new(), &Outside::new());
+    let (who, may) = (Arc::clone(&seen), Arc::clone(&seen));
+    let server = builder(&runtime)
+        .authenticate(move |_: &Parts, operation: Operation| {
+            who.lock().unwrap().push(format!("who {operation}"));
+            Ok(Principal::anonymous().admin())
+        })
+        .authorize(
+            move |_: &Principal, access: &helix_agents_server::Access<'_>| {
+                may.lock()
+                    .unwrap()
+                    .push(format!("may {}", access.operation));
+                Ok(())
+            },
+        )
+        .build()
+        .unwrap();
+    let place = Place {
+        app: server.router(),
+        outside: Outside::new(),
+        runtime,
+    };
+    place.ended("hello").await;
+    seen.lock().unwrap().clear();
+    // Deleting comes last, so that every other operation finds the session.
+    let last = |operation: &&Operation| **operation == Operation::DeleteSession;
+    let (deletes, others): (Vec<&Operation>, Vec<_>) = Operation::ALL.iter().partition(last);
+    for operation in others.into_iter().chain(deletes) {
+        crate::strangers::call(&place, ALICE, *operation, "s").await;
+        let calls = std::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(
+            calls,
+            [format!("who {operation}"), format!("may {operation}")]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_answered_as_it_is_meant() {
+    let refusals = [
+        (
+            Refusal::Unauthenticated("no".into()),
+            401,
+            "UNAUTHENTICATED",
+        ),
+        (Refusal::Forbidden("no".into()), 403, "FORBIDDEN"),
+        (Refusal::RateLimited("slowly".into()), 429, "RATE_LIMITED"),
+    ];
+    for (refusal, status, code) in refusals {
+        let runtime = runtime(MemoryStore::new(), &Outside::new());
+        let refuses = refusal.clone();
+        let hook = move |_: &Parts, _: Operation| Err(refuses.clone());
+        let by_name = builder(&runtime).authenticate(hook).build().unwrap();
+        let hook = move |_: &Principal, _: &helix_agents_server::Access<'_>| Err(refusal.clone());
+        let by_right = builder(&runtime).authenticate(tokens()).authorize(hook);
+        for server in [by_name, by_right.build().unwrap()] {
+            let asked = request(ALICE, "GET", "/sessions", None);
+            let answer = Answer::of(server.router().oneshot(asked).await.unwrap()).await;
+            answer.is(status, code);
+        }
+    }
+}
+
+#[test]
+fn tokens_that_would_let_anybody_in_are_refused() {
+    let user = || "alice".to_owned();
+    let empty = BearerTokens::new().token("", "alice");
+    assert_eq!(empty.unwrap_err(), TokenError::Empty { user: user() });
+    let digest = BearerTokens::new().sha256("abc", "alice");
+    assert_eq!(digest.unwrap_err(), TokenError::NotADigest { user: user() });
+    assert!(BearerTokens::new().token("t", "no such id!").is_err());
+}
+
+#[tokio::test]
+async fn a_token_of_which_only_the_digest_is_known_is_as_good() {
+    // The SHA-256 of `alice's token`.
+    let hex = sha256_hex("alice's token");
+    let tokens = BearerTokens::new().sha256(&hex, "alice").unwrap();
+    let runtime = runtime(MemoryStore::new(), &Outside::new());
+    let server = builder(&runtime).authenticate(tokens).build().unwrap();
+    let asked = request(ALICE, "GET", "/sessions", None);
+    let answer = Answer::of(server.router().oneshot(asked).await.unwrap()).await;
+    answer.ok();
+}
+
+fn sha256_hex(text: &str) -> String {
+    use sha2::Digest;
+    let digest = sha2::Sha256::digest(text.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn an_origin_with_a_path_is_none() {
+    let runtime = runtime(MemoryStore::new(), &Outside::new());
+    for origin in ["https://example.com/", "example.com", "https://a/b", "null"] {
+        let built = builder(&runtime)
+            .authenticate(tokens())
+            .cors_origin(origin)
+            .build();
+        let origin = origin.to_owned();
+        assert_eq!(built.unwrap_err(), BuildError::NotAnOrigin { origin });
+    }
+}

@@ -1,0 +1,121 @@
+//! `/agents`, `/sessions` and `/pending`.
+
+use serde_json::json;
+
+use crate::kit::{ALICE, BOB, NOW, Place};
+
+async fn start(place: &Place, token: Option<&str>, session: &str, message: &str, tag: &str) {
+    let body = json!({
+        "sessionId": session, "agentType": "desk", "message": message, "tags": [tag, "all"],
+        "metadata": { "channel": tag },
+    });
+    place.ask(token, "POST", "/start", Some(body)).await.ok();
+    place.settled(session).await;
+}
+
+#[tokio::test]
+async fn the_agents_and_what_they_can_do() {
+    let place = Place::new();
+    let agents = place.get("/agents").await.ok();
+    let tool = |name: &str, description: &str| json!({ "name": name, "description": description });
+    let expected = json!({ "agents": [{
+        "agentType": "desk",
+        "description": "Serves people.",
+        "tools": [
+            tool("look", "Looks."),
+            tool("pay", "Pays."),
+            tool("wait", "Waits at the door."),
+            tool("ask", "Asks the client."),
+        ],
+    }] });
+    assert_eq!(agents, expected);
+}
+
+#[tokio::test]
+async fn sessions_are_listed_by_every_filter() {
+    let place = Place::new();
+    start(&place, ALICE, "a", "hello", "mail").await;
+    start(&place, ALICE, "b", "fail", "web").await;
+    start(&place, ALICE, "c", "ask", "web").await;
+    start(&place, BOB, "d", "hello", "web").await;
+    let later = NOW + 1;
+    let found = [
+        ("", vec!["a", "b", "c"]),
+        ("?status=completed", vec!["a"]),
+        ("?status=completed,failed", vec!["a", "b"]),
+        ("?status=completed&status=active", vec!["a", "c"]),
+        ("?tags=web", vec!["b", "c"]),
+        ("?tags=all,mail", vec!["a"]),
+        ("?metadata.channel=mail", vec!["a"]),
+        ("?metadata=%7B%22channel%22%3A%22web%22%7D", vec!["b", "c"]),
+        ("?agentType=desk", vec!["a", "b", "c"]),
+        ("?agentType=nobody", vec![]),
+        ("?parentSessionId=a", vec![]),
+        ("?userId=alice", vec!["a", "b", "c"]),
+        (&format!("?from={NOW}&to={NOW}"), vec!["a", "b", "c"]),
+        (&format!("?from={later}"), vec![]),
+        ("?offset=99999999999999999999", vec!["error"]),
+        ("?offset=9999999999999", vec![]),
+    ];
+    for (query, expected) in found {
+        let answer = place.get(&format!("/sessions{query}")).await;
+        if expected == ["error"] {
+            answer.is(400, "VALIDATION_ERROR");
+            continue;
+        }
+        let list = answer.ok();
+        let items = list["items"].as_array().unwrap().iter();
+        let mut ids: Vec<_> = items
+            .map(|one| one["sessionId"].as_str().unwrap())
+            .collect();
+        ids.sort_unstable();
+        assert_eq!(ids, expected, "{query}");
+    }
+    for query in [
+        "?status=sad",
+        "?limit=x",
+        "?from=-1",
+        "?userId=%00",
+        "?metadata=1",
+    ] {
+        let answer = place.get(&format!("/sessions{query}")).await;
+        answer.is(400, "VALIDATION_ERROR");
+    }
+}
+
+#[tokio::test]
+async fn a_list_comes_in_pages() {
+    let place = Place::new();
+    for session in ["a", "b", "c"] {
+        start(&place, ALICE, session, "hello", "web").await;
+    }
+    let page = place.get("/sessions?limit=2").await.ok();
+    assert_eq!(page["items"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&page["total"], &page["hasMore"]),
+        (&json!(3), &json!(true))
+    );
+    let page = place.get("/sessions?limit=999&offset=2").await.ok();
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+    let one = &page["items"][0];
+    let expected = json!({
+        "sessionId": one["sessionId"], "agentType": "desk", "status": "completed",
+        "stepCount": 1, "userId": "alice", "tags": ["web", "all"],
+        "metadata": { "channel": "web" }, "createdAt": NOW, "updatedAt": NOW,
+    });
+    assert_eq!(*one, expected);
+}
+
+#[tokio::test]
+async fn everything_that_waits_is_in_one_list() {
+    let place = Place::new();
+    start(&place, ALICE, "a", "ask", "x").await;
+    start(&place, ALICE, "b", "pay", "x").await;
+    start(&place, BOB, "c", "ask", "x").await;
+    let pending = place.get("/pending").await.ok();
+    assert_eq!(pending["total"], 2);
+    for (at, session) in ["a", "b"].into_iter().enumerate() {
+        let status = place.get(&format!("/status?sessionId={session}")).await;
+        assert_eq!(pending["pending"][at], status.ok()["pending"][0]);
+    }
+}

@@ -1,0 +1,47 @@
+//! Tests of the server over its HTTP face: in process by `oneshot`, and over a loopback socket where
+//! time limits, open streams or the end of the server matter.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+/// A store that cannot be reached.
+mod broken;
+/// A desk with an agent, a server before it, and clients that ask it.
+mod kit;
+/// A server on a loopback socket.
+mod loopback;
+
+/// Approvals that outlive the process that asked for them.
+mod approvals;
+/// What a server is built from.
+mod building;
+/// Errors, limits, ids, and what the server says about itself.
+mod errors;
+/// Lists of agents, sessions and pending calls.
+mod lists;
+/// The router in somebody else's application.
+mod nesting;
+/// Web pages that may, and those from elsewhere.
+mod pages;
+/// Bodies and queries that nobody meant.
+mod random;
+/// `/resume`.
+mod resuming;
+/// Sockets: time limits, and the end of a server.
+mod serving;
+/// One session and what belongs to it.
+mod session;
+/// `/start`.
+mod starting;
+/// `/interrupt` and `/abort`.
+mod stopping;
+/// Who may not.
+mod strangers;
+/// `/sse`.
+mod streams;
+/// `/submit-tool-result`.
+mod submitting;

@@ -1,0 +1,177 @@
+//! `/start`.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::kit::Place;
+
+fn hello(session: &str) -> Value {
+    json!({ "sessionId": session, "agentType": "desk", "message": "hello" })
+}
+
+/// proves: SRV-01
+#[tokio::test]
+async fn a_start_gives_the_ids() {
+    let place = Place::new();
+    let started = place.post("/start", hello("s")).await.ok();
+    let expected = json!({ "sessionId": "s", "streamId": "s", "runId": "run-1" });
+    assert_eq!(started, expected);
+    let named = json!({ "agentType": "desk", "message": "hello" });
+    let started = place.post("/start", named).await.ok();
+    let expected = json!({
+        "sessionId": "session-1", "streamId": "session-1", "runId": "run-2"
+    });
+    assert_eq!(started, expected);
+}
+
+#[tokio::test]
+async fn the_same_start_again_gives_the_same_ids() {
+    let place = Place::new();
+    let first = place.post("/start", hello("s")).await.ok();
+    place.settled("s").await;
+    assert_eq!(place.post("/start", hello("s")).await.ok(), first);
+    // Also when the session has gone on since.
+    let more = json!({ "sessionId": "s", "mode": "with_message", "message": "look" });
+    place.post("/resume", more).await.ok();
+    assert_eq!(place.post("/start", hello("s")).await.ok(), first);
+    place.settled("s").await;
+    assert_eq!(place.post("/start", hello("s")).await.ok(), first);
+    let messages = place.get("/sessions/s/messages").await.ok();
+    assert_eq!(messages["total"], 6);
+}
+
+#[tokio::test]
+async fn of_many_starts_at_once_one_starts_and_all_get_its_ids() {
+    let place = Place::new();
+    let starts = (0..20).map(|_| place.post("/start", hello("s")));
+    let answers = join_all(starts).await;
+    let expected = json!({ "sessionId": "s", "streamId": "s", "runId": answers[0].ok()["runId"] });
+    for answer in &answers {
+        assert_eq!(answer.ok(), expected);
+    }
+    place.settled("s").await;
+    let runs = place.get("/sessions/s/runs").await.ok();
+    assert_eq!(runs["total"], 1);
+    let messages = place.get("/sessions/s/messages").await.ok();
+    assert_eq!(messages["total"], 2);
+}
+
+#[tokio::test]
+async fn another_message_does_not_start_a_session_that_exists() {
+    let place = Place::new();
+    let start = |message: &str| {
+        let body = json!({ "sessionId": "s", "agentType": "desk", "message": message });
+        place.post("/start", body)
+    };
+    start("wait").await.ok();
+    place.outside.reached().await;
+    start("hello").await.is(409, "ALREADY_RUNNING");
+    place.outside.open();
+    place.settled("s").await;
+    start("hello").await.is(409, "ALREADY_COMPLETED");
+
+    let place = Place::new();
+    place.ended("ask").await;
+    let body = json!({ "sessionId": "s", "agentType": "desk", "message": "hello" });
+    let answer = place.post("/start", body).await;
+    answer.is(409, "AWAITING_ANSWERS");
+
+    let place = Place::new();
+    place.ended("fail").await;
+    let body = json!({ "sessionId": "s", "agentType": "desk", "message": "hello" });
+    let answer = place.post("/start", body).await;
+    answer.is(409, "ALREADY_COMPLETED");
+}
+
+#[tokio::test]
+async fn everything_that_can_be_said_at_the_start_is_kept() {
+    let place = Place::new();
+    let body = json!({
+        "sessionId": "s",
+        "agentType": "desk",
+        "message": [
+            { "role": "user", "content": "first", "metadata": { "from": "web" } },
+            { "role": "user", "content": "hello",
+              "files": [{ "data": "data:text/plain,hi", "mediaType": "text/plain" }] },
+        ],
+        "state": { "customer": "Ada" },
+        "metadata": { "channel": "mail" },
+        "tags": ["vip"],
+    });
+    place.post("/start", body.clone()).await.ok();
+    place.settled("s").await;
+    let session = place.get("/sessions/s").await.ok();
+    assert_eq!(session["state"], json!({ "visits": 0, "customer": "Ada" }));
+    assert_eq!(session["metadata"], json!({ "channel": "mail" }));
+    assert_eq!(session["tags"], json!(["vip"]));
+    assert_eq!(session["userId"], "alice");
+    let messages = place.get("/sessions/s/messages").await.ok();
+    assert_eq!(
+        messages["messages"].as_array().unwrap()[..2],
+        [
+            json!({ "role": "user", "content": "first", "metadata": { "from": "web" } }),
+            json!({ "role": "user", "content": "hello",
+                    "files": [{ "data": "data:text/plain,hi", "mediaType": "text/plain" }] }),
+        ]
+    );
+    // The same two messages are the same start; the first of them alone is another.
+    place.post("/start", body).await.ok();
+    let first = json!([{ "role": "user", "content": "first", "metadata": { "from": "web" } }]);
+    let body = json!({ "sessionId": "s", "agentType": "desk", "message": first });
+    let answer = place.post("/start", body).await;
+    answer.is(409, "ALREADY_COMPLETED");
+}
+
+#[tokio::test]
+async fn too_much_metadata_is_dropped_and_the_message_stays() {
+    let place = Place::new();
+    let large = "x".repeat(64 * 1024);
+    let message = json!([
+        { "role": "user", "content": "hello", "metadata": { "large": large } },
+        { "role": "user", "content": "look", "metadata": { "small": "x" } },
+    ]);
+    let body = json!({ "sessionId": "s", "agentType": "desk", "message": message });
+    place.post("/start", body).await.ok();
+    let messages = place.get("/sessions/s/messages?limit=2").await.ok();
+    let expected = json!([
+        { "role": "user", "content": "hello" },
+        { "role": "user", "content": "look", "metadata": { "small": "x" } },
+    ]);
+    assert_eq!(messages["messages"], expected);
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_refused() {
+    let place = Place::new();
+    place.ended("hello").await;
+    let desk = |message: Value| json!({ "agentType": "desk", "message": message });
+    let deep = (0..110).fold(json!(1), |inner, _| json!([inner]));
+    let refused = [
+        json!({ "agentType": "desk" }),
+        json!({ "message": "hello" }),
+        desk(json!("")),
+        desk(json!([])),
+        desk(json!(7)),
+        desk(json!([{ "role": "assistant", "content": "hello" }])),
+        desk(json!([{ "role": "user", "content": "" }])),
+        desk(json!([{ "role": "user", "content": "x", "metadata": { "deep": deep } }])),
+        json!({ "agentType": "desk", "message": "x", "state": [1] }),
+        json!({ "agentType": "desk", "message": "x", "metadata": { "n": 1 } }),
+        json!({ "agentType": "desk", "message": "x", "sessionId": "../etc" }),
+        json!({ "agentType": "desk", "message": "x", "sessionId": "" }),
+        json!({ "agentType": "desk", "message": "x", "sessionId": "a\r\nb: c" }),
+        json!({ "agentType": "desk", "message": "x", "sessionId": "x".repeat(257) }),
+        json!([]),
+        Value::Null,
+    ];
+    for body in refused {
+        let answer = place.post("/start", body.clone()).await;
+        assert_eq!(
+            answer.refused(),
+            (400, "VALIDATION_ERROR".to_owned()),
+            "{body}"
+        );
+    }
+    let unknown = json!({ "agentType": "nobody", "message": "hello" });
+    place.post("/start", unknown).await.is(404, "NOT_FOUND");
+}

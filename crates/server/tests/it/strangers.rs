@@ -1,0 +1,133 @@
+//! Who may not.
+
+use helix_agents_server::Operation;
+use serde_json::{Value, json};
+
+use crate::kit::{ADMIN, ALICE, Answer, BOB, Place};
+
+/// Asks for an operation on a session in the plainest way.
+pub(crate) async fn call(
+    place: &Place,
+    token: Option<&str>,
+    operation: Operation,
+    session: &str,
+) -> Answer {
+    let mut path = operation.path().replace("{id}", session);
+    if matches!(
+        operation,
+        Operation::Stream | Operation::Status | Operation::Workspaces
+    ) {
+        path = format!("{path}?sessionId={session}");
+    }
+    let body = body(operation, session);
+    let method = operation.method();
+    place.ask(token, method.as_str(), &path, body).await
+}
+
+fn body(operation: Operation, session: &str) -> Option<Value> {
+    Some(match operation {
+        Operation::Start => {
+            json!({ "sessionId": session, "agentType": "desk", "message": "hello" })
+        }
+        Operation::Resume | Operation::Interrupt | Operation::Abort => {
+            json!({ "sessionId": session })
+        }
+        Operation::SubmitToolResult => json!({
+            "sessionId": session, "kind": "client-tool-result", "toolCallId": "q1", "result": 1
+        }),
+        Operation::Branch => json!({ "messageIndex": 0 }),
+        _ => return None,
+    })
+}
+
+#[tokio::test]
+async fn without_a_token_or_with_a_wrong_one_nothing_but_probes_answers() {
+    let place = Place::new();
+    place.ended("ask").await;
+    for operation in Operation::ALL {
+        for token in [None, Some("nobody's token"), Some("")] {
+            let answer = call(&place, token, *operation, "s").await;
+            if operation.is_probe() {
+                assert_eq!(answer.ok(), json!({ "status": "ok" }));
+            } else {
+                answer.is(401, "UNAUTHENTICATED");
+                assert_eq!(answer.headers["www-authenticate"], "Bearer");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn somebody_elses_session_is_not_there() {
+    let place = Place::new();
+    place.ended("ask").await;
+    for operation in Operation::ALL {
+        let answer = call(&place, BOB, *operation, "s").await;
+        match operation {
+            // These are about no session in particular, and show Bob what is his: nothing.
+            Operation::ListSessions => assert_eq!(answer.ok()["items"], json!([])),
+            Operation::Pending => assert_eq!(answer.ok(), json!({ "pending": [], "total": 0 })),
+            Operation::Agents
+            | Operation::Health
+            | Operation::Ready
+            | Operation::Metrics
+            | Operation::OpenApi => assert_eq!(answer.status, 200),
+            _ => {
+                answer.is(404, "NOT_FOUND");
+                if *operation != Operation::Start {
+                    // It reads like a session that never was.
+                    let never = call(&place, BOB, *operation, "never").await;
+                    let of = |answer: &Answer, id| answer.text().replace(id, "ID");
+                    assert_eq!(of(&answer, "session s"), of(&never, "session never"));
+                }
+            }
+        }
+    }
+    // Nothing of it had an effect.
+    let status = place.get("/status?sessionId=s").await.ok();
+    assert_eq!(status["runStatus"], "suspended_client_tool");
+    let asked = place.get("/sessions?userId=alice").await.ok();
+    assert_eq!(asked["total"], 1);
+    let asked = place.ask(BOB, "GET", "/sessions?userId=alice", None).await;
+    assert_eq!(asked.ok()["total"], 0);
+    let asked = place.ask(BOB, "GET", "/pending?userId=alice", None).await;
+    assert_eq!(asked.ok()["total"], 0);
+}
+
+#[tokio::test]
+async fn an_administrator_sees_everything() {
+    let place = Place::new();
+    place.ended("ask").await;
+    for path in ["/sessions/s", "/status?sessionId=s", "/sessions/s/messages"] {
+        place.ask(ADMIN, "GET", path, None).await.ok();
+    }
+    let all = place.ask(ADMIN, "GET", "/pending", None).await.ok();
+    assert_eq!(all["total"], 1);
+    let bobs = place.ask(ADMIN, "GET", "/pending?userId=bob", None).await;
+    assert_eq!(bobs.ok()["total"], 0);
+    let hers = place
+        .ask(ADMIN, "GET", "/sessions?userId=alice", None)
+        .await;
+    assert_eq!(hers.ok()["items"][0]["userId"], "alice");
+}
+
+#[tokio::test]
+async fn a_token_that_is_sent_twice_or_oddly_is_none() {
+    let place = Place::new();
+    let token = ALICE.unwrap();
+    let odd = [
+        vec![format!("Basic {token}")],
+        vec![token.to_owned()],
+        vec!["Bearer".to_owned()],
+        vec![format!("Bearer {token}"), "Bearer other".to_owned()],
+    ];
+    for headers in odd {
+        let mut request = crate::kit::request(None, "GET", "/sessions", None);
+        for header in &headers {
+            let value = header.parse().unwrap();
+            request.headers_mut().append("authorization", value);
+        }
+        let answer = tower::ServiceExt::oneshot(place.app.clone(), request).await;
+        Answer::of(answer.unwrap()).await.is(401, "UNAUTHENTICATED");
+    }
+}

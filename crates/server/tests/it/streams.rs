@@ -1,0 +1,275 @@
+//! `/sse`.
+
+use axum::body::Body;
+use futures_util::StreamExt;
+use helix_agents_core::SessionId;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::stream::Sequence;
+use helix_agents_server::Limits;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::kit::{ALICE, Answer, Place, request};
+use crate::loopback::Loopback;
+
+/// The frames of a stream, without comments.
+fn frames(text: &str) -> Vec<&str> {
+    let frames = text.split("\n\n").filter(|frame| !frame.is_empty());
+    frames.filter(|frame| !frame.starts_with(':')).collect()
+}
+
+fn sequence(frame: &str) -> u64 {
+    let id = frame.lines().next().unwrap().strip_prefix("id: ").unwrap();
+    id.parse().unwrap()
+}
+
+fn data(frame: &str) -> Value {
+    let data = frame.lines().find_map(|line| line.strip_prefix("data: "));
+    serde_json::from_str(data.unwrap()).unwrap()
+}
+
+async fn read(place: &Place, after: u64) -> String {
+    let path = format!("/sse?sessionId=s&fromSequence={after}");
+    let answer = place.get(&path).await;
+    assert_eq!(answer.status, 200);
+    answer.text().to_owned()
+}
+
+/// proves: SRV-01
+#[tokio::test]
+async fn a_stream_has_numbered_chunks_and_an_end() {
+    let place = Place::new();
+    place.ended("look").await;
+    let answer = place.get("/sse?sessionId=s").await;
+    assert_eq!(answer.headers["content-type"], "text/event-stream");
+    assert_eq!(answer.headers["cache-control"], "no-cache");
+    let frames = frames(answer.text());
+    let (end, chunks) = frames.split_last().unwrap();
+    assert_eq!(*end, "event: end\ndata: {\"status\":\"completed\"}");
+    let types: Vec<_> = chunks
+        .iter()
+        .map(|chunk| data(chunk)["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(types[0], "run_started");
+    for kind in ["tool_start", "tool_end", "text_delta", "step_committed"] {
+        assert!(types.iter().any(|have| have == kind), "{types:?}");
+    }
+    let sequences: Vec<_> = chunks.iter().map(|chunk| sequence(chunk)).collect();
+    assert_eq!(sequences[0], 1);
+    assert!(sequences.is_sorted_by(|a, b| a < b), "{sequences:?}");
+    for chunk in chunks {
+        let chunk = data(chunk);
+        assert_eq!(chunk["sessionId"], "s");
+        assert_eq!(chunk["runId"], "run-1");
+        assert_eq!(chunk["agentType"], "desk");
+    }
+    let status = place.get("/status?sessionId=s").await.ok();
+    assert_eq!(status["streamSequence"], *sequences.last().unwrap());
+}
+
+#[tokio::test]
+async fn from_every_sequence_the_rest_is_the_same_now_and_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Place::sqlite(folder.path()).await;
+    first.ended("long").await;
+    let whole = read(&first, 0).await;
+    let all = frames(&whole);
+    assert!(all.len() >= 40, "{}", all.len());
+    let second = Place::sqlite(folder.path()).await;
+    for place in [&first, &second] {
+        for (at, frame) in all[..all.len() - 1].iter().enumerate() {
+            let rest = read(place, sequence(frame)).await;
+            assert_eq!(frames(&rest), all[at + 1..]);
+        }
+        assert_eq!(read(place, 0).await, whole);
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_comes_back_says_where_it_was() {
+    let place = Place::new();
+    place.ended("hello").await;
+    let whole = read(&place, 0).await;
+    let all = frames(&whole);
+    for (header, from) in [("3", 0), ("3", 1), ("1", 3)] {
+        let path = format!("/sse?sessionId=s&fromSequence={from}");
+        let mut asked = request(ALICE, "GET", &path, None);
+        let value = header.parse().unwrap();
+        asked.headers_mut().insert("last-event-id", value);
+        let answer = place.app.clone().oneshot(asked).await.unwrap();
+        let answer = Answer::of(answer).await;
+        let first = frames(answer.text())[0].to_owned();
+        assert_eq!(first, all[3], "after {header} and {from}");
+    }
+    let mut asked = request(ALICE, "GET", "/sse?sessionId=s", None);
+    asked
+        .headers_mut()
+        .insert("last-event-id", "x".parse().unwrap());
+    let answer = place.app.clone().oneshot(asked).await.unwrap();
+    Answer::of(answer).await.is(400, "VALIDATION_ERROR");
+    let bad = place.get("/sse?sessionId=s&fromSequence=-1").await;
+    bad.is(400, "VALIDATION_ERROR");
+    place.get("/sse").await.is(400, "VALIDATION_ERROR");
+    let none = place.get("/sse?sessionId=never").await;
+    none.is(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_stream_that_waits_ends_with_what_it_waits_for() {
+    let place = Place::new();
+    place.ended("pay").await;
+    let text = read(&place, 0).await;
+    let end = *frames(&text).last().unwrap();
+    assert!(end.starts_with("event: end\n"), "{end}");
+    let suspended = json!({ "toolCallIds": ["p1"], "stepId": "step-1" });
+    let expected = json!({ "status": "active", "suspended": suspended });
+    assert_eq!(data(end), expected);
+}
+
+#[tokio::test]
+async fn a_failed_stream_ends_with_its_error() {
+    let place = Place::new();
+    place.ended("fail").await;
+    let text = read(&place, 0).await;
+    let end = data(frames(&text).last().unwrap());
+    assert_eq!(end["status"], "failed");
+    assert_eq!(end["error"]["code"], "provider_auth");
+}
+
+#[tokio::test]
+async fn a_reader_is_told_what_is_not_kept_any_more() {
+    let place = Place::new();
+    place.ended("hello").await;
+    let whole = read(&place, 0).await;
+    let root = SessionId::new("s").unwrap();
+    let streams = &place.runtime.backend().streams;
+    streams.trim(&root, Sequence(3)).await.unwrap();
+    let rest = read(&place, 1).await;
+    let trimmed = "id: 3\nevent: trimmed\ndata: {\"upTo\":3}";
+    let expected = [&[trimmed], &frames(&whole)[3..]].concat();
+    assert_eq!(frames(&rest), expected);
+}
+
+#[tokio::test]
+async fn a_session_that_never_ran_ends_at_once() {
+    let place = Place::new();
+    place.ended("hello").await;
+    let body = json!({ "messageIndex": 0, "newSessionId": "copy" });
+    place.post("/sessions/s/branch", body).await.ok();
+    let answer = place.get("/sse?sessionId=copy").await;
+    let expected = "event: end\ndata: {\"status\":\"completed\"}\n\n";
+    assert_eq!(answer.text(), expected);
+}
+
+#[tokio::test]
+async fn a_live_reader_gets_what_a_later_one_does() {
+    let place = Place::new();
+    let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
+    place.post("/start", body).await.ok();
+    place.outside.reached().await;
+    let server = Loopback::new(place.app.clone(), Limits::default()).await;
+    let mut readers = Vec::new();
+    for _ in 0..8 {
+        let mut reader = server.get("/sse?sessionId=s").await;
+        reader.until("tool_start").await;
+        readers.push(reader);
+    }
+    place.outside.open();
+    for reader in &mut readers {
+        reader.until("event: end").await;
+    }
+    let later = read(&place, 0).await;
+    for reader in readers {
+        let live = unchunked(&reader.seen);
+        assert_eq!(frames(&live), frames(&later));
+    }
+    server.stop().await.unwrap();
+}
+
+/// The body of an answer in chunked encoding.
+fn unchunked(seen: &str) -> String {
+    let (_, mut rest) = seen.split_once("\r\n\r\n").unwrap();
+    let mut body = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        let Some(piece) = after.get(..size) else {
+            break;
+        };
+        body.push_str(piece);
+        rest = after[size..].trim_start_matches("\r\n");
+    }
+    body
+}
+
+#[tokio::test]
+async fn the_next_turn_is_read_on_from_where_the_last_one_ended() {
+    let place = Place::new();
+    place.ended("hello").await;
+    let first = read(&place, 0).await;
+    let last = sequence(frames(&first)[frames(&first).len() - 2]);
+    let body = json!({ "sessionId": "s", "mode": "with_message", "message": "wait" });
+    place.post("/resume", body).await.ok();
+    place.outside.reached().await;
+    let path = format!("/sse?sessionId=s&fromSequence={last}");
+    let asked = request(ALICE, "GET", &path, None);
+    let live = place.app.clone().oneshot(asked).await.unwrap();
+    place.outside.open();
+    let second = Answer::of(live).await;
+    let whole = read(&place, 0).await;
+    let (first, second, whole) = (frames(&first), frames(second.text()), frames(&whole));
+    assert_eq!([&first[..first.len() - 1], &second[..]].concat(), whole);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stream_says_that_it_is_there_until_the_session_is_gone() {
+    let place = Place::new();
+    let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
+    place.post("/start", body).await.ok();
+    place.outside.reached().await;
+    let asked = request(ALICE, "GET", "/sse?sessionId=s", None);
+    let answer = place.app.clone().oneshot(asked).await.unwrap();
+    let mut pieces = answer.into_body().into_data_stream();
+    let mut idle = 0;
+    while idle < 3 {
+        let piece = pieces.next().await.unwrap().unwrap();
+        idle += usize::from(&piece[..] == b": keep-alive\n\n");
+    }
+    let metrics = place.get("/metrics").await;
+    assert!(metrics.text().contains("helix_sse_open_streams 1\n"));
+    place.ask(ALICE, "DELETE", "/sessions/s", None).await;
+    // There is no end to tell: the connection breaks off.
+    while let Some(piece) = pieces.next().await {
+        if piece.is_err() {
+            return;
+        }
+    }
+    panic!("the stream ended as if the run had");
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_holds_little_and_one_that_leaves_nothing() {
+    let place = Place::new();
+    place.ended("huge").await;
+    let status = place.get("/status?sessionId=s").await.ok();
+    assert!(status["streamSequence"].as_u64().unwrap() > 5_000);
+    let asked = request(ALICE, "GET", "/sse?sessionId=s", None);
+    let answer = place.app.clone().oneshot(asked).await.unwrap();
+    let mut pieces = Body::into_data_stream(answer.into_body());
+    assert!(pieces.next().await.is_some());
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    let metrics = place.get("/metrics").await;
+    let lines = &mut metrics.text().lines();
+    let sent = lines.find_map(|line| line.strip_prefix("helix_sse_chunks_total "));
+    let sent: u64 = sent.unwrap().parse().unwrap();
+    assert!((1..1_500).contains(&sent), "{sent} chunks were made ready");
+    drop(pieces);
+    loop {
+        let metrics = place.get("/metrics").await;
+        if metrics.text().contains("helix_sse_open_streams 0\n") {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
