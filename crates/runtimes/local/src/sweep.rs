@@ -9,7 +9,7 @@ use futures_util::future::{Either, select};
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::{Agent, ResolveError};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
-use helix_agents_core::store::{Due, Snapshot};
+use helix_agents_core::store::{Due, Snapshot, StoreError};
 
 use crate::LocalRuntime;
 use crate::runtime::{HOST, is_late, tokio_here};
@@ -69,6 +69,21 @@ impl LocalRuntime {
             }
         }
         Ok(report)
+    }
+
+    /// Takes over the run of one session, whose process is gone.
+    ///
+    /// # Errors
+    /// [`EntryError::StillHeld`](helix_agents_core::entries::EntryError::StillHeld) while somebody
+    /// performs it, `NotRunning` when there is nothing to take over, and when the agent is not
+    /// registered here.
+    pub async fn recover_session(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
+        let found = self.inner.backend.store.load(session).await?;
+        let found = found.ok_or_else(|| StoreError::NotFound {
+            session: session.clone(),
+        })?;
+        let agent = self.agent_of(&found)?;
+        self.take_over(&agent, session).await
     }
 
     /// Starts the sweeper: [`LocalRuntime::recover`] at once, and then every second, or as the

@@ -1,0 +1,141 @@
+//! Asks the person at the terminal.
+
+use std::io::{self, Write};
+
+use helix_agents_core::entries::ToolAnswer;
+use helix_agents_core::session::{PendingCall, PendingKind};
+use serde_json::Value;
+
+use crate::screen::{Look, Screen};
+use crate::signals;
+
+/// Asks about a call that waits. `None`: not now.
+pub(crate) async fn about(
+    screen: &Screen,
+    call: &PendingCall,
+) -> anyhow::Result<Option<ToolAnswer>> {
+    let what = format!("{} {}", call.tool_name, call.input);
+    loop {
+        let (question, hint) = match call.kind {
+            PendingKind::Approval => (
+                format!("Run {what}?"),
+                "y = yes, n [reason] = no, enter = later: ",
+            ),
+            _ => (
+                format!("What is the result of {what}?"),
+                "JSON or text, !text = it failed, enter = later: ",
+            ),
+        };
+        screen.note(Look::Yellow, question)?;
+        write!(io::stderr(), "{}", screen.on_err(Look::Dim, hint))?;
+        io::stderr().flush()?;
+        let Some(line) = line().await? else {
+            writeln!(io::stderr())?;
+            return Ok(None);
+        };
+        match understood(call, line.trim()) {
+            Understood::Answer(answer) => return Ok(Some(*answer)),
+            Understood::Later => return Ok(None),
+            Understood::Nothing => screen.note(Look::Red, "please answer y, n, or enter")?,
+        }
+    }
+}
+
+enum Understood {
+    Answer(Box<ToolAnswer>),
+    Later,
+    Nothing,
+}
+
+fn understood(call: &PendingCall, line: &str) -> Understood {
+    let answer = |answer| Understood::Answer(Box::new(answer));
+    if line.is_empty() {
+        return Understood::Later;
+    }
+    if call.kind != PendingKind::Approval {
+        return match line.strip_prefix('!') {
+            Some(error) => answer(call.error(error.trim())),
+            None => {
+                let value = serde_json::from_str(line);
+                answer(call.result(value.unwrap_or_else(|_| Value::from(line))))
+            }
+        };
+    }
+    let (word, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match word.to_ascii_lowercase().as_str() {
+        "y" | "yes" => answer(call.approve()),
+        "n" | "no" if reason.trim().is_empty() => answer(call.deny("no reason was given")),
+        "n" | "no" => answer(call.deny(reason.trim())),
+        "l" | "later" => Understood::Later,
+        _ => Understood::Nothing,
+    }
+}
+
+/// A line from the terminal; `None` at its end, or when the process is asked to end.
+async fn line() -> anyhow::Result<Option<String>> {
+    let reading = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        io::stdin().read_line(&mut line).map(|bytes| (bytes, line))
+    });
+    tokio::select! {
+        read = reading => {
+            let (bytes, line) = read??;
+            Ok((bytes > 0).then_some(line))
+        }
+        () = signals::asked_to_end() => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helix_agents_core::time::Timestamp;
+    use helix_agents_core::{ApprovalId, CallId, RunId, SessionId};
+    use serde_json::json;
+
+    use super::*;
+
+    fn client() -> PendingCall {
+        let session = SessionId::new("s").unwrap();
+        let (run, call) = (RunId::new("r").unwrap(), CallId::new("c").unwrap());
+        PendingCall::client(session, run, call, "pick", json!({}), Timestamp::default())
+    }
+
+    fn said(call: &PendingCall, line: &str) -> Option<ToolAnswer> {
+        match understood(call, line) {
+            Understood::Answer(answer) => Some(*answer),
+            Understood::Later | Understood::Nothing => None,
+        }
+    }
+
+    #[test]
+    fn an_approval_is_a_yes_or_a_no() {
+        let call = client().needing_approval(ApprovalId::new("a").unwrap());
+        for yes in ["y", "Yes"] {
+            assert_eq!(said(&call, yes), Some(call.approve()));
+        }
+        assert_eq!(said(&call, "n too much "), Some(call.deny("too much")));
+        assert_eq!(said(&call, "no"), Some(call.deny("no reason was given")));
+        assert!(matches!(understood(&call, ""), Understood::Later));
+        for unclear in ["yeah", "{}", "ny"] {
+            assert!(
+                matches!(understood(&call, unclear), Understood::Nothing),
+                "{unclear}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_client_result_is_json_or_a_text() {
+        let call = client();
+        assert_eq!(
+            said(&call, "{\"a\":1}"),
+            Some(call.result(json!({ "a": 1 })))
+        );
+        assert_eq!(
+            said(&call, "red and blue"),
+            Some(call.result("red and blue"))
+        );
+        assert_eq!(said(&call, "! it broke"), Some(call.error("it broke")));
+        assert_eq!(said(&call, ""), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! `helix abort`: stops a run for good.
+
+use clap::Args;
+use helix_agents_core::session::StopKind;
+
+use super::stop::stop;
+use crate::exit::Exit;
+use crate::setup::Place;
+
+/// Stops the run of a session for good: it fails.
+#[derive(Debug, Args)]
+pub(crate) struct Abort {
+    /// The session
+    session: String,
+    /// Why
+    #[arg(long, value_name = "REASON")]
+    reason: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Abort {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        stop(
+            &self.place,
+            &self.session,
+            StopKind::Abort,
+            self.reason,
+            self.json,
+        )
+        .await
+    }
+}

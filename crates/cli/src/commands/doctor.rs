@@ -1,0 +1,256 @@
+//! `helix doctor`: checks what is configured, what it needs, and what is stored.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use helix_agents_core::session::SessionStatus;
+use helix_agents_core::store::{Due, Page, PendingQuery, SessionQuery, StoreError};
+use helix_agents_core::time::Clock;
+use helix_agents_runtime_local::SystemClock;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::config::{Config, TokenSecret};
+use crate::exit::Exit;
+use crate::screen::{Look, Screen};
+use crate::setup::{Place, Setup};
+
+/// How long a service has to take a connection.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How many due sessions are looked at.
+const DUE: usize = 1_000;
+
+/// Checks the configuration, what it needs, and stored sessions against the agents.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    message: String,
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    checks: Vec<Check>,
+}
+
+impl Report {
+    fn good(&mut self, name: &'static str, message: String) {
+        self.checks.push(Check {
+            name,
+            ok: true,
+            message,
+        });
+    }
+
+    fn bad(&mut self, name: &'static str, message: String) {
+        self.checks.push(Check {
+            name,
+            ok: false,
+            message,
+        });
+    }
+}
+
+impl Doctor {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let plan = self.place.read()?;
+        let mut report = Report::default();
+        let count = plan.config.agents.len();
+        let what = plan.file.as_ref().map_or_else(
+            || "the built-in demo".to_owned(),
+            |file| file.display().to_string(),
+        );
+        match count {
+            0 => report.bad(
+                "configuration",
+                format!("{what} has no agents; write [agents.NAME]"),
+            ),
+            _ => report.good(
+                "configuration",
+                format!("{what} is in order, {count} agents"),
+            ),
+        }
+        environment(&plan.config, &mut report);
+        services(&plan.config, &mut report).await;
+        let store = plan.store.to_string();
+        match plan.open().await {
+            Ok(setup) => {
+                report.good(
+                    "store",
+                    format!("{store} can be used, its schema is up to date"),
+                );
+                stored(&setup, &mut report).await?;
+            }
+            Err(error) => report.bad("store", error.to_string()),
+        }
+        self.print(&report)
+    }
+
+    fn print(&self, report: &Report) -> anyhow::Result<Exit> {
+        let screen = Screen::here();
+        let findings = report.checks.iter().filter(|check| !check.ok).count();
+        if self.json {
+            screen.json(&json!({ "checks": report.checks, "findings": findings }))?;
+        } else {
+            for Check { name, ok, message } in &report.checks {
+                let (sign, look) = if *ok {
+                    ("ok", Look::Green)
+                } else {
+                    ("!!", Look::Red)
+                };
+                let sign = screen.on_out(look, sign);
+                screen.say(format!(
+                    "{sign} {name}: {}",
+                    screen.on_out(Look::Plain, message)
+                ))?;
+            }
+            screen.say(format!("{findings} findings"))?;
+        }
+        Ok(if findings == 0 {
+            Exit::Done
+        } else {
+            Exit::Failed
+        })
+    }
+}
+
+/// Environment variables that are named must be there.
+fn environment(config: &Config, report: &mut Report) {
+    let tokens = config
+        .server
+        .tokens
+        .iter()
+        .filter_map(|token| match &token.secret {
+            TokenSecret::Env(name) => Some((format!("the token of {}", token.user), name)),
+            _ => None,
+        });
+    for (what, name) in tokens {
+        match std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+            true => report.good("environment", format!("{name} holds {what}")),
+            false => report.bad(
+                "environment",
+                format!("{name} is not set; put {what} into it"),
+            ),
+        }
+    }
+}
+
+/// Services must take a connection.
+async fn services(config: &Config, report: &mut Report) {
+    for (tool, url) in &config.services {
+        let parsed = reqwest::Url::parse(url).ok();
+        let place = parsed.as_ref().and_then(|url| {
+            let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+            Some((host, url.port_or_known_default()?))
+        });
+        let Some((host, port)) = place else {
+            report.bad("tool", format!("{tool} has no usable address: {url}"));
+            continue;
+        };
+        let connecting = tokio::net::TcpStream::connect((host.as_str(), port));
+        match tokio::time::timeout(PATIENCE, connecting).await {
+            Ok(Ok(_)) => report.good("tool", format!("{tool} can be reached at {host}:{port}")),
+            Ok(Err(error)) => report.bad(
+                "tool",
+                format!("{tool} cannot be reached at {host}:{port}: {error}; start the service, or correct `url`"),
+            ),
+            Err(_) => report.bad(
+                "tool",
+                format!("{tool} does not answer at {host}:{port}; start the service, or correct `url`"),
+            ),
+        }
+    }
+}
+
+/// Stored sessions against the agents that are there.
+async fn stored(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
+    let store = setup.backend.store.as_ref();
+    let agents = setup.agents();
+    let mut strangers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    let mut query = SessionQuery {
+        page: Page::first(Page::MAX),
+        ..SessionQuery::default()
+    };
+    let total = loop {
+        let page = store.list(&query).await?;
+        for session in page.items.iter().filter(|one| !agents.has(&one.agent_type)) {
+            let (all, open) = strangers.entry(session.agent_type.clone()).or_default();
+            *all += 1;
+            *open += usize::from(session.status == SessionStatus::Active);
+        }
+        if !page.has_more || page.items.is_empty() {
+            break page.total;
+        }
+        query.page.offset += page.items.len();
+    };
+    if strangers.is_empty() {
+        report.good(
+            "sessions",
+            format!("{total} sessions, all of agents that are configured"),
+        );
+    }
+    for (agent, (all, open)) in strangers {
+        report.bad(
+            "sessions",
+            format!("{all} sessions ({open} unfinished) talk to the agent {agent}, which is not configured; configure it, or delete them"),
+        );
+    }
+    questions(setup, report).await?;
+    left_alone(setup, report).await
+}
+
+/// Calls that wait must be of tools that are still there.
+async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
+    let store = setup.backend.store.as_ref();
+    let agents = setup.agents();
+    let mut query = PendingQuery {
+        page: Page::first(Page::MAX),
+        ..PendingQuery::default()
+    };
+    loop {
+        let page = store.pending(&query).await?;
+        for call in &page.items {
+            let session = store.load(&call.session_id).await?;
+            let agent = session.and_then(|found| agents.get(&found.state.agent_type));
+            if agent.is_some_and(|agent| agent.tool(&call.tool_name).is_none()) {
+                let (id, tool, session) = (&call.tool_call_id, &call.tool_name, &call.session_id);
+                report.bad(
+                    "pending",
+                    format!("call {id} of session {session} waits, but its agent has no tool {tool} any more; configure it, or answer with --error"),
+                );
+            }
+        }
+        if !page.has_more || page.items.is_empty() {
+            return Ok(());
+        }
+        query.page.offset += page.items.len();
+    }
+}
+
+/// Runs whose process is gone, and answers that nobody went on with.
+async fn left_alone(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
+    let now = SystemClock::new().now();
+    for (session, reasons) in setup.backend.store.due(now, DUE).await? {
+        for reason in reasons {
+            let what = match reason {
+                Due::LapsedLease { run, .. } => format!("run {run} was left by its process"),
+                Due::Answered { .. } => "all its calls are answered".to_owned(),
+                _ => continue,
+            };
+            let text = format!("session {session}: {what}; `helix resume {session}` goes on");
+            report.bad("due", text);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! `helix pending`: everything that waits for a person.
+
+use clap::Args;
+use helix_agents_core::UserId;
+use helix_agents_core::session::{PendingCall, PendingKind};
+use helix_agents_core::store::{Page, PendingQuery};
+use serde_json::json;
+
+use super::id;
+use crate::exit::Exit;
+use crate::screen::{Look, Screen};
+use crate::setup::Place;
+use crate::{date, table};
+
+/// Lists everything that waits for a person, across sessions.
+#[derive(Debug, Args)]
+pub(crate) struct Pending {
+    /// Only sessions of this user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Pending {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
+        let setup = self.place.open().await?;
+        let mut all: Vec<PendingCall> = Vec::new();
+        loop {
+            let query = PendingQuery {
+                user_id: user.clone(),
+                page: Page::new(all.len(), Page::MAX),
+                ..PendingQuery::default()
+            };
+            let page = setup.backend.store.pending(&query).await?;
+            let got = page.items.len();
+            all.extend(page.items);
+            if !page.has_more || got == 0 {
+                break;
+            }
+        }
+        let screen = Screen::here();
+        if self.json {
+            screen.json(&json!({ "pending": all, "total": all.len() }))?;
+            return Ok(Exit::Done);
+        }
+        if all.is_empty() {
+            screen.note(Look::Dim, "nothing waits for a person")?;
+            return Ok(Exit::Done);
+        }
+        let rows: Vec<Vec<String>> = all
+            .iter()
+            .map(|call| {
+                let kind = match call.kind {
+                    PendingKind::Approval => "approval",
+                    _ => "client",
+                };
+                vec![
+                    call.root_session_id.to_string(),
+                    call.tool_call_id.to_string(),
+                    kind.to_owned(),
+                    date::utc(call.created_at),
+                    format!("{} {}", call.tool_name, call.input),
+                ]
+            })
+            .collect();
+        table::print(
+            &screen,
+            &["SESSION", "CALL", "KIND", "SINCE", "WHAT"],
+            &rows,
+        )?;
+        Ok(Exit::Done)
+    }
+}

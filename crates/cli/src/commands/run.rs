@@ -1,0 +1,90 @@
+//! `helix run`: one turn in this terminal.
+
+use clap::Args;
+use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::runtime::{RunOptions, RuntimeError, RuntimeExt};
+use helix_agents_core::{SessionId, UserId};
+
+use super::id;
+use crate::config::ConfigError;
+use crate::exit::{Exit, UsageError};
+use crate::live::Live;
+use crate::screen::Screen;
+use crate::setup::{Place, Setup};
+use crate::turn;
+
+/// Runs one turn of an agent in this terminal.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The agent
+    agent: String,
+    /// What you say to it
+    message: String,
+    /// The session: a new one, or one to continue
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Who owns a new session
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Print one chunk per line, as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Run {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let session: Option<SessionId> = self.session.as_deref().map(id).transpose()?;
+        let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
+        let setup = self.place.open().await?;
+        let agent = setup.agents().get(&self.agent);
+        let agent = agent.ok_or_else(|| no_agent(&setup, &self.agent))?;
+
+        let mut request = Execute::new(&agent, self.message);
+        if let Some(session) = session {
+            request = request.in_session(session);
+        }
+        if let Some(user) = user {
+            request = request.for_user(user);
+        }
+        let runtime = setup.runtime();
+        let handle = runtime
+            .execute_with(&agent, request, RunOptions::default())
+            .await
+            .map_err(hinted)?;
+        let mut live = Live::new(Screen::here(), self.json);
+        turn::follow(&runtime, &agent, handle, &mut live).await
+    }
+}
+
+/// A refusal with what to do about it here.
+fn hinted(error: RuntimeError) -> anyhow::Error {
+    match &error {
+        RuntimeError::Entry(EntryError::AlreadyRunning { session, .. }) => anyhow::anyhow!(
+            "{error}; when its process is gone, `helix resume {session}` takes it over"
+        ),
+        _ => error.into(),
+    }
+}
+
+fn no_agent(setup: &Setup, name: &str) -> anyhow::Error {
+    let known: Vec<&str> = setup
+        .plan
+        .config
+        .agents
+        .iter()
+        .map(|agent| agent.name())
+        .collect();
+    let why = match known.as_slice() {
+        [] => "no agents are configured; write [agents.NAME]".to_owned(),
+        known => format!(
+            "there is no agent `{name}`; use one of: {}",
+            known.join(", ")
+        ),
+    };
+    match &setup.plan.file {
+        Some(file) => ConfigError::of_file(file, why).into(),
+        None => UsageError(why).into(),
+    }
+}

@@ -1,0 +1,70 @@
+//! `helix sessions branch`.
+
+use clap::Args;
+use helix_agents_core::id::IdSourceExt;
+use helix_agents_core::store::{BranchPoint, Sessions};
+use helix_agents_core::{CheckpointId, SessionId};
+use helix_agents_runtime_local::{SystemClock, UuidIds};
+use serde_json::json;
+
+use super::super::id;
+use crate::exit::Exit;
+use crate::screen::Screen;
+use crate::setup::Place;
+
+/// Makes a new session from a point of another, which stays as it is.
+#[derive(Debug, Args)]
+pub(crate) struct Branch {
+    /// The session
+    session: String,
+    #[command(flatten)]
+    point: Point,
+    /// The id of the new session; one is made without it
+    #[arg(long = "as", value_name = "ID")]
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Exactly one of them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Point {
+    /// From this checkpoint
+    #[arg(long, value_name = "CHECKPOINT")]
+    checkpoint: Option<String>,
+    /// After this message, from 0, and the results of its calls
+    #[arg(long, value_name = "INDEX")]
+    message: Option<usize>,
+}
+
+impl Branch {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let from: SessionId = id(&self.session)?;
+        let checkpoint: Option<CheckpointId> =
+            self.point.checkpoint.as_deref().map(id).transpose()?;
+        let point = match (checkpoint, self.point.message) {
+            (Some(checkpoint), _) => BranchPoint::Checkpoint(checkpoint),
+            (None, Some(index)) => BranchPoint::Message(index),
+            (None, None) => BranchPoint::Now,
+        };
+        let to: SessionId = match &self.name {
+            Some(name) => id(name)?,
+            None => UuidIds::new().session_id()?,
+        };
+        let setup = self.place.open().await?;
+        let clock = SystemClock::new();
+        let sessions = Sessions::new(setup.backend.store.as_ref(), &clock);
+        sessions.branch(&from, &point, &to).await?;
+        let screen = Screen::here();
+        if self.json {
+            screen.json(&json!({ "sessionId": to }))?;
+        } else {
+            screen.say(to.as_str())?;
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,54 @@
+//! `helix sessions delete`.
+
+use clap::Args;
+use helix_agents_core::SessionId;
+use helix_agents_core::store::Sessions;
+use helix_agents_runtime_local::SystemClock;
+use serde_json::json;
+
+use super::super::{id, load};
+use super::is_running;
+use crate::exit::Exit;
+use crate::screen::Screen;
+use crate::setup::Place;
+
+/// Removes a session with its children, messages, runs and stream.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// The session
+    session: String,
+    /// Remove it although a run goes on
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Delete {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let session: SessionId = id(&self.session)?;
+        let setup = self.place.open().await?;
+        let store = setup.backend.store.as_ref();
+        let found = load(store, &session).await?;
+        if !self.force && is_running(found.run.as_ref()) {
+            anyhow::bail!(
+                "a run of session {session} goes on; `helix interrupt {session}` first, or use \
+                 --force"
+            );
+        }
+        let clock = SystemClock::new();
+        let deleted = Sessions::new(store, &clock)
+            .delete_session(&session)
+            .await?;
+        let screen = Screen::here();
+        if self.json {
+            screen.json(&json!({ "deleted": deleted, "sessionId": session }))?;
+        } else {
+            screen.say(format!("session {session} is removed"))?;
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,77 @@
+//! `helix sessions export`.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use helix_agents_core::SessionId;
+use helix_agents_core::store::{Lookup, Page};
+
+use super::super::{id, load};
+use super::{Exported, FORMAT, VERSION, is_running};
+use crate::exit::Exit;
+use crate::screen::{Look, Screen};
+use crate::setup::Place;
+
+/// Writes a session as JSON: its messages, state, runs, usage, and what waits.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The session
+    session: String,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// JSON is all there is; the same with and without
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Export {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let _ = self.json;
+        let session: SessionId = id(&self.session)?;
+        let setup = self.place.open().await?;
+        let store = setup.backend.store.as_ref();
+        let found = load(store, &session).await?;
+        if is_running(found.run.as_ref()) {
+            anyhow::bail!(
+                "a run of session {session} goes on; wait for its end, or `helix interrupt \
+                 {session}` first"
+            );
+        }
+        let family = store.family(&session).await?;
+        if !family.children.is_empty() || found.state.parent_session_id.is_some() {
+            anyhow::bail!("session {session} has a family; only sessions without one are exported");
+        }
+        let exported = Exported {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            messages: store.messages(&session, Page::ALL).await?.items,
+            runs: store.runs(&session, Lookup::Page(Page::ALL)).await?.items,
+            usage: store.usage(&session, Page::ALL).await?.items,
+            open_step: found.open_step,
+            retired_call_ids: family.retired_call_ids,
+            session: found.state,
+        };
+        let again = load(store, &session).await?;
+        if again.state.version != exported.session.version {
+            anyhow::bail!("session {session} changed while it was read; try again");
+        }
+        let text = serde_json::to_string_pretty(&exported)?;
+        let screen = Screen::here();
+        match &self.out {
+            Some(file) => {
+                std::fs::write(file, text + "\n")
+                    .with_context(|| format!("{} cannot be written", file.display()))?;
+                screen.note(
+                    Look::Dim,
+                    format!("session {session} is in {}", file.display()),
+                )?;
+            }
+            None => screen.say(text)?,
+        }
+        Ok(Exit::Done)
+    }
+}

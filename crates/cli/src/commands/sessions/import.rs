@@ -1,0 +1,158 @@
+//! `helix sessions import`.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use helix_agents_core::id::IdSourceExt;
+use helix_agents_core::message::Message;
+use helix_agents_core::session::{Checkpoint, RunStatus};
+use helix_agents_core::store::{Change, Commit, Precondition};
+use helix_agents_core::stream::StreamStatus;
+use helix_agents_core::time::Clock;
+use helix_agents_core::transcript::PairedStep;
+use helix_agents_runtime_local::{SystemClock, UuidIds};
+use serde_json::json;
+
+use super::{Exported, FORMAT, VERSION};
+use crate::config::ConfigError;
+use crate::exit::Exit;
+use crate::screen::Screen;
+use crate::setup::Place;
+
+/// Brings an exported session into a store, under the id it had.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The file; `-` is standard input
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Import {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let exported = self.read()?;
+        let setup = self.place.open().await?;
+        let session = exported.session.session_id.clone();
+        setup.backend.store.commit(plan(exported)?).await?;
+        let screen = Screen::here();
+        if self.json {
+            screen.json(&json!({ "sessionId": session }))?;
+        } else {
+            screen.say(format!("session {session} is imported"))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn read(&self) -> Result<Exported, ConfigError> {
+        let wrong = |line: Option<usize>, message: String| ConfigError {
+            file: self.file.clone(),
+            line,
+            message,
+        };
+        let unreadable = |error: std::io::Error| wrong(None, format!("cannot be read: {error}"));
+        let mut text = String::new();
+        if self.file.as_os_str() == "-" {
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(unreadable)?;
+        } else {
+            text = std::fs::read_to_string(&self.file).map_err(unreadable)?;
+        }
+        let remedy = "use a file that `helix sessions export` wrote";
+        let exported: Exported = serde_json::from_str(&text).map_err(|error| {
+            let message = format!("is not an exported session: {error}; {remedy}");
+            wrong(Some(error.line()), message)
+        })?;
+        if exported.format != FORMAT || exported.version != VERSION {
+            let (format, version) = (&exported.format, exported.version);
+            let message =
+                format!("has the format {format} {version}, not {FORMAT} {VERSION}; {remedy}");
+            return Err(wrong(None, message));
+        }
+        Ok(exported)
+    }
+}
+
+/// One commit that makes the session as it was.
+fn plan(exported: Exported) -> anyhow::Result<Commit> {
+    let Exported {
+        mut session,
+        messages,
+        runs,
+        open_step,
+        usage,
+        retired_call_ids,
+        ..
+    } = exported;
+    let now = SystemClock::new().now();
+    session.checkpoint_id = None;
+    session.checkpointed_at = None;
+    session.checkpoint_source = None;
+    let id = session.session_id.clone();
+    let mut commit = Commit::new(id.clone(), now)
+        .when(Precondition::Absent)
+        .then(Change::Create(Box::new(session)));
+    for change in appended(messages)? {
+        commit = commit.then(change);
+    }
+    let last = runs.last().cloned();
+    for mut run in runs {
+        anyhow::ensure!(
+            run.session_id == id && run.status != RunStatus::Running,
+            "run {} cannot be imported: it is another session's, or was going on",
+            run.id
+        );
+        // The stream is a new one.
+        run.start_sequence = 0;
+        commit = commit.then(Change::StartRun(Box::new(run)));
+    }
+    for entry in usage {
+        commit = commit.then(Change::Usage(entry));
+    }
+    if let Some(step) = open_step {
+        commit = commit.then(Change::OpenStep(Some(Arc::new(step))));
+    }
+    if !retired_call_ids.is_empty() {
+        commit = commit.then(Change::RetireCallIds(retired_call_ids));
+    }
+    if let Some(run) = last {
+        let checkpoint = UuidIds::new().checkpoint_id()?;
+        // Counts and status are filled in by the commit.
+        let status = helix_agents_core::session::SessionStatus::Active;
+        let here = Checkpoint::new(checkpoint, id, run.id, status, now);
+        commit = commit.then(Change::CheckpointHere(here));
+        commit = commit.stream(match run.status {
+            RunStatus::Failed => StreamStatus::Failed,
+            status if status.is_suspended() => StreamStatus::Paused,
+            _ => StreamStatus::Ended,
+        });
+    }
+    Ok(commit)
+}
+
+/// The changes that append these messages: user messages and whole steps.
+fn appended(messages: Vec<Message>) -> anyhow::Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    let mut rest = messages.into_iter().peekable();
+    while let Some(message) = rest.next() {
+        match message {
+            Message::User(user) => changes.push(Change::AppendUser(user)),
+            Message::Assistant(assistant) => {
+                let mut results = Vec::new();
+                while let Some(Message::Tool(result)) =
+                    rest.next_if(|next| matches!(next, Message::Tool(_)))
+                {
+                    results.push(result);
+                }
+                changes.push(Change::AppendStep(PairedStep::new(assistant, results)?));
+            }
+            _ => anyhow::bail!("the messages are not in order: a result without its call"),
+        }
+    }
+    Ok(changes)
+}

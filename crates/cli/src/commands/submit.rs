@@ -1,0 +1,165 @@
+//! `helix submit`: answers a call that waits.
+
+use clap::Args;
+use helix_agents_core::entries::{Continuation, ToolAnswer};
+use helix_agents_core::runtime::{Backend, Runtime};
+use helix_agents_core::session::{PendingCall, Submission, SubmissionOutcome};
+use helix_agents_core::{ApprovalId, CallId, SessionId, UserId};
+use serde_json::{Value, json};
+
+use super::{id, load};
+use crate::exit::{Exit, UsageError};
+use crate::screen::{Look, Screen};
+use crate::setup::Place;
+
+/// Answers a call that waits. The answer is durable when the command has ended; it starts no run.
+#[derive(Debug, Args)]
+pub(crate) struct Submit {
+    /// The session
+    session: String,
+    /// The call
+    call: String,
+    #[command(flatten)]
+    answer: Answer,
+    /// Who decides
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Print what became of it as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Exactly one of them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Answer {
+    /// Agree that the call is run
+    #[arg(long)]
+    approve: bool,
+    /// Refuse that the call is run
+    #[arg(long, value_name = "REASON")]
+    deny: Option<String>,
+    /// The result of a call that you ran
+    #[arg(long, value_name = "JSON")]
+    result: Option<String>,
+    /// The call failed, or nobody will answer it
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+}
+
+enum Said {
+    Approve,
+    Deny(String),
+    Result(Value),
+    Error(String),
+}
+
+impl Answer {
+    fn read(self) -> Result<Said, UsageError> {
+        if let Some(text) = self.result {
+            let value = serde_json::from_str(&text).map_err(|error| {
+                UsageError(format!(
+                    "--result is not JSON: {error}; put a text in quotes of its own: '\"text\"'"
+                ))
+            })?;
+            return Ok(Said::Result(value));
+        }
+        Ok(match (self.deny, self.error) {
+            (Some(reason), _) => Said::Deny(reason),
+            (None, Some(text)) => Said::Error(text),
+            (None, None) => Said::Approve,
+        })
+    }
+}
+
+impl Said {
+    /// The answer, bound to the question.
+    fn to(self, call: &PendingCall) -> ToolAnswer {
+        match self {
+            Self::Approve => call.approve(),
+            Self::Deny(reason) => call.deny(reason),
+            Self::Result(value) => call.result(value),
+            Self::Error(text) => call.error(text),
+        }
+    }
+
+    /// The answer to a call that does not wait: it finds out what became of that.
+    fn unbound(self, root: SessionId, call: CallId) -> anyhow::Result<ToolAnswer> {
+        let decision = |approved, reason| {
+            let nothing = ApprovalId::new("none")?;
+            Ok::<_, anyhow::Error>(Submission::decision(
+                call.clone(),
+                nothing,
+                approved,
+                reason,
+            ))
+        };
+        let submission = match self {
+            Self::Approve => decision(true, None)?,
+            Self::Deny(reason) => decision(false, Some(reason))?,
+            Self::Result(value) => Submission::result(call, value),
+            Self::Error(text) => Submission::error(call, text),
+        };
+        Ok(ToolAnswer::new(root, submission))
+    }
+}
+
+impl Submit {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let session: SessionId = id(&self.session)?;
+        let call: CallId = id(&self.call)?;
+        let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
+        let said = self.answer.read()?;
+        let setup = self.place.open().await?;
+        let found = load(setup.backend.store.as_ref(), &session).await?;
+        let root = found.state.root().clone();
+        let mut answer = match waiting(&setup.backend, &root, &call).await? {
+            Some(pending) => said.to(&pending),
+            None => said.unbound(root.clone(), call.clone())?,
+        };
+        answer.decided_by = user;
+        let submitted = setup.runtime().submit_tool_result(answer).await?;
+
+        let screen = Screen::here();
+        if self.json {
+            screen.json(&json!({
+                "status": submitted.outcome,
+                "continuation": submitted.continuation,
+            }))?;
+        }
+        if submitted.outcome == SubmissionOutcome::UnknownToolCall {
+            anyhow::bail!(
+                "unknown_tool_call: no call {call} waits in session {session}; `helix pending` \
+                 lists what waits"
+            );
+        }
+        if !self.json {
+            let text = match submitted.outcome {
+                SubmissionOutcome::Accepted => "accepted",
+                SubmissionOutcome::AlreadyCompleted => "already_completed: it was answered before",
+                _ => "late_answer_after_timeout: its deadline had passed",
+            };
+            screen.say(text)?;
+            if submitted.continuation == Continuation::CallerResumes {
+                let next = format!("nothing else waits; `helix resume {root}` goes on");
+                screen.note(Look::Dim, next)?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The call that waits, in the session of the family that made it.
+async fn waiting(
+    backend: &Backend,
+    root: &SessionId,
+    call: &CallId,
+) -> anyhow::Result<Option<PendingCall>> {
+    let found = load(backend.store.as_ref(), root).await?;
+    let owner = found.state.client_tool_call_ownership.get(call);
+    let owner = owner.unwrap_or(root);
+    let mut found = load(backend.store.as_ref(), owner).await?;
+    Ok(found.state.pending_client_tool_calls.remove(call))
+}

@@ -1,0 +1,120 @@
+//! `helix.toml`: everything an operator says, read and checked as a whole.
+//!
+//! What is read is ready to use: models, tools and agents are built while the file is at hand, so
+//! that whatever is wrong with them is reported with its line.
+
+mod agents;
+mod error;
+mod json;
+mod models;
+mod runtime;
+mod section;
+mod server;
+mod store;
+mod suggest;
+mod tool_options;
+mod tools;
+
+use std::path::Path;
+
+use helix_agents_core::Agent;
+use toml::de::DeTable;
+
+use crate::tools::HttpClient;
+
+pub use error::ConfigError;
+pub use runtime::{DoubleTexting, RuntimeConfig};
+pub(crate) use section::{At, Section, Source};
+pub use server::{ServerConfig, TokenConfig, TokenSecret};
+pub use store::{StoreUrl, StoreUrlError};
+
+/// A configuration that was read and found to be in order.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Who may talk to the server, and where.
+    pub server: ServerConfig,
+    /// Where sessions are kept; `None` when the file does not say.
+    pub store: Option<StoreUrl>,
+    /// How runs are performed.
+    pub runtime: RuntimeConfig,
+    /// The agents, in the order of the file.
+    pub agents: Vec<Agent>,
+    /// Addresses of the tools that are services, with the tool's name, for `helix doctor`.
+    pub services: Vec<(String, String)>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for the first thing that is wrong.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let why = match error.kind() {
+                std::io::ErrorKind::NotFound => {
+                    "there is no such file; write it, or name another with --config".to_owned()
+                }
+                _ => format!("the file cannot be read: {error}"),
+            };
+            ConfigError::of_file(path, why)
+        })?;
+        Self::parse(path, text)
+    }
+
+    /// Reads the text of a file. Paths in it are relative to the file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for the first thing that is wrong.
+    pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
+        let source = Source {
+            path: path.to_owned(),
+            text,
+        };
+        let table = DeTable::parse(&source.text).map_err(|error| {
+            let at = error.span().unwrap_or_default();
+            let remedy = match error.message() {
+                "duplicate key" => "remove one of the two",
+                _ => "correct it as TOML is written",
+            };
+            let message = format!("this is not TOML: {}; {remedy}", error.message());
+            source.error(&at, message)
+        })?;
+        let top = Section::new(&source, "", table.span(), table.get_ref());
+        Self::read(&top, path)
+    }
+
+    fn read(top: &Section<'_>, path: &Path) -> Result<Self, ConfigError> {
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let server = server::read(top.section("server")?)?;
+        let store = store::read(top.section("store")?, folder)?;
+        store::read_stream(top.section("stream")?, store.as_ref(), folder)?;
+        let runtime = runtime::read(top.section("runtime")?)?;
+        let mut models = models::Models::default();
+        for (name, section) in top.named("models")? {
+            models.read(name, &section, folder)?;
+        }
+        let client = HttpClient::new();
+        let mut all = tools::Tools::default();
+        for (name, section) in top.named("tools")? {
+            all.read(name, &section, &client)?;
+        }
+        let mut agents = Vec::new();
+        let named = top.named("agents")?;
+        top.finish()?;
+        let names: Vec<String> = named.iter().map(|(name, _)| name.clone()).collect();
+        for (name, section) in &named {
+            agents.push(agents::read(name, section, &models, &all, &names)?);
+        }
+        Ok(Self {
+            server,
+            store,
+            runtime,
+            agents,
+            services: all.services,
+        })
+    }
+}

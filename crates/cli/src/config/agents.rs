@@ -1,0 +1,108 @@
+//! `[agents.NAME]`: who answers.
+
+use helix_agents_core::Agent;
+
+use super::models::Models;
+use super::suggest::remedy;
+use super::tools::Tools;
+use super::{At, ConfigError, Section};
+use crate::prompt::Prompt;
+
+pub(super) fn read(
+    name: &str,
+    section: &Section<'_>,
+    models: &Models,
+    tools: &Tools,
+    agents: &[String],
+) -> Result<Agent, ConfigError> {
+    let mut builder = Agent::builder(name);
+    if let Some(text) = section.text("description")? {
+        builder = builder.description(text.value);
+    }
+    if let Some(At { value, at }) = section.text("system_prompt")? {
+        let prompt =
+            Prompt::parse(&value).map_err(|error| section.error(&at, error.to_string()))?;
+        builder = builder.system_prompt(prompt.into_system_prompt());
+    }
+    let model = section.required("model", "\"NAME\"")?;
+    let found = models.get(&model.value).ok_or_else(|| {
+        let remedy = remedy(&model.value, models.names());
+        section.error(
+            &model.at,
+            format!(
+                "agent {name} uses the model `{}`, which is not defined; {remedy}",
+                model.value
+            ),
+        )
+    })?;
+    builder = builder.model(found);
+    let mut listed: Vec<String> = Vec::new();
+    for At { value, at } in section.texts("tools")? {
+        if listed.contains(&value) {
+            let message = format!("agent {name} uses the tool `{value}` twice; list it once");
+            return Err(section.error(&at, message));
+        }
+        let tool = tools.get(&value).ok_or_else(|| {
+            let remedy = remedy(&value, tools.names());
+            let message =
+                format!("agent {name} uses the tool `{value}`, which is not defined; {remedy}");
+            section.error(&at, message)
+        })?;
+        builder = builder.tools(tool);
+        listed.push(value);
+    }
+    refuse_children(name, section, agents)?;
+    if let Some(steps) = section.count("max_steps", 1)? {
+        builder = builder.max_steps(u32::try_from(steps.value).unwrap_or(u32::MAX));
+    }
+    if let Some(state) = section.object("initial_state")? {
+        builder = builder.initial_state(state.value);
+    }
+    let built = match section.object("output_schema")? {
+        Some(schema) => builder.output_schema(schema.value).build(),
+        None => builder.build(),
+    };
+    section.finish()?;
+    built.map_err(|error| section.wrong(format_args!("cannot be used: {}", chain(&error))))
+}
+
+/// Sub-agents are checked as far as they can be, and refused.
+fn refuse_children(
+    name: &str,
+    section: &Section<'_>,
+    agents: &[String],
+) -> Result<(), ConfigError> {
+    let children = section.texts("sub_agents")?;
+    for At { value, at } in &children {
+        if !agents.contains(value) {
+            let remedy = remedy(value, agents.iter().map(String::as_str));
+            let message =
+                format!("agent {name} uses the agent `{value}`, which is not defined; {remedy}");
+            return Err(section.error(at, message));
+        }
+    }
+    if let Some(At { at, .. }) = children.first() {
+        let message = "sub-agents are not built yet; leave `sub_agents` out";
+        return Err(section.error(at, message));
+    }
+    if let Some(child) = section.list("persistent_agents")?.first() {
+        let message = "persistent agents are not built yet; leave `persistent_agents` out";
+        return Err(section.error(&child.at, message));
+    }
+    Ok(())
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}

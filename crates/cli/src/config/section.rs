@@ -1,0 +1,315 @@
+//! Reads a table of a TOML file, and knows where everything stands in it.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::suggest::{is_near, remedy};
+use super::{ConfigError, json};
+
+/// A file and its text.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// Something wrong at a place of the text.
+    pub(crate) fn error(&self, at: &Range<usize>, message: impl Into<String>) -> ConfigError {
+        let before = self.text.get(..at.start).unwrap_or(&self.text);
+        ConfigError {
+            file: self.path.clone(),
+            line: Some(before.matches('\n').count() + 1),
+            message: message.into(),
+        }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) at: Range<usize>,
+}
+
+impl<T> At<T> {
+    fn new(value: T, at: Range<usize>) -> Self {
+        Self { value, at }
+    }
+}
+
+/// A table. What is not asked for before [`Section::finish`] is an unknown key.
+#[derive(Debug)]
+pub(crate) struct Section<'a> {
+    source: &'a Source,
+    /// How it is written in the file: `agents.support`.
+    pub(crate) name: String,
+    /// Where its own name stands.
+    pub(crate) at: Range<usize>,
+    table: &'a DeTable<'a>,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+impl<'a> Section<'a> {
+    pub(crate) fn new(
+        source: &'a Source,
+        name: impl Into<String>,
+        at: Range<usize>,
+        table: &'a DeTable<'a>,
+    ) -> Self {
+        Self {
+            source,
+            name: name.into(),
+            at,
+            table,
+            asked: RefCell::default(),
+        }
+    }
+
+    /// Something wrong at a place of this table.
+    pub(crate) fn error(&self, at: &Range<usize>, message: impl Into<String>) -> ConfigError {
+        self.source.error(at, message)
+    }
+
+    /// Something wrong with the table as a whole.
+    pub(crate) fn wrong(&self, message: impl std::fmt::Display) -> ConfigError {
+        self.error(&self.at, format!("[{}] {message}", self.name))
+    }
+
+    /// Where a key stands, when it is there.
+    pub(crate) fn place(&self, key: &str) -> Option<Range<usize>> {
+        let mut keys = self.table.keys();
+        let found = keys.find(|have| have.get_ref() == key)?;
+        Some(found.span())
+    }
+
+    fn get(&self, key: &'static str) -> Option<(Range<usize>, &'a DeValue<'a>)> {
+        self.asked.borrow_mut().push(key);
+        let mut entries = self.table.iter();
+        let (name, value) = entries.find(|(have, _)| have.get_ref() == key)?;
+        Some((name.span(), value.get_ref()))
+    }
+
+    fn unfit(
+        &self,
+        key: &str,
+        at: &Range<usize>,
+        wanted: &str,
+        found: &DeValue<'_>,
+    ) -> ConfigError {
+        let found = match found {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.error(
+            at,
+            format!("`{key}` in [{}] is {found}; write {wanted}", self.name),
+        )
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, key: &'static str) -> Result<Option<At<String>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(None);
+        };
+        match value.as_str() {
+            Some(text) => Ok(Some(At::new(text.to_owned(), at))),
+            None => Err(self.unfit(key, &at, &format!("a text: `{key} = \"...\"`"), value)),
+        }
+    }
+
+    /// A text that must be there.
+    pub(crate) fn required(
+        &self,
+        key: &'static str,
+        example: &str,
+    ) -> Result<At<String>, ConfigError> {
+        if let Some(text) = self.text(key)? {
+            return Ok(text);
+        }
+        let asked = self.asked.borrow();
+        let mut others = self.table.keys();
+        let meant = others.find(|other| {
+            let other = other.get_ref().as_ref();
+            !asked.contains(&other) && is_near(other, key)
+        });
+        Err(match meant {
+            Some(meant) => self.unknown(meant, [key]),
+            None => self.wrong(format!("has no `{key}`; write `{key} = {example}`")),
+        })
+    }
+
+    /// True or false.
+    pub(crate) fn flag(&self, key: &'static str) -> Result<Option<At<bool>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(None);
+        };
+        match value.as_bool() {
+            Some(flag) => Ok(Some(At::new(flag, at))),
+            None => Err(self.unfit(key, &at, "true or false", value)),
+        }
+    }
+
+    /// A whole number that is not negative, at least `least`.
+    pub(crate) fn count(
+        &self,
+        key: &'static str,
+        least: u64,
+    ) -> Result<Option<At<u64>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(None);
+        };
+        let wanted = format!("a whole number, {least} or more");
+        let number = match value {
+            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => return Err(self.unfit(key, &at, &wanted, value)),
+        };
+        match number.filter(|number| *number >= least) {
+            Some(number) => Ok(Some(At::new(number, at))),
+            None => Err(self.error(
+                &at,
+                format!("`{key}` in [{}] is out of range; write {wanted}", self.name),
+            )),
+        }
+    }
+
+    /// Any number.
+    pub(crate) fn number(&self, key: &'static str) -> Result<Option<At<f64>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(None);
+        };
+        match json::of(value).as_f64() {
+            Some(number) => Ok(Some(At::new(number, at))),
+            None => Err(self.unfit(key, &at, "a number", value)),
+        }
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self, key: &'static str) -> Result<Vec<At<String>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(Vec::new());
+        };
+        let wanted = format!("a list of texts: `{key} = [\"...\"]`");
+        let Some(items) = value.as_array() else {
+            return Err(self.unfit(key, &at, &wanted, value));
+        };
+        let texts = items.iter().map(|item| {
+            let text = item.get_ref().as_str();
+            text.map(|text| At::new(text.to_owned(), item.span()))
+                .ok_or_else(|| self.unfit(key, &item.span(), &wanted, item.get_ref()))
+        });
+        texts.collect()
+    }
+
+    /// A table as JSON.
+    pub(crate) fn object(&self, key: &'static str) -> Result<Option<At<Value>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(None);
+        };
+        if !value.is_table() {
+            return Err(self.unfit(key, &at, &format!("a table: `{key} = {{ ... }}`"), value));
+        }
+        Ok(Some(At::new(json::of(value), at)))
+    }
+
+    /// A table inside this one.
+    pub(crate) fn section(&self, key: &'static str) -> Result<Option<Section<'a>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(None);
+        };
+        let name = self.inner(key);
+        match value.as_table() {
+            Some(table) => Ok(Some(Section::new(self.source, name, at, table))),
+            None => Err(self.unfit(key, &at, &format!("a table: `[{name}]`"), value)),
+        }
+    }
+
+    /// A list of tables inside this one.
+    pub(crate) fn list(&self, key: &'static str) -> Result<Vec<Section<'a>>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(Vec::new());
+        };
+        let name = self.inner(key);
+        let wanted = format!("a list of tables: `[[{name}]]`");
+        let Some(items) = value.as_array() else {
+            return Err(self.unfit(key, &at, &wanted, value));
+        };
+        let tables = items.iter().map(|item| match item.get_ref().as_table() {
+            Some(table) => Ok(Section::new(self.source, &name, item.span(), table)),
+            None => Err(self.unfit(key, &item.span(), &wanted, item.get_ref())),
+        });
+        tables.collect()
+    }
+
+    /// The named tables inside a table, in the order of the file.
+    pub(crate) fn named(
+        &self,
+        key: &'static str,
+    ) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
+        let Some(outer) = self.section(key)? else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for (name, value) in outer.table {
+            let (at, value) = (name.span(), value.get_ref());
+            let full = outer.inner(name.get_ref());
+            let Some(table) = value.as_table() else {
+                return Err(outer.unfit(
+                    name.get_ref(),
+                    &at,
+                    &format!("a table: `[{full}]`"),
+                    value,
+                ));
+            };
+            let section = Section::new(self.source, full, at, table);
+            found.push((name.get_ref().clone().into_owned(), section));
+        }
+        found.sort_by_key(|(_, section)| section.at.start);
+        Ok(found)
+    }
+
+    fn inner(&self, key: &str) -> String {
+        if self.name.is_empty() {
+            return key.to_owned();
+        }
+        format!("{}.{key}", self.name)
+    }
+
+    /// Refuses keys that nobody asked for.
+    pub(crate) fn finish(&self) -> Result<(), ConfigError> {
+        let asked = self.asked.borrow();
+        let mut keys: Vec<_> = self.table.keys().collect();
+        keys.sort_by_key(|key| key.span().start);
+        let unknown = keys
+            .into_iter()
+            .find(|key| !asked.contains(&key.get_ref().as_ref()));
+        let Some(key) = unknown else {
+            return Ok(());
+        };
+        Err(self.unknown(key, asked.iter().copied()))
+    }
+
+    fn unknown<'k>(
+        &self,
+        key: &Spanned<DeString<'_>>,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> ConfigError {
+        let remedy = remedy(key.get_ref(), known);
+        let place = match self.name.as_str() {
+            "" => "at the top".to_owned(),
+            name => format!("in [{name}]"),
+        };
+        let message = format!("unknown key `{}` {place}; {remedy}", key.get_ref());
+        self.error(&key.span(), message)
+    }
+}

@@ -1,0 +1,130 @@
+//! `[server]`: who may talk to it, and where.
+
+use std::net::SocketAddr;
+
+use super::{At, ConfigError, Section};
+
+/// Where the server listens when nothing is said.
+const LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8787);
+/// The largest request body when nothing is said.
+const MAX_BODY_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Who may talk to the server, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Whether everybody may use it.
+    pub allow_unauthenticated: bool,
+    /// The largest request body.
+    pub max_body_bytes: u64,
+    /// Web pages that may use it.
+    pub cors_origins: Vec<String>,
+    /// Who may use it.
+    pub tokens: Vec<TokenConfig>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: LISTEN,
+            allow_unauthenticated: false,
+            max_body_bytes: MAX_BODY_BYTES,
+            cors_origins: Vec::new(),
+            tokens: Vec::new(),
+        }
+    }
+}
+
+/// A bearer token and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokenConfig {
+    /// How the token is recognised.
+    pub secret: TokenSecret,
+    /// Who owns the sessions that are made with it.
+    pub user: String,
+    /// Whether it sees all sessions.
+    pub admin: bool,
+}
+
+/// How a token is recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenSecret {
+    /// It is in this environment variable.
+    Env(String),
+    /// This is the SHA-256 of it, in hexadecimal digits.
+    Sha256(String),
+}
+
+pub(super) fn read(section: Option<Section<'_>>) -> Result<ServerConfig, ConfigError> {
+    let mut server = ServerConfig::default();
+    let Some(section) = section else {
+        return Ok(server);
+    };
+    if let Some(At { value, at }) = section.text("listen")? {
+        server.listen = value.parse().map_err(|_| {
+            let remedy = "write an address with a port, like \"127.0.0.1:8787\"";
+            section.error(
+                &at,
+                format!("`{value}` is not an address to listen on; {remedy}"),
+            )
+        })?;
+    }
+    if let Some(flag) = section.flag("allow_unauthenticated")? {
+        server.allow_unauthenticated = flag.value;
+    }
+    if let Some(bytes) = section.count("max_body_bytes", 1)? {
+        server.max_body_bytes = bytes.value;
+    }
+    for At { value, at } in section.texts("cors_origins")? {
+        if !(value.starts_with("http://") || value.starts_with("https://")) || value.ends_with('/')
+        {
+            let remedy = "write it like \"https://example.com\", without a slash at the end";
+            return Err(section.error(&at, format!("`{value}` is not an origin; {remedy}")));
+        }
+        server.cors_origins.push(value);
+    }
+    for token in section.list("tokens")? {
+        server.tokens.push(read_token(&token)?);
+    }
+    section.finish()?;
+    Ok(server)
+}
+
+fn read_token(section: &Section<'_>) -> Result<TokenConfig, ConfigError> {
+    let (env, sha256) = (section.text("env")?, section.text("sha256")?);
+    let secret = match (env, sha256) {
+        (Some(env), None) => TokenSecret::Env(env.value),
+        (None, Some(At { value, at })) => {
+            if value.len() != 64 || !value.chars().all(|c| c.is_ascii_hexdigit()) {
+                let remedy = "write the 64 hexadecimal digits of the token's SHA-256";
+                return Err(section.error(&at, format!("`sha256` is not a hash; {remedy}")));
+            }
+            TokenSecret::Sha256(value.to_ascii_lowercase())
+        }
+        (Some(_), Some(At { at, .. })) => {
+            let message = "`env` and `sha256` of a token exclude each other; keep one of them";
+            return Err(section.error(&at, message));
+        }
+        (None, None) => {
+            return Err(section.wrong(
+                "has no token; write `env = \"VARIABLE\"` or `sha256 = \"<hex of the token>\"`",
+            ));
+        }
+    };
+    let user = section.required("user", "\"NAME\"")?;
+    if let Err(error) = helix_agents_core::UserId::new(&user.value) {
+        return Err(section.error(&user.at, format!("`user` cannot be used: {error}")));
+    }
+    let admin = section.flag("admin")?.is_some_and(|admin| admin.value);
+    section.finish()?;
+    Ok(TokenConfig {
+        secret,
+        user: user.value,
+        admin,
+    })
+}

@@ -1,0 +1,30 @@
+//! The built-in demo agents: they need no key, no network and no configuration.
+//!
+//! `support` looks an order up and refunds it, with an approval. `form` asks the person at the
+//! screen to fill in a form. `researcher` takes notes and gives an output of a fixed shape. Their
+//! models are scripted.
+
+mod form;
+mod researcher;
+mod support;
+
+use std::sync::Arc;
+
+use helix_agents_core::Agent;
+use helix_agents_models::{Script, ScriptedModel};
+
+/// The demo agents.
+///
+/// # Errors
+/// Never, unless this program is broken.
+pub fn agents() -> anyhow::Result<Vec<Agent>> {
+    Ok(vec![
+        support::agent()?,
+        form::agent()?,
+        researcher::agent()?,
+    ])
+}
+
+fn scripted(script: &str) -> anyhow::Result<Arc<ScriptedModel>> {
+    Ok(Arc::new(ScriptedModel::new(Script::parse(script)?)))
+}

@@ -1,0 +1,33 @@
+//! A form that the person at the screen fills in.
+
+use helix_agents_core::{Agent, Tool};
+use serde_json::json;
+
+const SCRIPT: &str = r#"{
+  "default": [
+    { "text": "Please fill this in. ",
+      "tool_calls": [ { "id": "form", "name": "fill_form", "arguments": { "title": "Your delivery", "fields": ["name", "color"] } } ] },
+    { "text": "Thank you. I noted: {{tool_result:form}}" } ]
+}"#;
+
+pub(super) fn agent() -> anyhow::Result<Agent> {
+    let fill_form = Tool::client_raw(
+        "fill_form",
+        "Shows a form to the user and waits until it is filled in.",
+        json!({
+            "type": "object",
+            "required": ["title", "fields"],
+            "properties": {
+                "title": { "type": "string" },
+                "fields": { "type": "array", "items": { "type": "string" } },
+            },
+        }),
+    );
+    let agent = Agent::builder("form")
+        .description("Asks the user to fill in a form")
+        .model(super::scripted(SCRIPT)?)
+        .system_prompt("Ask for what you need with a form.")
+        .tools(fill_form)
+        .build()?;
+    Ok(agent)
+}

@@ -1,0 +1,52 @@
+//! How the program ends.
+
+use std::process::ExitCode;
+
+use helix_agents_core::entries::EntryError;
+use helix_agents_core::runtime::RuntimeError;
+
+use crate::config::ConfigError;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Exit {
+    /// Everything was done: 0.
+    Done,
+    /// The run failed, something was refused, or there are findings: 1.
+    Failed,
+    /// It was called or configured in a way that cannot work: 2.
+    Usage,
+    /// The run waits for a person: 4.
+    Suspended,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Suspended => 4,
+        })
+    }
+}
+
+/// It was called in a way that cannot work; the text says what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// How the program ends after an error.
+pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
+    if error.is::<ConfigError>() || error.is::<UsageError>() {
+        return Exit::Usage;
+    }
+    match error.downcast_ref::<RuntimeError>() {
+        Some(RuntimeError::Agent(_) | RuntimeError::Entry(EntryError::OtherAgent { .. })) => {
+            Exit::Usage
+        }
+        Some(RuntimeError::Entry(EntryError::AwaitingAnswers { .. })) => Exit::Suspended,
+        _ => Exit::Failed,
+    }
+}

@@ -1,0 +1,27 @@
+//! The `helix` binary.
+//!
+//! Somebody who writes no Rust runs agents from a `helix.toml`, answers their questions, and looks
+//! after what they have stored. This crate reads the file ([`config`]), makes everything in it
+//! ([`setup`]), brings the tools that need no Rust ([`tools`]), and has one file per command. The
+//! rules of runs, sessions and answers are those of the crates below it.
+
+mod args;
+mod ask;
+mod commands;
+pub mod config;
+mod date;
+pub mod demo;
+mod exit;
+mod live;
+mod logging;
+mod message_view;
+mod prompt;
+mod screen;
+pub mod setup;
+mod signals;
+mod table;
+pub mod tools;
+mod turn;
+
+pub use args::main;
+pub use exit::{Exit, UsageError};

@@ -1,0 +1,181 @@
+//! Everything a command needs, made from what the operator says: agents, store, runtime.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use helix_agents_core::agent::AgentRegistry;
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::runtime::Backend;
+use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder};
+use helix_agents_store_sqlite::{Error as SqliteError, SqliteConfig, SqliteStore};
+
+use crate::config::{Config, StoreUrl};
+use crate::{UsageError, demo};
+
+/// The file that is read when it is there and none is named.
+const CONFIG: &str = "helix.toml";
+/// Where sessions are kept when nobody says where.
+const STORE: &str = ".helix/helix.db";
+
+/// Which configuration and which store a command uses.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Place {
+    /// The configuration; without it `helix.toml` here, or else the built-in demo agents
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The store: `sqlite:PATH` or `memory:`; overrides the configuration
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+}
+
+impl Place {
+    /// Reads the configuration; nothing is opened.
+    ///
+    /// # Errors
+    /// [`ConfigError`](crate::config::ConfigError) and [`UsageError`] say what to write instead.
+    pub fn read(&self) -> anyhow::Result<Plan> {
+        let file = self.config.clone().or_else(|| {
+            let here = PathBuf::from(CONFIG);
+            here.is_file().then_some(here)
+        });
+        let config = match &file {
+            Some(file) => Config::load(file)?,
+            None => demo_config()?,
+        };
+        let store = match (&self.store, &config.store) {
+            (Some(url), _) => StoreUrl::parse(url, Path::new("."))
+                .map_err(|error| UsageError(format!("--store: {error}")))?,
+            (None, Some(store)) => store.clone(),
+            (None, None) => StoreUrl::Sqlite(STORE.into()),
+        };
+        Ok(Plan {
+            file,
+            config,
+            store,
+        })
+    }
+
+    /// Reads the configuration and opens the store.
+    ///
+    /// # Errors
+    /// As [`Place::read`], and when the store cannot be used.
+    pub async fn open(&self) -> anyhow::Result<Setup> {
+        self.read()?.open().await
+    }
+}
+
+/// The configuration of the demo agents.
+///
+/// # Errors
+/// Never, unless this program is broken.
+pub fn demo_config() -> anyhow::Result<Config> {
+    let path = Path::new("(built-in demo)");
+    let mut config = Config::parse(path, String::new())?;
+    config.agents = demo::agents()?;
+    Ok(config)
+}
+
+/// What is to be used; nothing is opened yet.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The file; `None` for the demo.
+    pub file: Option<PathBuf>,
+    /// The configuration.
+    pub config: Config,
+    /// The store.
+    pub store: StoreUrl,
+}
+
+impl Plan {
+    /// Opens the store. An empty one is set up; an older or newer schema is refused.
+    ///
+    /// # Errors
+    /// [`UsageError`] when the store cannot be used.
+    pub async fn open(self) -> anyhow::Result<Setup> {
+        let backend = open_store(&self.store, false).await?;
+        Ok(Setup {
+            plan: self,
+            backend,
+        })
+    }
+}
+
+/// What is used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Setup {
+    /// What was said.
+    pub plan: Plan,
+    /// The store.
+    pub backend: Backend,
+}
+
+impl Setup {
+    /// The agents by name.
+    #[must_use]
+    pub fn agents(&self) -> Arc<AgentRegistry> {
+        let agents = AgentRegistry::new();
+        for agent in &self.plan.config.agents {
+            agents.replace(agent);
+        }
+        Arc::new(agents)
+    }
+
+    /// A runtime under construction, over the store, with the agents.
+    pub fn runtime_builder(&self) -> LocalRuntimeBuilder {
+        LocalRuntime::builder(self.backend.clone())
+            .agents(self.agents())
+            .lease(self.plan.config.runtime.lease)
+    }
+
+    /// A runtime for one command: whoever answers, resumes.
+    #[must_use]
+    pub fn runtime(&self) -> LocalRuntime {
+        self.runtime_builder().build()
+    }
+}
+
+/// Opens a store. An empty one is set up; an older schema is brought up to date with `migrate`, and
+/// refused without.
+///
+/// # Errors
+/// [`UsageError`] says what to do.
+pub async fn open_store(url: &StoreUrl, migrate: bool) -> Result<Backend, UsageError> {
+    let path = match url {
+        StoreUrl::Memory => return Ok(MemoryStore::new().into()),
+        StoreUrl::Sqlite(path) => path,
+    };
+    if path == Path::new(STORE)
+        && let Some(folder) = path.parent()
+    {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            UsageError(format!(
+                "the folder {} cannot be made: {error}",
+                folder.display()
+            ))
+        })?;
+    }
+    let open = async |migrate| {
+        let config = SqliteConfig::new().migrate(migrate);
+        SqliteStore::open_with(path, config).await
+    };
+    let opened = match open(migrate).await {
+        Err(SqliteError::SchemaTooOld { found: 0, .. }) => open(true).await,
+        Err(SqliteError::SchemaTooOld { found, known, .. }) => {
+            return Err(UsageError(format!(
+                "the store {url} has schema version {found}, this program needs {known}; run \
+                 `helix migrate`"
+            )));
+        }
+        other => other,
+    };
+    let store = opened.map_err(|error| {
+        let causes =
+            std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+        let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+        UsageError(format!("the store {url} cannot be used: {error}{causes}"))
+    })?;
+    Ok(store.into())
+}

@@ -1,0 +1,96 @@
+//! What a service answered, as a result.
+
+use helix_agents_core::state::StepWrites;
+use helix_agents_core::tool::{ToolCx, ToolError, ToolResult};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// An answer that also changes the session's state.
+const WITH_WRITES: &str = "application/vnd.helix.tool+json";
+/// The longest text of an error that the model reads.
+const MAX_ERROR_BYTES: usize = 8 * 1024;
+
+/// What a service gave with a success.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) content_type: Option<String>,
+    pub(super) body: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WithWrites {
+    #[serde(default)]
+    result: Value,
+    #[serde(default)]
+    writes: StepWrites,
+}
+
+impl Answer {
+    /// The result; writes to the state are made.
+    pub(super) fn into_result(self, cx: &ToolCx) -> ToolResult<Value> {
+        let kind = self.content_type.as_deref().map(media_type);
+        if kind.as_deref() == Some(WITH_WRITES) {
+            return with_writes(&self.body, cx);
+        }
+        let text = String::from_utf8_lossy(&self.body).into_owned();
+        let is_json = kind.is_none_or(|kind| kind.ends_with("/json") || kind.ends_with("+json"));
+        match serde_json::from_str(&text) {
+            Ok(value) if is_json => Ok(value),
+            _ => Ok(Value::String(text)),
+        }
+    }
+}
+
+fn with_writes(body: &[u8], cx: &ToolCx) -> ToolResult<Value> {
+    let unreadable = |error: String| {
+        ToolError::tell_model(format!(
+            "the call succeeded, but its answer cannot be used: {error}"
+        ))
+    };
+    let answer: WithWrites =
+        serde_json::from_slice(body).map_err(|error| unreadable(error.to_string()))?;
+    cx.edit_state(|draft| {
+        answer
+            .writes
+            .iter()
+            .try_for_each(|write| draft.apply(write))
+    })
+    .map_err(|error| unreadable(error.to_string()))?;
+    Ok(answer.result)
+}
+
+/// The media type without its parameters.
+pub(super) fn media_type(content_type: &str) -> String {
+    let kind = content_type.split(';').next().unwrap_or_default();
+    kind.trim().to_ascii_lowercase()
+}
+
+/// What the model reads of a refusal: the body.
+pub(super) fn refusal(status: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    if text.trim().is_empty() {
+        return format!("the service refused the call with status {status}");
+    }
+    shortened(&text).to_owned()
+}
+
+fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(MAX_ERROR_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

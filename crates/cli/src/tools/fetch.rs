@@ -1,0 +1,130 @@
+//! Reads a document of the web, where that is allowed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use helix_agents_core::tool::{Execute, ToolCx, ToolError, ToolResult};
+use reqwest::header::{CONTENT_TYPE, LOCATION};
+use reqwest::{Response, Url};
+use serde_json::{Value, json};
+
+use super::allowed::Allowed;
+use super::answer::chain;
+use super::builtin::text_of;
+use super::{client, http};
+
+/// How long one request may take when nothing is said.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a document may have moved.
+const MAX_REDIRECTS: usize = 5;
+/// The longest text that the model reads.
+const MAX_TEXT_BYTES: usize = 256 * 1024;
+
+/// Reads a document of the web, where that is allowed.
+///
+/// A name is looked up once and the connection is made to just those addresses that were allowed,
+/// so a name that changes its mind leads nowhere else. Each redirect is checked like the first
+/// address.
+#[derive(Debug, Clone)]
+pub(super) struct Fetch {
+    allowed: Allowed,
+    timeout: Duration,
+}
+
+impl Fetch {
+    pub(super) fn new(allowed: Allowed, timeout: Option<Duration>) -> Self {
+        Self {
+            allowed,
+            timeout: timeout.unwrap_or(TIMEOUT),
+        }
+    }
+
+    /// The addresses of a URL that may be reached.
+    async fn addresses(&self, url: &Url) -> ToolResult<Vec<SocketAddr>> {
+        let tell = |text: String| ToolError::tell_model(text);
+        let ("http" | "https", Some(host), Some(port)) =
+            (url.scheme(), url.host_str(), url.port_or_known_default())
+        else {
+            return Err(tell(format!("`{url}` is not an http or https address")));
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(tell(
+                "an address with a user or a password is not fetched".to_owned(),
+            ));
+        }
+        let blocked = || tell(format!("fetching from {host} is not allowed here"));
+        if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            let reached = self.allowed.reaches(address, port) || self.allowed.names(host, port);
+            let address = SocketAddr::new(address, port);
+            return reached.then(|| vec![address]).ok_or_else(blocked);
+        }
+        let found = tokio::net::lookup_host((host, port)).await;
+        let found = found
+            .map_err(|error| tell(format!("the host {host} cannot be found")).caused_by(error))?;
+        let named = self.allowed.names(host, port);
+        let reached: Vec<_> = found
+            .filter(|address| named || self.allowed.reaches(address.ip(), port))
+            .collect();
+        if reached.is_empty() {
+            return Err(blocked());
+        }
+        Ok(reached)
+    }
+
+    async fn get(&self, url: &Url) -> ToolResult<Response> {
+        let addresses = self.addresses(url).await?;
+        // A proxy would look names up again, out of our sight.
+        let client = client::builder()
+            .no_proxy()
+            .resolve_to_addrs(url.host_str().unwrap_or_default(), &addresses)
+            .timeout(self.timeout)
+            .build()?;
+        let sent = client.get(url.clone()).send().await;
+        sent.map_err(|error| {
+            ToolError::tell_model(format!("{url} cannot be read: {}", chain(&error)))
+        })
+    }
+}
+
+#[async_trait]
+impl Execute for Fetch {
+    async fn execute(&self, input: Value, _cx: ToolCx) -> ToolResult<Value> {
+        let wrote = text_of(&input, "url");
+        let mut url = Url::parse(&wrote)
+            .map_err(|_| ToolError::tell_model(format!("`{wrote}` is not an address")))?;
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.get(&url).await?;
+            let status = response.status();
+            let headers = response.headers();
+            let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+            if let (true, Some(next)) = (status.is_redirection(), text(LOCATION)) {
+                url = url.join(next).map_err(|_| {
+                    ToolError::tell_model(format!("{url} leads to `{next}`, which is no address"))
+                })?;
+                continue;
+            }
+            let content_type = text(CONTENT_TYPE).map(str::to_owned);
+            let body = http::read(response).await;
+            let body = body
+                .map_err(|error| ToolError::tell_model(format!("{url} cannot be read: {error}")))?;
+            let mut text = String::from_utf8_lossy(&body).into_owned();
+            let whole = text.len();
+            let mut end = whole.min(MAX_TEXT_BYTES);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            return Ok(json!({
+                "url": url.as_str(),
+                "status": status.as_u16(),
+                "contentType": content_type,
+                "body": text,
+                "truncated": end < whole,
+            }));
+        }
+        Err(ToolError::tell_model(format!(
+            "`{wrote}` leads from one address to the next more than {MAX_REDIRECTS} times"
+        )))
+    }
+}

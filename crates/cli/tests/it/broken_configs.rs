@@ -1,0 +1,241 @@
+//! Configuration files that cannot work, each with its message.
+
+use std::fmt::Write;
+
+use crate::kit::Folder;
+
+/// A file in which everything is in order, to be broken in one place.
+const GOOD: &str = r#"[store]
+url = "sqlite:helix.db"
+[models.fast]
+provider = "scripted"
+script = "script.json"
+[agents.support]
+model = "fast"
+tools = ["refund"]
+[tools.refund]
+description = "Refund an order"
+kind = "http"
+url = "http://127.0.0.1:9/refund"
+"#;
+
+/// What is wrong, what is replaced, and by what; the empty text stands for the end.
+const BROKEN: [(&str, &str, &str); 46] = [
+    ("not toml", "[store]", "[store"),
+    (
+        "a key twice",
+        "model = \"fast\"",
+        "model = \"fast\"\nmodel = \"fast\"",
+    ),
+    ("an unknown table", "", "[agent.x]\nmodel = \"fast\""),
+    (
+        "an unknown key of an agent",
+        "model = \"fast\"",
+        "modle = \"fast\"",
+    ),
+    ("an unknown key of a tool", "", "time_out = 7"),
+    ("an unknown key of the server", "", "[server]\nport = 8787"),
+    (
+        "an unknown key of the runtime",
+        "",
+        "[runtime]\nauto_resume = true",
+    ),
+    (
+        "an unknown key of a token",
+        "",
+        "[[server.tokens]]\nenv = \"T\"\nuser = \"a\"\nadmn = true",
+    ),
+    ("a text that is a number", "model = \"fast\"", "model = 7"),
+    ("a number that is a text", "", "timeout_ms = \"7\""),
+    (
+        "a negative number",
+        "model = \"fast\"",
+        "model = \"fast\"\nmax_steps = -1",
+    ),
+    (
+        "no steps at all",
+        "model = \"fast\"",
+        "model = \"fast\"\nmax_steps = 0",
+    ),
+    (
+        "tools that are no list",
+        "tools = [\"refund\"]",
+        "tools = \"refund\"",
+    ),
+    (
+        "a tool that is not defined",
+        "tools = [\"refund\"]",
+        "tools = [\"refnd\"]",
+    ),
+    (
+        "a tool twice",
+        "tools = [\"refund\"]",
+        "tools = [\"refund\", \"refund\"]",
+    ),
+    (
+        "a model that is not defined",
+        "model = \"fast\"",
+        "model = \"slow\"",
+    ),
+    ("an agent without a model", "model = \"fast\"\n", ""),
+    ("a script that is missing", "script.json", "scrpt.json"),
+    ("a script that is broken", "script.json", "broken.json"),
+    (
+        "a scripted model without a script",
+        "script = \"script.json\"\n",
+        "",
+    ),
+    (
+        "a provider that is not built yet",
+        "\"scripted\"",
+        "\"anthropic\"",
+    ),
+    (
+        "a provider that does not exist",
+        "\"scripted\"",
+        "\"opnai\"",
+    ),
+    (
+        "an engine that is not built yet",
+        "",
+        "[runtime]\nengine = \"temporal\"",
+    ),
+    (
+        "an engine that does not exist",
+        "",
+        "[runtime]\nengine = \"locl\"",
+    ),
+    (
+        "a choice that does not exist",
+        "",
+        "[runtime]\ndouble_texting = \"ignore\"",
+    ),
+    (
+        "a store that is not built yet",
+        "sqlite:helix.db",
+        "postgres://localhost/db",
+    ),
+    (
+        "a store that does not exist",
+        "sqlite:helix.db",
+        "sqlit:helix.db",
+    ),
+    ("a store without a kind", "sqlite:helix.db", "helix.db"),
+    (
+        "a stream apart from the store",
+        "",
+        "[stream]\nurl = \"sqlite:other.db\"",
+    ),
+    (
+        "a kind of tool that is not built yet",
+        "\"http\"",
+        "\"mcp\"",
+    ),
+    ("a kind of tool that does not exist", "\"http\"", "\"htp\""),
+    (
+        "a service without an address",
+        "url = \"http://127.0.0.1:9/refund\"\n",
+        "",
+    ),
+    (
+        "an address that is none",
+        "http://127.0.0.1:9/refund",
+        "ftp://x/refund",
+    ),
+    ("a client with an address", "\"http\"", "\"client\""),
+    (
+        "an approval always and sometimes",
+        "",
+        "require_approval = true\napproval_when = { pointer = \"/cents\", above = 1 }",
+    ),
+    (
+        "an approval that finishes",
+        "",
+        "require_approval = true\nfinish_with = true",
+    ),
+    ("a deadline without a question", "", "deadline_ms = 5"),
+    (
+        "a rule without a limit",
+        "",
+        "approval_when = { pointer = \"/cents\" }",
+    ),
+    (
+        "a pointer that is none",
+        "",
+        "approval_when = { pointer = \"cents\", above = 1 }",
+    ),
+    (
+        "a schema that is none",
+        "",
+        "input_schema = { type = \"objct\" }",
+    ),
+    (
+        "a schema that is no object",
+        "",
+        "input_schema = { type = \"string\" }",
+    ),
+    (
+        "a builtin that does not exist",
+        "",
+        "[tools.clok]\nkind = \"builtin\"",
+    ),
+    (
+        "sub-agents",
+        "model = \"fast\"",
+        "model = \"fast\"\nsub_agents = [\"support\"]",
+    ),
+    (
+        "persistent agents",
+        "model = \"fast\"",
+        "model = \"fast\"\npersistent_agents = [{ agent = \"support\", mode = \"blocking\" }]",
+    ),
+    (
+        "a placeholder that is none",
+        "model = \"fast\"",
+        "model = \"fast\"\nsystem_prompt = \"For {{state:name}}\"",
+    ),
+    (
+        "a token with two secrets",
+        "",
+        "[[server.tokens]]\nenv = \"T\"\nsha256 = \"00\"\nuser = \"a\"",
+    ),
+];
+
+#[test]
+fn a_broken_configuration_names_file_line_and_remedy() {
+    let folder = Folder::with(GOOD, r#"{ "default": [ { "text": "ok" } ] }"#);
+    folder.write("broken.json", "{\n  \"rules\": [ { \"mach\": \"x\" } ]\n}");
+    folder
+        .helix(&["run", "support", "hi", "--store", "memory:"])
+        .ends(0);
+
+    let mut messages = String::new();
+    for (what, part, instead) in BROKEN {
+        let text = match part {
+            "" => format!("{GOOD}{instead}\n"),
+            part => {
+                assert!(GOOD.contains(part), "{what}");
+                GOOD.replacen(part, instead, 1)
+            }
+        };
+        let path = folder.write("broken.toml", &text);
+        let did = folder.helix(&["run", "support", "hi", "--config", path.to_str().unwrap()]);
+        assert_eq!((did.code, did.out.as_str()), (2, ""), "{what}: {did:?}");
+        let place = folder.path().to_str().unwrap();
+        let message = did.err.replace(place, "FOLDER");
+        write!(messages, "{what}\n  {}\n", message.trim_end()).unwrap();
+    }
+    insta::assert_snapshot!(messages);
+}
+
+#[test]
+fn a_file_that_is_missing_is_named() {
+    let folder = Folder::empty();
+    let did = folder
+        .helix(&["pending", "--config", "nowhere.toml"])
+        .ends(2);
+    assert_eq!(
+        did.err,
+        "helix: nowhere.toml: there is no such file; write it, or name another with --config\n"
+    );
+}

@@ -1,0 +1,206 @@
+//! The rules of tools that are services, against a service that misbehaves.
+
+use std::time::Duration;
+
+use helix_agents_cli::tools::{HttpClient, HttpTool};
+use helix_agents_core::Tool;
+use serde_json::{Value, json};
+
+use crate::kit::{call, refused, surroundings, tool};
+use crate::service::{Reply, Service};
+
+fn says(status: u16, kind: &'static str, body: &str) -> Reply {
+    Reply::Says(status, kind, body.to_owned())
+}
+
+fn http(service: &Service, more: &str) -> Tool {
+    let address = &service.address;
+    tool(&format!(
+        "description = \"x\"\nkind = \"http\"\nurl = \"http://{address}/do\"\n{more}"
+    ))
+}
+
+/// The same tool with a back-off that a test can wait for.
+fn patient(service: &Service) -> Tool {
+    let url = format!("http://{}/do", service.address);
+    let run = HttpTool::new(HttpClient::new(), "it", &url).unwrap();
+    let run = run.retries(true).back_off(Duration::from_millis(1));
+    Tool::raw("it", "x", json!({ "type": "object" }), run)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_call_is_one_post_with_everything_about_it() {
+    let service = Service::that(vec![says(200, "application/json", "{}")]).await;
+    let it = http(&service, "");
+    for id in ["c1", "c1", "c2"] {
+        let (cx, _) = surroundings(id, json!({}));
+        it.call(json!({ "cents": 7 }), cx).await.unwrap();
+    }
+    let asked = service.asked();
+    assert!(
+        asked[0].head.starts_with("POST /do HTTP/1.1"),
+        "{}",
+        asked[0].head
+    );
+    assert_eq!(asked[0].header("content-type"), Some("application/json"));
+    assert_eq!(
+        asked[0].json(),
+        json!({ "tool": "it", "arguments": { "cents": 7 }, "sessionId": "s", "runId": "r", "toolCallId": "c1" })
+    );
+    let keys: Vec<_> = asked
+        .iter()
+        .map(|one| one.header("idempotency-key").unwrap())
+        .collect();
+    assert_eq!(keys[0], keys[1], "the same call has the same key");
+    assert_ne!(keys[0], keys[2]);
+}
+
+#[tokio::test]
+async fn the_body_of_a_success_is_the_result() {
+    let table = [
+        (
+            "application/json",
+            r#"{"b":1,"a":[true]}"#,
+            json!({ "a": [true], "b": 1 }),
+        ),
+        ("application/json; charset=utf-8", "\"text\"", json!("text")),
+        ("application/problem+json", "3", json!(3)),
+        (
+            "text/plain",
+            "{\"not\": \"parsed\"}",
+            json!("{\"not\": \"parsed\"}"),
+        ),
+        ("", "{\"is\":1}", json!({ "is": 1 })),
+        ("", "plain", json!("plain")),
+        ("application/json", "not json", json!("not json")),
+        ("application/json", "", json!("")),
+    ];
+    for (kind, body, result) in table {
+        let service = Service::that(vec![says(201, kind, body)]).await;
+        assert_eq!(
+            call(&http(&service, ""), json!({})).await.unwrap(),
+            result,
+            "{kind} {body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_may_change_the_state() {
+    let body = json!({
+        "result": "noted",
+        "writes": [
+            { "op": "append", "path": "/items", "value": "milk" },
+            { "op": "increment", "path": "/count", "by": 2 },
+        ],
+    });
+    let kind = "application/vnd.helix.tool+json";
+    let service = Service::that(vec![says(200, kind, &body.to_string())]).await;
+    let (cx, state) = surroundings("c1", json!({ "items": [], "count": 1 }));
+    let result = http(&service, "").call(json!({}), cx).await.unwrap();
+    assert_eq!(result, "noted");
+    assert_eq!(
+        *state.get().unwrap(),
+        json!({ "items": ["milk"], "count": 3 })
+    );
+
+    let service = Service::that(vec![says(200, kind, r#"{"writes":[{"op":"fly"}]}"#)]).await;
+    let text = refused(&http(&service, ""), json!({})).await;
+    assert!(
+        text.starts_with("the call succeeded, but its answer cannot be used"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn the_body_of_a_refusal_is_what_the_model_reads() {
+    let service = Service::that(vec![says(404, "text/plain", "no order 7")]).await;
+    let it = http(&service, "idempotent = true");
+    assert_eq!(refused(&it, json!({})).await, "no order 7");
+    assert_eq!(service.asked().len(), 1, "a refusal is not tried again");
+
+    let service = Service::that(vec![says(409, "", "")]).await;
+    let text = refused(&http(&service, ""), json!({})).await;
+    assert_eq!(text, "the service refused the call with status 409");
+
+    let service = Service::that(vec![says(400, "", &"ä".repeat(9_000))]).await;
+    assert_eq!(
+        refused(&http(&service, ""), json!({})).await.len(),
+        8 * 1024
+    );
+}
+
+#[tokio::test]
+async fn a_call_of_unclear_outcome_is_not_repeated() {
+    for reply in [says(503, "", "busy"), Reply::Drops, Reply::Hangs] {
+        let service = Service::that(vec![reply.clone()]).await;
+        let text = refused(&http(&service, "timeout_ms = 1000"), json!({})).await;
+        assert!(text.contains("unknown"), "{reply:?}: {text}");
+        service.arrived().await;
+        assert_eq!(service.asked().len(), 1, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_idempotent_call_is_tried_three_more_times_under_one_key() {
+    let service = Service::that(vec![
+        says(500, "", ""),
+        Reply::Drops,
+        says(502, "", ""),
+        says(200, "", "\"done\""),
+    ])
+    .await;
+    assert_eq!(call(&patient(&service), json!({})).await.unwrap(), "done");
+    let asked = service.asked();
+    let keys: Vec<_> = asked
+        .iter()
+        .map(|one| one.header("idempotency-key").unwrap())
+        .collect();
+    assert_eq!(keys, [keys[0]; 4]);
+
+    let service = Service::that(vec![says(500, "", "")]).await;
+    let text = refused(&patient(&service), json!({})).await;
+    assert!(text.contains("unknown") && text.contains("500"), "{text}");
+    assert_eq!(service.asked().len(), 4);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = Service::that(vec![says(200, "", "")]).await;
+    let to = format!("http://{}/", elsewhere.address);
+    let service = Service::that(vec![Reply::Leads(to)]).await;
+    let text = refused(&http(&service, ""), json!({})).await;
+    assert!(text.contains("302"), "{text}");
+    assert!(elsewhere.asked().is_empty());
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_never_reach_the_service() {
+    let service = Service::that(vec![says(200, "", "")]).await;
+    let schema = r#"input_schema = { type = "object", required = ["cents"], properties = { cents = { type = "integer" } } }"#;
+    let it = http(&service, schema);
+    for arguments in [json!({}), json!({ "cents": "7" }), Value::Null] {
+        let text = refused(&it, arguments).await;
+        assert!(text.contains("not valid"), "{text}");
+    }
+    assert!(service.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_person_is_asked_above_a_limit_and_when_there_is_no_number() {
+    let service = Service::that(vec![says(200, "", "")]).await;
+    let it = http(
+        &service,
+        r#"approval_when = { pointer = "/cents", above = 100 }"#,
+    );
+    let asks = async |arguments: Value| {
+        let (cx, _) = surroundings("c1", json!({}));
+        it.needs_approval(&arguments, &cx).await
+    };
+    assert!(!asks(json!({ "cents": 100 })).await);
+    assert!(asks(json!({ "cents": 100.5 })).await);
+    assert!(asks(json!({})).await);
+    assert!(asks(json!({ "cents": "1" })).await);
+}

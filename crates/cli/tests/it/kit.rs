@@ -1,0 +1,135 @@
+//! A folder, a configuration, and the binary in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use helix_agents_cli::config::Config;
+use helix_agents_core::shared_state::SharedState;
+use helix_agents_core::tool::{ToolCx, ToolResult};
+use helix_agents_core::{CallId, RunId, SessionId, Tool};
+use serde_json::Value;
+
+/// A folder with a configuration and a script.
+pub(crate) struct Folder {
+    folder: tempfile::TempDir,
+}
+
+/// What the binary did.
+#[derive(Debug)]
+pub(crate) struct Did {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Did {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            err: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+
+    /// The output as one JSON value.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The output as one JSON value per line.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let lines = self.out.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+impl Folder {
+    pub(crate) fn empty() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A folder with `helix.toml` and `script.json`.
+    pub(crate) fn with(config: &str, script: &str) -> Self {
+        let folder = Self::empty();
+        folder.write("helix.toml", config);
+        folder.write("script.json", script);
+        folder
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_helix"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_remove("HELIX_LOG")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the binary in this folder, without a terminal.
+    pub(crate) fn helix(&self, arguments: &[&str]) -> Did {
+        Did::of(&self.command(arguments).output().unwrap())
+    }
+}
+
+/// The configuration of most tests: a store, a scripted model, and what is added.
+pub(crate) fn config(more: &str) -> String {
+    format!(
+        "[store]\nurl = \"sqlite:helix.db\"\n[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n{more}"
+    )
+}
+
+/// A tool from a configuration that has nothing else.
+pub(crate) fn tool(section: &str) -> Tool {
+    let folder = Folder::with("", r#"{ "default": [] }"#);
+    let text = config(&format!(
+        "[agents.a]\nmodel = \"fast\"\ntools = [\"it\"]\n[tools.it]\n{section}"
+    ));
+    let config = Config::parse(&folder.path().join("helix.toml"), text);
+    config.unwrap().agents[0].tool("it").unwrap().clone()
+}
+
+/// Surroundings of a call, and the state that it changes.
+pub(crate) fn surroundings(call: &str, state: Value) -> (ToolCx, SharedState) {
+    let state = SharedState::new(state.into()).unwrap();
+    let cx = ToolCx::builder(
+        SessionId::new("s").unwrap(),
+        RunId::new("r").unwrap(),
+        CallId::new(call).unwrap(),
+    )
+    .state(state.clone())
+    .build();
+    (cx, state)
+}
+
+/// Calls a tool in surroundings that do not matter.
+pub(crate) async fn call(tool: &Tool, arguments: Value) -> ToolResult<Value> {
+    let (cx, _) = surroundings("c1", serde_json::json!({}));
+    tool.call(arguments, cx).await
+}
+
+/// What the model reads of a failure.
+pub(crate) async fn refused(tool: &Tool, arguments: Value) -> String {
+    let result = call(tool, arguments).await;
+    result.unwrap_err().model_text().to_owned()
+}

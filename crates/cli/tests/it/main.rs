@@ -1,0 +1,33 @@
+//! The `helix` binary as an operator meets it, and the tools that it brings.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+/// Configuration files that cannot work, each with its message.
+mod broken_configs;
+/// The tools that are built in.
+mod builtin_tools;
+/// What `helix doctor`, `migrate` and `completions` say.
+mod care;
+/// The demo agents.
+mod demo;
+/// The rules of tools that are services, against a service that misbehaves.
+mod http_tools;
+/// A folder, a configuration, and the binary in it.
+mod kit;
+/// Approvals, client results, and who may answer what.
+mod people;
+/// What a configuration file can say.
+mod reading;
+/// Turns: how they end, and what is printed.
+mod runs;
+/// A service on this machine that does as it is told.
+mod service;
+/// Listing, showing, moving and branching sessions.
+mod sessions;
+/// Runs that are stopped from outside, and runs whose process is killed.
+mod stops;

@@ -1,0 +1,209 @@
+//! Approvals, client results, and who may answer what.
+
+use serde_json::json;
+
+use crate::kit::{Did, Folder, config};
+use crate::service::{Reply, Service};
+
+const SCRIPT: &str = r#"{ "rules": [
+  { "match": "color", "steps": [
+      { "text": "Which one? ", "tool_calls": [ { "id": "pick", "name": "pick_color", "arguments": { "of": ["red", "blue"] } } ] },
+      { "text": "You chose {{tool_result:pick}}." } ] },
+  { "match": "both", "steps": [
+      { "tool_calls": [ { "id": "pick", "name": "pick_color" }, { "id": "pay", "name": "refund", "arguments": { "cents": 5 } } ] },
+      { "text": "{{tool_result:pick}} and {{tool_result:pay}}" } ] } ],
+  "default": [
+      { "tool_calls": [ { "id": "pay", "name": "refund", "arguments": { "cents": 5 } } ] },
+      { "text": "Result: {{tool_result:pay}}" } ] }"#;
+
+fn folder_with(url: &str) -> Folder {
+    let text = config(&format!(
+        r#"
+[agents.support]
+model = "fast"
+tools = ["refund", "pick_color"]
+[tools.refund]
+description = "Refund"
+kind = "http"
+url = "{url}"
+require_approval = true
+deadline_ms = 600000
+[tools.pick_color]
+description = "Pick"
+kind = "client"
+"#
+    ));
+    Folder::with(&text, SCRIPT)
+}
+
+fn folder() -> Folder {
+    folder_with("http://127.0.0.1:9/")
+}
+
+fn paused(folder: &Folder, message: &str) -> Did {
+    folder
+        .helix(&["run", "support", message, "--session", "s", "--user", "ada"])
+        .ends(4)
+}
+
+#[tokio::test]
+async fn an_approved_call_runs_once_in_a_process_of_its_own() {
+    let service = Service::that(vec![Reply::Says(200, "", "\"paid\"".into())]).await;
+    let folder = folder_with(&format!("http://{}/", service.address));
+    // The binary is waited for in another thread, so that the service can answer.
+    let (folder, resumed) = tokio::task::spawn_blocking(|| {
+        let did = paused(&folder, "pay");
+        assert!(
+            did.err
+                .contains("helix submit s pay --approve | --deny REASON"),
+            "{}",
+            did.err
+        );
+        let did = folder
+            .helix(&["run", "support", "more", "--session", "s"])
+            .ends(4);
+        assert!(did.err.contains("waits for answers to pay"), "{}", did.err);
+        folder.helix(&["resume", "s"]).ends(4);
+        let did = folder
+            .helix(&["submit", "s", "pay", "--approve", "--json"])
+            .ends(0);
+        assert_eq!(
+            did.json(),
+            json!({ "status": "accepted", "continuation": "caller_resumes" })
+        );
+        let resumed = folder.helix(&["resume", "s"]).ends(0);
+        (folder, resumed)
+    })
+    .await
+    .unwrap();
+    assert_eq!(resumed.out, "Result: paid\n");
+    assert_eq!(service.asked().len(), 1);
+    assert_eq!(service.asked()[0].json()["toolCallId"], "pay");
+    let did = folder
+        .helix(&["submit", "s", "pay", "--approve", "--json"])
+        .ends(0);
+    assert_eq!(
+        did.json(),
+        json!({ "status": "already_completed", "continuation": "none" })
+    );
+}
+
+#[test]
+fn a_denied_call_is_told_to_the_model() {
+    let folder = folder();
+    paused(&folder, "pay");
+    folder
+        .helix(&["submit", "s", "pay", "--deny", "too much"])
+        .ends(0);
+    let did = folder.helix(&["resume", "s"]).ends(0);
+    assert!(
+        did.out.contains("was not approved. Reason: too much"),
+        "{}",
+        did.out
+    );
+}
+
+#[test]
+fn a_client_result_becomes_the_result() {
+    let folder = folder();
+    paused(&folder, "color");
+    folder
+        .helix(&["submit", "s", "pick", "--result", "{\"color\":\"red\"}"])
+        .ends(0);
+    let did = folder.helix(&["resume", "s"]).ends(0);
+    assert_eq!(did.out, "You chose {\"color\":\"red\"}.\n");
+}
+
+#[test]
+fn answers_that_do_not_fit_are_refused_and_nothing_is_stored() {
+    let folder = folder();
+    paused(&folder, "both");
+    let table: [(&[&str], i32, &str); 7] = [
+        (&["pay", "--result", "1"], 1, "an approval-response"),
+        (&["pick", "--approve"], 1, "a client-tool-result"),
+        (&["pick", "--deny", "no"], 1, "a client-tool-result"),
+        (&["nope", "--approve"], 1, "unknown_tool_call"),
+        (
+            &["pick", "--result", "{not json"],
+            2,
+            "--result is not JSON",
+        ),
+        (
+            &["pick", "--approve", "--error", "x"],
+            2,
+            "cannot be used with",
+        ),
+        (&["pick"], 2, "required"),
+    ];
+    for (arguments, code, text) in table {
+        let all = [&["submit", "s"], arguments].concat();
+        let did = folder.helix(&all).ends(code);
+        assert!(did.err.contains(text), "{arguments:?}: {}", did.err);
+    }
+    assert_eq!(folder.helix(&["pending", "--json"]).json()["total"], 2);
+    folder
+        .helix(&["submit", "nobody", "pay", "--approve"])
+        .ends(1);
+}
+
+/// proves: CLT-07
+#[test]
+fn an_operator_fails_a_stuck_call_of_either_kind() {
+    let folder = folder();
+    paused(&folder, "both");
+    let did = folder.helix(&[
+        "submit",
+        "s",
+        "pick",
+        "--error",
+        "the browser is gone",
+        "--json",
+    ]);
+    assert_eq!(
+        did.ends(0).json(),
+        json!({ "status": "accepted", "continuation": "none" }),
+        "another call still waits"
+    );
+    folder
+        .helix(&["submit", "s", "pay", "--error", "nobody decides"])
+        .ends(0);
+    let did = folder.helix(&["resume", "s"]).ends(0);
+    assert!(did.out.contains("the browser is gone"), "{}", did.out);
+    assert!(did.out.contains("nobody decides"), "{}", did.out);
+    // The second time changes nothing.
+    let did = folder
+        .helix(&["submit", "s", "pay", "--error", "again", "--json"])
+        .ends(0);
+    assert_eq!(did.json()["status"], "already_completed");
+    let shown = folder
+        .helix(&["sessions", "show", "s", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(shown["status"], "completed");
+}
+
+#[test]
+fn what_waits_is_listed_by_user() {
+    let folder = folder();
+    assert_eq!(
+        folder.helix(&["pending", "--json"]).ends(0).json(),
+        json!({ "pending": [], "total": 0 })
+    );
+    paused(&folder, "pay");
+    for (user, total) in [("ada", 1), ("bob", 0)] {
+        let did = folder.helix(&["pending", "--user", user, "--json"]).ends(0);
+        assert_eq!(did.json()["total"], total, "{user}");
+    }
+    let pending = folder.helix(&["pending", "--json"]).json()["pending"][0].clone();
+    assert_eq!(pending["toolCallId"], "pay");
+    assert_eq!(pending["toolName"], "refund");
+    assert_eq!(pending["kind"], "approval");
+    assert_eq!(pending["input"], json!({ "cents": 5 }));
+    assert_eq!(pending["sessionId"], "s");
+    assert_eq!(pending["rootSessionId"], "s");
+    for key in ["approvalId", "digest", "runId", "deadline"] {
+        assert!(pending.get(key).is_some(), "{key}: {pending}");
+    }
+    let did = folder.helix(&["pending"]).ends(0);
+    assert!(did.out.starts_with("SESSION  CALL  KIND"), "{}", did.out);
+}

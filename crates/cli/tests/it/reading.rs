@@ -1,0 +1,163 @@
+//! What a configuration file can say.
+
+use std::time::Duration;
+
+use helix_agents_cli::config::{Config, DoubleTexting, StoreUrl, TokenSecret};
+use helix_agents_core::tool::{ApprovalMode, ExecutedBy, OnUnknown};
+use serde_json::json;
+
+use crate::kit::Folder;
+
+/// Every key there is, as far as what it names is built.
+const EVERYTHING: &str = r#"
+[server]
+listen = "127.0.0.1:0"
+allow_unauthenticated = true
+max_body_bytes = 1024
+cors_origins = ["http://localhost:3000"]
+[[server.tokens]]
+env = "HELIX_TOKEN_ALICE"
+user = "alice"
+admin = false
+[[server.tokens]]
+sha256 = "AB00000000000000000000000000000000000000000000000000000000000000"
+user = "root"
+admin = true
+
+[store]
+url = "sqlite:helix.db"
+[stream]
+url = "sqlite:helix.db"
+[runtime]
+engine = "local"
+double_texting = "queue"
+recover_on_start = false
+lease_ms = 5000
+auto_continue = false
+[runtime.temporal]
+address = "127.0.0.1:7233"
+namespace = "default"
+task_queue = "helix"
+[runtime.dbos]
+url = "postgres://user@127.0.0.1:5432/db"
+
+[models.fast]
+provider = "scripted"
+model = "gpt-x"
+base_url = "http://127.0.0.1:9000/v1"
+api_key_env = "OPENAI_API_KEY"
+script = "script.json"
+
+[agents.zoe]
+model = "fast"
+[agents.support]
+description = "Answers customers"
+system_prompt = "You help {{state:/customer}}."
+model = "fast"
+tools = ["refund", "pick_color", "clock", "web"]
+sub_agents = []
+persistent_agents = []
+max_steps = 20
+initial_state = { counter = 0, items = [], big = 0x10, ratio = 0.5 }
+output_schema = { type = "object", required = ["summary"], properties = { summary = { type = "string" } } }
+
+[tools.refund]
+description = "Refund an order"
+kind = "http"
+url = "http://127.0.0.1:9100/refund"
+input_schema = { type = "object", required = ["cents"], properties = { cents = { type = "integer" } } }
+approval_when = { pointer = "/cents", above = 10000 }
+require_approval = false
+deadline_ms = 600000
+timeout_ms = 10000
+idempotent = false
+read_only = false
+on_unknown = "pause"
+finish_with = false
+[tools.pick_color]
+kind = "client"
+deadline_ms = 1000
+on_unknown = "tell_model"
+[tools.clock]
+kind = "builtin"
+read_only = true
+[tools.web]
+kind = "builtin"
+builtin = "fetch"
+allow = ["*", "10.0.0.0/8"]
+timeout_ms = 500
+"#;
+
+fn read(text: &str) -> Config {
+    let folder = Folder::with("", r#"{ "default": [] }"#);
+    let path = folder.path().join("helix.toml");
+    Config::parse(&path, text.to_owned()).unwrap()
+}
+
+#[test]
+fn everything_that_can_be_said_is_understood() {
+    let config = read(EVERYTHING);
+    assert_eq!(config.server.listen.port(), 0);
+    assert!(config.server.allow_unauthenticated);
+    assert_eq!(config.server.max_body_bytes, 1024);
+    assert_eq!(config.server.cors_origins, ["http://localhost:3000"]);
+    let [alice, root] = config.server.tokens.as_slice() else {
+        panic!("{:?}", config.server.tokens);
+    };
+    assert_eq!(
+        alice.secret,
+        TokenSecret::Env("HELIX_TOKEN_ALICE".to_owned())
+    );
+    assert_eq!((alice.user.as_str(), alice.admin), ("alice", false));
+    assert!(matches!(&root.secret, TokenSecret::Sha256(hash) if hash.starts_with("ab00")));
+    assert!(root.admin);
+
+    let path = match config.store.as_ref().unwrap() {
+        StoreUrl::Sqlite(path) => path,
+        other => panic!("{other:?}"),
+    };
+    assert!(
+        path.is_absolute() && path.ends_with("helix.db"),
+        "beside the file: {path:?}"
+    );
+    assert_eq!(config.runtime.double_texting, DoubleTexting::Queue);
+    assert!(!config.runtime.recover_on_start && !config.runtime.auto_continue);
+    assert_eq!(config.runtime.lease, Duration::from_millis(5000));
+
+    let names: Vec<_> = config.agents.iter().map(|agent| agent.name()).collect();
+    assert_eq!(names, ["zoe", "support"], "in the order of the file");
+    let support = &config.agents[1];
+    assert_eq!(support.description(), "Answers customers");
+    let prompt = support
+        .system_prompt()
+        .resolve(&json!({ "customer": "Ada" }));
+    assert_eq!(prompt, "You help Ada.");
+    assert_eq!(support.stop_config().max_steps, Some(20));
+    assert_eq!(
+        **support.initial_state(),
+        json!({ "counter": 0, "items": [], "big": 16, "ratio": 0.5 })
+    );
+    assert!(support.output_schema().is_some());
+
+    let refund = support.tool("refund").unwrap().spec();
+    assert_eq!(refund.approval, ApprovalMode::When);
+    assert_eq!(refund.deadline, Some(Duration::from_millis(600_000)));
+    assert_eq!(refund.on_unknown, OnUnknown::Pause);
+    assert!(!refund.idempotent && !refund.read_only && !refund.finish_with);
+    let pick = support.tool("pick_color").unwrap().spec();
+    assert_eq!(pick.executed_by, ExecutedBy::Client);
+    assert!(support.tool("clock").unwrap().spec().read_only);
+}
+
+#[test]
+fn what_is_not_said_has_its_default() {
+    let config = read("");
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8787");
+    assert!(!config.server.allow_unauthenticated && config.server.tokens.is_empty());
+    assert_eq!(config.server.max_body_bytes, 4_194_304);
+    assert_eq!(config.store, None);
+    assert_eq!(config.runtime.double_texting, DoubleTexting::Interrupt);
+    assert!(config.runtime.recover_on_start && config.runtime.auto_continue);
+    assert_eq!(config.runtime.lease, Duration::from_millis(10_000));
+    assert!(config.agents.is_empty());
+}

@@ -1,0 +1,225 @@
+//! Turns: how they end, and what is printed.
+
+use serde_json::{Value, json};
+
+use crate::kit::{Folder, config};
+
+const SCRIPT: &str = r#"{ "rules": [
+  { "match": "fail", "steps": [ { "error": { "kind": "auth" } } ] },
+  { "match": "loop", "steps": [
+      { "tool_calls": [ { "name": "clock" } ] }, { "tool_calls": [ { "name": "clock" } ] },
+      { "tool_calls": [ { "name": "clock" } ] } ] },
+  { "match": "sum", "steps": [
+      { "thinking": "easy", "text": "Let me see. ", "tool_calls": [ { "id": "c", "name": "calculator", "arguments": { "expression": "6*7" } } ] },
+      { "text": "It is {{tool_result:c}}." } ] },
+  { "match": "report", "steps": [ { "finish": { "summary": "all is well" } } ] } ],
+  "default": [ { "text": "Turn {{turn}}, {{state:/name}}: {{last_user}}" } ] }"#;
+
+fn folder() -> Folder {
+    let text = config(
+        r#"
+[agents.a]
+system_prompt = "You help {{state:/name}}."
+model = "fast"
+tools = ["calculator", "clock"]
+max_steps = 2
+initial_state = { name = "Ada" }
+[agents.reporter]
+model = "fast"
+output_schema = { type = "object", required = ["summary"], properties = { summary = { type = "string" } } }
+[tools.calculator]
+kind = "builtin"
+[tools.clock]
+kind = "builtin"
+"#,
+    );
+    Folder::with(&text, SCRIPT)
+}
+
+#[test]
+fn a_turn_that_completes_ends_with_0() {
+    let folder = folder();
+    let did = folder
+        .helix(&["run", "a", "hello", "--session", "s"])
+        .ends(0);
+    assert_eq!(did.out, "Turn 1, Ada: hello\n");
+    assert_eq!(did.err, "session s\n");
+    assert!(
+        folder.path().join("helix.db").exists(),
+        "beside the configuration"
+    );
+}
+
+#[test]
+fn what_is_said_and_what_is_done_are_apart() {
+    let did = folder()
+        .helix(&["run", "a", "the sum", "--session", "s"])
+        .ends(0);
+    assert_eq!(did.out, "Let me see. It is 42.\n");
+    assert_eq!(
+        did.err,
+        "→ calculator {\"expression\":\"6*7\"}\n← calculator 42\nsession s\n"
+    );
+}
+
+#[test]
+fn a_session_that_is_finished_is_continued() {
+    let folder = folder();
+    folder.helix(&["run", "a", "one", "--session", "s"]).ends(0);
+    let did = folder.helix(&["run", "a", "two", "--session", "s"]).ends(0);
+    assert_eq!(did.out, "Turn 2, Ada: two\n");
+    let did = folder
+        .helix(&["run", "reporter", "x", "--session", "s"])
+        .ends(2);
+    assert!(did.err.contains("talks to agent a"), "{}", did.err);
+}
+
+#[test]
+fn an_output_is_printed_as_json() {
+    let did = folder().helix(&["run", "reporter", "report"]).ends(0);
+    assert_eq!(
+        serde_json::from_str::<Value>(&did.out).unwrap(),
+        json!({ "summary": "all is well" })
+    );
+}
+
+#[test]
+fn a_turn_that_fails_ends_with_1() {
+    let folder = folder();
+    let did = folder
+        .helix(&["run", "a", "fail", "--session", "s"])
+        .ends(1);
+    assert!(did.err.contains("failed (provider_auth)"), "{}", did.err);
+    let did = folder
+        .helix(&["run", "a", "loop", "--session", "t"])
+        .ends(1);
+    assert!(did.err.contains("failed (max_steps)"), "{}", did.err);
+    // A new message goes on after a failure; a resume does not.
+    let did = folder.helix(&["resume", "s"]).ends(1);
+    assert!(did.err.contains("its last turn failed"), "{}", did.err);
+    folder
+        .helix(&["run", "a", "again", "--session", "s"])
+        .ends(0);
+}
+
+#[test]
+fn json_is_one_chunk_per_line() {
+    let did = folder()
+        .helix(&["run", "a", "the sum", "--session", "s", "--json"])
+        .ends(0);
+    let chunks = did.lines();
+    let types: Vec<_> = chunks
+        .iter()
+        .map(|chunk| chunk["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (types[0], *types.last().unwrap()),
+        ("run_started", "checkpoint_created")
+    );
+    for wanted in [
+        "thinking",
+        "text_delta",
+        "tool_start",
+        "tool_end",
+        "step_committed",
+    ] {
+        assert!(types.contains(&wanted), "{wanted}: {types:?}");
+    }
+    let keys = [
+        "agentId",
+        "agentType",
+        "sessionId",
+        "runId",
+        "step",
+        "timestamp",
+    ];
+    for chunk in &chunks {
+        assert!(keys.iter().all(|key| chunk.get(key).is_some()), "{chunk}");
+        assert_eq!(chunk["sessionId"], "s");
+    }
+    let text: String = chunks
+        .iter()
+        .filter_map(|chunk| chunk["delta"].as_str())
+        .collect();
+    assert!(text.ends_with("It is 42."), "{text}");
+}
+
+#[test]
+fn usage_errors_end_with_2() {
+    let folder = folder();
+    let table: [&[&str]; 9] = [
+        &[],
+        &["fly"],
+        &["run"],
+        &["run", "a"],
+        &["run", "nobody", "hi"],
+        &["run", "a", "hi", "--session", "no spaces"],
+        &["run", "a", "hi", "--store", "redis://x"],
+        &["run", "a", "hi", "--store", "sqlite:nowhere/x.db"],
+        &["submit", "s", "c"],
+    ];
+    for arguments in table {
+        let did = folder.helix(arguments).ends(2);
+        assert!(
+            !did.err.is_empty() && did.out.is_empty(),
+            "{arguments:?}: {did:?}"
+        );
+    }
+    let did = folder.helix(&["run", "nobody", "hi"]);
+    assert_eq!(
+        did.err,
+        "helix: helix.toml: there is no agent `nobody`; use one of: a, reporter\n"
+    );
+    folder.helix(&["--help"]).ends(0);
+    folder.helix(&["--version"]).ends(0);
+}
+
+#[test]
+fn paths_are_relative_to_the_configuration() {
+    let folder = folder();
+    let elsewhere = Folder::empty();
+    let file = folder.path().join("helix.toml");
+    let file = file.to_str().unwrap();
+    elsewhere
+        .helix(&["run", "a", "hi", "--config", file])
+        .ends(0);
+    assert!(folder.path().join("helix.db").exists());
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    // What the command line says is relative to where it is said.
+    elsewhere
+        .helix(&["run", "a", "hi", "--config", file, "--store", "sqlite:x.db"])
+        .ends(0);
+    assert!(elsewhere.path().join("x.db").exists());
+}
+
+#[test]
+fn a_store_in_memory_leaves_nothing() {
+    let folder = folder();
+    folder
+        .helix(&["run", "a", "hi", "--store", "memory:"])
+        .ends(0);
+    assert!(!folder.path().join("helix.db").exists());
+}
+
+#[test]
+fn an_unknown_session_is_refused() {
+    let folder = folder();
+    for command in ["resume", "interrupt", "abort"] {
+        let did = folder.helix(&[command, "nobody"]).ends(1);
+        assert!(
+            did.err.contains("there is no session nobody"),
+            "{}",
+            did.err
+        );
+    }
+}
+
+#[test]
+fn nothing_is_stopped_where_nothing_runs() {
+    let folder = folder();
+    folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
+    let did = folder.helix(&["interrupt", "s", "--json"]).ends(1);
+    assert_eq!(did.json(), json!({ "accepted": false }));
+    let did = folder.helix(&["resume", "s"]).ends(1);
+    assert!(did.err.contains("completed"), "{}", did.err);
+}

@@ -1,0 +1,141 @@
+//! A service on this machine that does as it is told.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// What it does with a request.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    /// Status, content type, body.
+    Says(u16, &'static str, String),
+    /// Leads elsewhere.
+    Leads(String),
+    /// Closes the connection after it has read the request.
+    Drops,
+    /// Never answers.
+    Hangs,
+    /// Answers with nothing once it is told to.
+    Waits(Arc<Notify>),
+}
+
+/// What it was asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Asked {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines();
+        lines.find_map(|line| {
+            let (key, value) = line.split_once(": ")?;
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(crate) address: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    arrived: Arc<Notify>,
+}
+
+impl Service {
+    /// Replies in this order; the last one again and again.
+    pub(crate) async fn that(replies: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let arrived = Arc::new(Notify::new());
+        let service = Self {
+            address,
+            asked: Arc::clone(&asked),
+            arrived: Arc::clone(&arrived),
+        };
+        tokio::spawn(async move {
+            let mut replies = VecDeque::from(replies);
+            let mut hanging = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let request = read(&mut stream).await;
+                asked.lock().unwrap().push(request);
+                arrived.notify_one();
+                let reply = match replies.len() {
+                    1 => replies[0].clone(),
+                    _ => replies.pop_front().unwrap(),
+                };
+                let text = match reply {
+                    Reply::Drops => continue,
+                    Reply::Waits(word) => {
+                        word.notified().await;
+                        "HTTP/1.1 200 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                            .to_owned()
+                    }
+                    Reply::Hangs => {
+                        hanging.push(stream);
+                        continue;
+                    }
+                    Reply::Says(status, kind, body) => {
+                        let kind = match kind {
+                            "" => String::new(),
+                            kind => format!("content-type: {kind}\r\n"),
+                        };
+                        let length = body.len();
+                        format!(
+                            "HTTP/1.1 {status} X\r\n{kind}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                        )
+                    }
+                    Reply::Leads(to) => format!(
+                        "HTTP/1.1 302 X\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                    ),
+                };
+                // The client may have gone already.
+                let _ = stream.write_all(text.as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        service
+    }
+
+    /// Waits until it is asked something.
+    pub(crate) async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// Everything it was asked so far.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn read(stream: &mut TcpStream) -> Asked {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let asked = Asked {
+                head: head.to_owned(),
+                body: body.to_owned(),
+            };
+            let length = asked.header("content-length");
+            let length: usize = length.map_or(0, |text| text.parse().unwrap());
+            if body.len() >= length {
+                return asked;
+            }
+        }
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        assert!(count > 0, "the request ended early: {text}");
+        bytes.extend_from_slice(&piece[..count]);
+    }
+}

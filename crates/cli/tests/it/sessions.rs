@@ -1,0 +1,208 @@
+//! Listing, showing, moving and branching sessions.
+
+use serde_json::{Value, json};
+
+use crate::kit::{Folder, config};
+
+const SCRIPT: &str = r#"{ "rules": [
+  { "match": "ask", "steps": [
+      { "tool_calls": [ { "id": "note", "name": "notes", "arguments": { "action": "add", "text": "asked" } }, { "id": "pick", "name": "pick", "arguments": {} } ] },
+      { "text": "Got {{tool_result:pick}}." } ] } ],
+  "default": [ { "thinking": "hm", "tool_calls": [ { "id": "n", "name": "notes", "arguments": { "action": "add", "text": "{{last_user}}" } } ] },
+               { "text": "Noted.", "usage": { "input": 12, "output": 3 } } ] }"#;
+
+fn folder() -> Folder {
+    let text = config(
+        r#"
+[agents.a]
+model = "fast"
+tools = ["notes", "pick"]
+initial_state = { notes = [] }
+[tools.notes]
+kind = "builtin"
+[tools.pick]
+description = "Pick"
+kind = "client"
+"#,
+    );
+    Folder::with(&text, SCRIPT)
+}
+
+fn show(folder: &Folder, session: &str, more: &[&str]) -> Value {
+    let all = [&["sessions", "show", session, "--json"], more].concat();
+    folder.helix(&all).ends(0).json()
+}
+
+#[test]
+fn sessions_are_listed_and_shown() {
+    let folder = folder();
+    assert_eq!(
+        folder.helix(&["sessions", "list", "--json"]).json()["total"],
+        0
+    );
+    folder
+        .helix(&["run", "a", "one", "--session", "s1"])
+        .ends(0);
+    folder
+        .helix(&["run", "a", "ask", "--session", "s2", "--user", "ada"])
+        .ends(4);
+    let list = folder.helix(&["sessions", "list", "--json"]).ends(0).json();
+    assert_eq!(
+        (&list["total"], &list["hasMore"]),
+        (&json!(2), &json!(false))
+    );
+    let list = folder
+        .helix(&["sessions", "list", "--status", "active", "--json"])
+        .json();
+    assert_eq!(list["items"][0]["sessionId"], "s2");
+    let list = folder
+        .helix(&["sessions", "list", "--user", "ada", "--json"])
+        .json();
+    assert_eq!(list["total"], 1);
+    let plain = folder.helix(&["sessions", "list"]).ends(0).out;
+    assert!(
+        plain.starts_with("SESSION  AGENT  STATUS     STEPS  CHANGED"),
+        "{plain}"
+    );
+
+    let shown = show(&folder, "s1", &[]);
+    assert_eq!(shown["state"], json!({ "notes": ["one"] }));
+    assert_eq!(
+        shown["messages"],
+        json!([
+            { "role": "user", "content": "one" },
+            { "role": "assistant", "thinking": { "content": "hm" },
+              "toolCalls": [{ "id": "n", "name": "notes", "arguments": { "action": "add", "text": "one" } }] },
+            { "role": "tool", "content": "{\"notes\":[\"one\"]}", "toolCallId": "n", "toolName": "notes" },
+            { "role": "assistant", "content": "Noted." },
+        ])
+    );
+    assert!(
+        folder
+            .helix(&["sessions", "show", "s1"])
+            .ends(0)
+            .out
+            .contains("assistant: Noted.")
+    );
+    folder.helix(&["sessions", "show", "nobody"]).ends(1);
+}
+
+#[test]
+fn a_session_is_removed() {
+    let folder = folder();
+    folder.helix(&["run", "a", "one", "--session", "s"]).ends(0);
+    let did = folder.helix(&["sessions", "delete", "s", "--json"]).ends(0);
+    assert_eq!(did.json(), json!({ "deleted": true, "sessionId": "s" }));
+    folder.helix(&["sessions", "delete", "s"]).ends(1);
+    assert_eq!(
+        folder.helix(&["sessions", "list", "--json"]).json()["total"],
+        0
+    );
+}
+
+#[test]
+fn a_session_goes_on_in_another_store() {
+    let folder = folder();
+    folder.helix(&["run", "a", "one", "--session", "s"]).ends(0);
+    folder.helix(&["run", "a", "ask", "--session", "s"]).ends(4);
+    let text = folder.helix(&["sessions", "export", "s"]).ends(0).out;
+    folder
+        .helix(&["sessions", "export", "s", "--out", "s.json"])
+        .ends(0);
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("s.json")).unwrap(),
+        text
+    );
+
+    let there = ["--store", "sqlite:other.db"];
+    let import = |code| {
+        let did = folder.helix(&["sessions", "import", "s.json", "--json", there[0], there[1]]);
+        did.ends(code)
+    };
+    assert_eq!(import(0).json(), json!({ "sessionId": "s" }));
+    assert!(import(1).err.contains("there is a session s already"));
+
+    let (mut here, mut moved) = (show(&folder, "s", &[]), show(&folder, "s", &there));
+    for shown in [&mut here, &mut moved] {
+        for key in ["createdAt", "updatedAt", "checkpointId", "checkpoints"] {
+            shown.as_object_mut().unwrap().remove(key);
+        }
+    }
+    assert_eq!(here, moved);
+    let again = folder
+        .helix(&["sessions", "export", "s", there[0], there[1]])
+        .ends(0)
+        .json();
+    let first: Value = serde_json::from_str(&text).unwrap();
+    for key in ["messages", "usage", "openStep", "retiredCallIds"] {
+        assert_eq!(first[key], again[key], "{key}");
+    }
+
+    // The question moved with it, and so did what is known of the calls.
+    folder
+        .helix(&[
+            "submit", "s", "pick", "--result", "\"red\"", there[0], there[1],
+        ])
+        .ends(0);
+    let did = folder.helix(&["resume", "s", there[0], there[1]]).ends(0);
+    assert_eq!(did.out, "Got red.\n");
+    let did = folder
+        .helix(&["run", "a", "three", "--session", "s", there[0], there[1]])
+        .ends(0);
+    assert_eq!(did.out, "Noted.\n");
+    assert_eq!(
+        show(&folder, "s", &there)["state"],
+        json!({ "notes": ["one", "asked", "three"] })
+    );
+    folder.helix(&["resume", "s"]).ends(4);
+}
+
+#[test]
+fn what_is_no_export_is_refused() {
+    let folder = folder();
+    folder.write("x.json", "{\n\"format\": 7\n}");
+    let did = folder.helix(&["sessions", "import", "x.json"]).ends(2);
+    assert!(
+        did.err.contains("x.json:2: is not an exported session"),
+        "{}",
+        did.err
+    );
+    folder
+        .helix(&["sessions", "import", "missing.json"])
+        .ends(2);
+}
+
+#[test]
+fn a_branch_begins_at_a_checkpoint_or_a_message() {
+    let folder = folder();
+    folder.helix(&["run", "a", "one", "--session", "s"]).ends(0);
+    folder.helix(&["run", "a", "two", "--session", "s"]).ends(0);
+    let shown = show(&folder, "s", &[]);
+    let first = shown["checkpoints"].as_array().unwrap().last().unwrap();
+    let checkpoint = first["id"].as_str().unwrap();
+    let branch = |more: &[&str]| folder.helix(&[&["sessions", "branch", "s"], more].concat());
+    let did = branch(&["--checkpoint", checkpoint, "--as", "b", "--json"]).ends(0);
+    assert_eq!(did.json(), json!({ "sessionId": "b" }));
+    let made = show(&folder, "b", &[]);
+    assert_eq!(
+        json!(made["messages"].as_array().unwrap().len()),
+        first["messageCount"]
+    );
+    assert_eq!(made["state"], json!({ "notes": ["one"] }));
+
+    let id = branch(&["--message", "0"]).ends(0).out;
+    assert_eq!(
+        show(&folder, id.trim(), &[])["messages"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    branch(&["--checkpoint", checkpoint, "--as", "b"]).ends(1);
+    branch(&["--checkpoint", "nope"]).ends(1);
+    branch(&[]).ends(2);
+    let did = folder
+        .helix(&["run", "a", "other", "--session", "b"])
+        .ends(0);
+    assert_eq!(did.out, "Noted.\n");
+}
