@@ -6,7 +6,8 @@ use std::io::{ErrorKind, Write};
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    abort, completions, doctor, interrupt, migrate, pending, resume, run, sessions, submit,
+    abort, completions, dev, doctor, interrupt, migrate, pending, resume, run, serve, sessions,
+    submit,
 };
 use crate::exit::{Exit, of_error};
 use crate::logging;
@@ -21,6 +22,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve agents to this machine, for trying out
+    Dev(dev::Dev),
+    /// Serve agents over HTTP
+    Serve(serve::Serve),
     /// Run one turn of an agent in this terminal
     Run(run::Run),
     /// Go on with a session: after its calls were answered, an interruption, or a crash
@@ -47,6 +52,8 @@ enum Command {
 impl Command {
     async fn run(self) -> anyhow::Result<Exit> {
         match self {
+            Self::Dev(command) => command.run().await,
+            Self::Serve(command) => command.run().await,
             Self::Run(command) => command.run().await,
             Self::Resume(command) => command.run().await,
             Self::Submit(command) => command.run().await,

@@ -2,12 +2,14 @@
 
 pub(crate) mod abort;
 pub(crate) mod completions;
+pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod interrupt;
 pub(crate) mod migrate;
 pub(crate) mod pending;
 pub(crate) mod resume;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 mod stop;
 pub(crate) mod submit;

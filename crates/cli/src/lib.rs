@@ -12,6 +12,7 @@ pub mod config;
 mod date;
 pub mod demo;
 mod exit;
+mod hosting;
 mod live;
 mod logging;
 mod message_view;

@@ -27,6 +27,8 @@ mod reading;
 mod runs;
 /// A service on this machine that does as it is told.
 mod service;
+/// `helix serve` and `helix dev`.
+mod serving;
 /// Listing, showing, moving and branching sessions.
 mod sessions;
 /// Runs that are stopped from outside, and runs whose process is killed.

@@ -1,0 +1,38 @@
+//! `helix dev`: a server on this machine, for trying out.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use crate::UsageError;
+use crate::exit::Exit;
+use crate::hosting::{host, runtime, server};
+use crate::setup::Place;
+
+/// Serves the demo agents, or those of a configuration, to this machine alone.
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// Where to listen; loopback only, port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Dev {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        let plan = self.place.read()?;
+        let listen = self.listen.unwrap_or(plan.config.server.listen);
+        if !listen.ip().is_loopback() {
+            return Err(UsageError(format!(
+                "`helix dev` asks nobody for a token, so it listens on this machine alone, not on \
+                 {listen}; use 127.0.0.1, or `helix serve` with tokens"
+            ))
+            .into());
+        }
+        let setup = plan.open().await?;
+        let runtime = runtime(&setup);
+        let server = server(&runtime, &setup.plan.config.server).allow_unauthenticated();
+        host(&setup, &runtime, server, listen).await
+    }
+}

@@ -1,0 +1,94 @@
+//! Serves a setup over HTTP until somebody wants the process to end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use helix_agents_runtime_local::LocalRuntime;
+use helix_agents_server::{BearerTokens, Limits, ServeError, Server, ServerBuilder, serve};
+use tokio::net::TcpListener;
+
+use crate::config::{ServerConfig, TokenSecret};
+use crate::exit::Exit;
+use crate::screen::Screen;
+use crate::setup::Setup;
+use crate::{UsageError, signals};
+
+/// How long open requests have to end; with [`STEPS`] it stays under the ten seconds that a manager
+/// of processes waits.
+const REQUESTS: Duration = Duration::from_secs(3);
+/// How long steps have to commit.
+const STEPS: Duration = Duration::from_secs(6);
+
+/// The runtime of a server: it takes over what others left, and continues what was answered.
+pub(crate) fn runtime(setup: &Setup) -> LocalRuntime {
+    let runtime = &setup.plan.config.runtime;
+    setup
+        .runtime_builder()
+        .auto_continue(runtime.auto_continue)
+        .build()
+}
+
+/// A server under construction, with everything but who may use it.
+pub(crate) fn server(runtime: &LocalRuntime, config: &ServerConfig) -> ServerBuilder {
+    let bytes = usize::try_from(config.max_body_bytes).unwrap_or(usize::MAX);
+    let server = Server::builder(Arc::new(runtime.clone())).max_body_bytes(bytes);
+    let origins = config.cors_origins.iter();
+    origins.fold(server, |server, origin| server.cors_origin(origin))
+}
+
+/// The tokens that the configuration names.
+pub(crate) fn tokens(config: &ServerConfig) -> Result<BearerTokens, UsageError> {
+    let mut tokens = BearerTokens::new();
+    for token in &config.tokens {
+        let added = match &token.secret {
+            TokenSecret::Env(name) => {
+                let secret = std::env::var(name).map_err(|_| {
+                    let user = &token.user;
+                    UsageError(format!(
+                        "the token of user {user} is in the environment variable {name}, which is \
+                         not set; set it, or give the sha256 of the token instead"
+                    ))
+                })?;
+                tokens.token(&secret, &token.user)
+            }
+            TokenSecret::Sha256(hex) => tokens.sha256(hex, &token.user),
+        };
+        tokens = added.map_err(|error| UsageError(error.to_string()))?;
+        if token.admin {
+            tokens = tokens.admin();
+        }
+    }
+    Ok(tokens)
+}
+
+/// Listens, serves, and comes to an orderly end: no new requests, steps commit, leases are given up.
+pub(crate) async fn host(
+    setup: &Setup,
+    runtime: &LocalRuntime,
+    server: ServerBuilder,
+    listen: SocketAddr,
+) -> anyhow::Result<Exit> {
+    let server = server
+        .build()
+        .map_err(|error| UsageError(error.to_string()))?;
+    let listener = TcpListener::bind(listen)
+        .await
+        .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
+    if setup.plan.config.runtime.recover_on_start {
+        runtime.sweeper()?;
+    }
+    let address = listener
+        .local_addr()
+        .context("the listener has no address")?;
+    Screen::here().say(format!("helix: listening on http://{address}"))?;
+    let limits = Limits::default().grace(REQUESTS);
+    let served = serve(listener, server.router(), limits, signals::asked_to_end()).await;
+    runtime.shutdown(STEPS).await;
+    match served {
+        // Whoever was cut off finds everything in the stream again.
+        Ok(()) | Err(ServeError::CutOff { .. }) => Ok(Exit::Done),
+        Err(error) => Err(error.into()),
+    }
+}

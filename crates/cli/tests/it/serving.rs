@@ -1,0 +1,144 @@
+//! `helix serve` and `helix dev`: from the first line to an orderly end.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::kit::{Folder, config};
+
+const SCRIPT: &str = r#"{ "default": [
+    { "text": "Let me ask.", "tool_calls": [ { "id": "c", "name": "color" } ] },
+    { "text": "{{last_tool_result}} it is." } ] }"#;
+
+const AGENT: &str =
+    "[agents.a]\nmodel = \"fast\"\ntools = [\"color\"]\n[tools.color]\nkind = \"client\"\n";
+
+/// A server in a process of its own.
+struct Served {
+    child: Child,
+    url: String,
+}
+
+impl Served {
+    fn start(folder: &Folder, arguments: &[&str]) -> Self {
+        let mut command = folder.command(arguments);
+        command
+            .args(["--listen", "127.0.0.1:0"])
+            .env("HELIX_TEST_TOKEN", "open sesame")
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let url = line.strip_prefix("helix: listening on ");
+        let url = url.unwrap_or_else(|| panic!("the first line is {line:?}"));
+        Self {
+            url: url.trim().to_owned(),
+            child,
+        }
+    }
+
+    async fn ask(&self, path: &str, body: Option<Value>, token: Option<&str>) -> (u16, Value) {
+        let client = client();
+        let url = format!("{}{path}", self.url);
+        let request = match body {
+            Some(body) => client
+                .post(url)
+                .header("content-type", "application/json")
+                .body(body.to_string()),
+            None => client.get(url),
+        };
+        let request = match token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// Reads the stream to its end, and gives what that says.
+    async fn end(&self, session: &str, token: Option<&str>) -> Value {
+        let url = format!("{}/sse?sessionId={session}", self.url);
+        let request = client().get(url);
+        let request = match token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let (_, end) = text.split_once("event: end\ndata: ").unwrap();
+        serde_json::from_str(end.lines().next().unwrap()).unwrap()
+    }
+
+    /// Asks the process to end as a manager of processes does, and gives its exit code.
+    fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// A client. reqwest brings no cryptography of its own, and wants some also where none is used.
+fn client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_pauses_dies_and_goes_on() {
+    let tokens = "[[server.tokens]]\nenv = \"HELIX_TEST_TOKEN\"\nuser = \"alice\"\n";
+    let folder = Folder::with(&config(&format!("{tokens}{AGENT}")), SCRIPT);
+    let token = Some("open sesame");
+    let served = Served::start(&folder, &["serve"]);
+    let start = json!({ "sessionId": "s", "agentType": "a", "message": "go" });
+    let (status, refused) = served.ask("/start", Some(start.clone()), None).await;
+    assert_eq!((status, &refused["code"]), (401, &json!("UNAUTHENTICATED")));
+    let (status, started) = served.ask("/start", Some(start), token).await;
+    assert_eq!((status, &started["sessionId"]), (200, &json!("s")));
+    assert!(served.end("s", token).await["suspended"].is_object());
+    assert_eq!(served.terminate(), Some(0));
+
+    let served = Served::start(&folder, &["serve"]);
+    let answer = json!({
+        "sessionId": "s", "kind": "client-tool-result", "toolCallId": "c", "result": "teal",
+    });
+    let (status, taken) = served.ask("/submit-tool-result", Some(answer), token).await;
+    let wanted = json!({ "status": "accepted", "continuation": "new_run" });
+    assert_eq!((status, taken), (200, wanted));
+    assert_eq!(served.end("s", token).await["status"], json!("completed"));
+    let (_, told) = served.ask("/sessions/s/messages", None, token).await;
+    let last = told["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["content"], json!("teal it is."));
+    assert_eq!(served.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_serves_the_demo_agents_to_this_machine() {
+    let folder = Folder::empty();
+    let served = Served::start(&folder, &["dev"]);
+    let (status, _) = served.ask("/readyz", None, None).await;
+    assert_eq!(status, 200);
+    let (_, agents) = served.ask("/agents", None, None).await;
+    let agents = agents["agents"].as_array().unwrap();
+    let names: Vec<_> = agents.iter().map(|agent| &agent["agentType"]).collect();
+    assert_eq!(names, ["form", "researcher", "support"]);
+    assert_eq!(served.terminate(), Some(0));
+    assert!(folder.path().join(".helix/helix.db").is_file());
+}
+
+#[test]
+fn a_server_that_nobody_or_everybody_could_use_is_not_started() {
+    let folder = Folder::with(&config(AGENT), SCRIPT);
+    let did = folder.helix(&["serve"]).ends(2);
+    assert!(did.err.contains("[[server.tokens]]"), "{did:?}");
+    let did = folder.helix(&["dev", "--listen", "0.0.0.0:0"]).ends(2);
+    assert!(did.err.contains("this machine alone"), "{did:?}");
+
+    let unset = "[[server.tokens]]\nenv = \"HELIX_UNSET_TOKEN\"\nuser = \"alice\"\n";
+    let folder = Folder::with(&config(&format!("{unset}{AGENT}")), SCRIPT);
+    let did = folder.helix(&["serve"]).ends(2);
+    assert!(did.err.contains("HELIX_UNSET_TOKEN"), "{did:?}");
+}
