@@ -17,6 +17,10 @@ mod care;
 mod demo;
 /// The rules of tools that are services, against a service that misbehaves.
 mod http_tools;
+/// An approval across processes that are killed.
+mod killed_approval;
+/// A server that is killed, again and again.
+mod killed_server;
 /// A folder, a configuration, and the binary in it.
 mod kit;
 /// Approvals, client results, and who may answer what.

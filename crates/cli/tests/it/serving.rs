@@ -15,13 +15,13 @@ const AGENT: &str =
     "[agents.a]\nmodel = \"fast\"\ntools = [\"color\"]\n[tools.color]\nkind = \"client\"\n";
 
 /// A server in a process of its own.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     url: String,
 }
 
 impl Served {
-    fn start(folder: &Folder, arguments: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Folder, arguments: &[&str]) -> Self {
         let mut command = folder.command(arguments);
         command
             .args(["--listen", "127.0.0.1:0"])
@@ -39,7 +39,12 @@ impl Served {
         }
     }
 
-    async fn ask(&self, path: &str, body: Option<Value>, token: Option<&str>) -> (u16, Value) {
+    pub(crate) async fn ask(
+        &self,
+        path: &str,
+        body: Option<Value>,
+        token: Option<&str>,
+    ) -> (u16, Value) {
         let client = client();
         let url = format!("{}{path}", self.url);
         let request = match body {
@@ -59,8 +64,20 @@ impl Served {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
+    /// Asks for something that is read piece by piece.
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
+        let url = format!("{}{path}", self.url);
+        client().get(url).send().await.unwrap()
+    }
+
+    /// Ends the process without a warning.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Reads the stream to its end, and gives what that says.
-    async fn end(&self, session: &str, token: Option<&str>) -> Value {
+    pub(crate) async fn end(&self, session: &str, token: Option<&str>) -> Value {
         let url = format!("{}/sse?sessionId={session}", self.url);
         let request = client().get(url);
         let request = match token {

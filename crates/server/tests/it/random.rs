@@ -9,7 +9,7 @@ use tower::ServiceExt;
 use crate::kit::{ALICE, Answer, Place};
 
 /// How many bodies every route gets, unless `HELIX_RANDOM_BODIES` says otherwise.
-const BODIES: u64 = 500;
+const BODIES: u64 = 2_000;
 
 /// A small generator: the same numbers for the same seed, everywhere.
 struct Dice(u64);
