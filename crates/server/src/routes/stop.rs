@@ -2,8 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use helix_agents_core::session::{MAX_ERROR_BYTES, RunStatus, StopKind, StopRequest};
-use helix_agents_core::store::{Change, Commit};
+use helix_agents_core::session::{MAX_ERROR_BYTES, StopKind};
 use helix_agents_core::{RunId, SessionId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -64,27 +63,11 @@ async fn stop(
     }
     let session = body.session_id;
     let found = caller.open(app, &session).await?;
-    let Some(run) = found.run else {
-        return Ok(Json(StopView {
-            accepted: false,
-            run_id: None,
-        }));
-    };
-    let run_id = Some(run.id.clone());
-    if run.status != RunStatus::Running {
-        // A pause has nobody who performs it, so nobody would heed the request.
-        let accepted = false;
-        return Ok(Json(StopView { accepted, run_id }));
-    }
-    let now = app.clock.now();
-    let mut request = StopRequest::new(run.id.clone(), kind, now);
-    request.reason = body.reason;
-    let commit = Commit::new(found.state.root().clone(), now)
-        .then_in(session.clone(), Change::Stop(request));
-    let receipt = app.store().commit(commit).await?;
-    // A run that ended just now has taken no notice.
-    let after = receipt.sessions.get(&session);
-    let stop = after.and_then(|after| after.stop.as_ref());
-    let accepted = stop.is_some_and(|stop| stop.run_id == run.id && stop.kind == kind);
-    Ok(Json(StopView { accepted, run_id }))
+    // A pause has nobody who performs it, so nobody would heed the request.
+    let sessions = app.sessions();
+    let asked = sessions.request_stop(&session, kind, body.reason).await?;
+    Ok(Json(StopView {
+        accepted: asked.is_some(),
+        run_id: asked.or_else(|| found.run.map(|run| run.id)),
+    }))
 }

@@ -1,7 +1,7 @@
 //! The interrupt flag of the seeds: a request to stop the running run.
 
 use super::Sessions;
-use crate::id::SessionId;
+use crate::id::{RunId, SessionId};
 use crate::session::{RunStatus, StopKind, StopRequest};
 use crate::store::{Change, Precondition, StoreError};
 
@@ -15,20 +15,41 @@ impl Sessions<'_> {
         session: &SessionId,
         reason: Option<String>,
     ) -> Result<bool, StoreError> {
-        let Some(run) = self.get_current_run(session).await? else {
-            return Ok(false);
-        };
-        let running = Precondition::Run(run.id.clone(), vec![RunStatus::Running]);
-        let mut stop = StopRequest::new(run.id, StopKind::Interrupt, self.clock.now());
-        stop.reason = reason;
-        let commit = self
-            .commit_on(session)
-            .when(running)
-            .then(Change::Stop(stop));
-        match self.store.commit(commit).await {
-            Ok(_) => Ok(true),
-            Err(StoreError::Refused { .. }) => Ok(false),
-            Err(error) => Err(error),
+        let asked = self
+            .request_stop(session, StopKind::Interrupt, reason)
+            .await?;
+        Ok(asked.is_some())
+    }
+
+    /// Asks the run that goes on to stop, and gives its id. `None` when none does: nothing is written
+    /// then. Durable when it returns; whoever performs the run heeds it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`].
+    pub async fn request_stop(
+        &self,
+        session: &SessionId,
+        kind: StopKind,
+        reason: Option<String>,
+    ) -> Result<Option<RunId>, StoreError> {
+        loop {
+            let run = self.get_current_run(session).await?;
+            let Some(run) = run.filter(|run| run.status == RunStatus::Running) else {
+                return Ok(None);
+            };
+            let running = Precondition::Run(run.id.clone(), vec![RunStatus::Running]);
+            let mut stop = StopRequest::new(run.id.clone(), kind, self.clock.now());
+            stop.reason.clone_from(&reason);
+            let commit = self
+                .commit_on(session)
+                .when(running)
+                .then(Change::Stop(stop));
+            match self.store.commit(commit).await {
+                Ok(_) => return Ok(Some(run.id)),
+                // It ended, or another began, just now: look again.
+                Err(StoreError::Refused { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
