@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::Router;
+use helix_agents_core::Agent;
 use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_server::{BearerTokens, Limits, ServeError, Server, ServerBuilder, serve};
 use tokio::net::TcpListener;
@@ -31,9 +33,16 @@ pub(crate) fn runtime(setup: &Setup) -> LocalRuntime {
 }
 
 /// A server under construction, with everything but who may use it.
-pub(crate) fn server(runtime: &LocalRuntime, config: &ServerConfig) -> ServerBuilder {
+pub(crate) fn server(
+    runtime: &LocalRuntime,
+    config: &ServerConfig,
+    agent: Option<&Agent>,
+) -> ServerBuilder {
     let bytes = usize::try_from(config.max_body_bytes).unwrap_or(usize::MAX);
-    let server = Server::builder(Arc::new(runtime.clone())).max_body_bytes(bytes);
+    let mut server = Server::builder(Arc::new(runtime.clone())).max_body_bytes(bytes);
+    if let Some(agent) = agent {
+        server = server.default_agent(agent.name());
+    }
     let origins = config.cors_origins.iter();
     origins.fold(server, |server, origin| server.cors_origin(origin))
 }
@@ -63,16 +72,20 @@ pub(crate) fn tokens(config: &ServerConfig) -> Result<BearerTokens, UsageError> 
     Ok(tokens)
 }
 
+/// The routes of a server.
+pub(crate) fn router(server: ServerBuilder) -> Result<Router, UsageError> {
+    let server = server.build();
+    let server = server.map_err(|error| UsageError(error.to_string()))?;
+    Ok(server.router())
+}
+
 /// Listens, serves, and comes to an orderly end: no new requests, steps commit, leases are given up.
 pub(crate) async fn host(
     setup: &Setup,
     runtime: &LocalRuntime,
-    server: ServerBuilder,
+    routes: Router,
     listen: SocketAddr,
 ) -> anyhow::Result<Exit> {
-    let server = server
-        .build()
-        .map_err(|error| UsageError(error.to_string()))?;
     let listener = TcpListener::bind(listen)
         .await
         .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
@@ -84,7 +97,7 @@ pub(crate) async fn host(
         .context("the listener has no address")?;
     Screen::here().say(format!("helix: listening on http://{address}"))?;
     let limits = Limits::default().grace(REQUESTS);
-    let served = serve(listener, server.router(), limits, signals::asked_to_end()).await;
+    let served = serve(listener, routes, limits, signals::asked_to_end()).await;
     runtime.shutdown(STEPS).await;
     match served {
         // Whoever was cut off finds everything in the stream again.

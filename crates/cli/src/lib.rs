@@ -16,6 +16,7 @@ mod hosting;
 mod live;
 mod logging;
 mod message_view;
+mod page;
 mod prompt;
 mod screen;
 pub mod setup;

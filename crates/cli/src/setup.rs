@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use helix_agents_core::Agent;
 use helix_agents_core::agent::AgentRegistry;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
 use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder};
 use helix_agents_store_sqlite::{Error as SqliteError, SqliteConfig, SqliteStore};
 
-use crate::config::{Config, StoreUrl};
+use crate::config::{Config, ConfigError, StoreUrl};
 use crate::{UsageError, demo};
 
 /// The file that is read when it is there and none is named.
@@ -99,6 +100,58 @@ impl Plan {
             plan: self,
             backend,
         })
+    }
+
+    /// An agent by its name.
+    ///
+    /// # Errors
+    /// [`ConfigError`] or [`UsageError`] name the others.
+    pub fn agent(&self, name: &str) -> anyhow::Result<&Agent> {
+        let agents = &self.config.agents;
+        if let Some(agent) = agents.iter().find(|agent| agent.name() == name) {
+            return Ok(agent);
+        }
+        let known: Vec<&str> = agents.iter().map(Agent::name).collect();
+        let why = match known.as_slice() {
+            [] => "no agents are configured; write [agents.NAME]".to_owned(),
+            known => format!(
+                "there is no agent `{name}`; use one of: {}",
+                known.join(", ")
+            ),
+        };
+        Err(match &self.file {
+            Some(file) => ConfigError::of_file(file, why).into(),
+            None => UsageError(why).into(),
+        })
+    }
+
+    /// The agent of chats that name none: the one that was asked for, or else the first.
+    ///
+    /// # Errors
+    /// As [`Plan::agent`].
+    pub fn default_agent(&self, asked: Option<&str>) -> anyhow::Result<Option<Agent>> {
+        match asked {
+            Some(name) => self.agent(name).cloned().map(Some),
+            None => Ok(self.config.agents.first().cloned()),
+        }
+    }
+
+    /// Checks where streams are asked to be kept. They are kept in the store; a place of their own
+    /// is not built yet.
+    ///
+    /// # Errors
+    /// [`UsageError`] says what to write instead.
+    pub fn check_stream(&self, url: &str) -> Result<(), UsageError> {
+        let stream = StoreUrl::parse(url, Path::new("."))
+            .map_err(|error| UsageError(format!("--stream: {error}")))?;
+        if stream == self.store {
+            return Ok(());
+        }
+        Err(UsageError(format!(
+            "--stream: streams apart from the store ({}) are not built yet; leave --stream out, and \
+             they are kept in the store",
+            self.store
+        )))
     }
 }
 

@@ -45,6 +45,7 @@ impl Server {
             keep_alive: KEEP_ALIVE,
             cors_origins: Vec::new(),
             hosts: Vec::new(),
+            default_agent: None,
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(UuidIds),
         }
@@ -76,6 +77,7 @@ pub struct ServerBuilder {
     keep_alive: Duration,
     cors_origins: Vec<String>,
     hosts: Vec<String>,
+    default_agent: Option<String>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
 }
@@ -132,6 +134,12 @@ impl ServerBuilder {
         self
     }
 
+    /// The agent of chats that name none; `/agents` tells which it is.
+    pub fn default_agent(mut self, name: impl Into<String>) -> Self {
+        self.default_agent = Some(name.into());
+        self
+    }
+
     /// Tells the time in another way than the machine's clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -175,6 +183,7 @@ impl ServerBuilder {
                 max_body_bytes: self.max_body_bytes,
                 body_timeout: self.body_timeout,
                 keep_alive: self.keep_alive,
+                default_agent: self.default_agent,
                 clock: self.clock,
                 ids: self.ids,
                 metrics: Metrics::default(),
@@ -223,6 +232,7 @@ pub(crate) struct Inner {
     pub(crate) max_body_bytes: usize,
     pub(crate) body_timeout: Duration,
     pub(crate) keep_alive: Duration,
+    pub(crate) default_agent: Option<String>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) metrics: Metrics,

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-use crate::UsageError;
 use crate::exit::Exit;
-use crate::hosting::{host, runtime, server};
+use crate::hosting::{host, router, runtime, server};
 use crate::setup::Place;
+use crate::{UsageError, page};
 
 /// Serves the demo agents, or those of a configuration, to this machine alone.
 #[derive(Debug, Args)]
@@ -15,6 +15,9 @@ pub(crate) struct Dev {
     /// Where to listen; loopback only, port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
+    /// The agent of chats that name none; without it the first that is configured
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -30,9 +33,12 @@ impl Dev {
             ))
             .into());
         }
+        let agent = plan.default_agent(self.agent.as_deref())?;
         let setup = plan.open().await?;
         let runtime = runtime(&setup);
-        let server = server(&runtime, &setup.plan.config.server).allow_unauthenticated();
-        host(&setup, &runtime, server, listen).await
+        let server =
+            server(&runtime, &setup.plan.config.server, agent.as_ref()).allow_unauthenticated();
+        let routes = page::routes().merge(router(server)?);
+        host(&setup, &runtime, routes, listen).await
     }
 }

@@ -6,11 +6,10 @@ use helix_agents_core::runtime::{RunOptions, RuntimeError, RuntimeExt};
 use helix_agents_core::{SessionId, UserId};
 
 use super::id;
-use crate::config::ConfigError;
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 use crate::live::Live;
 use crate::screen::Screen;
-use crate::setup::{Place, Setup};
+use crate::setup::Place;
 use crate::turn;
 
 /// Runs one turn of an agent in this terminal.
@@ -38,10 +37,9 @@ impl Run {
         let session: Option<SessionId> = self.session.as_deref().map(id).transpose()?;
         let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
         let setup = self.place.open().await?;
-        let agent = setup.agents().get(&self.agent);
-        let agent = agent.ok_or_else(|| no_agent(&setup, &self.agent))?;
+        let agent = setup.plan.agent(&self.agent)?;
 
-        let mut request = Execute::new(&agent, self.message);
+        let mut request = Execute::new(agent, self.message);
         if let Some(session) = session {
             request = request.in_session(session);
         }
@@ -50,11 +48,11 @@ impl Run {
         }
         let runtime = setup.runtime();
         let handle = runtime
-            .execute_with(&agent, request, RunOptions::default())
+            .execute_with(agent, request, RunOptions::default())
             .await
             .map_err(hinted)?;
         let mut live = Live::new(Screen::here(), self.json);
-        turn::follow(&runtime, &agent, handle, &mut live).await
+        turn::follow(&runtime, agent, handle, &mut live).await
     }
 }
 
@@ -65,26 +63,5 @@ fn hinted(error: RuntimeError) -> anyhow::Error {
             "{error}; when its process is gone, `helix resume {session}` takes it over"
         ),
         _ => error.into(),
-    }
-}
-
-fn no_agent(setup: &Setup, name: &str) -> anyhow::Error {
-    let known: Vec<&str> = setup
-        .plan
-        .config
-        .agents
-        .iter()
-        .map(|agent| agent.name())
-        .collect();
-    let why = match known.as_slice() {
-        [] => "no agents are configured; write [agents.NAME]".to_owned(),
-        known => format!(
-            "there is no agent `{name}`; use one of: {}",
-            known.join(", ")
-        ),
-    };
-    match &setup.plan.file {
-        Some(file) => ConfigError::of_file(file, why).into(),
-        None => UsageError(why).into(),
     }
 }

@@ -9,22 +9,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::dice::{Dice, number};
 use crate::kit::{Folder, config};
 use crate::serving::Served;
+use crate::sse::{Frame, Reader};
 
 const STEPS: usize = 4;
-
-/// Numbers that look random and are the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 /// What reached the outside: the tool, the call, and the key under which it came.
 pub(crate) type Reached = Arc<Mutex<Vec<(String, String, String)>>>;
@@ -93,27 +83,12 @@ fn folder(address: &str) -> Folder {
 /// Reads chunks after a sequence until so many came, or the stream ended; gives whether it did.
 async fn read(served: &Served, seen: &mut Vec<(u64, String)>, limit: usize) -> bool {
     let after = seen.last().map_or(0, |(id, _)| *id);
-    let path = format!("/sse?sessionId=s&fromSequence={after}");
-    let mut response = served.get(&path).await;
-    let mut text = String::new();
-    let mut came = 0;
-    while let Ok(Some(piece)) = response.chunk().await {
-        text.push_str(&String::from_utf8_lossy(&piece));
-        while let Some((frame, rest)) = text.split_once("\n\n") {
-            let frame = frame.to_owned();
-            text = rest.to_owned();
-            if frame.contains("event: end") {
-                return true;
-            }
-            let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name));
-            let (Some(id), Some(data)) = (field("id: "), field("data: ")) else {
-                continue;
-            };
-            seen.push((id.parse().unwrap(), data.to_owned()));
-            came += 1;
-            if came >= limit {
-                return false;
-            }
+    let mut reader = Reader::after(served, "s", after).await;
+    for _ in 0..limit {
+        match reader.next().await {
+            Some(Frame::Chunk(id, data)) => seen.push((id, data)),
+            Some(Frame::End(_)) => return true,
+            None => return false,
         }
     }
     false
@@ -189,16 +164,10 @@ async fn killed_run(dice: &mut Dice) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_loses_and_repeats_nothing() {
-    let number = |name: &str, default: u64| {
-        let given = std::env::var(name).ok();
-        given.map_or(default, |text| text.parse().unwrap())
-    };
-    let (seed, runs) = (
-        number("HELIX_SEED", 24_301),
-        number("HELIX_SERVER_KILLS", 15),
-    );
+    let seed = number("HELIX_SEED", 24_301);
+    let runs = number("HELIX_SERVER_KILLS", 15);
     eprintln!("HELIX_SEED={seed} HELIX_SERVER_KILLS={runs}");
-    let mut dice = Dice(seed.max(1));
+    let mut dice = Dice::new(seed);
     for _ in 0..runs {
         killed_run(&mut dice).await;
     }

@@ -9,22 +9,34 @@
 
 /// Configuration files that cannot work, each with its message.
 mod broken_configs;
+/// A real browser without a screen, driven over a pipe.
+mod browser;
 /// The tools that are built in.
 mod builtin_tools;
 /// What `helix doctor`, `migrate` and `completions` say.
 mod care;
 /// The demo agents.
 mod demo;
+/// Numbers that look random.
+mod dice;
 /// The rules of tools that are services, against a service that misbehaves.
 mod http_tools;
+/// `helix run` in a terminal.
+mod in_a_terminal;
 /// An approval across processes that are killed.
 mod killed_approval;
 /// A server that is killed, again and again.
 mod killed_server;
 /// A folder, a configuration, and the binary in it.
 mod kit;
+/// Who must not get into `helix dev`, and who must not hold it up.
+mod outsiders;
+/// The page of `helix dev`, in a real browser.
+mod page;
 /// Approvals, client results, and who may answer what.
 mod people;
+/// Programs of the machine that some tests need.
+mod programs;
 /// What a configuration file can say.
 mod reading;
 /// Turns: how they end, and what is printed.
@@ -35,5 +47,11 @@ mod service;
 mod serving;
 /// Listing, showing, moving and branching sessions.
 mod sessions;
+/// Reads server-sent events.
+mod sse;
 /// Runs that are stopped from outside, and runs whose process is killed.
 mod stops;
+/// Streams of `helix serve`: live, resumed, by many at once, after a restart.
+mod streams;
+/// A real terminal: a private tmux.
+mod terminal;

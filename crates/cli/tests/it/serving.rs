@@ -39,6 +39,11 @@ impl Served {
         }
     }
 
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(crate) async fn ask(
         &self,
         path: &str,
@@ -66,8 +71,16 @@ impl Served {
 
     /// Asks for something that is read piece by piece.
     pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
-        let url = format!("{}{path}", self.url);
-        client().get(url).send().await.unwrap()
+        self.get_with(path, &[]).await
+    }
+
+    /// Asks with headers.
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> reqwest::Response {
+        let request = client().get(format!("{}{path}", self.url));
+        let add = |request: reqwest::RequestBuilder, (name, value): &(&str, &str)| {
+            request.header(*name, *value)
+        };
+        headers.iter().fold(request, add).send().await.unwrap()
     }
 
     /// Ends the process without a warning.
@@ -90,11 +103,19 @@ impl Served {
     }
 
     /// Asks the process to end as a manager of processes does, and gives its exit code.
-    fn terminate(mut self) -> Option<i32> {
+    pub(crate) fn terminate(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status();
         assert!(sent.unwrap().success());
         self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -158,4 +179,48 @@ fn a_server_that_nobody_or_everybody_could_use_is_not_started() {
     let folder = Folder::with(&config(&format!("{unset}{AGENT}")), SCRIPT);
     let did = folder.helix(&["serve"]).ends(2);
     assert!(did.err.contains("HELIX_UNSET_TOKEN"), "{did:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_name_the_agent_of_chats_and_the_place_of_streams() {
+    let more =
+        format!("[server]\nallow_unauthenticated = true\n{AGENT}[agents.b]\nmodel = \"fast\"\n");
+    let folder = Folder::with(&config(&more), SCRIPT);
+    for (arguments, wanted) in [
+        (&["serve"][..], "a"),
+        (
+            &["serve", "--agent", "b", "--stream", "sqlite:helix.db"],
+            "b",
+        ),
+        (&["dev", "--agent", "b"], "b"),
+    ] {
+        let served = Served::start(&folder, arguments);
+        let (_, agents) = served.ask("/agents", None, None).await;
+        assert_eq!(agents["defaultAgentType"], json!(wanted), "{arguments:?}");
+    }
+    for (arguments, why) in [
+        (
+            &["serve", "--agent", "c"][..],
+            "there is no agent `c`; use one of: a, b",
+        ),
+        (
+            &["dev", "--agent", "c"],
+            "there is no agent `c`; use one of: a, b",
+        ),
+        (
+            &["serve", "--stream", "redis://127.0.0.1"],
+            "--stream: stores of kind `redis` are not built yet",
+        ),
+        (
+            &["serve", "--stream", "sqlite:other.db"],
+            "streams apart from the store (sqlite:helix.db) are not built yet",
+        ),
+        (
+            &["serve", "--stream", "here"],
+            "--stream: `here` is not the address of a store",
+        ),
+    ] {
+        let did = folder.helix(arguments).ends(2);
+        assert!(did.err.contains(why), "{did:?}");
+    }
 }

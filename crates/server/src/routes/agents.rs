@@ -12,8 +12,12 @@ use crate::caller::Caller;
 
 /// The agents that can be started here.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct AgentsView {
     agents: Vec<AgentView>,
+    /// The agent of chats that name none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_agent_type: Option<String>,
 }
 
 /// One of them.
@@ -51,7 +55,10 @@ pub(crate) async fn agents(
         }
     });
     let agents = agents.collect();
-    Ok(Json(AgentsView { agents }))
+    Ok(Json(AgentsView {
+        agents,
+        default_agent_type: app.default_agent.clone(),
+    }))
 }
 
 fn tools(agent: &Agent) -> Vec<ToolView> {

@@ -1,0 +1,36 @@
+//! The page of `helix dev`: a chat in the browser, over the agent routes.
+
+use axum::Router;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::routing::{MethodRouter, get};
+
+/// Nothing comes from elsewhere, and no page elsewhere shows this one: whoever clicks "Approve"
+/// must see what is approved.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Its routes.
+pub(crate) fn routes() -> Router {
+    let html = include_str!("../page/index.html");
+    let script = include_str!("../page/page.js");
+    let style = include_str!("../page/page.css");
+    Router::new()
+        .route("/", file("text/html; charset=utf-8", html))
+        .route("/page.js", file("text/javascript; charset=utf-8", script))
+        .route("/page.css", file("text/css; charset=utf-8", style))
+}
+
+fn file(kind: &'static str, text: &'static str) -> MethodRouter {
+    let headers: [(HeaderName, &str); 5] = [
+        (CONTENT_TYPE, kind),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        // Another version of the program has another page.
+        (CACHE_CONTROL, "no-cache"),
+    ];
+    get(async move || (headers, text))
+}

@@ -1,0 +1,155 @@
+//! `helix run` in a terminal: it streams, asks, takes answers, and ends with the right code.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::kit::{Folder, config};
+use crate::programs;
+use crate::service::{Reply, Service};
+use crate::terminal::Terminal;
+
+/// What was written without its colours.
+fn plain(text: &str) -> String {
+    let mut pieces = text.split('\x1b');
+    let first = pieces.next().unwrap().to_owned();
+    pieces.fold(first, |all, piece| all + piece.split_once('m').unwrap().1)
+}
+
+#[test]
+fn an_approval_is_asked_for_and_given() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let folder = Folder::empty();
+    let line = "helix run support 'I want a refund' --session s";
+    let mut terminal = Terminal::run(&tmux, &folder, 100, line);
+    let came = terminal.until("Run refund");
+    let text = plain(&came);
+    let place = |wanted: &str| {
+        text.find(wanted)
+            .unwrap_or_else(|| panic!("{wanted}: {text}"))
+    };
+    let told = [
+        "The order comes first.",
+        "Let me look at the order.",
+        "→ lookup_order",
+        "← lookup_order",
+    ];
+    assert!(told.map(place).is_sorted(), "{came}");
+    assert!(
+        came.contains("\x1b[36m→ lookup_order"),
+        "no colour: {came:?}"
+    );
+    terminal.until("enter = later: ");
+    // What is neither yes nor no is asked again.
+    terminal.types("perhaps");
+    terminal.until("please answer");
+    terminal.until("enter = later: ");
+    terminal.types("y");
+    terminal.until("This is what became of it: {\"refundedCents\":1999}");
+    assert_eq!(terminal.code(), 0);
+}
+
+#[test]
+fn what_is_not_answered_waits_and_a_denial_is_told() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let folder = Folder::empty();
+    let mut terminal = Terminal::run(&tmux, &folder, 100, "helix run support refund --session s");
+    terminal.until("enter = later: ");
+    terminal.types("");
+    terminal.until("helix submit s refund --approve | --deny REASON");
+    assert_eq!(terminal.code(), 4);
+
+    // Another day: resuming asks again.
+    let mut terminal = Terminal::run(&tmux, &folder, 100, "helix resume s");
+    terminal.until("enter = later: ");
+    terminal.types("n not today");
+    terminal.until("not today");
+    assert_eq!(terminal.code(), 0);
+}
+
+#[test]
+fn failures_and_mistakes_have_their_codes() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let agent = "[agents.a]\nmodel = \"fast\"\n";
+    let script = r#"{ "default": [ { "error": { "kind": "auth", "attempts": 9 } } ] }"#;
+    let folder = Folder::with(&config(agent), script);
+    let mut terminal = Terminal::run(&tmux, &folder, 80, "helix run a hello");
+    terminal.until("failed (");
+    assert_eq!(terminal.code(), 1);
+    let mut terminal = Terminal::run(&tmux, &folder, 80, "helix run b hello");
+    terminal.until("there is no agent `b`; use one of: a");
+    assert_eq!(terminal.code(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_is_there_before_the_turn_is_over() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let open = Arc::new(Notify::new());
+    let service = Service::that(vec![Reply::Waits(Arc::clone(&open))]).await;
+    let agent = format!(
+        "[agents.a]\nmodel = \"fast\"\ntools = [\"door\"]\n[tools.door]\nkind = \"http\"\nurl = \"http://{}/\"\n",
+        service.address
+    );
+    let script = r#"{ "default": [ { "text": "I knock.", "tool_calls": [ { "name": "door" } ] }, { "text": "It opened." } ] }"#;
+    let folder = Folder::with(&config(&agent), script);
+    let mut terminal = Terminal::run(&tmux, &folder, 80, "helix run a hello");
+    terminal.until("I knock.");
+    service.arrived().await;
+    // Nobody has opened yet, so nothing more can have come.
+    open.notify_one();
+    terminal.until("It opened.");
+    assert_eq!(terminal.code(), 0);
+}
+
+#[test]
+fn a_question_can_be_left_with_ctrl_c() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let folder = Folder::empty();
+    let mut terminal = Terminal::run(
+        &tmux,
+        &folder,
+        100,
+        "trap : INT; helix run support refund --session s",
+    );
+    terminal.until("enter = later: ");
+    terminal.presses("C-c");
+    assert_eq!(terminal.code(), 4);
+    let pending = folder.helix(&["pending", "--json"]).ends(0).json();
+    assert_eq!(pending["total"], 1, "{pending}");
+}
+
+#[test]
+fn narrow_and_plain_terminals_are_respected() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let folder = Folder::empty();
+    let line = "NO_COLOR=1 helix run support 'Where is my order?' --session s";
+    let mut terminal = Terminal::run(&tmux, &folder, 30, line);
+    let came = terminal.until("delivered\"}");
+    assert!(!came.contains("\x1b[3"), "{came:?}");
+    assert_eq!(terminal.code(), 0);
+    let screen = terminal.screen();
+    // A line about a tool is cut to the width, so the next line is another one.
+    let lines: Vec<_> = screen.lines().collect();
+    let call = lines
+        .iter()
+        .position(|line| line.starts_with("→ lookup_order"))
+        .unwrap();
+    assert!(lines[call + 1].starts_with("← lookup_order"), "{screen}");
+
+    let mut terminal = Terminal::run(&tmux, &folder, 30, "helix sessions list");
+    assert_eq!(terminal.code(), 0);
+    let screen = terminal.screen();
+    assert!(screen.contains("support"), "{screen}");
+}

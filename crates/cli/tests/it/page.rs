@@ -1,0 +1,128 @@
+//! The page of `helix dev`, in a real browser.
+
+use serde_json::json;
+
+use crate::browser::Browser;
+use crate::kit::Folder;
+use crate::programs;
+use crate::serving::Served;
+
+fn say(browser: &mut Browser, text: &str) {
+    let text = json!(text);
+    browser.until("!document.getElementById('send').disabled");
+    browser.value(&format!(
+        "document.getElementById('text').value = {text}; document.getElementById('say').requestSubmit()"
+    ));
+}
+
+fn press(browser: &mut Browser, word: &str) {
+    let word = json!(word);
+    let find = format!(
+        "[...document.querySelectorAll('.card button')].find((one) => one.textContent === {word})"
+    );
+    browser.until(&format!("{find} !== undefined"));
+    browser.value(&format!("{find}.click()"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
+    let Some(chromium) = programs::find("chromium") else {
+        return;
+    };
+    let folder = Folder::empty();
+    let served = Served::start(&folder, &["dev", "--agent", "support"]);
+    let mut browser = Browser::start(&chromium);
+    browser.open(served.url());
+    browser.until("document.getElementById('agent').value === 'support'");
+    say(&mut browser, "I want a refund");
+    browser.shows("Run refund?");
+    browser.shows("so I can refund it.");
+
+    // Everything is there again, and what waited still waits.
+    browser.reload();
+    browser.shows("Run refund?");
+    let shown = browser.value("document.getElementById('log').innerText");
+    let shown = shown.as_str().unwrap();
+    for text in [
+        "I want a refund",
+        "Let me look at the order.",
+        "lookup_order: done",
+    ] {
+        assert_eq!(shown.matches(text).count(), 1, "{text}: {shown}");
+    }
+    press(&mut browser, "Approve");
+    browser.shows("This is what became of it: {\"refundedCents\":1999}");
+
+    // The same session goes on, and what is said is text, whatever it looks like.
+    say(&mut browser, "<img src=x onerror=alert(1)>");
+    browser.shows("You said: <img src=x onerror=alert(1)>");
+    browser.reload();
+    browser.shows("You said: <img src=x onerror=alert(1)>");
+    assert_eq!(
+        browser.value("document.querySelectorAll('.user').length"),
+        json!(2)
+    );
+    assert_eq!(
+        browser.value("document.querySelectorAll('img').length"),
+        json!(0)
+    );
+    assert_eq!(browser.value("window.wrong"), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_is_filled_in_and_a_denial_is_told() {
+    let Some(chromium) = programs::find("chromium") else {
+        return;
+    };
+    let folder = Folder::empty();
+    let served = Served::start(&folder, &["dev", "--agent", "form"]);
+    let mut browser = Browser::start(&chromium);
+    browser.open(served.url());
+    browser.until("document.getElementById('agent').value === 'form'");
+    say(&mut browser, "hello");
+    browser.shows("Your delivery");
+    browser.value(
+        "for (const one of document.querySelectorAll('.card input')) one.value = `my ${one.name}`",
+    );
+    press(&mut browser, "Send");
+    browser.shows("I noted: {\"color\":\"my color\",\"name\":\"my name\"}");
+
+    browser.value("document.getElementById('fresh').click()");
+    browser.until("!location.hash && document.querySelectorAll('.user').length === 0");
+    browser.until("document.getElementById('agent').value === 'form'");
+    browser.value("document.getElementById('agent').value = 'support'");
+    say(&mut browser, "refund me");
+    browser.shows("Run refund?");
+    browser.value("document.querySelector('.card input').value = 'too late'");
+    press(&mut browser, "Deny");
+    browser.shows("Denied. too late");
+    browser.shows("This is what became of it");
+    assert_eq!(browser.value("window.wrong"), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_loaded_from_elsewhere_and_nobody_frames_the_page() {
+    let folder = Folder::empty();
+    let served = Served::start(&folder, &["dev"]);
+    for (path, kind) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/page.js", "text/javascript; charset=utf-8"),
+        ("/page.css", "text/css; charset=utf-8"),
+    ] {
+        let answer = served.get(path).await;
+        assert_eq!(answer.status().as_u16(), 200, "{path}");
+        assert_eq!(answer.headers()["content-type"], kind);
+        let policy = answer.headers()["content-security-policy"]
+            .to_str()
+            .unwrap();
+        assert!(policy.contains("default-src 'none'"), "{policy}");
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+        let text = answer.text().await.unwrap();
+        assert!(!text.contains("://"), "{path} names an address: {text}");
+    }
+    // The server for production has no page.
+    let open = "[server]\nallow_unauthenticated = true\n";
+    let folder = Folder::with(&crate::kit::config(open), r#"{ "default": [] }"#);
+    let served = Served::start(&folder, &["serve"]);
+    assert_eq!(served.get("/").await.status().as_u16(), 404);
+}
