@@ -76,6 +76,7 @@
 //!
 //! - `models` (on by default): the models, among them one that plays a script.
 //! - `runtime-local`: `LocalRuntime`, which runs agents in your own process.
+//! - `server`: the agent routes, as a router to serve or to nest.
 //! - `store-sqlite`: `SqliteStore`, which keeps sessions in a file. `MemoryStore` is always there.
 //!
 //! [`core`] is all of `helix-agents-core`, for those who write a loop, a store or a runtime.
@@ -110,5 +111,13 @@ pub use helix_agents_models as models;
 pub use helix_agents_runtime_local::{
     LocalRuntime, LocalRuntimeBuilder, ShutdownReport, SweepReport, SystemClock, UuidIds, blocking,
 };
+#[cfg(feature = "server")]
+pub use helix_agents_server as server;
 #[cfg(feature = "store-sqlite")]
 pub use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
+
+/// What the README shows compiles.
+#[cfg(all(doctest, feature = "runtime-local", feature = "store-sqlite"))]
+#[doc = include_str!("../../../README.md")]
+#[derive(Debug)]
+pub struct Readme;
