@@ -140,7 +140,7 @@ impl Entries {
             let drive = plan(found.as_ref(), &start)?;
             attempts += 1;
             match self.store.commit(drive.commit).await {
-                Ok(_) => return Ok(drive.state),
+                Ok(receipt) => return Ok(drive.state.fenced(&receipt)),
                 Err(StoreError::Refused {
                     expected: Precondition::LeaseFree { .. },
                     ..

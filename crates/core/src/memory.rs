@@ -16,7 +16,7 @@ use crate::message::Message;
 use crate::notify::Notify;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
-    Commit, Due, Family, Headers, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    Commit, Due, Family, Fence, Headers, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
     SessionStore, Snapshot, StoreError, WatchStops, plan,
 };
 use crate::stream::Sequence;
@@ -40,6 +40,8 @@ struct Inner {
     streams: HashMap<SessionId, Log>,
     /// Counts what was created, so that a list has an order within a millisecond.
     created: u64,
+    /// The fence at which sessions begin.
+    floor: Fence,
 }
 
 impl MemoryStore {
@@ -74,12 +76,12 @@ impl Inner {
                 Some((id, header))
             })
             .collect();
-        let mut plan = plan(commit, &headers, |session, count| {
-            Ok(self.record(session)?.kept(count))
-        })?;
+        let kept = |session: &SessionId, count| Ok(self.record(session)?.kept(count));
+        let mut plan = plan(commit, &headers, || Ok(self.floor), kept)?;
         record::check(&self.sessions, &plan.rows)?;
 
         // From here on nothing fails: the commit happens.
+        self.floor = self.floor.max(plan.floor.unwrap_or_default());
         for (session, row) in std::mem::take(&mut plan.rows) {
             if row == crate::store::Row::DeleteAll {
                 self.sessions.remove(&session);

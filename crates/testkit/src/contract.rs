@@ -178,6 +178,7 @@ suite! { ($)
     fences {
         a_submission_does_not_make_a_running_executor_stale,
         a_superseded_fence_cannot_write_anything,
+        a_deleted_sessions_fence_is_never_used_again,
         a_lease_keeps_others_out_until_it_lapses,
     }
     status {
@@ -243,6 +244,7 @@ suite! { ($)
     stops {
         nothing_is_asked_to_stop_when_nothing_runs,
         a_request_to_stop_is_for_one_run,
+        an_abort_is_not_taken_back,
         a_request_to_stop_has_exactly_one_observer,
         a_watcher_hears_a_request_from_before,
         a_watcher_hears_a_request_that_comes_later,
@@ -320,6 +322,7 @@ suite! { ($)
         chunks_before_the_end_are_seen_before_it,
         a_reader_is_told_what_is_no_longer_kept,
         live_readers_go_on_across_a_thrown_away_attempt,
+        a_reader_of_a_removed_stream_is_done,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -10,8 +11,8 @@ use helix_agents::core::message::Message;
 use helix_agents::core::notify::Notify;
 use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents::core::store::{
-    Commit, Due, Family, Header, Headers, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, Staged, StoreError, WatchStops, plan,
+    Commit, Due, Family, Fence, Header, Headers, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, Staged, StoreError, WatchStops, plan,
 };
 use helix_agents::core::stored::{decode, encode};
 use helix_agents::core::time::Timestamp;
@@ -27,6 +28,8 @@ type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, Default)]
 pub(crate) struct JsonStore {
     texts: Mutex<BTreeMap<SessionId, String>>,
+    /// The fence at which sessions begin; read and written under the lock of `texts`.
+    floor: AtomicU64,
     pub(crate) bell: Notify,
 }
 
@@ -109,7 +112,7 @@ impl fmt::Display for JsonStore {
     }
 }
 
-fn commit(transaction: &mut Transaction<'_>, commit: Commit) -> Result<Receipt> {
+fn commit(transaction: &mut Transaction<'_>, floor: &AtomicU64, commit: Commit) -> Result<Receipt> {
     let root = commit.root.clone();
     let mut headers = Headers::new();
     for session in commit.sessions() {
@@ -117,9 +120,16 @@ fn commit(transaction: &mut Transaction<'_>, commit: Commit) -> Result<Receipt> 
             headers.insert(session, header);
         }
     }
-    let mut plan = plan(commit, &headers, |session, count| {
-        Ok(transaction.open(session)?.whole_steps(count))
-    })?;
+    let before = Fence(floor.load(Ordering::Relaxed));
+    let mut plan = plan(
+        commit,
+        &headers,
+        || Ok(before),
+        |session, count| Ok(transaction.open(session)?.whole_steps(count)),
+    )?;
+    // A number too high does no harm, should the rest of the commit fail.
+    let now = before.max(plan.floor.unwrap_or_default());
+    floor.store(now.0, Ordering::Relaxed);
     for (session, row) in std::mem::take(&mut plan.rows) {
         transaction.open(&session)?.write(&session, row)?;
     }
@@ -150,7 +160,7 @@ fn lookup<T, Id: PartialEq>(
 #[async_trait]
 impl SessionStore for JsonStore {
     async fn commit(&self, change: Commit) -> Result<Receipt> {
-        self.transact(|transaction| commit(transaction, change))
+        self.transact(|transaction| commit(transaction, &self.floor, change))
     }
 
     async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>> {

@@ -120,8 +120,7 @@ impl StreamManager for JsonStore {
     async fn changed(&self, root: &SessionId, after: Sequence, status: StreamStatus) -> Result<()> {
         loop {
             let heard = self.bell.heard();
-            let stream = self.document(root)?.stream.unwrap_or_default();
-            if stream.last > after || stream.status != status {
+            if StreamInfo::differs(self.info(root).await?, after, status) {
                 return Ok(());
             }
             heard.await;

@@ -13,7 +13,7 @@ use crate::machine::RunState;
 use crate::message::UserMessage;
 use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus};
 use crate::state::{StateError, check_state};
-use crate::store::{Change, Commit, Field, Header, Precondition, Snapshot, StoreError};
+use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError};
 use crate::stream::ChunkPayload;
 
 /// Which session a turn may begin in.
@@ -159,7 +159,12 @@ fn fresh(session: &SessionId, request: &Execute, start: &Start) -> Result<Drive,
         .when(Precondition::Absent)
         .then(Change::Create(Box::new(state.clone())));
     let run = start.run(session.clone(), RunTrigger::Execute);
-    let snapshot = Snapshot::new(Header::created(state.clone()), state, None, None);
+    let snapshot = Snapshot::new(
+        Header::created(state.clone(), Fence::default()),
+        state,
+        None,
+        None,
+    );
     Ok(begin(&snapshot, commit, run, request, start))
 }
 
@@ -234,12 +239,13 @@ fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
 fn begin(
     found: &Snapshot,
     commit: Commit,
-    run: RunRecord,
+    mut run: RunRecord,
     request: &Execute,
     start: &Start,
 ) -> Drive {
     let session = &found.state.session_id;
     let then = |commit: Commit, change| commit.then_in(session.clone(), change);
+    run.messages = u32::try_from(request.messages.len()).unwrap_or(u32::MAX);
     let mut commit = take_hold(commit, session, start);
     for message in &request.messages {
         commit = then(commit, Change::AppendUser(message.clone()));

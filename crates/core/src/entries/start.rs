@@ -84,7 +84,8 @@ impl Start {
 pub struct Drive {
     /// What makes it happen.
     pub commit: Commit,
-    /// Where the run stands then.
+    /// Where the run stands then. The fence of a new session is the store's to choose: take the
+    /// receipt's, with [`RunState::fenced`].
     pub state: RunState,
 }
 

@@ -2,9 +2,18 @@
 
 use super::{OpenRef, RunState};
 use crate::session::{CallPhase, CallState, OpenStep};
-use crate::store::{Fence, Snapshot};
+use crate::store::{Fence, Receipt, Snapshot};
 
 impl RunState {
+    /// The run under the fence that a commit gave it.
+    #[must_use]
+    pub fn fenced(mut self, receipt: &Receipt) -> Self {
+        if let Some(session) = receipt.sessions.get(&self.session_id) {
+            self.fence = session.fence;
+        }
+        self
+    }
+
     /// Where the latest run of a session stands, by its row and the open step alone.
     ///
     /// `fence` is the one under which the run goes on. `None`: the session never ran.

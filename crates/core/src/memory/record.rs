@@ -10,7 +10,7 @@ use crate::id::{CallId, SessionId, StepId};
 use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, PendingCall, RunRecord, SessionState, SubSessionRef};
 use crate::state::{ArrayMode, Draft, StepWrites};
-use crate::store::{Family, Header, Row, Snapshot, Staged, StoreError, Unstage};
+use crate::store::{Family, Fence, Header, Row, Snapshot, Staged, StoreError, Unstage};
 use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
@@ -150,7 +150,8 @@ impl Header {
     /// What stands in a record until its header is written, in the same commit.
     fn placeholder() -> Self {
         let nobody = SessionId::placeholder();
-        Self::created(SessionState::new(nobody, "", Timestamp::default()))
+        let session = SessionState::new(nobody, "", Timestamp::default());
+        Self::created(session, Fence::default())
     }
 }
 

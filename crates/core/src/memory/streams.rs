@@ -133,10 +133,7 @@ impl StreamManager for MemoryStore {
         loop {
             let heard = self.bell.heard();
             let info = self.info(root).await?;
-            let now = info.map_or((Sequence::START, StreamStatus::Active), |info| {
-                (info.last, info.status)
-            });
-            if now.0 > after || now.1 != status {
+            if StreamInfo::differs(info, after, status) {
                 return Ok(());
             }
             heard.await;

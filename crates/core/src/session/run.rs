@@ -40,6 +40,9 @@ pub struct RunRecord {
     pub trigger: RunTrigger,
     /// The turn it belongs to, from 1. A turn that pauses has several runs.
     pub turn: u32,
+    /// How many messages it began with.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub messages: u32,
     /// The steps of the turn so far.
     pub step_count: u32,
     /// How many of them earlier runs of the turn made.
@@ -102,6 +105,7 @@ impl RunRecord {
             session_id,
             trigger,
             turn: 1,
+            messages: 0,
             step_count: 0,
             steps_before: 0,
             corrections: 0,

@@ -22,7 +22,8 @@ use crate::transcript::PairedStep;
 use crate::usage::UsageEntry;
 
 /// A number that every run start and every take-over raises. Commits of a run carry it, so a run
-/// that was superseded cannot write.
+/// that was superseded cannot write. A session that is made under the id of one that was deleted
+/// begins above that one's.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

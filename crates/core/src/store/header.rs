@@ -120,10 +120,10 @@ pub enum Due {
 }
 
 impl Header {
-    pub(crate) fn created(session: SessionState) -> Self {
+    pub(crate) fn created(session: SessionState, fence: Fence) -> Self {
         Self {
             session,
-            fence: Fence::default(),
+            fence,
             lease: None,
             messages: 0,
             state_version: 0,

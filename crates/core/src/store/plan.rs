@@ -9,10 +9,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::header::{Header, LatestRun, PendingMark};
-use super::{Change, Commit, Field, Precondition, Receipt, Row, StoreError};
+use super::{Change, Commit, Fence, Field, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::message::Message;
-use crate::session::{Checkpoint, CheckpointSource, RunStatus, SessionState};
+use crate::session::{Checkpoint, CheckpointSource, RunStatus, SessionState, StopKind};
 use crate::state::check_state;
 use crate::stream::{Chunk, Sequence, StreamStatus};
 use crate::time::Timestamp;
@@ -32,6 +32,9 @@ pub struct Plan {
     pub chunks: Vec<Chunk>,
     /// What the root's stream is from then on.
     pub stream: Option<StreamStatus>,
+    /// The fence at which sessions begin from now on, because one with a lower fence is deleted. The
+    /// store keeps the highest there ever was: see [`plan`].
+    pub floor: Option<Fence>,
 }
 
 impl Plan {
@@ -56,12 +59,17 @@ impl Plan {
 /// `messages_kept` rounds a truncation down to whole steps: given a session and a count it returns
 /// how many messages stay. It is asked at most once per truncation.
 ///
+/// `floor` gives the highest [`Plan::floor`] that the store has seen. It is asked when a session is
+/// created, which then begins there: its id may have been in use before, and whoever still performs
+/// a run of the session that had it must not write to this one.
+///
 /// # Errors
 /// [`StoreError::Refused`] for the first precondition that does not hold, and what makes a change
 /// impossible; nothing is to be written then.
 pub fn plan(
     commit: Commit,
     headers: &Headers,
+    mut floor: impl FnMut() -> Result<Fence, StoreError>,
     mut messages_kept: impl FnMut(&SessionId, usize) -> Result<usize, StoreError>,
 ) -> Result<Plan, StoreError> {
     for (session, precondition) in &commit.preconditions {
@@ -85,6 +93,8 @@ pub fn plan(
             session: &session,
             at: commit.at,
             rows: &mut plan.rows,
+            raised: &mut plan.floor,
+            floor: &mut floor,
             messages_kept: &mut messages_kept,
         };
         step.apply(header, change)?;
@@ -142,6 +152,8 @@ struct Applying<'a> {
     session: &'a SessionId,
     at: Timestamp,
     rows: &'a mut Vec<(SessionId, Row)>,
+    raised: &'a mut Option<Fence>,
+    floor: &'a mut dyn FnMut() -> Result<Fence, StoreError>,
     messages_kept: &'a mut dyn FnMut(&SessionId, usize) -> Result<usize, StoreError>,
 }
 
@@ -178,6 +190,8 @@ impl Applying<'_> {
             }),
             Change::Delete => {
                 self.row(Row::DeleteAll);
+                let above = Fence(present.fence.0 + 1);
+                *self.raised = (*self.raised).max(Some(above));
                 *header = None;
                 Ok(())
             }
@@ -189,10 +203,12 @@ impl Applying<'_> {
         if session.session_id != *self.session {
             return Err(self.invalid("it is created under another id"));
         }
-        let mut header = Header::created(SessionState {
+        let floor = (self.floor)()?.max(self.raised.unwrap_or_default());
+        let session_now = SessionState {
             created_at: self.at,
             ..without_content(session)
-        });
+        };
+        let mut header = Header::created(session_now, floor);
         self.set_state(&mut header, &session.custom_state)?;
         self.add_pending(&mut header, session);
         Ok(header)
@@ -345,7 +361,12 @@ impl Applying<'_> {
                     run.id == stop.run_id
                         && (run.status == RunStatus::Running || run.status.is_suspended())
                 });
-                if running {
+                // The first one counts, and nothing takes an abort back.
+                let weaker = header.stop.as_ref().is_some_and(|have| {
+                    have.run_id == stop.run_id
+                        && (have.kind == stop.kind || have.kind == StopKind::Abort)
+                });
+                if running && !weaker {
                     header.stop = Some(stop);
                 }
             }

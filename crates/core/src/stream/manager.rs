@@ -89,6 +89,17 @@ impl StreamInfo {
             trimmed,
         }
     }
+
+    /// Whether a stream is another than somebody knows who has seen it up to a sequence: what
+    /// [`StreamManager::changed`] waits for.
+    #[must_use]
+    pub fn differs(now: Option<Self>, after: Sequence, status: StreamStatus) -> bool {
+        match now {
+            Some(info) => info.last > after || info.status != status,
+            // It was removed, or is yet to come.
+            None => after > Sequence::START || status != StreamStatus::Active,
+        }
+    }
 }
 
 /// Why a stream did not take or give chunks.
@@ -170,8 +181,8 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
     /// What is known of a stream; `None` when nothing was ever written to it.
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError>;
 
-    /// Returns when the stream may differ from this: something after the sequence, or another
-    /// status. It may return early, and must return within a second of a change in any process.
+    /// Returns when the stream may differ from this: something after the sequence, another status, or
+    /// it was removed ([`StreamInfo::differs`]). It may return early, and must return within a second of a change in any process.
     async fn changed(
         &self,
         root: &SessionId,

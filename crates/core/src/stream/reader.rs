@@ -30,6 +30,8 @@ pub struct StreamReader<'a> {
     root: SessionId,
     cursor: Sequence,
     buffer: VecDeque<StoredChunk>,
+    /// Whether there was a stream.
+    found: bool,
     ended: bool,
 }
 
@@ -42,6 +44,7 @@ impl<'a> StreamReader<'a> {
             root,
             cursor: after,
             buffer: VecDeque::new(),
+            found: after > Sequence::START,
             ended: false,
         }
     }
@@ -58,7 +61,7 @@ impl<'a> StreamReader<'a> {
         self.buffer.len()
     }
 
-    /// The next item; `None` after the end. Safe to drop while it waits: nothing is lost.
+    /// The next item; `None` after the end, and when the stream was removed. Safe to drop while it waits: nothing is lost.
     ///
     /// # Errors
     /// When the stream cannot be read. The reader can be asked again.
@@ -73,6 +76,11 @@ impl<'a> StreamReader<'a> {
             }
             // The status is read before the chunks: what is written between the two is seen.
             let info = self.streams.info(&self.root).await?;
+            if info.is_none() && self.found {
+                self.ended = true;
+                return Ok(None);
+            }
+            self.found = info.is_some();
             if let Some(StreamInfo { trimmed, .. }) = info
                 && self.cursor < trimmed
             {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{PendingCall, RunRecord, RunTrigger, SessionState};
 use helix_agents_core::store::{
-    Change, Commit, Due, Field, Headers, InboxRow, Lease, Plan, Precondition, Row, StoreError, plan,
+    Change, Commit, Due, Fence, Field, Headers, InboxRow, Lease, Plan, Precondition, Row,
+    StoreError, plan,
 };
 use helix_agents_core::stream::{Sequence, StreamStatus};
 use helix_agents_core::time::Timestamp;
@@ -33,7 +34,12 @@ fn waiting(call: &str) -> PendingCall {
 
 /// Plans a commit in which nothing is cut.
 fn planned(commit: Commit, headers: &Headers) -> Result<Plan, StoreError> {
-    plan(commit, headers, |_, _| panic!("nothing is cut"))
+    plan(
+        commit,
+        headers,
+        || Ok(Fence(7)),
+        |_, _| panic!("nothing is cut"),
+    )
 }
 
 /// The headers after a commit that creates a session and makes these changes.
@@ -81,15 +87,30 @@ fn a_cut_is_asked_about_once_and_only_when_it_cuts() {
     let mut asked = Vec::new();
     let cuts = [9, 3, 2].map(Change::Truncate);
     let commit = cuts.into_iter().fold(commit(), Commit::then);
-    let plan = plan(commit, &headers, |id, count| {
+    let cut = |id: &SessionId, count| {
         asked.push((id.clone(), count));
         Ok(1)
-    })
-    .unwrap();
+    };
+    let plan = plan(commit, &headers, || panic!("nothing is created"), cut).unwrap();
     assert_eq!(asked, [(session("s"), 2)]);
     let rows: Vec<_> = plan.rows.iter().map(|(_, row)| row).collect();
     assert_eq!(rows, [&Row::TruncateMessages { keep: 1 }]);
     assert_eq!(plan.headers[&session("s")].as_ref().unwrap().messages, 1);
+}
+
+#[test]
+fn a_session_begins_above_those_that_were_deleted() {
+    let headers = after([Change::RaiseFence]);
+    assert_eq!(headers[&session("s")].fence, Fence(8));
+    let again = SessionState::new(session("s"), "agent", NOW);
+    let changes = commit()
+        .then(Change::RaiseFence)
+        .then(Change::Delete)
+        .then(Change::Create(Box::new(again)));
+    let plan = planned(changes, &headers).unwrap();
+    assert_eq!(plan.floor, Some(Fence(10)));
+    let made = plan.headers[&session("s")].as_ref().unwrap();
+    assert_eq!(made.fence, Fence(10));
 }
 
 #[test]

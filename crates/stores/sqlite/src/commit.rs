@@ -26,15 +26,20 @@ pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Resu
         }
     }
     let stored = void_leases_of_the_dead(&commit.preconditions, &mut headers);
-    let mut plan = plan(commit, &headers, |session, count| {
+    let kept = |session: &SessionId, count| {
         let Some(place) = places.get(session) else {
             return Err(StoreError::NotFound {
                 session: session.clone(),
             });
         };
         Ok(messages::kept(conn, place.owner, count)?)
-    })?;
+    };
+    let floor = || Ok(headers::floor(conn)?);
+    let mut plan = plan(commit, &headers, floor, kept)?;
     headers.extend(stored);
+    if let Some(fence) = plan.floor {
+        headers::raise_floor(conn, fence)?;
+    }
     rows::write(desk, &mut places, &headers, &mut plan)?;
     let sequence = streams::say(desk, config, &root, at, &plan.chunks, plan.stream)?;
     let receipt = plan.receipt(&headers, sequence);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{OpenStep, RunStatus, SessionState, SessionStatus};
-use helix_agents_core::store::Header;
+use helix_agents_core::store::{Fence, Header};
 use helix_agents_core::stored::decode;
 use helix_agents_core::time::Timestamp;
 use rusqlite::types::ValueRef;
@@ -14,7 +14,7 @@ use crate::content::{self, Cell, Holder, Kind};
 use crate::desk::Desk;
 use crate::fail::Fail;
 use crate::json;
-use crate::key::{Owner, millis, name_of};
+use crate::key::{Owner, millis, name_of, signed, unsigned};
 use crate::open_steps::Step;
 
 /// A header as it is stored.
@@ -32,6 +32,21 @@ pub(crate) struct Place {
     pub(crate) is_split: bool,
     /// The same of the open step.
     is_step_split: bool,
+}
+
+/// The fence at which sessions begin.
+pub(crate) fn floor(conn: &Connection) -> Result<Fence, Fail> {
+    let fence = conn
+        .prepare_cached("SELECT fence FROM floor")?
+        .query_row([], |row| row.get(0))?;
+    Ok(Fence(unsigned(fence)))
+}
+
+/// Makes sessions begin at this fence or above.
+pub(crate) fn raise_floor(conn: &Connection, fence: Fence) -> Result<(), Fail> {
+    conn.prepare_cached("UPDATE floor SET fence = max(fence, ?)")?
+        .execute([signed(fence.0)])?;
+    Ok(())
 }
 
 /// The number of a session.

@@ -69,10 +69,7 @@ impl StreamManager for SqliteStore {
         loop {
             let heard = listening.heard();
             let info = self.info(root).await?;
-            let now = info.map_or((Sequence::START, StreamStatus::Active), |info| {
-                (info.last, info.status)
-            });
-            if now.0 > after || now.1 != status {
+            if StreamInfo::differs(info, after, status) {
                 return Ok(());
             }
             heard.await;

@@ -8,7 +8,10 @@ use helix_agents_core::stream::{Sequence, StreamItem, StreamStatus, StreamWriter
 use super::Subject;
 use super::everything::chunks;
 use super::make::{accepted, commit, created, event, running, text};
+use super::runner::in_time;
 use super::streaming::{next, reader, rest, streaming, turn};
+
+const REMOVED: &str = "a reader must learn that its stream was removed";
 
 /// Each way to end is told, and a stream that paused goes on.
 ///
@@ -46,6 +49,23 @@ pub async fn a_stream_ends_fails_or_pauses_and_goes_on(on: &Subject) {
             "it is active again, so its reader waits: {early:?}"
         );
     }
+}
+
+/// Who reads a stream that is removed does not wait for more, wherever it stands.
+pub async fn a_reader_of_a_removed_stream_is_done(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    turn(on, &writer, 3, StreamStatus::Active).await;
+    let mut live = reader(on.elsewhere(), &root, Sequence::START);
+    for _ in 0..3 {
+        next(&mut live).await;
+    }
+    let mut waiting = pin!(live.next());
+    assert!(poll_immediate(waiting.as_mut()).await.is_none(), "it waits");
+    on.sessions().delete_session(&root).await.unwrap();
+    let item = in_time(REMOVED, waiting).await.unwrap();
+    assert_eq!(item, None);
+    let mut late = reader(on, &root, Sequence(2));
+    assert_eq!(in_time(REMOVED, late.next()).await.unwrap(), None);
 }
 
 /// What is written with the end, or just before it, is seen before the end.

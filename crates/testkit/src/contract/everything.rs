@@ -6,7 +6,7 @@ use helix_agents_core::SessionId;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    Due, Family, Lookup, Page, Paged, PendingQuery, SessionQuery, Snapshot,
+    Due, Family, Fence, Lookup, Page, Paged, PendingQuery, SessionQuery, Snapshot,
 };
 use helix_agents_core::stream::{Sequence, StoredChunk, StreamInfo};
 use helix_agents_core::time::Timestamp;
@@ -22,6 +22,17 @@ pub(super) struct Everything {
     list: Paged<SessionState>,
     pending: Paged<PendingCall>,
     due: Vec<(SessionId, Vec<Due>)>,
+}
+
+impl Everything {
+    /// The same, with sessions of this id at another fence.
+    pub(super) fn set_fence(&mut self, id: &SessionId, fence: Fence) {
+        let all = self.sessions.iter_mut();
+        let snapshots = all.filter_map(|one| one.snapshot.as_mut());
+        for snapshot in snapshots.filter(|one| one.state.session_id == *id) {
+            snapshot.fence = fence;
+        }
+    }
 }
 
 /// All of one session.

@@ -69,6 +69,25 @@ pub async fn a_superseded_fence_cannot_write_anything(on: &Subject) {
     accepted(on, sweeping(on, &id).when(Precondition::Fence(new))).await;
 }
 
+/// Whoever performs a run of a session that was deleted cannot write to one that has its id now,
+/// however many runs that one has had.
+pub async fn a_deleted_sessions_fence_is_never_used_again(on: &Subject) {
+    let (id, old) = furnished(on, "s").await;
+    on.sessions().delete_session(&id).await.unwrap();
+    created(on.elsewhere(), "s").await;
+    let fenced = commit(on, &id).when(Precondition::Fence(old));
+    let writer = StreamWriter::new(id.clone(), id.clone(), old);
+    for _ in 0..=old.0 {
+        let before = everything(on, &[&id]).await;
+        let late = fenced.clone().then(Change::WriteState(sets("late", true)));
+        assert!(on.store.commit(late).await.is_err());
+        let deltas = vec![text(on, &id, "late")];
+        assert!(on.streams.append_deltas(&writer, deltas).await.is_err());
+        assert_eq!(everything(on, &[&id]).await, before, "the old run is over");
+        changed(on, &id, Change::RaiseFence).await;
+    }
+}
+
 /// A lease is valid up to its instant, and its holder may renew it.
 ///
 /// proves: LCK-01

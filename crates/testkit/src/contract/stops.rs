@@ -57,6 +57,29 @@ pub async fn a_request_to_stop_is_for_one_run(on: &Subject) {
     );
 }
 
+/// The first request counts, but for an abort after an interrupt; nothing takes an abort back.
+pub async fn an_abort_is_not_taken_back(on: &Subject) {
+    let id = created(on, "s").await;
+    let (asked, _) = running(on, &id, "run").await;
+    let request = |kind, reason: &str| {
+        let mut request = StopRequest::new(asked.clone(), kind, on.now());
+        request.reason = Some(reason.to_owned());
+        request
+    };
+    let first = request(StopKind::Interrupt, "first");
+    let abort = request(StopKind::Abort, "enough");
+    for (next, stands) in [
+        (first.clone(), &first),
+        (request(StopKind::Interrupt, "second"), &first),
+        (abort.clone(), &abort),
+        (request(StopKind::Interrupt, "after all"), &abort),
+        (request(StopKind::Abort, "again"), &abort),
+    ] {
+        let committed = changed(on, &id, Change::Stop(next)).await;
+        assert_eq!(committed.stop.as_ref(), Some(stands));
+    }
+}
+
 /// Any process sets it, and of all that look exactly one gets it.
 ///
 /// proves: STO-04
