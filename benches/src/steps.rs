@@ -75,6 +75,10 @@ impl Stamped {
 }
 
 impl Model for Stamped {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         stamps.push(Instant::now());

@@ -36,6 +36,9 @@ pub type EventStream<'a> = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelErr
 /// loop. The stream ends with [`ModelEvent::Finished`] or with an error. A stream that just ends is
 /// a dropped connection.
 pub trait Model: Send + Sync + fmt::Debug {
+    /// Its name as usage records have it: `provider/model`.
+    fn name(&self) -> &str;
+
     /// Starts one attempt.
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a>;
 

@@ -19,6 +19,7 @@ mod ports;
 mod recorded;
 mod reply;
 mod settle;
+mod shown;
 mod tool;
 mod work;
 

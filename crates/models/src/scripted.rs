@@ -18,6 +18,7 @@ use crate::turn::Turn;
 /// and settings are not obeyed: the script decides.
 #[derive(Debug, Clone)]
 pub struct ScriptedModel {
+    name: String,
     script: Script,
 }
 
@@ -25,11 +26,25 @@ impl ScriptedModel {
     /// A model that says what this script says.
     #[must_use]
     pub fn new(script: Script) -> Self {
-        Self { script }
+        Self {
+            name: "scripted".to_owned(),
+            script,
+        }
+    }
+
+    /// Tells it from other scripts: it is `scripted/NAME` then.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = format!("scripted/{name}");
+        self
     }
 }
 
 impl Model for ScriptedModel {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let turn = Turn::new(&self.script, &request);
         let step = turn.step();

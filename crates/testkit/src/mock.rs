@@ -67,6 +67,10 @@ impl MockModel {
 }
 
 impl Model for MockModel {
+    fn name(&self) -> &str {
+        "test/mock"
+    }
+
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let mut inner = self.lock();
         inner.seen.push(SeenRequest::new(&request));

@@ -44,6 +44,10 @@ impl RoutingModel {
 }
 
 impl Model for RoutingModel {
+    fn name(&self) -> &str {
+        "test/routing"
+    }
+
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         match self.routes.get(request.agent_type) {
             Some(model) => model.stream(request),

@@ -63,6 +63,7 @@ impl Models {
         };
         section.finish()?;
         let model = read_script(section, &script, folder)?;
+        let model = model.named(&name);
         self.all.insert(name, Arc::new(model));
         Ok(())
     }

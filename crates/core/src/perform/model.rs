@@ -10,6 +10,7 @@ use super::deltas::{Deltas, discard_orphans};
 use super::guard::{Panicked, caught_now};
 use super::hooks::{Hooks, fire};
 use super::reply::{self, Asked};
+use super::shown::Shown;
 use super::work::{self, Look, Work, Written, base, begin, look, say, then, write};
 use super::{PerformError, Ports};
 use crate::agent::{Agent, ModelRef};
@@ -19,7 +20,7 @@ use crate::machine::{Effect, EffectKind, Event, Happened};
 use crate::message::{Message, UserMessage};
 use crate::model::{
     EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest,
-    ReplyBuilder, ReplyDelta, ToolChoice,
+    ReplyBuilder, ToolChoice,
 };
 use crate::session::RunTrigger;
 use crate::state::to_rfc6902;
@@ -148,7 +149,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
     let asked = Asked {
         model: match agent.model() {
             ModelRef::Named(name) => name.clone(),
-            ModelRef::Given(_) => "given".to_owned(),
+            ModelRef::Given(model) => model.name().to_owned(),
         },
         native: native.is_some(),
     };
@@ -278,6 +279,7 @@ async fn stream(
     deadline: Option<Timestamp>,
 ) -> Result<Result<ModelReply, ModelError>, PerformError> {
     let mut builder = ReplyBuilder::new(history);
+    let mut shown = Shown::default();
     loop {
         let wake = match (deltas.due(), deadline) {
             (Some(due), Some(deadline)) => Some(due.min(deadline)),
@@ -307,8 +309,11 @@ async fn stream(
             Some(event) => event.and_then(|event| builder.push(event, ports.ids.as_ref())),
         };
         match pushed {
-            Ok(Some(delta)) => deltas.push(shown(delta)),
-            Ok(None) => {}
+            Ok(delta) => {
+                if let Some(payload) = delta.and_then(|delta| shown.of(delta)) {
+                    deltas.push(payload);
+                }
+            }
             Err(error) => return Ok(Err(error)),
         }
     }
@@ -324,30 +329,6 @@ async fn next(events: &mut EventStream<'_>) -> Option<Result<ModelEvent, ModelEr
         }
     })
     .await
-}
-
-/// What readers are told of a piece of a reply.
-fn shown(delta: ReplyDelta) -> ChunkPayload {
-    match delta {
-        ReplyDelta::Text(delta) => ChunkPayload::TextDelta { delta },
-        ReplyDelta::Thinking(content) => ChunkPayload::Thinking {
-            content,
-            is_complete: false,
-        },
-        ReplyDelta::ThinkingEnd => ChunkPayload::Thinking {
-            content: String::new(),
-            is_complete: true,
-        },
-        ReplyDelta::CallStart { id, name } => ChunkPayload::ToolArgStreamStart {
-            tool_call_id: id,
-            tool_name: name,
-        },
-        ReplyDelta::CallArguments { id, delta } => ChunkPayload::ToolArgStreamDelta {
-            tool_call_id: id,
-            delta,
-        },
-        ReplyDelta::CallEnd { id } => ChunkPayload::ToolArgStreamEnd { tool_call_id: id },
-    }
 }
 
 /// What a reply amounts to.

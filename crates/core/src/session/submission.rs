@@ -264,7 +264,11 @@ fn check_result(call: &CallId, result: &Value) -> Result<(), SubmissionError> {
     if is_deeper_than(result, MAX_DEPTH) {
         return Err(SubmissionError::ResultTooDeep { call });
     }
-    let bytes = result.to_string().len();
+    // What is stored is counted: a text as it is, anything else as JSON.
+    let bytes = match result {
+        Value::String(text) => text.len(),
+        other => other.to_string().len(),
+    };
     if bytes > MAX_RESULT_BYTES {
         return Err(SubmissionError::ResultTooLarge { call, bytes });
     }

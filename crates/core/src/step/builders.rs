@@ -10,8 +10,7 @@ use crate::message::{
 };
 
 /// What the model reads about a call that was started and has no recorded end.
-pub(crate) const UNKNOWN_TEXT: &str =
-    "The call may or may not have taken effect. Do not repeat it before checking.";
+pub(crate) const UNKNOWN_TEXT: &str = "The outcome is unknown. The call may or may not have taken effect. Do not repeat it before checking.";
 
 /// The parts of an assistant message, sorted by kind.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -279,9 +279,13 @@ fn an_answer_to_another_question_is_refused() {
 #[test]
 fn answers_have_limits() {
     let waits = pending(PendingKind::Client);
-    let fits = client(Some(json!("x".repeat(1024 * 1024 - 2))), None);
-    assert_eq!(fits.check(&waits), Ok(()));
-    let large = client(Some(json!("x".repeat(1024 * 1024 - 1))), None);
+    // A text is counted as it is stored, whatever its JSON would be.
+    for text in ["x", "\n"].map(|one| one.repeat(1024 * 1024)) {
+        assert_eq!(client(Some(json!(text)), None).check(&waits), Ok(()));
+        let as_json = client(Some(json!([text])), None).check(&waits);
+        assert!(as_json.is_err());
+    }
+    let large = client(Some(json!("x".repeat(1024 * 1024 + 1))), None);
     let error = large.check(&waits).unwrap_err();
     let bytes = 1024 * 1024 + 1;
     let call = call_id("c");

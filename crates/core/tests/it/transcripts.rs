@@ -350,7 +350,7 @@ fn holes_are_healed_and_reported() {
     assert_eq!(unknown.status, ResultStatus::Unknown);
     assert_eq!(
         unknown.value(),
-        json!({"error": "The call may or may not have taken effect. Do not repeat it before checking."})
+        json!({"error": "The outcome is unknown. The call may or may not have taken effect. Do not repeat it before checking."})
     );
 }
 

@@ -146,6 +146,10 @@ pub(crate) fn model() -> Arc<dyn Model> {
 pub(crate) struct Slow(pub(crate) Arc<Gate>);
 
 impl Model for Slow {
+    fn name(&self) -> &str {
+        "test/slow"
+    }
+
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let reply = async move {
             self.0.pass().await;

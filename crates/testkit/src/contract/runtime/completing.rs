@@ -49,6 +49,14 @@ pub async fn a_final_output_ends_the_turn_beside_other_calls(on: &RuntimeSubject
     assert_eq!(run.output, Some(json!({ "answer": 2 })));
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(on.pending().await, []);
+    // Readers are shown the output, not how it was given.
+    let shown = on.payloads().await;
+    let names = shown.iter().map(super::talk::named);
+    let argued: Vec<_> = names
+        .filter(|name| name.starts_with("tool_arg_stream_start"))
+        .collect();
+    let wanted = ["c1", "c2", "c3"].map(|id| format!("tool_arg_stream_start {id}"));
+    assert_eq!(argued, wanted);
     let why = "the turn ended with the final output in the same reply.";
     let not = |id: &str| format!(r#"{id}=not_executed: {{"error":"Not executed: {why}"}}"#);
     assert_eq!(

@@ -124,7 +124,7 @@ pub async fn a_lost_run_goes_on_from_its_last_checkpoint(on: &RuntimeSubject) {
             "assistant: c1=noted{}",
             "c1=success: done",
             "assistant: c2=gated{} c3=noted{}",
-            r#"c2=unknown: {"error":"The call may or may not have taken effect. Do not repeat it before checking."}"#,
+            r#"c2=unknown: {"error":"The outcome is unknown. The call may or may not have taken effect. Do not repeat it before checking."}"#,
             "c3=success: done",
             "assistant: done",
         ]
@@ -163,7 +163,7 @@ pub async fn what_is_used_is_kept_with_the_session(on: &RuntimeSubject) {
     let entries = on.usage().await;
     assert!(entries.iter().all(|entry| entry.run_id == run.id));
     let tokens = |tokens| UsageKind::Tokens {
-        model: "given".to_owned(),
+        model: "test/mock".to_owned(),
         tokens,
     };
     let tool = |name: &str, success| UsageKind::Tool {

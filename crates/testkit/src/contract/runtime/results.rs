@@ -176,7 +176,7 @@ pub async fn a_tool_that_takes_too_long_is_given_up(on: &RuntimeSubject) {
     assert_eq!(
         told[2..5],
         [
-            r#"c1=unknown: {"error":"The tool did not finish within 20 ms. The call may or may not have taken effect. Do not repeat it before checking."}"#,
+            r#"c1=unknown: {"error":"The tool did not finish within 20 ms. The outcome is unknown. The call may or may not have taken effect. Do not repeat it before checking."}"#,
             r#"c2=error: {"error":"The tool did not finish within 20 ms."}"#,
             "c3=success: {}",
         ]

@@ -49,6 +49,10 @@ impl Teller {
 }
 
 impl Model for Teller {
+    fn name(&self) -> &str {
+        "test/teller"
+    }
+
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.push(Asked {
