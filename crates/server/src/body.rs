@@ -1,9 +1,12 @@
 //! JSON bodies, as large as they may be.
 
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
 use crate::ApiError;
@@ -17,28 +20,13 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let limit = app.max_body_bytes;
-        if !is_json(request.headers()) {
-            let detail = "the body is not JSON; send it with `Content-Type: application/json`";
-            return Err(ApiError::invalid(detail));
-        }
-        if announced(request.headers()).is_some_and(|bytes| bytes > limit) {
-            return Err(ApiError::too_large(limit));
-        }
-        let read = Limited::new(request.into_body(), limit).collect();
-        let read = tokio::time::timeout(app.body_timeout, read).await;
+        let (parts, mut body) = request.into_parts();
+        let read = read(&parts.headers, &mut body, app).await;
         let bytes = match read {
-            Ok(Ok(collected)) => collected.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(ApiError::too_large(limit));
-            }
-            Ok(Err(error)) => {
-                let detail = format!("the body broke off: {error}; send it again");
-                return Err(ApiError::invalid(detail));
-            }
-            Err(_) => {
-                let detail = "the body did not arrive in time; send it again";
-                return Err(ApiError::invalid(detail));
+            Ok(bytes) => bytes,
+            Err(refused) => {
+                drain(&parts.headers, body).await;
+                return Err(refused);
             }
         };
         let parsed = serde_json::from_slice(&bytes);
@@ -47,6 +35,61 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         })?;
         Ok(Self(parsed))
     }
+}
+
+/// Reads a body that is wanted.
+async fn read(headers: &HeaderMap, body: &mut Body, app: &App) -> Result<Bytes, ApiError> {
+    let limit = app.max_body_bytes;
+    if !is_json(headers) {
+        let detail = "the body is not JSON; send it with `Content-Type: application/json`";
+        return Err(ApiError::invalid(detail));
+    }
+    if announced(headers).is_some_and(|bytes| bytes > limit) {
+        return Err(ApiError::too_large(limit));
+    }
+    let mut bytes = Vec::new();
+    let all = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                ApiError::invalid(format!("the body broke off: {error}; send it again"))
+            })?;
+            let data = frame.into_data().unwrap_or_default();
+            if bytes.len() + data.len() > limit {
+                return Err(ApiError::too_large(limit));
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(())
+    };
+    let read = tokio::time::timeout(app.body_timeout, all).await;
+    let late = |_| ApiError::invalid("the body did not arrive in time; send it again");
+    read.map_err(late)??;
+    Ok(Bytes::from(bytes))
+}
+
+/// How much of a body that is not wanted is read all the same, and for how long.
+const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
+const UNWANTED_TIME: Duration = Duration::from_secs(3);
+
+/// Throws away what is left of a body that is not wanted. Most clients read no answer before they
+/// have sent all of it, and a connection that is closed before takes the answer with it.
+pub(crate) async fn drain(headers: &HeaderMap, mut body: Body) {
+    if headers.contains_key(EXPECT) {
+        // Whoever asks before sending has sent nothing yet.
+        return;
+    }
+    let mut left = UNWANTED_BYTES;
+    let all = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let data = frame.into_data().unwrap_or_default();
+            match left.checked_sub(data.len()) {
+                Some(less) => left = less,
+                None => return,
+            }
+        }
+    };
+    // Whoever sends too slowly does not get to read the answer.
+    let _ = tokio::time::timeout(UNWANTED_TIME, all).await;
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

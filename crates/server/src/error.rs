@@ -149,6 +149,12 @@ impl ApiError {
         Self::new(ApiCode::Forbidden, "You may not do this.", detail)
     }
 
+    /// A session of that id exists.
+    pub(crate) fn taken(detail: impl Into<String>) -> Self {
+        let error = "There is a conversation of that name already.";
+        Self::new(ApiCode::Stale, error, detail)
+    }
+
     pub(crate) fn completed(detail: impl Into<String>) -> Self {
         let error = ErrorCode::SessionCompleted.user_message();
         Self::new(ApiCode::AlreadyCompleted, error, detail)

@@ -4,16 +4,18 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
+use crate::body::drain;
 use crate::builder::{App, Entrance};
 use crate::caller::Caller;
 use crate::{ApiError, Operation, Principal, request_id};
 
-/// Lets a request in, or answers it. Nothing of its body is read before.
+/// Lets a request in, or answers it. Nothing of its body is looked at before.
 pub(crate) async fn guard(
     State((app, operation)): State<(App, Operation)>,
     request: Request,
@@ -41,9 +43,13 @@ pub(crate) async fn guard(
 /// What is answered. A hook or a route that panics has answered too: the caller is not at fault.
 async fn answer(app: &App, operation: Operation, request: Request, next: Next) -> Response {
     let answered = async {
-        match admit(app, operation, request).await {
-            Ok(request) => next.run(request).await,
-            Err(refused) => refused.into_response(),
+        let (mut parts, body) = request.into_parts();
+        match admit(app, operation, &mut parts).await {
+            Ok(()) => next.run(Request::from_parts(parts, body)).await,
+            Err(refused) => {
+                drain(&parts.headers, body).await;
+                refused.into_response()
+            }
         }
     };
     let answered = AssertUnwindSafe(answered).catch_unwind().await;
@@ -53,12 +59,11 @@ async fn answer(app: &App, operation: Operation, request: Request, next: Next) -
     })
 }
 
-async fn admit(app: &App, operation: Operation, request: Request) -> Result<Request, ApiError> {
-    let (mut parts, body) = request.into_parts();
+async fn admit(app: &App, operation: Operation, parts: &mut Parts) -> Result<(), ApiError> {
     let principal = match &app.entrance {
-        Entrance::Known(hook) => hook.authenticate(&parts, operation).await?,
+        Entrance::Known(hook) => hook.authenticate(parts, operation).await?,
         Entrance::Anybody(origins) => {
-            origins.check(&parts)?;
+            origins.check(parts)?;
             Principal::anonymous().admin()
         }
     };
@@ -66,5 +71,5 @@ async fn admit(app: &App, operation: Operation, request: Request) -> Result<Requ
         principal,
         operation,
     });
-    Ok(Request::from_parts(parts, body))
+    Ok(())
 }

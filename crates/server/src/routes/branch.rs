@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use helix_agents_core::id::IdSourceExt;
-use helix_agents_core::store::BranchPoint;
+use helix_agents_core::store::{BranchPoint, StoreError};
 use helix_agents_core::{CheckpointId, SessionId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -57,6 +57,11 @@ pub(crate) async fn branch(
         None => app.ids.session_id()?,
     };
     let sessions = app.sessions();
-    sessions.branch(&session, &point, &session_id).await?;
+    let branched = sessions.branch(&session, &point, &session_id).await;
+    branched.map_err(|error| match error {
+        StoreError::AlreadyExists { .. } => ApiError::taken(error.to_string()),
+        StoreError::Invalid { .. } => ApiError::invalid(error.to_string()),
+        error => error.into(),
+    })?;
     Ok(Json(BranchedView { session_id }))
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use helix_agents_core::UserId;
 use helix_agents_core::session::SessionStatus;
 use helix_agents_core::store::{ParentFilter, SessionQuery};
 use helix_agents_core::time::Timestamp;
+use helix_agents_core::{SessionId, UserId};
 use serde_json::Value;
 
 use crate::builder::App;
@@ -72,9 +72,11 @@ fn read(query: &Pairs) -> Result<SessionQuery, ApiError> {
         user_id: query.id("userId")?,
         agent_type: query.get("agentType").map(str::to_owned),
         status: query.all("status").map(status).collect::<Result<_, _>>()?,
-        parent: match query.id("parentSessionId")? {
-            Some(parent) => ParentFilter::Of(parent),
+        parent: match query.iter().rfind(|(name, _)| *name == "parentSessionId") {
             None => ParentFilter::Any,
+            // Sessions without a parent.
+            Some((_, "" | "null")) => ParentFilter::Roots,
+            Some((_, parent)) => ParentFilter::Of(SessionId::try_from(parent)?),
         },
         tags: query.all("tags").map(str::to_owned).collect(),
         metadata: metadata(query)?,
@@ -84,7 +86,8 @@ fn read(query: &Pairs) -> Result<SessionQuery, ApiError> {
     })
 }
 
-/// Pairs that sessions must have: `metadata={"key":"value"}` or `metadata.key=value`.
+/// Pairs that sessions must have: `metadata={"key":"value"}`, `metadata.key=value` or
+/// `metadata[key]=value`.
 fn metadata(query: &Pairs) -> Result<BTreeMap<String, String>, ApiError> {
     let mut wanted = BTreeMap::new();
     for (name, value) in query.iter() {
@@ -93,9 +96,13 @@ fn metadata(query: &Pairs) -> Result<BTreeMap<String, String>, ApiError> {
                 ApiError::invalid(format!("metadata is not an object of texts: {error}"))
             })?;
             wanted.extend(pairs);
-        } else if let Some(key) = name.strip_prefix("metadata.") {
+        } else if let Some(key) = name.strip_prefix("metadata.").or_else(|| bracketed(name)) {
             wanted.insert(key.to_owned(), value.to_owned());
         }
     }
     Ok(wanted)
+}
+
+fn bracketed(name: &str) -> Option<&str> {
+    name.strip_prefix("metadata[")?.strip_suffix(']')
 }

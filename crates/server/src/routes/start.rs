@@ -9,7 +9,7 @@ use helix_agents_core::entries::{EntryError, Execute, Expects};
 use helix_agents_core::id::IdSourceExt;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
-use helix_agents_core::session::{RunStatus, SessionStatus};
+use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger, SessionStatus};
 use helix_agents_core::store::{Lookup, Page, Snapshot, StoreError};
 use helix_agents_core::{Message, SessionId};
 use serde::Deserialize;
@@ -106,31 +106,30 @@ async fn again(
     let runs = app.store().runs(session, first).await?;
     let first_run = runs.items.into_iter().next();
     match first_run {
-        Some(run) if began_with(app, session, messages, runs.total).await? => {
+        Some(run) if began_with(app, &run, messages).await? => {
             Ok(StartedRun::new(session.clone(), run.id))
         }
         _ => Err(refusal(&found)),
     }
 }
 
-/// Whether a session began with these messages. Comparing them is comparing their digests, with
-/// nothing to keep.
+/// Whether the first run of a session was started with these messages. Comparing them is comparing
+/// their digests, with nothing to keep.
 async fn began_with(
     app: &App,
-    session: &SessionId,
+    run: &RunRecord,
     messages: &[UserMessage],
-    runs: usize,
 ) -> Result<bool, ApiError> {
-    let page = Page::first(messages.len().saturating_add(1));
-    let said = app.store().messages(session, page).await?.items;
-    let is_start = said.len() >= messages.len()
-        && said.iter().zip(messages).all(|(said, given)| match said {
-            Message::User(said) => said == given,
-            _ => false,
-        });
-    // The first turn had one message more, unless a later turn brought that.
-    let more = matches!(said.get(messages.len()), Some(Message::User(_)));
-    Ok(is_start && (!more || runs > 1))
+    let is_start = run.trigger == RunTrigger::Execute
+        && usize::try_from(run.messages).is_ok_and(|count| count == messages.len());
+    if !is_start {
+        return Ok(false);
+    }
+    let page = Page::first(messages.len());
+    let said = app.store().messages(&run.session_id, page).await?.items;
+    let mut pairs = said.iter().zip(messages);
+    let is_same = pairs.all(|(said, given)| matches!(said, Message::User(said) if said == given));
+    Ok(said.len() == messages.len() && is_same)
 }
 
 /// Why another message cannot start a session that exists.

@@ -50,7 +50,10 @@ async fn sessions_are_listed_by_every_filter() {
         ("?metadata=%7B%22channel%22%3A%22web%22%7D", vec!["b", "c"]),
         ("?agentType=desk", vec!["a", "b", "c"]),
         ("?agentType=nobody", vec![]),
+        ("?metadata%5Bchannel%5D=web", vec!["b", "c"]),
         ("?parentSessionId=a", vec![]),
+        ("?parentSessionId=null", vec!["a", "b", "c"]),
+        ("?parentSessionId=", vec!["a", "b", "c"]),
         ("?userId=alice", vec!["a", "b", "c"]),
         (&format!("?from={NOW}&to={NOW}"), vec!["a", "b", "c"]),
         (&format!("?from={later}"), vec![]),
@@ -73,6 +76,7 @@ async fn sessions_are_listed_by_every_filter() {
     }
     for query in [
         "?status=sad",
+        "?parentSessionId=%00",
         "?limit=x",
         "?from=-1",
         "?userId=%00",

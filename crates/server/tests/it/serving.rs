@@ -50,6 +50,27 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_read_by_whoever_sends_everything_first() {
+    let place = Place::new();
+    let server = Loopback::new(place.app, Limits::default()).await;
+    let body = "x".repeat(6 * 1024 * 1024);
+    for (token, kind, code) in [
+        (ALICE.unwrap(), "application/json", "PAYLOAD_TOO_LARGE"),
+        (ALICE.unwrap(), "text/plain", "VALIDATION_ERROR"),
+        ("nobody's", "application/json", "UNAUTHENTICATED"),
+    ] {
+        let request = format!(
+            "POST /start HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\
+             content-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut connection = server.send(&request).await;
+        connection.until(code).await;
+    }
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn open_streams_end_without_an_end_when_the_server_stops() {
     let place = Place::new();
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });

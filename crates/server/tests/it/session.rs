@@ -1,8 +1,10 @@
 //! `/status`, `/sessions/{id}` and what is below it.
 
+use helix_agents_core::runtime::{Runtime, StartedRun};
+use helix_agents_core::{RunId, SessionId};
 use serde_json::{Value, json};
 
-use crate::kit::{NOW, Place};
+use crate::kit::{ALICE, BOB, NOW, Place};
 
 /// proves: SRV-01
 #[tokio::test]
@@ -169,15 +171,42 @@ async fn a_session_with_its_runs_checkpoints_and_usage() {
 async fn a_session_is_removed_once() {
     let place = Place::new();
     place.ended("hello").await;
-    let removed = place
-        .ask(crate::kit::ALICE, "DELETE", "/sessions/s", None)
-        .await;
+    let removed = place.ask(ALICE, "DELETE", "/sessions/s", None).await;
     assert_eq!((removed.status.as_u16(), removed.text()), (204, ""));
     place.get("/sessions/s").await.is(404, "NOT_FOUND");
-    let again = place
-        .ask(crate::kit::ALICE, "DELETE", "/sessions/s", None)
-        .await;
+    let again = place.ask(ALICE, "DELETE", "/sessions/s", None).await;
     again.is(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_removed_sessions_run_does_not_reach_the_next_of_that_name() {
+    let place = Place::new();
+    let start = |token, message: &str| {
+        let body = json!({ "sessionId": "s", "agentType": "desk", "message": message });
+        place.ask(token, "POST", "/start", Some(body))
+    };
+    let first = start(ALICE, "wait").await.ok();
+    place.outside.reached().await;
+    place.ask(ALICE, "DELETE", "/sessions/s", None).await;
+    start(BOB, "ask").await.ok();
+    place.settled("s").await;
+    let bobs = async || {
+        let read = async |path| place.ask(BOB, "GET", path, None).await.ok();
+        let messages = read("/sessions/s/messages").await;
+        (
+            read("/status?sessionId=s").await,
+            messages,
+            read("/sessions/s/runs").await,
+        )
+    };
+    let before = bobs().await;
+    // Alice's run goes on, and finds that it is over.
+    place.outside.open();
+    let run = first["runId"].as_str().unwrap();
+    let run = StartedRun::new(SessionId::new("s").unwrap(), RunId::new(run).unwrap());
+    let ended = place.runtime.ended(&run).await;
+    assert!(ended.is_err(), "{ended:?}");
+    assert_eq!(bobs().await, before);
 }
 
 #[tokio::test]

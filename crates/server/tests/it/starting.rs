@@ -118,8 +118,38 @@ async fn everything_that_can_be_said_at_the_start_is_kept() {
     place.post("/start", body).await.ok();
     let first = json!([{ "role": "user", "content": "first", "metadata": { "from": "web" } }]);
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": first });
-    let answer = place.post("/start", body).await;
-    answer.is(409, "ALREADY_COMPLETED");
+    place
+        .post("/start", body.clone())
+        .await
+        .is(409, "ALREADY_COMPLETED");
+    // Also when a later turn brought another message.
+    let more = json!({ "sessionId": "s", "mode": "with_message", "message": "hello" });
+    let started = place.post("/resume", more).await.ok();
+    place
+        .run_ended("s", started["runId"].as_str().unwrap())
+        .await;
+    place
+        .post("/start", body)
+        .await
+        .is(409, "ALREADY_COMPLETED");
+}
+
+#[tokio::test]
+async fn a_branch_was_not_started_with_the_messages_it_copied() {
+    let place = Place::new();
+    place.ended("hello").await;
+    let body = json!({ "messageIndex": 0, "newSessionId": "copy" });
+    place.post("/sessions/s/branch", body).await.ok();
+    let more = json!({ "sessionId": "copy", "mode": "with_message", "message": "look" });
+    let started = place.post("/resume", more).await.ok();
+    place
+        .run_ended("copy", started["runId"].as_str().unwrap())
+        .await;
+    let body = json!({ "sessionId": "copy", "agentType": "desk", "message": "hello" });
+    place
+        .post("/start", body)
+        .await
+        .is(409, "ALREADY_COMPLETED");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! `/sse`.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use futures_util::StreamExt;
 use helix_agents_core::SessionId;
@@ -33,6 +35,25 @@ async fn read(place: &Place, after: u64) -> String {
     let answer = place.get(&path).await;
     assert_eq!(answer.status, 200);
     answer.text().to_owned()
+}
+
+#[tokio::test]
+async fn a_reader_of_a_removed_session_does_not_wait() {
+    let place = Place::new();
+    let app = crate::kit::builder(&place.runtime)
+        .authenticate(crate::kit::tokens())
+        .keep_alive(Duration::from_secs(86_400))
+        .build();
+    let server = Loopback::new(app.unwrap().router(), Limits::default()).await;
+    let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
+    place.post("/start", body).await.ok();
+    let mut reader = server.get("/sse?sessionId=s").await;
+    reader.until("tool_start").await;
+    place.ask(ALICE, "DELETE", "/sessions/s", None).await;
+    // The connection breaks off without an end: whoever comes back learns that it is gone.
+    let seen = reader.rest().await;
+    assert!(!seen.contains("event: end"), "{seen}");
+    place.get("/sse?sessionId=s").await.is(404, "NOT_FOUND");
 }
 
 /// proves: SRV-01
