@@ -18,9 +18,10 @@ use serde::de::DeserializeOwned;
 use crate::agent::{Agent, AgentRegistry};
 use crate::entries::{Execute, Submitted, ToolAnswer};
 use crate::hooks::AgentHooks;
-use crate::id::{RunId, SessionId};
+use crate::id::{IdSource, RunId, SessionId};
 use crate::message::UserMessage;
 use crate::session::{PendingCall, RunRecord};
+use crate::time::Clock;
 
 pub use backend::Backend;
 pub use error::RuntimeError;
@@ -82,6 +83,12 @@ pub trait Runtime: Send + Sync + fmt::Debug {
 
     /// The agents it can run.
     fn agents(&self) -> &Arc<AgentRegistry>;
+
+    /// The time it goes by.
+    fn clock(&self) -> &Arc<dyn Clock>;
+
+    /// Where its ids come from.
+    fn ids(&self) -> &Arc<dyn IdSource>;
 
     /// Starts a turn of an agent that is registered.
     async fn start(

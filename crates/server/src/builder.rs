@@ -6,14 +6,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderValue, Uri};
-use helix_agents_core::id::IdSource;
 use helix_agents_core::runtime::Runtime;
 use helix_agents_core::store::{SessionStore, Sessions};
 use helix_agents_core::stream::StreamManager;
-use helix_agents_core::time::Clock;
 
-use crate::clock::SystemClock;
-use crate::ids::UuidIds;
 use crate::metrics::Metrics;
 use crate::origin::OriginCheck;
 use crate::{Authenticate, Authorize, BuildError, routes};
@@ -46,8 +42,6 @@ impl Server {
             cors_origins: Vec::new(),
             hosts: Vec::new(),
             default_agent: None,
-            clock: Arc::new(SystemClock::new()),
-            ids: Arc::new(UuidIds),
         }
     }
 
@@ -78,8 +72,6 @@ pub struct ServerBuilder {
     cors_origins: Vec<String>,
     hosts: Vec<String>,
     default_agent: Option<String>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn IdSource>,
 }
 
 impl ServerBuilder {
@@ -140,18 +132,6 @@ impl ServerBuilder {
         self
     }
 
-    /// Tells the time in another way than the machine's clock.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Makes the ids of sessions and requests in another way.
-    pub fn ids(mut self, ids: Arc<dyn IdSource>) -> Self {
-        self.ids = ids;
-        self
-    }
-
     /// Builds it.
     ///
     /// # Errors
@@ -184,8 +164,6 @@ impl ServerBuilder {
                 body_timeout: self.body_timeout,
                 keep_alive: self.keep_alive,
                 default_agent: self.default_agent,
-                clock: self.clock,
-                ids: self.ids,
                 metrics: Metrics::default(),
             })),
             cors_origins,
@@ -233,8 +211,6 @@ pub(crate) struct Inner {
     pub(crate) body_timeout: Duration,
     pub(crate) keep_alive: Duration,
     pub(crate) default_agent: Option<String>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) metrics: Metrics,
 }
 
@@ -255,6 +231,6 @@ impl Inner {
     }
 
     pub(crate) fn sessions(&self) -> Sessions<'_> {
-        Sessions::new(self.store(), self.clock.as_ref())
+        Sessions::new(self.store(), self.runtime.clock().as_ref())
     }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn guard(
     next: Next,
 ) -> Response {
     let started = Instant::now();
-    let id = request_id::of(request.headers(), app.ids.as_ref());
+    let id = request_id::of(request.headers(), app.runtime.ids().as_ref());
     let span = tracing::info_span!("http.request", operation = operation.name(), request = id);
     let mut response = async {
         let answer = answer(&app, operation, request, next).await;

@@ -237,6 +237,14 @@ impl Runtime for ThreadRuntime {
         &self.agents
     }
 
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    fn ids(&self) -> &Arc<dyn IdSource> {
+        &self.ids
+    }
+
     async fn start(
         &self,
         request: Execute,

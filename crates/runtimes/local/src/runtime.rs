@@ -265,6 +265,14 @@ impl Runtime for LocalRuntime {
         &self.inner.agents
     }
 
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    fn ids(&self) -> &Arc<dyn IdSource> {
+        &self.inner.ids
+    }
+
     async fn start(
         &self,
         request: Execute,

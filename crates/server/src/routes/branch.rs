@@ -54,7 +54,7 @@ pub(crate) async fn branch(
     caller.open(&app, &session).await?;
     let session_id = match body.new_session_id {
         Some(session_id) => session_id,
-        None => app.ids.session_id()?,
+        None => app.runtime.ids().session_id()?,
     };
     let sessions = app.sessions();
     let branched = sessions.branch(&session, &point, &session_id).await;

@@ -57,7 +57,7 @@ pub(crate) async fn start(
     }
     let session = match body.session_id {
         Some(session) => session,
-        None => app.ids.session_id()?,
+        None => app.runtime.ids().session_id()?,
     };
     if app.store().load(&session).await?.is_some() {
         caller.find(&app, &session).await?;

@@ -153,10 +153,7 @@ pub(crate) fn runtime(backend: impl Into<Backend>, outside: &Arc<Outside>) -> Lo
 }
 
 pub(crate) fn builder(runtime: &LocalRuntime) -> ServerBuilder {
-    let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(NOW)));
     Server::builder(Arc::new(runtime.clone()))
-        .clock(clock)
-        .ids(Arc::new(SequentialIds::new()))
 }
 
 pub(crate) fn tokens() -> BearerTokens {
