@@ -6,13 +6,22 @@ const at = (id) => document.getElementById(id);
 const [log, agent, say, text, send, stop, state] = ["log", "agent", "say", "text", "send", "stop", "state"].map(at);
 
 /** The session, or nothing before the first message. */
-let session = decodeURIComponent(location.hash.slice(1));
+let session = named();
 /** The last chunk that was shown. */
 let cursor = 0;
 /** The open stream. */
 let source = null;
 /** What the user said, one text per turn. */
 let said = [];
+
+/** The session that the address names. */
+function named() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
 
 async function ask(path, body) {
   const init = body && {
@@ -130,7 +139,7 @@ const chunks = {
   tool_input_error: (chunk) => toolEnded(chunk, "not run", chunk.error),
   tool_output_error: (chunk) => toolEnded(chunk, "failed", chunk.error),
   output: (chunk) => place(element("pre", "output", plain(chunk.output))),
-  error: (chunk) => show("error", chunk.error),
+  error: (chunk) => show(chunk.recoverable ? "note" : "error", chunk.error),
   run_interrupted: (chunk) => show("note", `Stopped. ${chunk.reason ?? ""}`),
   step_discarded: discard,
   stream_resync: discard,
@@ -178,7 +187,8 @@ function follow() {
 
 async function ended(end) {
   busy(false);
-  if (end.status === "failed") show("error", end.error?.message ?? "The run failed.");
+  const told = log.lastElementChild?.className === "error";
+  if (end.status === "failed" && !told) show("error", end.error?.message ?? "The run failed.");
   if (!end.suspended) return;
   state.textContent = "Waiting for you.";
   text.disabled = send.disabled = true;
@@ -264,7 +274,7 @@ at("fresh").onclick = () => {
 };
 
 window.onhashchange = () => {
-  if (decodeURIComponent(location.hash.slice(1)) !== session) location.reload();
+  if (named() !== session) location.reload();
 };
 
 attempt(async () => {

@@ -33,7 +33,8 @@ async fn submit(served: &Served, answer: &Value, token: Option<&str>) -> (u16, V
     served.ask("/submit-tool-result", Some(body), token).await
 }
 
-/// proves in part: SUS-02, APR-03, APR-04
+/// proves: SUS-02
+/// proves in part: APR-03, APR-04
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_is_honoured_once_across_kills() {
     let (address, reached) = counting().await;

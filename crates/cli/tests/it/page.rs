@@ -101,6 +101,28 @@ async fn a_form_is_filled_in_and_a_denial_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_goes_wrong_is_told_once() {
+    let Some(chromium) = programs::find("chromium") else {
+        return;
+    };
+    let agent = "[agents.a]\nmodel = \"fast\"\n";
+    let script = r#"{ "default": [ { "error": { "kind": "auth", "attempts": 9 } } ] }"#;
+    let folder = Folder::with(&crate::kit::config(agent), script);
+    let served = Served::start(&folder, &["dev"]);
+    let mut browser = Browser::start(&chromium);
+    browser.open(&format!("{}/#%", served.url()));
+    browser.until("document.getElementById('agent').value === 'a'");
+    say(&mut browser, "hello");
+    browser.until("document.querySelector('.error') && document.getElementById('stop').hidden");
+    let errors = "document.querySelectorAll('.error').length";
+    assert_eq!(browser.value(errors), json!(1));
+    // A session that is not there is told too, and a new chat can begin.
+    browser.open(&format!("{}/?again#nobody", served.url()));
+    browser.until("document.querySelector('.error')");
+    assert_eq!(browser.value("window.wrong"), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_loaded_from_elsewhere_and_nobody_frames_the_page() {
     let folder = Folder::empty();
     let served = Served::start(&folder, &["dev"]);
