@@ -18,12 +18,11 @@ pub(super) struct Answer {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct WithWrites {
     #[serde(default)]
     result: Value,
     #[serde(default)]
-    writes: StepWrites,
+    writes: Vec<Value>,
 }
 
 impl Answer {
@@ -48,16 +47,31 @@ fn with_writes(body: &[u8], cx: &ToolCx) -> ToolResult<Value> {
             "the call succeeded, but its answer cannot be used: {error}"
         ))
     };
-    let answer: WithWrites =
-        serde_json::from_slice(body).map_err(|error| unreadable(error.to_string()))?;
-    cx.edit_state(|draft| {
-        answer
-            .writes
-            .iter()
-            .try_for_each(|write| draft.apply(write))
-    })
-    .map_err(|error| unreadable(error.to_string()))?;
+    let unread = |error: serde_json::Error| unreadable(error.to_string());
+    let answer: WithWrites = serde_json::from_slice(body).map_err(unread)?;
+    let writes = answer.writes.into_iter().map(as_state_op).collect();
+    let writes: StepWrites = serde_json::from_value(Value::Array(writes)).map_err(unread)?;
+    cx.edit_state(|draft| writes.iter().try_for_each(|write| draft.apply(write)))
+        .map_err(|error| unreadable(error.to_string()))?;
     Ok(answer.result)
+}
+
+/// A write in our words. The words of JSON Patch are understood too: `remove`, and `add`, which
+/// appends at a path that ends with `/-`.
+fn as_state_op(mut write: Value) -> Value {
+    let text = |write: &Value, key| write.get(key).and_then(Value::as_str).map(str::to_owned);
+    let (op, path) = (text(&write, "op"), text(&write, "path").unwrap_or_default());
+    let (op, path) = match (op.as_deref(), path.strip_suffix("/-")) {
+        (Some("add"), Some(array)) => ("append", array.to_owned()),
+        (Some("add"), None) => ("replace", path),
+        (Some("remove"), _) => ("delete", path),
+        _ => return write,
+    };
+    if let Some(fields) = write.as_object_mut() {
+        fields.insert("op".to_owned(), Value::from(op));
+        fields.insert("path".to_owned(), Value::from(path));
+    }
+    write
 }
 
 /// The media type without its parameters.

@@ -106,6 +106,19 @@ async fn an_answer_may_change_the_state() {
         json!({ "items": ["milk"], "count": 3 })
     );
 
+    // The words of JSON Patch, and keys that nobody knows.
+    let body = json!({ "result": 1, "took": "2ms", "writes": [
+        { "op": "add", "path": "/items/-", "value": "tea" },
+        { "op": "add", "path": "/who", "value": "Ada" },
+        { "op": "remove", "path": "/count" },
+    ] });
+    let service = Service::that(vec![says(200, kind, &body.to_string())]).await;
+    let (cx, state) = surroundings("c1", json!({ "items": [], "count": 1 }));
+    let result = http(&service, "").call(json!({}), cx).await.unwrap();
+    assert_eq!(result, json!(1));
+    let wanted = json!({ "items": ["tea"], "who": "Ada" });
+    assert_eq!(*state.get().unwrap(), wanted);
+
     let service = Service::that(vec![says(200, kind, r#"{"writes":[{"op":"fly"}]}"#)]).await;
     let text = refused(&http(&service, ""), json!({})).await;
     assert!(
