@@ -15,13 +15,15 @@ mod stop;
 mod submit;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderName, HeaderValue, Method, Uri};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, delete, get, post};
 use tower_http::cors::CorsLayer;
 
+use crate::body::drain;
 use crate::builder::App;
 use crate::guard::guard;
 use crate::{ApiError, Operation, request_id};
@@ -85,8 +87,10 @@ where
     routes.route(operation.path(), guarded)
 }
 
-async fn nothing(method: Method, uri: Uri) -> ApiError {
-    let path = uri.path();
+async fn nothing(request: Request) -> ApiError {
+    let (parts, body) = request.into_parts();
+    drain(&parts.headers, body).await;
+    let (method, path) = (parts.method, parts.uri.path());
     ApiError::not_found(format!(
         "there is no route {method} {path}; /openapi.json lists all of them"
     ))

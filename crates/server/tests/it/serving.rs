@@ -54,13 +54,15 @@ async fn a_refusal_is_read_by_whoever_sends_everything_first() {
     let place = Place::new();
     let server = Loopback::new(place.app, Limits::default()).await;
     let body = "x".repeat(6 * 1024 * 1024);
-    for (token, kind, code) in [
-        (ALICE.unwrap(), "application/json", "PAYLOAD_TOO_LARGE"),
-        (ALICE.unwrap(), "text/plain", "VALIDATION_ERROR"),
-        ("nobody's", "application/json", "UNAUTHENTICATED"),
+    let (alice, json) = (ALICE.unwrap(), "application/json");
+    for (path, token, kind, code) in [
+        ("/start", alice, json, "PAYLOAD_TOO_LARGE"),
+        ("/start", alice, "text/plain", "VALIDATION_ERROR"),
+        ("/start", "nobody's", json, "UNAUTHENTICATED"),
+        ("/nowhere", alice, json, "NOT_FOUND"),
     ] {
         let request = format!(
-            "POST /start HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\
+            "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\
              content-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
