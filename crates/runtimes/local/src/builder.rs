@@ -28,6 +28,7 @@ pub struct LocalRuntimeBuilder {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) auto_continue: bool,
+    pub(crate) take_over: bool,
     pub(crate) lease: Duration,
     pub(crate) sweep_every: Duration,
     pub(crate) holder: Option<String>,
@@ -42,6 +43,7 @@ impl LocalRuntimeBuilder {
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(UuidIds::new()),
             auto_continue: false,
+            take_over: true,
             lease: LEASE,
             sweep_every: SWEEP_EVERY,
             holder: None,
@@ -89,6 +91,13 @@ impl LocalRuntimeBuilder {
     /// resumes.
     pub fn auto_continue(mut self, auto_continue: bool) -> Self {
         self.auto_continue = auto_continue;
+        self
+    }
+
+    /// Whether runs whose process is gone are looked for and taken over here. On by default.
+    /// [`LocalRuntime::recover_session`](crate::LocalRuntime::recover_session) does it all the same.
+    pub fn take_over(mut self, take_over: bool) -> Self {
+        self.take_over = take_over;
         self
     }
 

@@ -49,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) performer: Performer,
     pub(crate) table: Arc<Table>,
     pub(crate) auto_continue: bool,
+    pub(crate) take_over: bool,
     pub(crate) sweep_every: Duration,
     /// Whether the sweeper was started.
     pub(crate) sweeps: AtomicBool,
@@ -93,6 +94,7 @@ impl LocalRuntime {
             clock,
             ids,
             auto_continue,
+            take_over,
             lease,
             sweep_every,
             holder,
@@ -125,6 +127,7 @@ impl LocalRuntime {
                 performer: Performer::new(HOST).leased(holder, lease),
                 table: Arc::default(),
                 auto_continue,
+                take_over,
                 sweep_every,
                 sweeps: AtomicBool::new(false),
                 sweeping: tokio::sync::Mutex::default(),

@@ -38,7 +38,8 @@ enum Todo {
 }
 
 impl LocalRuntime {
-    /// Takes over what is due, once: runs of this kind of host whose lease has lapsed, and with
+    /// Takes over what is due, once: runs of this kind of host whose lease has lapsed (see
+    /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), and with
     /// [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) paused runs whose calls are all
     /// answered. Runs of agents that are not registered here are left to others.
     ///
@@ -143,7 +144,7 @@ impl LocalRuntime {
 
     fn todo(&self, session: &SessionId, due: &Due) -> Option<Todo> {
         match due {
-            Due::LapsedLease { run, host } if host == HOST => {
+            Due::LapsedLease { run, host } if host == HOST && self.inner.take_over => {
                 let run = StartedRun::new(session.clone(), run.clone());
                 let is_here = matches!(self.inner.table.known(&run), Known::Performed(_));
                 (!is_here).then_some(Todo::Recover)

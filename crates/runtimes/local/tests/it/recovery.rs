@@ -42,6 +42,11 @@ fn a_run_whose_process_is_gone_is_taken_over() {
             let without = timed(&place, "without", &time).await;
             let left = without.recover().await.unwrap();
             assert_eq!(left, SweepReport::default(), "it does not have the agent");
+            let careful = place.builder().await.holder("careful").lease(LEASE);
+            let careful = careful.clock(Arc::clone(&time) as _).take_over(false);
+            let careful = careful.agent(&agent).build();
+            let left = careful.recover().await.unwrap();
+            assert_eq!(left, SweepReport::default(), "it was told not to");
             let report = next.recover().await.unwrap();
             assert_eq!(report.recovered.len(), 1, "the lease has lapsed");
             assert_eq!(report.recovered[0].run_id, run);
