@@ -25,6 +25,7 @@ use crate::tools::HttpClient;
 pub use error::ConfigError;
 pub use runtime::{DoubleTexting, RuntimeConfig};
 pub(crate) use section::{At, Section, Source};
+pub(crate) use server::listen_address;
 pub use server::{ServerConfig, TokenConfig, TokenSecret};
 pub use store::{StoreUrl, StoreUrlError};
 
@@ -50,7 +51,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] for the first thing that is wrong.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let bytes = std::fs::read(path).map_err(|error| {
             let why = match error.kind() {
                 std::io::ErrorKind::NotFound => {
                     "there is no such file; write it, or name another with --config".to_owned()
@@ -58,6 +59,17 @@ impl Config {
                 _ => format!("the file cannot be read: {error}"),
             };
             ConfigError::of_file(path, why)
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let good = error.as_bytes().get(..error.utf8_error().valid_up_to());
+            let lines = good
+                .unwrap_or_default()
+                .split(|byte| *byte == b'\n')
+                .count();
+            let message = "this is not UTF-8; save the file as UTF-8 text";
+            let mut error = ConfigError::of_file(path, message);
+            error.line = Some(lines);
+            error
         })?;
         Self::parse(path, text)
     }

@@ -8,10 +8,10 @@ use anyhow::Context;
 use axum::Router;
 use helix_agents_core::Agent;
 use helix_agents_runtime_local::LocalRuntime;
-use helix_agents_server::{BearerTokens, Limits, ServeError, Server, ServerBuilder, serve};
+use helix_agents_server::{Limits, ServeError, Server, ServerBuilder, serve};
 use tokio::net::TcpListener;
 
-use crate::config::{ServerConfig, TokenSecret};
+use crate::config::ServerConfig;
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::Setup;
@@ -45,31 +45,6 @@ pub(crate) fn server(
     }
     let origins = config.cors_origins.iter();
     origins.fold(server, |server, origin| server.cors_origin(origin))
-}
-
-/// The tokens that the configuration names.
-pub(crate) fn tokens(config: &ServerConfig) -> Result<BearerTokens, UsageError> {
-    let mut tokens = BearerTokens::new();
-    for token in &config.tokens {
-        let added = match &token.secret {
-            TokenSecret::Env(name) => {
-                let secret = std::env::var(name).map_err(|_| {
-                    let user = &token.user;
-                    UsageError(format!(
-                        "the token of user {user} is in the environment variable {name}, which is \
-                         not set; set it, or give the sha256 of the token instead"
-                    ))
-                })?;
-                tokens.token(&secret, &token.user)
-            }
-            TokenSecret::Sha256(hex) => tokens.sha256(hex, &token.user),
-        };
-        tokens = added.map_err(|error| UsageError(error.to_string()))?;
-        if token.admin {
-            tokens = tokens.admin();
-        }
-    }
-    Ok(tokens)
 }
 
 /// The routes of a server.

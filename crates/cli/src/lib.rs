@@ -5,6 +5,7 @@
 //! ([`setup`]), brings the tools that need no Rust ([`tools`]), and has one file per command. The
 //! rules of runs, sessions and answers are those of the crates below it.
 
+mod access;
 mod args;
 mod ask;
 mod commands;

@@ -1,19 +1,21 @@
 //! `helix dev`: a server on this machine, for trying out.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
 
+use crate::config::listen_address;
 use crate::exit::Exit;
 use crate::hosting::{host, router, runtime, server};
-use crate::setup::Place;
+use crate::screen::{Look, Screen};
+use crate::setup::{Place, Plan};
 use crate::{UsageError, page};
 
 /// Serves the demo agents, or those of a configuration, to this machine alone.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
     /// Where to listen; loopback only, port 0 picks a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     listen: Option<SocketAddr>,
     /// The agent of chats that name none; without it the first that is configured
     #[arg(long, value_name = "NAME")]
@@ -25,13 +27,13 @@ pub(crate) struct Dev {
 impl Dev {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let plan = self.place.read()?;
-        let listen = self.listen.unwrap_or(plan.config.server.listen);
-        if !listen.ip().is_loopback() {
-            return Err(UsageError(format!(
-                "`helix dev` asks nobody for a token, so it listens on this machine alone, not on \
-                 {listen}; use 127.0.0.1, or `helix serve` with tokens"
-            ))
-            .into());
+        let listen = self.listen(&plan)?;
+        if let (false, Some(file)) = (plan.config.server.tokens.is_empty(), &plan.file) {
+            let text = format!(
+                "`helix dev` asks nobody for a token; those of {} are for `helix serve`",
+                file.display()
+            );
+            Screen::here().note(Look::Yellow, text)?;
         }
         let agent = plan.default_agent(self.agent.as_deref())?;
         let setup = plan.open().await?;
@@ -40,5 +42,29 @@ impl Dev {
             server(&runtime, &setup.plan.config.server, agent.as_ref()).allow_unauthenticated();
         let routes = page::routes().merge(router(server)?);
         host(&setup, &runtime, routes, listen).await
+    }
+
+    /// Where to listen: on this machine alone.
+    fn listen(&self, plan: &Plan) -> anyhow::Result<SocketAddr> {
+        if let Some(listen) = self.listen {
+            if listen.ip().is_loopback() {
+                return Ok(listen);
+            }
+            return Err(UsageError(format!(
+                "`helix dev` asks nobody for a token, so it listens on this machine alone, not on \
+                 {listen}; use 127.0.0.1, or `helix serve` with tokens"
+            ))
+            .into());
+        }
+        let wanted = plan.config.server.listen;
+        if wanted.ip().is_loopback() {
+            return Ok(wanted);
+        }
+        let listen = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), wanted.port());
+        let text = format!(
+            "`helix dev` serves this machine alone: it listens on {listen}, not on {wanted}"
+        );
+        Screen::here().note(Look::Yellow, text)?;
+        Ok(listen)
     }
 }

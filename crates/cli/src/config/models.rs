@@ -83,7 +83,9 @@ fn read_script(
         let remedy = "write the path of a script, relative to this file";
         section.error(at, format!("the script `{value}` {why}; {remedy}"))
     })?;
-    let script = Script::parse(&text).map_err(|error| ConfigError {
+    // Some editors begin a file with a mark of its encoding.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let script = Script::parse(text).map_err(|error| ConfigError {
         file: path,
         line: error.line(),
         message: error.to_string(),

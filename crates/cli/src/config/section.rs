@@ -8,8 +8,9 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use super::ConfigError;
+use super::json::{self, NoJson};
 use super::suggest::{is_near, remedy};
-use super::{ConfigError, json};
 
 /// A file and its text.
 #[derive(Debug)]
@@ -21,12 +22,17 @@ pub(crate) struct Source {
 impl Source {
     /// Something wrong at a place of the text.
     pub(crate) fn error(&self, at: &Range<usize>, message: impl Into<String>) -> ConfigError {
-        let before = self.text.get(..at.start).unwrap_or(&self.text);
         ConfigError {
             file: self.path.clone(),
-            line: Some(before.matches('\n').count() + 1),
+            line: Some(self.line(at)),
             message: message.into(),
         }
+    }
+
+    /// The line of a place of the text, from 1.
+    fn line(&self, at: &Range<usize>) -> usize {
+        let before = self.text.get(..at.start).unwrap_or(&self.text);
+        before.matches('\n').count() + 1
     }
 }
 
@@ -81,6 +87,11 @@ impl<'a> Section<'a> {
         self.error(&self.at, format!("[{}] {message}", self.name))
     }
 
+    /// The line where it begins.
+    pub(crate) fn line(&self) -> usize {
+        self.source.line(&self.at)
+    }
+
     /// Where a key stands, when it is there.
     pub(crate) fn place(&self, key: &str) -> Option<Range<usize>> {
         let mut keys = self.table.keys();
@@ -111,10 +122,8 @@ impl<'a> Section<'a> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.error(
-            at,
-            format!("`{key}` in [{}] is {found}; write {wanted}", self.name),
-        )
+        let place = self.shown();
+        self.error(at, format!("`{key}` {place} is {found}; write {wanted}"))
     }
 
     /// A text.
@@ -188,7 +197,7 @@ impl<'a> Section<'a> {
         let Some((at, value)) = self.get(key) else {
             return Ok(None);
         };
-        match json::of(value).as_f64() {
+        match json::of(value, &at).ok().and_then(|number| number.as_f64()) {
             Some(number) => Ok(Some(At::new(number, at))),
             None => Err(self.unfit(key, &at, "a number", value)),
         }
@@ -219,7 +228,13 @@ impl<'a> Section<'a> {
         if !value.is_table() {
             return Err(self.unfit(key, &at, &format!("a table: `{key} = {{ ... }}`"), value));
         }
-        Ok(Some(At::new(json::of(value), at)))
+        let value = json::of(value, &at).map_err(|NoJson { wrote, at }| {
+            let place = self.shown();
+            let message =
+                format!("`{wrote}` of `{key}` {place} is no number of JSON; write another one");
+            self.error(&at, message)
+        })?;
+        Ok(Some(At::new(value, at)))
     }
 
     /// A table inside this one.
@@ -256,9 +271,14 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
     ) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
-        let Some(outer) = self.section(key)? else {
+        let Some((at, value)) = self.get(key) else {
             return Ok(Vec::new());
         };
+        let Some(table) = value.as_table() else {
+            let wanted = format!("a table for each: `[{}.NAME]`", self.inner(key));
+            return Err(self.unfit(key, &at, &wanted, value));
+        };
+        let outer = Section::new(self.source, self.inner(key), at, table);
         let mut found = Vec::new();
         for (name, value) in outer.table {
             let (at, value) = (name.span(), value.get_ref());
@@ -276,6 +296,14 @@ impl<'a> Section<'a> {
         }
         found.sort_by_key(|(_, section)| section.at.start);
         Ok(found)
+    }
+
+    /// How a message names this table.
+    fn shown(&self) -> String {
+        match self.name.as_str() {
+            "" => "at the top".to_owned(),
+            name => format!("in [{name}]"),
+        }
     }
 
     fn inner(&self, key: &str) -> String {
@@ -305,10 +333,7 @@ impl<'a> Section<'a> {
         known: impl IntoIterator<Item = &'k str>,
     ) -> ConfigError {
         let remedy = remedy(key.get_ref(), known);
-        let place = match self.name.as_str() {
-            "" => "at the top".to_owned(),
-            name => format!("in [{name}]"),
-        };
+        let place = self.shown();
         let message = format!("unknown key `{}` {place}; {remedy}", key.get_ref());
         self.error(&key.span(), message)
     }

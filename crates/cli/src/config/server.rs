@@ -48,6 +48,8 @@ pub struct TokenConfig {
     pub user: String,
     /// Whether it sees all sessions.
     pub admin: bool,
+    /// The line of the file where it stands.
+    pub line: usize,
 }
 
 /// How a token is recognised.
@@ -66,13 +68,7 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<ServerConfig, ConfigE
         return Ok(server);
     };
     if let Some(At { value, at }) = section.text("listen")? {
-        server.listen = value.parse().map_err(|_| {
-            let remedy = "write an address with a port, like \"127.0.0.1:8787\"";
-            section.error(
-                &at,
-                format!("`{value}` is not an address to listen on; {remedy}"),
-            )
-        })?;
+        server.listen = listen_address(&value).map_err(|error| section.error(&at, error))?;
     }
     if let Some(flag) = section.flag("allow_unauthenticated")? {
         server.allow_unauthenticated = flag.value;
@@ -89,10 +85,44 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<ServerConfig, ConfigE
         server.cors_origins.push(value);
     }
     for token in section.list("tokens")? {
-        server.tokens.push(read_token(&token)?);
+        let read = read_token(&token)?;
+        let mut others = server.tokens.iter();
+        if let Some(other) = others.find(|other| other.secret == read.secret) {
+            let message = format!(
+                "the tokens of users {} and {} are the same; give each a token of its own",
+                other.user, read.user
+            );
+            return Err(token.error(&token.at, message));
+        }
+        server.tokens.push(read);
     }
     section.finish()?;
+    if server.allow_unauthenticated && !server.tokens.is_empty() {
+        let at = section.place("allow_unauthenticated");
+        let message = "`allow_unauthenticated` and [[server.tokens]] exclude each other; keep the \
+                       tokens, or let everybody in";
+        return Err(section.error(&at.unwrap_or_else(|| section.at.clone()), message));
+    }
     Ok(server)
+}
+
+/// An address to listen on; `localhost` is this machine.
+///
+/// # Errors
+/// What to write instead.
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let port = text
+        .rsplit_once(':')
+        .filter(|(host, _)| host.eq_ignore_ascii_case("localhost"));
+    match port.and_then(|(_, port)| port.parse().ok()) {
+        Some(port) => Ok(SocketAddr::new(LISTEN.ip(), port)),
+        None => Err(format!(
+            "`{text}` is not an address to listen on; write one with a port, like \"127.0.0.1:8787\""
+        )),
+    }
 }
 
 fn read_token(section: &Section<'_>) -> Result<TokenConfig, ConfigError> {
@@ -126,5 +156,6 @@ fn read_token(section: &Section<'_>) -> Result<TokenConfig, ConfigError> {
         secret,
         user: user.value,
         admin,
+        line: section.line(),
     })
 }

@@ -40,6 +40,9 @@ impl StoreUrl {
         };
         match scheme {
             "memory" if rest.is_empty() => Ok(Self::Memory),
+            "memory" => Err(wrong(format!(
+                "`{url}` names something, but a store in memory has no name; write `memory:`"
+            ))),
             "sqlite" if rest == ":memory:" => Ok(Self::Memory),
             "sqlite" => {
                 let path = rest.strip_prefix("//").unwrap_or(rest);

@@ -83,18 +83,6 @@ impl ToolOptions {
                 "a client's answer cannot end the turn; let the model end it",
             ),
             (
-                client && self.timeout.is_some(),
-                client_is,
-                "timeout_ms",
-                "write `deadline_ms` to limit how long the client may take",
-            ),
-            (
-                client && self.idempotent,
-                client_is,
-                "idempotent",
-                "a client's call is never run by us, so leave it out",
-            ),
-            (
                 client && pauses,
                 client_is,
                 "on_unknown",
@@ -122,32 +110,24 @@ impl ToolOptions {
                 return Err(section.error(&at, message));
             }
         }
-        if !client && !self.asks() && self.deadline.is_some() {
-            let at = section
-                .place("deadline_ms")
-                .unwrap_or_else(|| section.at.clone());
-            let message = format!(
-                "`deadline_ms` in [{}] has no effect: nobody is asked about its calls; write \
-                 `timeout_ms` to limit how long a call may take, or `require_approval = true`",
-                section.name
-            );
-            return Err(section.error(&at, message));
-        }
         Ok(())
     }
 
-    /// Tells a tool under construction. Time-outs are the business of what runs.
+    /// Tells a tool under construction. Time-outs are the business of what runs; what says nothing
+    /// about tools of this kind is left out.
     pub(super) fn apply(self, mut tool: ToolBuilder, kind: Kind) -> ToolBuilder {
+        let client = kind == Kind::Client;
+        let may_ask = client || self.asks();
         if self.require_approval {
             tool = tool.approval();
         }
         if let Some(above) = self.approval_when {
             tool = tool.approval_if(above);
         }
-        if let Some(deadline) = self.deadline {
+        if let Some(deadline) = self.deadline.filter(|_| may_ask) {
             tool = tool.deadline(deadline);
         }
-        if self.idempotent {
+        if self.idempotent && !client {
             tool = tool.idempotent();
         }
         if self.read_only {
@@ -157,7 +137,7 @@ impl ToolOptions {
             tool = tool.finish_with();
         }
         match self.on_unknown {
-            Some(choice) if kind != Kind::Client => tool.on_unknown(choice),
+            Some(choice) if !client => tool.on_unknown(choice),
             _ => tool,
         }
     }

@@ -144,10 +144,29 @@ impl Parser<'_> {
         {
             text.push(c);
         }
+        if self.has_exponent() {
+            let mut rest = self.rest.next_if(|c| matches!(c, 'e' | 'E'));
+            while let Some(c) = rest {
+                text.push(c);
+                let may_be_signed = matches!(c, 'e' | 'E');
+                rest = self
+                    .rest
+                    .next_if(|c| c.is_ascii_digit() || (may_be_signed && matches!(c, '+' | '-')));
+            }
+        }
         let digits = text.replace('_', "");
         digits
             .parse()
             .map_err(|_| CalculatorError::Unexpected(text))
+    }
+
+    /// Whether an exponent comes next, as in `1e3`, and not the number e.
+    fn has_exponent(&self) -> bool {
+        let mut ahead = self.rest.clone();
+        ahead.next_if(|c| matches!(c, 'e' | 'E')).is_some() && {
+            ahead.next_if(|c| matches!(c, '+' | '-'));
+            ahead.next().is_some_and(|c| c.is_ascii_digit())
+        }
     }
 
     /// Values in parentheses.
@@ -211,6 +230,9 @@ mod tests {
             ("1_000 / 8", 125.0),
             ("max(1, sqrt(16), 3) + min(2, 1)", 5.0),
             ("round(2.5) + floor(-0.5) + ceil(0.1) + abs(-1)", 4.0),
+            ("1e3 + 2.5E-1", 1000.25),
+            ("1e+2 - 1", 99.0),
+            ("2*e", 2.0 * std::f64::consts::E),
             ("2*pi", std::f64::consts::TAU),
         ];
         for (text, value) in table {
@@ -232,6 +254,8 @@ mod tests {
             "(1, 2)",
             "sqrt(1, 2)",
             "1..2",
+            "2e",
+            "1e3e3",
             &deep,
         ] {
             assert!(evaluate(text).is_err(), "{text}");

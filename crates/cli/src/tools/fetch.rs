@@ -115,13 +115,16 @@ impl Execute for Fetch {
                 end -= 1;
             }
             text.truncate(end);
-            return Ok(json!({
+            let mut result = json!({
                 "url": url.as_str(),
                 "status": status.as_u16(),
-                "contentType": content_type,
                 "body": text,
                 "truncated": end < whole,
-            }));
+            });
+            if let (Some(result), Some(kind)) = (result.as_object_mut(), content_type) {
+                result.insert("contentType".to_owned(), kind.into());
+            }
+            return Ok(result);
         }
         Err(ToolError::tell_model(format!(
             "`{wrote}` leads from one address to the next more than {MAX_REDIRECTS} times"

@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// What is wrong, what is replaced, and by what; the empty text stands for the end.
-const BROKEN: [(&str, &str, &str); 46] = [
+const BROKEN: [(&str, &str, &str); 53] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -153,7 +153,16 @@ const BROKEN: [(&str, &str, &str); 46] = [
         "",
         "require_approval = true\nfinish_with = true",
     ),
-    ("a deadline without a question", "", "deadline_ms = 5"),
+    (
+        "a client that finishes",
+        "kind = \"http\"\nurl = \"http://127.0.0.1:9/refund\"\n",
+        "kind = \"client\"\nfinish_with = true\n",
+    ),
+    (
+        "a client that pauses",
+        "kind = \"http\"\nurl = \"http://127.0.0.1:9/refund\"\n",
+        "kind = \"client\"\non_unknown = \"pause\"\n",
+    ),
     (
         "a rule without a limit",
         "",
@@ -193,6 +202,32 @@ const BROKEN: [(&str, &str, &str); 46] = [
         "a placeholder that is none",
         "model = \"fast\"",
         "model = \"fast\"\nsystem_prompt = \"For {{state:name}}\"",
+    ),
+    (
+        "a number that JSON does not have",
+        "model = \"fast\"",
+        "model = \"fast\"\ninitial_state = { all = [\n1.5,\nnan] }",
+    ),
+    (
+        "a store in memory with a name",
+        "sqlite:helix.db",
+        "memory:x",
+    ),
+    ("models that are a list", "[models.fast]", "[[models]]"),
+    (
+        "an address to listen on that is none",
+        "",
+        "[server]\nlisten = \"somewhere\"",
+    ),
+    (
+        "a token twice",
+        "",
+        "[[server.tokens]]\nenv = \"T\"\nuser = \"a\"\n[[server.tokens]]\nenv = \"T\"\nuser = \"b\"",
+    ),
+    (
+        "tokens where everybody gets in",
+        "",
+        "[server]\nallow_unauthenticated = true\n[[server.tokens]]\nenv = \"T\"\nuser = \"a\"",
     ),
     (
         "a token with two secrets",
@@ -237,5 +272,17 @@ fn a_file_that_is_missing_is_named() {
     assert_eq!(
         did.err,
         "helix: nowhere.toml: there is no such file; write it, or name another with --config\n"
+    );
+}
+
+#[test]
+fn a_file_that_is_not_text_is_named_with_its_line() {
+    let folder = Folder::empty();
+    let bytes = b"[store]\n# caf\xe9\n".to_vec();
+    std::fs::write(folder.path().join("helix.toml"), bytes).unwrap();
+    let did = folder.helix(&["pending"]).ends(2);
+    assert_eq!(
+        did.err,
+        "helix: helix.toml:2: this is not UTF-8; save the file as UTF-8 text\n"
     );
 }

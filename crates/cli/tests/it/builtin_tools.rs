@@ -136,3 +136,13 @@ async fn a_redirect_is_checked_like_the_first_address() {
     let text = refused(&fetch(&format!("allow = [\"{}\"]", circle.address)), url).await;
     assert!(text.contains("more than 5 times"), "{text}");
 }
+
+#[tokio::test]
+async fn what_a_document_does_not_say_is_left_out() {
+    let service = Service::that(vec![Reply::Says(200, "", "hello".into())]).await;
+    let url = format!("http://{}/", service.address);
+    let allow = format!("allow = [\"{}\"]", service.address);
+    let got = call(&fetch(&allow), json!({ "url": url })).await.unwrap();
+    let wanted = json!({ "url": url, "status": 200, "body": "hello", "truncated": false });
+    assert_eq!(got, wanted);
+}

@@ -12,7 +12,7 @@ use crate::kit::Folder;
 const EVERYTHING: &str = r#"
 [server]
 listen = "127.0.0.1:0"
-allow_unauthenticated = true
+allow_unauthenticated = false
 max_body_bytes = 1024
 cors_origins = ["http://localhost:3000"]
 [[server.tokens]]
@@ -98,7 +98,7 @@ fn read(text: &str) -> Config {
 fn everything_that_can_be_said_is_understood() {
     let config = read(EVERYTHING);
     assert_eq!(config.server.listen.port(), 0);
-    assert!(config.server.allow_unauthenticated);
+    assert!(!config.server.allow_unauthenticated);
     assert_eq!(config.server.max_body_bytes, 1024);
     assert_eq!(config.server.cors_origins, ["http://localhost:3000"]);
     let [alice, root] = config.server.tokens.as_slice() else {
@@ -111,6 +111,7 @@ fn everything_that_can_be_said_is_understood() {
     assert_eq!((alice.user.as_str(), alice.admin), ("alice", false));
     assert!(matches!(&root.secret, TokenSecret::Sha256(hash) if hash.starts_with("ab00")));
     assert!(root.admin);
+    assert_eq!((alice.line, root.line), (7, 11));
 
     let path = match config.store.as_ref().unwrap() {
         StoreUrl::Sqlite(path) => path,
@@ -160,4 +161,35 @@ fn what_is_not_said_has_its_default() {
     assert!(config.runtime.recover_on_start && config.runtime.auto_continue);
     assert_eq!(config.runtime.lease, Duration::from_millis(10_000));
     assert!(config.agents.is_empty());
+}
+
+#[test]
+fn what_says_nothing_about_a_tool_does_no_harm() {
+    let tool = |options: &str| {
+        let text = format!(
+            "[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n\
+             [agents.a]\nmodel = \"fast\"\ntools = [\"it\"]\n[tools.it]\n{options}"
+        );
+        read(&text).agents[0].tool("it").unwrap().spec().clone()
+    };
+    let http = "kind = \"http\"\nurl = \"http://127.0.0.1:9/\"\ndeadline_ms = 5\n";
+    assert_eq!(tool(http).on_unknown, OnUnknown::TellModel);
+    let asked = tool(&format!("{http}on_unknown = \"pause\"\n"));
+    assert_eq!(asked.on_unknown, OnUnknown::Pause);
+    tool("kind = \"builtin\"\nbuiltin = \"clock\"\ndeadline_ms = 5\n");
+    let client = tool("kind = \"client\"\ntimeout_ms = 5\nidempotent = true\ndeadline_ms = 7\n");
+    assert_eq!(client.deadline, Some(Duration::from_millis(7)));
+}
+
+#[test]
+fn localhost_is_this_machine() {
+    let config = read("[server]\nlisten = \"localhost:8080\"\n");
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+}
+
+#[test]
+fn a_script_may_begin_with_a_mark_of_its_encoding() {
+    let text = "[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n";
+    let folder = Folder::with(text, "\u{feff}{ \"default\": [] }");
+    Config::load(&folder.path().join("helix.toml")).unwrap();
 }

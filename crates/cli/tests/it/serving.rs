@@ -25,8 +25,13 @@ impl Served {
         let mut command = folder.command(arguments);
         command
             .args(["--listen", "127.0.0.1:0"])
-            .env("HELIX_TEST_TOKEN", "open sesame")
-            .stdout(Stdio::piped());
+            .env("HELIX_TEST_TOKEN", "open sesame");
+        Self::spawn(command)
+    }
+
+    /// Waits until a command says where it listens.
+    fn spawn(mut command: Command) -> Self {
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -178,7 +183,86 @@ fn a_server_that_nobody_or_everybody_could_use_is_not_started() {
     let unset = "[[server.tokens]]\nenv = \"HELIX_UNSET_TOKEN\"\nuser = \"alice\"\n";
     let folder = Folder::with(&config(&format!("{unset}{AGENT}")), SCRIPT);
     let did = folder.helix(&["serve"]).ends(2);
-    assert!(did.err.contains("HELIX_UNSET_TOKEN"), "{did:?}");
+    assert!(
+        did.err.contains("helix.toml:6: the token of user alice is in the environment variable HELIX_UNSET_TOKEN, which is not set; set it"),
+        "{did:?}"
+    );
+    let mut empty = folder.command(&["serve"]);
+    let output = empty.env("HELIX_UNSET_TOKEN", "").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        err.contains("helix.toml:6: ") && err.contains("is empty"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_token_is_of_one_user() {
+    // printf 'open sesame' | sha256sum
+    let hash = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";
+    let second = [
+        format!("sha256 = \"{hash}\""),
+        "env = \"HELIX_OTHER_TOKEN\"".to_owned(),
+    ];
+    for second in second {
+        let tokens = format!(
+            "[[server.tokens]]\nenv = \"HELIX_TEST_TOKEN\"\nuser = \"alice\"\n\
+             [[server.tokens]]\n{second}\nuser = \"bob\"\n"
+        );
+        let folder = Folder::with(&config(&format!("{tokens}{AGENT}")), SCRIPT);
+        let mut command = folder.command(&["serve"]);
+        let command = command.env("HELIX_TEST_TOKEN", "open sesame");
+        let output = command
+            .env("HELIX_OTHER_TOKEN", "open sesame")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let err = String::from_utf8(output.stderr).unwrap();
+        let why = "helix.toml:9: the tokens of users alice and bob are the same";
+        assert!(err.contains(why), "{err}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_says_what_it_does_not_take_from_a_configuration() {
+    let server =
+        "[server]\nlisten = \"0.0.0.0:0\"\n[[server.tokens]]\nenv = \"T\"\nuser = \"alice\"\n";
+    let folder = Folder::with(&config(&format!("{server}{AGENT}")), SCRIPT);
+    let notes = folder.path().join("notes");
+    let mut command = folder.command(&["dev", "--config", "helix.toml"]);
+    command.stderr(std::fs::File::create(&notes).unwrap());
+    let served = Served::spawn(command);
+    assert!(
+        served.url().starts_with("http://127.0.0.1:"),
+        "{}",
+        served.url()
+    );
+    let (status, _) = served.ask("/agents", None, None).await;
+    assert_eq!(status, 200);
+    assert_eq!(served.terminate(), Some(0));
+    let notes = std::fs::read_to_string(notes).unwrap();
+    for note in [
+        "`helix dev` serves this machine alone: it listens on 127.0.0.1:0, not on 0.0.0.0:0",
+        "`helix dev` asks nobody for a token; those of helix.toml are for `helix serve`",
+    ] {
+        assert_eq!(notes.matches(note).count(), 1, "{notes}");
+    }
+}
+
+#[test]
+fn localhost_can_be_listened_on() {
+    let folder = Folder::empty();
+    for host in ["localhost:0", "LOCALHOST:0"] {
+        let served = Served::spawn(folder.command(&["dev", "--listen", host]));
+        assert!(
+            served.url().starts_with("http://127.0.0.1:"),
+            "{}",
+            served.url()
+        );
+        assert_eq!(served.terminate(), Some(0));
+    }
+    folder.helix(&["dev", "--listen", "localhost"]).ends(2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
