@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -11,6 +12,9 @@ use crate::commands::{
 };
 use crate::exit::{Exit, of_error};
 use crate::logging;
+
+/// How long the process waits at its end for what still holds the store.
+const PARTING: Duration = Duration::from_millis(500);
 
 /// Agents that do not lose work.
 #[derive(Debug, Parser)]
@@ -88,8 +92,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return complain(&anyhow::Error::new(error)),
     };
     let result = runtime.block_on(args.command.run());
-    // A question at the terminal that nobody answers any more does not keep the process.
-    runtime.shutdown_background();
+    // What is left of runs goes, and the store with it, which then brings its file in order. A call
+    // that does not end does not keep the process.
+    runtime.shutdown_timeout(PARTING);
     match result {
         Ok(exit) => exit,
         Err(error) => complain(&error),

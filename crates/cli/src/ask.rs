@@ -7,13 +7,26 @@ use helix_agents_core::session::{PendingCall, PendingKind};
 use serde_json::Value;
 
 use crate::screen::{Look, Screen};
-use crate::signals;
+use crate::signals::Signals;
+use crate::typed::Typed;
 
-/// Asks about a call that waits. `None`: not now.
+/// What came of a question.
+pub(crate) enum Reply {
+    /// An answer.
+    Answer(Box<ToolAnswer>),
+    /// Not now.
+    Later,
+    /// The process shall end.
+    Ended,
+}
+
+/// Asks about a call that waits.
 pub(crate) async fn about(
     screen: &Screen,
     call: &PendingCall,
-) -> anyhow::Result<Option<ToolAnswer>> {
+    typed: &mut Typed,
+    signals: &mut Signals,
+) -> anyhow::Result<Reply> {
     let what = format!("{} {}", call.tool_name, call.input);
     loop {
         let (question, hint) = match call.kind {
@@ -29,13 +42,21 @@ pub(crate) async fn about(
         screen.note(Look::Yellow, question)?;
         write!(io::stderr(), "{}", screen.on_err(Look::Dim, hint))?;
         io::stderr().flush()?;
-        let Some(line) = line().await? else {
+        let line = tokio::select! {
+            biased;
+            () = signals.next() => {
+                writeln!(io::stderr())?;
+                return Ok(Reply::Ended);
+            }
+            line = typed.next() => line?,
+        };
+        let Some(line) = line else {
             writeln!(io::stderr())?;
-            return Ok(None);
+            return Ok(Reply::Later);
         };
         match understood(call, line.trim()) {
-            Understood::Answer(answer) => return Ok(Some(*answer)),
-            Understood::Later => return Ok(None),
+            Understood::Answer(answer) => return Ok(Reply::Answer(answer)),
+            Understood::Later => return Ok(Reply::Later),
             Understood::Nothing => screen.note(Look::Red, "please answer y, n, or enter")?,
         }
     }
@@ -68,21 +89,6 @@ fn understood(call: &PendingCall, line: &str) -> Understood {
         "n" | "no" => answer(call.deny(reason.trim())),
         "l" | "later" => Understood::Later,
         _ => Understood::Nothing,
-    }
-}
-
-/// A line from the terminal; `None` at its end, or when the process is asked to end.
-async fn line() -> anyhow::Result<Option<String>> {
-    let reading = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin().read_line(&mut line).map(|bytes| (bytes, line))
-    });
-    tokio::select! {
-        read = reading => {
-            let (bytes, line) = read??;
-            Ok((bytes > 0).then_some(line))
-        }
-        () = signals::asked_to_end() => Ok(None),
     }
 }
 

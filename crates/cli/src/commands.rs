@@ -15,6 +15,7 @@ mod stop;
 pub(crate) mod submit;
 
 use helix_agents_core::SessionId;
+use helix_agents_core::session::{RunRecord, RunStatus};
 use helix_agents_core::store::{SessionStore, Snapshot, StoreError};
 
 use crate::UsageError;
@@ -35,4 +36,9 @@ async fn load(store: &dyn SessionStore, session: &SessionId) -> Result<Snapshot,
     found.ok_or_else(|| StoreError::NotFound {
         session: session.clone(),
     })
+}
+
+/// Whether a run goes on, as far as the store knows.
+fn is_running(run: Option<&RunRecord>) -> bool {
+    run.is_some_and(|run| run.status == RunStatus::Running)
 }

@@ -11,11 +11,12 @@ use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_server::{Limits, ServeError, Server, ServerBuilder, serve};
 use tokio::net::TcpListener;
 
+use crate::UsageError;
 use crate::config::ServerConfig;
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::Setup;
-use crate::{UsageError, signals};
+use crate::signals::Signals;
 
 /// How long open requests have to end; with [`STEPS`] it stays under the ten seconds that a manager
 /// of processes waits.
@@ -64,6 +65,7 @@ pub(crate) async fn host(
     let listener = TcpListener::bind(listen)
         .await
         .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
+    let mut signals = Signals::listen()?;
     if setup.plan.config.runtime.recover_on_start {
         runtime.sweeper()?;
     }
@@ -72,7 +74,7 @@ pub(crate) async fn host(
         .context("the listener has no address")?;
     Screen::here().say(format!("helix: listening on http://{address}"))?;
     let limits = Limits::default().grace(REQUESTS);
-    let served = serve(listener, routes, limits, signals::asked_to_end()).await;
+    let served = serve(listener, routes, limits, signals.next()).await;
     runtime.shutdown(STEPS).await;
     match served {
         // Whoever was cut off finds everything in the stream again.

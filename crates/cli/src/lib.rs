@@ -21,10 +21,12 @@ mod page;
 mod prompt;
 mod screen;
 pub mod setup;
+mod show;
 mod signals;
 mod table;
 pub mod tools;
 mod turn;
+mod typed;
 
 pub use args::main;
 pub use exit::{Exit, UsageError};

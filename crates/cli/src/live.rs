@@ -1,14 +1,16 @@
 //! Shows a run while it goes on.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
 
-use helix_agents_core::stream::{Chunk, ChunkPayload};
+use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
 use serde_json::Value;
 
 use crate::screen::{Look, Screen, harmless, shortened};
 
 /// Shows a run while it goes on: what the agent says on standard output, what it does on standard
-/// error. Or everything as JSON, one chunk per line.
+/// error. Or everything as JSON, one chunk per line. When nobody reads any more, nothing is shown,
+/// and that is no error.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) screen: Screen,
@@ -17,6 +19,12 @@ pub(crate) struct Live {
     mid_line: bool,
     /// Standard error stands in the middle of a line of reasoning.
     thinking: bool,
+    /// The end of the text so far may be half of a line break, and is not shown yet.
+    half_break: bool,
+    /// The step whose words were shown last, until it is committed or thrown away.
+    step: Option<Arc<ChunkBase>>,
+    /// Nobody reads any more.
+    unwatched: bool,
 }
 
 impl Live {
@@ -26,25 +34,60 @@ impl Live {
             json,
             mid_line: false,
             thinking: false,
+            half_break: false,
+            step: None,
+            unwatched: false,
         }
     }
 
     /// Shows a chunk.
     pub(crate) fn chunk(&mut self, chunk: &Chunk) -> anyhow::Result<()> {
-        if self.json {
-            return Ok(self.screen.say(serde_json::to_string(chunk)?)?);
+        if self.unwatched {
+            return Ok(());
         }
-        Ok(self.show(&chunk.payload)?)
+        let shown = if self.json {
+            let text = serde_json::to_string(chunk)?;
+            self.screen.say(text)
+        } else {
+            self.show(chunk)
+        };
+        Ok(self.unless_unwatched(shown)?)
     }
 
-    fn show(&mut self, payload: &ChunkPayload) -> io::Result<()> {
-        match payload {
-            ChunkPayload::TextDelta { delta } => self.text(delta),
+    /// Ends the line that is begun.
+    pub(crate) fn end_line(&mut self) -> io::Result<()> {
+        if self.unwatched {
+            return Ok(());
+        }
+        let ended = self.break_line();
+        self.unless_unwatched(ended)
+    }
+
+    /// A line about the run as a whole.
+    pub(crate) fn note(&mut self, look: Look, text: impl AsRef<str>) -> io::Result<()> {
+        let noted = self.screen.note(look, text);
+        self.unless_unwatched(noted)
+    }
+
+    fn unless_unwatched(&mut self, shown: io::Result<()>) -> io::Result<()> {
+        match shown {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.unwatched = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn show(&mut self, chunk: &Chunk) -> io::Result<()> {
+        match &chunk.payload {
+            ChunkPayload::TextDelta { delta } => self.text(&chunk.base, delta),
             ChunkPayload::Thinking { content, .. } if self.screen.err_is_terminal => {
                 if std::mem::take(&mut self.mid_line) {
                     writeln!(io::stdout())?;
                 }
                 self.thinking = true;
+                self.step = Some(Arc::clone(&chunk.base));
                 let text = self.screen.on_err(Look::Dim, content);
                 write!(io::stderr(), "{text}")
             }
@@ -82,7 +125,7 @@ impl Live {
                 )
             }
             ChunkPayload::Output { output } => {
-                self.end_line()?;
+                self.break_line()?;
                 let text = match self.screen.out_is_terminal {
                     true => serde_json::to_string_pretty(output)?,
                     false => output.to_string(),
@@ -94,36 +137,67 @@ impl Live {
                 recoverable: true,
                 ..
             } => self.line(Look::Yellow, &format!("! {error} Trying again.")),
-            ChunkPayload::StepDiscarded { reason } | ChunkPayload::StreamResync { reason } => self
-                .line(
-                    Look::Dim,
-                    &format!("! what came last is thrown away: {reason}"),
-                ),
+            ChunkPayload::StepCommitted { .. } => {
+                self.step = None;
+                Ok(())
+            }
+            ChunkPayload::StepDiscarded { reason } | ChunkPayload::StreamResync { reason } => {
+                self.thrown_away(reason)
+            }
             _ => Ok(()),
         }
     }
 
-    fn text(&mut self, text: &str) -> io::Result<()> {
+    fn text(&mut self, step: &Arc<ChunkBase>, text: &str) -> io::Result<()> {
+        if self.step.as_ref() != Some(step) {
+            // Two steps are two sayings.
+            self.break_line()?;
+            self.step = Some(Arc::clone(step));
+        }
         if std::mem::take(&mut self.thinking) {
             writeln!(io::stderr())?;
         }
         if text.is_empty() {
             return Ok(());
         }
-        self.mid_line = !text.ends_with('\n');
         let mut out = io::stdout();
-        match self.screen.out_is_terminal {
-            true => write!(out, "{}", harmless(text))?,
-            false => write!(out, "{text}")?,
+        if !self.screen.out_is_terminal {
+            self.mid_line = !text.ends_with('\n');
+            write!(out, "{text}")?;
+            return out.flush();
         }
+        let mut whole = String::new();
+        if std::mem::take(&mut self.half_break) {
+            whole.push('\r');
+        }
+        whole.push_str(text);
+        if whole.ends_with('\r') {
+            whole.pop();
+            self.half_break = true;
+        }
+        if !whole.is_empty() {
+            self.mid_line = !whole.ends_with('\n');
+        }
+        write!(out, "{}", harmless(&whole))?;
         out.flush()
+    }
+
+    /// What was said of a step does not count. Where nothing was shown of it, there is nothing to
+    /// say.
+    fn thrown_away(&mut self, reason: &str) -> io::Result<()> {
+        if self.step.take().is_none() {
+            return Ok(());
+        }
+        self.break_line()?;
+        let text = format!("! what came last is thrown away: {reason}");
+        self.line(Look::Dim, &text)
     }
 
     /// A line about what happens, cut to the width of a terminal.
     fn line(&mut self, look: Look, text: &str) -> io::Result<()> {
         // What the two show is one screen to a person; to a program they are apart.
         if self.screen.out_is_terminal || self.thinking {
-            self.end_line()?;
+            self.break_line()?;
         }
         let text = match self.screen.err_is_terminal {
             true => shortened(text, self.screen.width),
@@ -132,8 +206,8 @@ impl Live {
         self.screen.note(look, text)
     }
 
-    /// Ends the line that is begun.
-    pub(crate) fn end_line(&mut self) -> io::Result<()> {
+    fn break_line(&mut self) -> io::Result<()> {
+        self.half_break = false;
         if std::mem::take(&mut self.thinking) {
             writeln!(io::stderr())?;
         }

@@ -53,7 +53,8 @@ impl Screen {
         let size = terminal_size::terminal_size();
         let columns = std::env::var("COLUMNS")
             .ok()
-            .and_then(|text| text.parse().ok());
+            .and_then(|text| text.parse().ok())
+            .filter(|columns| *columns > 0);
         let width = columns.or_else(|| size.map(|(width, _)| usize::from(width.0)));
         Self {
             out_is_terminal: out,
@@ -122,16 +123,14 @@ impl Screen {
     }
 }
 
-/// A text without characters that a terminal obeys.
+/// A text without characters that a terminal obeys, or that change the order of those around them.
 pub(crate) fn harmless(text: &str) -> String {
     let shown = |c: char| {
-        if c.is_control() && c != '\n' && c != '\t' {
-            '\u{fffd}'
-        } else {
-            c
-        }
+        let drives = c.is_control() && c != '\n' && c != '\t';
+        let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if drives || reorders { '\u{fffd}' } else { c }
     };
-    text.chars().map(shown).collect()
+    text.replace("\r\n", "\n").chars().map(shown).collect()
 }
 
 /// A text on one line, cut to so many characters.
@@ -153,6 +152,11 @@ mod tests {
         assert_eq!(shortened("a  b\nc", 10), "a b c");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(harmless("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\n");
+        assert_eq!(harmless("a\r\nb\rc"), "a\nb\u{fffd}c");
+        assert_eq!(
+            harmless("pay \u{202e}001\u{2069}"),
+            "pay \u{fffd}001\u{fffd}"
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Everything a command needs, made from what the operator says: agents, store, runtime.
 
+mod place;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
 use helix_agents_core::Agent;
 use helix_agents_core::agent::AgentRegistry;
 use helix_agents_core::memory::MemoryStore;
@@ -14,57 +15,12 @@ use helix_agents_store_sqlite::{Error as SqliteError, SqliteConfig, SqliteStore}
 use crate::config::{Config, ConfigError, StoreUrl};
 use crate::{UsageError, demo};
 
+pub use place::Place;
+
 /// The file that is read when it is there and none is named.
 const CONFIG: &str = "helix.toml";
 /// Where sessions are kept when nobody says where.
-const STORE: &str = ".helix/helix.db";
-
-/// Which configuration and which store a command uses.
-#[derive(Debug, Clone, Default, Args)]
-pub struct Place {
-    /// The configuration; without it `helix.toml` here, or else the built-in demo agents
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// The store: `sqlite:PATH` or `memory:`; overrides the configuration
-    #[arg(long, value_name = "URL")]
-    pub store: Option<String>,
-}
-
-impl Place {
-    /// Reads the configuration; nothing is opened.
-    ///
-    /// # Errors
-    /// [`ConfigError`](crate::config::ConfigError) and [`UsageError`] say what to write instead.
-    pub fn read(&self) -> anyhow::Result<Plan> {
-        let file = self.config.clone().or_else(|| {
-            let here = PathBuf::from(CONFIG);
-            here.is_file().then_some(here)
-        });
-        let config = match &file {
-            Some(file) => Config::load(file)?,
-            None => demo_config()?,
-        };
-        let store = match (&self.store, &config.store) {
-            (Some(url), _) => StoreUrl::parse(url, Path::new("."))
-                .map_err(|error| UsageError(format!("--store: {error}")))?,
-            (None, Some(store)) => store.clone(),
-            (None, None) => StoreUrl::Sqlite(STORE.into()),
-        };
-        Ok(Plan {
-            file,
-            config,
-            store,
-        })
-    }
-
-    /// Reads the configuration and opens the store.
-    ///
-    /// # Errors
-    /// As [`Place::read`], and when the store cannot be used.
-    pub async fn open(&self) -> anyhow::Result<Setup> {
-        self.read()?.open().await
-    }
-}
+pub(crate) const STORE: &str = ".helix/helix.db";
 
 /// The configuration of the demo agents.
 ///
@@ -100,6 +56,30 @@ impl Plan {
             plan: self,
             backend,
         })
+    }
+
+    /// The file of the store, when it is not there.
+    #[must_use]
+    pub fn missing(&self) -> Option<&Path> {
+        match &self.store {
+            StoreUrl::Sqlite(path) if !path.exists() => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Checks that the store is there, so that none is made by looking for something in it.
+    ///
+    /// # Errors
+    /// [`UsageError`] says what to do.
+    pub fn must_exist(&self) -> Result<(), UsageError> {
+        match self.missing() {
+            None => Ok(()),
+            Some(_) => Err(UsageError(format!(
+                "there is no store {}; name the one you mean with --store or --config, or let `helix \
+                 run`, `serve` or `migrate` make it",
+                self.store
+            ))),
+        }
     }
 
     /// An agent by its name.
@@ -219,7 +199,8 @@ pub async fn open_store(url: &StoreUrl, migrate: bool) -> Result<Backend, UsageE
         Err(SqliteError::SchemaTooOld { found, known, .. }) => {
             return Err(UsageError(format!(
                 "the store {url} has schema version {found}, this program needs {known}; run \
-                 `helix migrate`"
+                 `helix migrate --store {}`",
+                place::quoted(&url.to_string())
             )));
         }
         other => other,

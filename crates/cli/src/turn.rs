@@ -3,151 +3,238 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::Context;
-use helix_agents_core::Agent;
-use helix_agents_core::runtime::{Handle, Outcome, Runtime, RuntimeExt};
+use helix_agents_core::runtime::{Handle, Outcome, Runtime, RuntimeError, RuntimeExt};
 use helix_agents_core::session::PendingCall;
-use helix_agents_core::stream::StreamItem;
+use helix_agents_core::{Agent, SessionId};
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
+use crate::ask::{self, Reply};
 use crate::exit::Exit;
 use crate::live::Live;
 use crate::screen::Look;
-use crate::{ask, signals};
+use crate::setup::Place;
+use crate::show::{TakenOver, show};
+use crate::signals::Signals;
+use crate::typed::Typed;
 
-/// How long steps have to come to their end when the process is asked to.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long steps have to come to their end when the process is asked to; it stays under the ten
+/// seconds that a manager of processes waits.
+const GRACE: Duration = Duration::from_secs(8);
 
-/// Shows a run to its end. On a terminal, whoever sits there is asked what it waits for, and it goes
-/// on.
-pub(crate) async fn follow(
-    runtime: &LocalRuntime,
-    agent: &Agent,
-    mut handle: Handle<Value>,
-    live: &mut Live,
-) -> anyhow::Result<Exit> {
-    let session = handle.session_id().clone();
-    loop {
-        let shown = tokio::select! {
-            shown = show(&handle, live) => Some(shown),
-            () = signals::asked_to_end() => None,
-        };
-        let Some(shown) = shown else {
-            runtime.shutdown(GRACE).await;
-            live.end_line()?;
-            let text = format!("stopped; `helix resume {session}` goes on");
-            live.screen.note(Look::Yellow, text)?;
-            return Ok(Exit::Failed);
-        };
-        if let Err(error) = shown {
-            // Nobody watches any more, or the run stands still: it is left in good order.
-            runtime.shutdown(GRACE).await;
-            return Err(error);
-        }
-        live.end_line()?;
-        let outcome = handle.result().await?;
-        let pause = match outcome {
-            Outcome::Suspended(pause) => pause,
-            other => {
-                runtime.shutdown(GRACE).await;
-                return ended(&session, other, live);
-            }
-        };
-        if !answered(runtime, pause.pending(), live).await? {
-            runtime.shutdown(GRACE).await;
-            return Ok(Exit::Suspended);
-        }
-        handle = runtime.resume_with(agent, &session).await?;
-    }
+/// A turn in this process, and whoever sits before it.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    runtime: &'a LocalRuntime,
+    agent: &'a Agent,
+    place: &'a Place,
+    live: Live,
+    signals: Signals,
+    typed: Typed,
 }
 
-/// Shows a run until it has ended.
-async fn show(handle: &Handle<Value>, live: &mut Live) -> anyhow::Result<()> {
-    let mut reader = handle.stream().await?;
-    let mut ended = pin!(handle.ended());
-    let mut over = false;
-    loop {
+/// How far a run was watched.
+enum Watched {
+    /// To its end.
+    Ended,
+    /// To its end, and the process shall end too.
+    EndedLast,
+    /// The process ends before the run does.
+    Left,
+    /// The process was told twice to end.
+    Dropped,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn. From here on a request to end the process ends it in order.
+    pub(crate) fn new(
+        runtime: &'a LocalRuntime,
+        agent: &'a Agent,
+        place: &'a Place,
+        live: Live,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            runtime,
+            agent,
+            place,
+            live,
+            signals: Signals::listen()?,
+            typed: Typed::default(),
+        })
+    }
+
+    /// Shows a run to its end; one that was taken over, from there on. On a terminal, whoever sits
+    /// there is asked what it waits for, and it goes on.
+    pub(crate) async fn follow(
+        &mut self,
+        mut handle: Handle<Value>,
+        mut taken_over: Option<TakenOver>,
+    ) -> anyhow::Result<Exit> {
+        let session = handle.session_id().clone();
+        loop {
+            let watched = self.watch(&handle, taken_over.take()).await;
+            self.live.end_line()?;
+            let is_last = match watched {
+                Ok(Watched::Ended) => false,
+                Ok(Watched::EndedLast) => true,
+                Ok(Watched::Left) => return self.left(&session),
+                Ok(Watched::Dropped) => {
+                    self.goes_on(&session, "ended at once")?;
+                    return Ok(Exit::Failed);
+                }
+                Err(error) => {
+                    // The run stands still, or cannot be shown: it is left in good order.
+                    self.runtime.shutdown(GRACE).await;
+                    return Err(error);
+                }
+            };
+            let outcome = handle.result().await?;
+            let pause = match outcome {
+                Outcome::Suspended(pause) => pause,
+                other => {
+                    self.runtime.shutdown(GRACE).await;
+                    return self.ended(&session, other);
+                }
+            };
+            let is_answered = if is_last {
+                self.say_what_waits(pause.pending())?
+            } else {
+                self.answered(pause.pending()).await?
+            };
+            if !is_answered {
+                self.runtime.shutdown(GRACE).await;
+                return Ok(Exit::Suspended);
+            }
+            if is_last {
+                return self.left(&session);
+            }
+            handle = self.runtime.resume_with(self.agent, &session).await?;
+        }
+    }
+
+    /// Shows a run until it has ended. When the process shall end, the run has a while to come to the
+    /// end of its step, and what it says meanwhile is shown.
+    async fn watch(
+        &mut self,
+        handle: &Handle<Value>,
+        taken_over: Option<TakenOver>,
+    ) -> anyhow::Result<Watched> {
+        let streams = self.runtime.backend().streams.as_ref();
+        let mut showing = pin!(show(streams, handle, taken_over, &mut self.live));
         tokio::select! {
-            biased;
-            item = reader.next() => match item? {
-                Some(StreamItem::Chunk(stored)) => live.chunk(&stored.chunk)?,
-                Some(StreamItem::Trimmed { .. }) => {}
-                Some(_) | None => return Ok(()),
-            },
-            // What it said last is still to be shown; a run that stands still says nothing more.
-            record = &mut ended, if !over => {
-                record.context("the run did not come to its end here")?;
-                over = true;
+            shown = &mut showing => return shown.map(|()| Watched::Ended),
+            () = self.signals.next() => {}
+        }
+        let mut leaving = pin!(self.runtime.shutdown(GRACE));
+        let mut is_over = false;
+        let shown = loop {
+            tokio::select! {
+                biased;
+                () = self.signals.next() => return Ok(Watched::Dropped),
+                shown = &mut showing => break shown,
+                report = &mut leaving, if !is_over => {
+                    if report.busy > 0 {
+                        return Ok(Watched::Left);
+                    }
+                    is_over = true;
+                }
+            }
+        };
+        let is_handed_over = |error: &anyhow::Error| {
+            let cause = error.downcast_ref::<RuntimeError>();
+            matches!(cause, Some(RuntimeError::HandedOver { .. }))
+        };
+        match shown {
+            Ok(()) => Ok(Watched::EndedLast),
+            Err(error) if is_handed_over(&error) => Ok(Watched::Left),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks about every call that waits, where somebody can be asked. False when one is left for
+    /// later, and then it is said how to answer it.
+    pub(crate) async fn answered(&mut self, pending: &[PendingCall]) -> anyhow::Result<bool> {
+        let can_ask = self.live.screen.can_ask && !self.live.json;
+        let mut left = Vec::new();
+        let mut open = pending.iter().filter(|call| call.answer.is_none());
+        for call in open.by_ref() {
+            let (typed, signals) = (&mut self.typed, &mut self.signals);
+            let reply = match can_ask {
+                true => ask::about(&self.live.screen, call, typed, signals).await?,
+                false => Reply::Later,
+            };
+            match reply {
+                Reply::Answer(answer) => {
+                    self.runtime.submit_tool_result(*answer).await?;
+                }
+                Reply::Later => left.push(call),
+                Reply::Ended => {
+                    left.push(call);
+                    break;
+                }
             }
         }
+        left.extend(open);
+        self.waits(&left)?;
+        Ok(left.is_empty())
     }
-}
 
-/// Asks about every call that waits, where somebody can be asked. False when one is left for later,
-/// and then it is said how to answer it.
-pub(crate) async fn answered(
-    runtime: &LocalRuntime,
-    pending: &[PendingCall],
-    live: &Live,
-) -> anyhow::Result<bool> {
-    let mut left = Vec::new();
-    for call in pending.iter().filter(|call| call.answer.is_none()) {
-        let answer = match live.screen.can_ask && !live.json {
-            true => ask::about(&live.screen, call).await?,
-            false => None,
+    /// Says what a run waits for, where nobody is asked any more. True when it waits for nothing.
+    fn say_what_waits(&mut self, pending: &[PendingCall]) -> std::io::Result<bool> {
+        let open = pending.iter().filter(|call| call.answer.is_none());
+        let open: Vec<_> = open.collect();
+        self.waits(&open)?;
+        Ok(open.is_empty())
+    }
+
+    /// Says what a run waits for, and how to answer.
+    fn waits(&mut self, left: &[&PendingCall]) -> std::io::Result<()> {
+        let (live, place) = (&mut self.live, self.place);
+        let Some(session) = left.first().map(|call| &call.root_session_id) else {
+            return Ok(());
         };
-        match answer {
-            Some(answer) => {
-                runtime.submit_tool_result(answer).await?;
+        live.note(Look::Bold, format!("session {session} waits for somebody:"))?;
+        for call in left {
+            let (id, tool, input) = (&call.tool_call_id, &call.tool_name, &call.input);
+            live.note(Look::Yellow, format!("  {id}: {tool} {input}"))?;
+            let how = match call.approval_id {
+                Some(_) => "--approve | --deny REASON",
+                None => "--result JSON | --error TEXT",
+            };
+            let submit = place.command(&format!("submit {session} {id}"));
+            live.note(Look::Dim, format!("    {submit} {how}"))?;
+        }
+        let resume = place.command(&format!("resume {session}"));
+        live.note(Look::Dim, format!("then: {resume}"))
+    }
+
+    /// The process ends before the run does.
+    fn left(&mut self, session: &SessionId) -> anyhow::Result<Exit> {
+        self.goes_on(session, "stopped")?;
+        Ok(Exit::Done)
+    }
+
+    /// Says how a turn goes on that did not come to its end.
+    fn goes_on(&mut self, session: &SessionId, what: &str) -> std::io::Result<()> {
+        let resume = self.place.command(&format!("resume {session}"));
+        let text = format!("{what}; `{resume}` goes on");
+        self.live.note(Look::Yellow, text)
+    }
+
+    fn ended(&mut self, session: &SessionId, outcome: Outcome<Value>) -> anyhow::Result<Exit> {
+        let exit = match outcome {
+            Outcome::Done(_) => Exit::Done,
+            Outcome::Failed(error) => {
+                let text = format!("failed ({}): {}", error.code, error.detail);
+                self.live.note(Look::Red, text)?;
+                Exit::Failed
             }
-            None => left.push(call),
-        }
-    }
-    waits(&left, live)?;
-    Ok(left.is_empty())
-}
-
-/// Says what a run waits for, and how to answer.
-fn waits(left: &[&PendingCall], live: &Live) -> anyhow::Result<()> {
-    let screen = &live.screen;
-    let Some(session) = left.first().map(|call| &call.root_session_id) else {
-        return Ok(());
-    };
-    screen.note(Look::Bold, format!("session {session} waits for somebody:"))?;
-    for call in left {
-        let (id, tool, input) = (&call.tool_call_id, &call.tool_name, &call.input);
-        screen.note(Look::Yellow, format!("  {id}: {tool} {input}"))?;
-        let how = match call.approval_id {
-            Some(_) => "--approve | --deny REASON",
-            None => "--result JSON | --error TEXT",
+            _ => {
+                self.goes_on(session, "interrupted")?;
+                Exit::Failed
+            }
         };
-        screen.note(Look::Dim, format!("    helix submit {session} {id} {how}"))?;
+        self.live.note(Look::Dim, format!("session {session}"))?;
+        Ok(exit)
     }
-    Ok(screen.note(Look::Dim, format!("then: helix resume {session}"))?)
-}
-
-fn ended(
-    session: &helix_agents_core::SessionId,
-    outcome: Outcome<Value>,
-    live: &Live,
-) -> anyhow::Result<Exit> {
-    let screen = &live.screen;
-    let exit = match outcome {
-        Outcome::Done(_) => Exit::Done,
-        Outcome::Failed(error) => {
-            screen.note(
-                Look::Red,
-                format!("failed ({}): {}", error.code, error.detail),
-            )?;
-            Exit::Failed
-        }
-        _ => {
-            let text = format!("interrupted; `helix resume {session}` goes on");
-            screen.note(Look::Yellow, text)?;
-            Exit::Failed
-        }
-    };
-    screen.note(Look::Dim, format!("session {session}"))?;
-    Ok(exit)
 }

@@ -1,18 +1,19 @@
 //! `helix resume`: goes on with a session.
 
 use clap::Args;
-use helix_agents_core::SessionId;
 use helix_agents_core::runtime::{Handle, RuntimeExt};
-use helix_agents_core::session::RunStatus;
+use helix_agents_core::stream::Sequence;
+use helix_agents_core::{Agent, SessionId};
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
-use super::{id, load};
+use super::{id, is_running, load};
 use crate::exit::{Exit, UsageError};
 use crate::live::Live;
 use crate::screen::Screen;
 use crate::setup::Place;
-use crate::turn;
+use crate::show::TakenOver;
+use crate::turn::Turn;
 
 /// Goes on with a session, in this process.
 #[derive(Debug, Args)]
@@ -29,7 +30,7 @@ pub(crate) struct Resume {
 impl Resume {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let session: SessionId = id(&self.session)?;
-        let setup = self.place.open().await?;
+        let setup = self.place.open_existing().await?;
         let found = load(setup.backend.store.as_ref(), &session).await?;
         let name = &found.state.agent_type;
         let agent = setup.agents().get(name).ok_or_else(|| {
@@ -39,31 +40,29 @@ impl Resume {
             ))
         })?;
         let runtime = setup.runtime();
-        let is_running = found
-            .run
-            .is_some_and(|run| run.status == RunStatus::Running);
-        let mut live = Live::new(Screen::here(), self.json);
-        let handle = if is_running {
-            taken_over(&runtime, &agent, &session).await?
-        } else {
-            let pending: Vec<_> = found
-                .state
-                .pending_client_tool_calls
-                .into_values()
-                .collect();
-            if !turn::answered(&runtime, &pending, &live).await? {
-                return Ok(Exit::Suspended);
-            }
-            runtime.resume_with(&agent, &session).await?
-        };
-        turn::follow(&runtime, &agent, handle, &mut live).await
+        let live = Live::new(Screen::here(), self.json);
+        let mut turn = Turn::new(&runtime, &agent, &self.place, live)?;
+        if is_running(found.run.as_ref()) {
+            let streams = setup.backend.streams.as_ref();
+            let root = found.state.root().clone();
+            let info = streams.info(&root).await?;
+            let after = info.map_or(Sequence::START, |info| info.last);
+            let handle = taken_over(&runtime, &agent, &session).await?;
+            return turn.follow(handle, Some(TakenOver { root, after })).await;
+        }
+        let pending = found.state.pending_client_tool_calls.into_values();
+        if !turn.answered(&pending.collect::<Vec<_>>()).await? {
+            return Ok(Exit::Suspended);
+        }
+        let handle = runtime.resume_with(&agent, &session).await?;
+        turn.follow(handle, None).await
     }
 }
 
 /// Takes over a run whose process is gone.
 async fn taken_over(
     runtime: &LocalRuntime,
-    agent: &helix_agents_core::Agent,
+    agent: &Agent,
     session: &SessionId,
 ) -> anyhow::Result<Handle<Value>> {
     runtime.recover_session(session).await?;

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::live::Live;
 use crate::screen::Screen;
 use crate::setup::Place;
-use crate::turn;
+use crate::turn::Turn;
 
 /// Runs one turn of an agent in this terminal.
 #[derive(Debug, Args)]
@@ -18,6 +18,7 @@ pub(crate) struct Run {
     /// The agent
     agent: String,
     /// What you say to it
+    #[arg(allow_hyphen_values = true)]
     message: String,
     /// The session: a new one, or one to continue
     #[arg(long, value_name = "ID")]
@@ -47,21 +48,23 @@ impl Run {
             request = request.for_user(user);
         }
         let runtime = setup.runtime();
+        let live = Live::new(Screen::here(), self.json);
+        let mut turn = Turn::new(&runtime, agent, &self.place, live)?;
         let handle = runtime
             .execute_with(agent, request, RunOptions::default())
             .await
-            .map_err(hinted)?;
-        let mut live = Live::new(Screen::here(), self.json);
-        turn::follow(&runtime, agent, handle, &mut live).await
+            .map_err(|error| hinted(error, &self.place))?;
+        turn.follow(handle, None).await
     }
 }
 
 /// A refusal with what to do about it here.
-fn hinted(error: RuntimeError) -> anyhow::Error {
+fn hinted(error: RuntimeError, place: &Place) -> anyhow::Error {
     match &error {
-        RuntimeError::Entry(EntryError::AlreadyRunning { session, .. }) => anyhow::anyhow!(
-            "{error}; when its process is gone, `helix resume {session}` takes it over"
-        ),
+        RuntimeError::Entry(EntryError::AlreadyRunning { session, .. }) => {
+            let resume = place.command(&format!("resume {session}"));
+            anyhow::anyhow!("{error}; when its process is gone, `{resume}` takes it over")
+        }
         _ => error.into(),
     }
 }

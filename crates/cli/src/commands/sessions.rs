@@ -9,7 +9,7 @@ mod show;
 
 use clap::Subcommand;
 use helix_agents_core::Message;
-use helix_agents_core::session::{OpenStep, RunRecord, RunStatus, SessionState, SessionStatus};
+use helix_agents_core::session::{OpenStep, RunRecord, SessionState, SessionStatus};
 use helix_agents_core::usage::UsageEntry;
 use serde::{Deserialize, Serialize};
 
@@ -76,9 +76,4 @@ fn status(status: SessionStatus) -> &'static str {
         SessionStatus::Paused => "paused",
         _ => "other",
     }
-}
-
-/// Whether somebody works on the session.
-fn is_running(run: Option<&RunRecord>) -> bool {
-    run.is_some_and(|run| run.status == RunStatus::Running)
 }

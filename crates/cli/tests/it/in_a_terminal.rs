@@ -1,5 +1,6 @@
 //! `helix run` in a terminal: it streams, asks, takes answers, and ends with the right code.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -114,18 +115,51 @@ fn a_question_can_be_left_with_ctrl_c() {
     let Some(tmux) = programs::find("tmux") else {
         return;
     };
-    let folder = Folder::empty();
-    let mut terminal = Terminal::run(
-        &tmux,
-        &folder,
-        100,
-        "trap : INT; helix run support refund --session s",
-    );
-    terminal.until("enter = later: ");
-    terminal.presses("C-c");
-    assert_eq!(terminal.code(), 4);
+    let tools = "[agents.a]\nmodel = \"fast\"\ntools = [\"one\", \"two\"]\n[tools.one]\nkind = \"client\"\n[tools.two]\nkind = \"client\"\n";
+    let script = r#"{ "default": [ { "tool_calls": [ { "id": "c1", "name": "one" }, { "id": "c2", "name": "two" } ] } ] }"#;
+    let folder = Folder::with(&config(tools), script);
+    for end in ["C-c", "kill"] {
+        let line =
+            format!("trap : INT; sh -c 'echo $$ > pid; exec helix run a hi --session {end}'");
+        let mut terminal = Terminal::run(&tmux, &folder, 100, &line);
+        terminal.until("enter = later: ");
+        match end {
+            "kill" => {
+                let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+                let sent = Command::new("kill").args(["-TERM", pid.trim()]).status();
+                assert!(sent.unwrap().success());
+            }
+            key => terminal.presses(key),
+        }
+        // It leaves the second question, too, and says what waits.
+        let came = terminal.until("then: helix resume");
+        assert!(!came.contains("What is the result of"), "{came}");
+        for call in ["c1", "c2"] {
+            let hint = format!("helix submit {end} {call} --result JSON");
+            assert!(came.contains(&hint), "{came}");
+        }
+        assert_eq!(terminal.code(), 4);
+    }
     let pending = folder.helix(&["pending", "--json"]).ends(0).json();
-    assert_eq!(pending["total"], 1, "{pending}");
+    assert_eq!(pending["total"], 4, "{pending}");
+}
+
+#[test]
+fn line_breaks_of_any_kind_are_shown_and_nothing_is_reordered() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let script =
+        "{ \"default\": [ { \"text\": \"one\\r\\ntwo \u{202e}eno\", \"chunk_chars\": 4 } ] }";
+    let folder = Folder::with(&config("[agents.a]\nmodel = \"fast\"\n"), script);
+    let mut terminal = Terminal::run(&tmux, &folder, 80, "helix run a hi --session s");
+    assert_eq!(terminal.code(), 0);
+    let screen = terminal.screen();
+    let lines: Vec<_> = screen.lines().map(str::trim_end).collect();
+    assert!(
+        lines.contains(&"one") && lines.contains(&"two \u{fffd}eno"),
+        "{screen}"
+    );
 }
 
 #[test]

@@ -7,12 +7,16 @@
     reason = "a test that cannot go on fails"
 )]
 
+/// A process that is asked to end while its run goes on.
+mod asked_to_end;
 /// Configuration files that cannot work, each with its message.
 mod broken_configs;
 /// A real browser without a screen, driven over a pipe.
 mod browser;
 /// The tools that are built in.
 mod builtin_tools;
+/// A run in a process of its own, in the middle of a call.
+mod busy;
 /// What `helix doctor`, `migrate` and `completions` say.
 mod care;
 /// The demo agents.

@@ -1,8 +1,14 @@
 //! Turns: how they end, and what is printed.
 
+use std::io::Read;
+use std::process::Stdio;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::kit::{Folder, config};
+use crate::service::{Reply, Service};
 
 const SCRIPT: &str = r#"{ "rules": [
   { "match": "fail", "steps": [ { "error": { "kind": "auth" } } ] },
@@ -55,7 +61,7 @@ fn what_is_said_and_what_is_done_are_apart() {
     let did = folder()
         .helix(&["run", "a", "the sum", "--session", "s"])
         .ends(0);
-    assert_eq!(did.out, "Let me see. It is 42.\n");
+    assert_eq!(did.out, "Let me see. \nIt is 42.\n");
     assert_eq!(
         did.err,
         "→ calculator {\"expression\":\"6*7\"}\n← calculator 42\nsession s\n"
@@ -204,6 +210,7 @@ fn a_store_in_memory_leaves_nothing() {
 #[test]
 fn an_unknown_session_is_refused() {
     let folder = folder();
+    folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
     for command in ["resume", "interrupt", "abort"] {
         let did = folder.helix(&[command, "nobody"]).ends(1);
         assert!(
@@ -222,4 +229,61 @@ fn nothing_is_stopped_where_nothing_runs() {
     assert_eq!(did.json(), json!({ "accepted": false }));
     let did = folder.helix(&["resume", "s"]).ends(1);
     assert!(did.err.contains("completed"), "{}", did.err);
+}
+
+#[test]
+fn an_attempt_that_is_thrown_away_has_a_line_of_its_own() {
+    let script = r#"{ "default": [ { "text": "Half and whole.", "chunk_chars": 4, "delay_ms": 100,
+        "error": { "kind": "overloaded", "attempts": 1, "retry_after_ms": 100, "after_chars": 8 } } ] }"#;
+    let folder = Folder::with(&config("[agents.a]\nmodel = \"fast\"\n"), script);
+    let did = folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
+    // How much of it was shown depends on how fast it was thrown away.
+    let (thrown, kept) = did.out.split_at(did.out.len() - "Half and whole.\n".len());
+    assert_eq!(kept, "Half and whole.\n");
+    assert!(["", "Half\n", "Half and\n"].contains(&thrown), "{did:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_nobody_watches_goes_on_to_its_own_end() {
+    let table = [
+        (r#"{ "text": "It opened." }"#, "", 0),
+        (r#"{ "text": "It opened." }"#, "--json", 0),
+        (r#"{ "error": { "kind": "auth" } }"#, "", 1),
+        (
+            r#"{ "tool_calls": [ { "id": "c", "name": "pick" } ] }"#,
+            "",
+            4,
+        ),
+    ];
+    for (second, flag, code) in table {
+        let open = Arc::new(Notify::new());
+        let service = Service::that(vec![Reply::Waits(Arc::clone(&open))]).await;
+        let agent = format!(
+            "[agents.a]\nmodel = \"fast\"\ntools = [\"door\", \"pick\"]\n\
+             [tools.door]\nkind = \"http\"\nurl = \"http://{}/\"\n[tools.pick]\nkind = \"client\"\n",
+            service.address
+        );
+        let first = r#"{ "text": "I knock.", "tool_calls": [ { "name": "door" } ] }"#;
+        let script = format!(r#"{{ "default": [ {first}, {second} ] }}"#);
+        let folder = Folder::with(&config(&agent), &script);
+        let flags = Some(flag).filter(|flag| !flag.is_empty());
+        let arguments: Vec<_> = ["run", "a", "hi"].into_iter().chain(flags).collect();
+        let mut command = folder.command(&arguments);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        out.read_exact(&mut [0; 3]).unwrap();
+        service.arrived().await;
+        drop(out);
+        open.notify_one();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{second} {flag}: {output:?}"
+        );
+        let list = folder.helix(&["sessions", "list", "--json"]).ends(0).json();
+        let status = ["completed", "failed", "", "", "active"][usize::try_from(code).unwrap()];
+        assert_eq!(list["items"][0]["status"], status, "{second} {flag}");
+    }
 }

@@ -1,71 +1,7 @@
 //! Runs that are stopped from outside, and runs whose process is killed.
 
-use std::process::{Child, Output, Stdio};
-use std::sync::Arc;
-
-use tokio::sync::Notify;
-
+use crate::busy::{Busy, err};
 use crate::kit::{Folder, config};
-use crate::service::{Reply, Service};
-
-const SCRIPT: &str = r#"{ "default": [
-    { "tool_calls": [ { "id": "c", "name": "work" } ] },
-    { "text": "Done: {{tool_result:c}}" } ] }"#;
-
-/// A run in a process of its own, in the middle of a call.
-struct Busy {
-    folder: Folder,
-    service: Service,
-    word: Arc<Notify>,
-    child: Child,
-}
-
-impl Busy {
-    async fn with(more: &str) -> Self {
-        let word = Arc::new(Notify::new());
-        let replies = vec![
-            Reply::Waits(Arc::clone(&word)),
-            Reply::Says(200, "text/plain", "again".into()),
-        ];
-        let service = Service::that(replies).await;
-        let address = &service.address;
-        let folder = Folder::with(
-            &config(&format!(
-                "[agents.a]\nmodel = \"fast\"\ntools = [\"work\"]\n[tools.work]\n\
-                 description = \"Works\"\nkind = \"http\"\nurl = \"http://{address}/\"\n\
-                 timeout_ms = 60000\n{more}"
-            )),
-            SCRIPT,
-        );
-        let mut command = folder.command(&["run", "a", "go", "--session", "s"]);
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        service.arrived().await;
-        Self {
-            folder,
-            service,
-            word,
-            child,
-        }
-    }
-
-    /// Lets the call end, and waits for the process.
-    fn finish(self) -> (Folder, Output) {
-        self.word.notify_one();
-        (self.folder, self.child.wait_with_output().unwrap())
-    }
-
-    fn kill(mut self) -> (Folder, Service) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.word.notify_one();
-        (self.folder, self.service)
-    }
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_interrupted_from_another_process_and_goes_on_later() {
@@ -136,4 +72,30 @@ async fn an_idempotent_call_in_flight_at_a_crash_is_run_again_under_its_key() {
         .map(|one| one.header("idempotency-key"))
         .collect();
     assert_eq!(keys, [keys[0]; 2]);
+}
+
+#[test]
+fn what_its_former_process_said_is_not_said_again() {
+    let slow = r#"{ "default": [ { "text": "Old words that nobody keeps.", "chunk_chars": 9, "delay_ms": 600000 } ] }"#;
+    let folder = Folder::with(&config("[agents.a]\nmodel = \"fast\"\n"), slow);
+    let mut command = folder.command(&["run", "a", "go", "--session", "s"]);
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 9];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+    assert_eq!(&said, b"Old words");
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    folder.write(
+        "script.json",
+        r#"{ "default": [ { "text": "New words." } ] }"#,
+    );
+    let did = folder.helix(&["resume", "s"]).ends(0);
+    assert_eq!(
+        (did.out.as_str(), did.err.as_str()),
+        ("New words.\n", "session s\n")
+    );
 }

@@ -6,8 +6,7 @@ use helix_agents_core::store::Sessions;
 use helix_agents_runtime_local::SystemClock;
 use serde_json::json;
 
-use super::super::{id, load};
-use super::is_running;
+use super::super::{id, is_running, load};
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::Place;

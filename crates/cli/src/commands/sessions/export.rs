@@ -7,8 +7,8 @@ use clap::Args;
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{Lookup, Page};
 
-use super::super::{id, load};
-use super::{Exported, FORMAT, VERSION, is_running};
+use super::super::{id, is_running, load};
+use super::{Exported, FORMAT, VERSION};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;

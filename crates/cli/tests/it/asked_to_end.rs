@@ -1,0 +1,66 @@
+//! A process that is asked to end while its run goes on.
+
+use crate::busy::{Busy, err};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_comes_to_its_end_and_the_run_goes_on_later() {
+    for signal in ["-TERM", "-INT"] {
+        let busy = Busy::with("").await;
+        busy.signal(signal);
+        let (folder, output) = busy.finish();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let err = err(&output);
+        let shown = err.find("\u{2190} work").unwrap();
+        let stopped = err.find("stopped; `helix resume s` goes on").unwrap();
+        assert!(shown < stopped, "{err}");
+        let did = folder.helix(&["resume", "s"]).ends(0);
+        assert_eq!(did.out, "Done: \n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_ends_meanwhile_is_reported_as_always() {
+    let busy = Busy::with("finish_with = true\n").await;
+    busy.signal("-TERM");
+    let (folder, output) = busy.finish();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.stdout, b"\"\"\n");
+    let err = err(&output);
+    assert!(
+        err.ends_with("session s\n") && !err.contains("stopped"),
+        "{err}"
+    );
+    let did = folder.helix(&["sessions", "show", "s", "--json"]).ends(0);
+    assert_eq!(did.json()["status"], "completed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_twice_does_not_wait() {
+    let busy = Busy::with("").await;
+    busy.signal("-TERM");
+    busy.signal("-INT");
+    let (_, output) = busy.wait();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        err(&output).contains("ended at once; `helix resume s` goes on"),
+        "{output:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_does_not_end_is_left() {
+    let busy = Busy::with("").await;
+    busy.signal("-TERM");
+    let (folder, output) = busy.wait();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        err(&output).contains("stopped; `helix resume s` goes on"),
+        "{output:?}"
+    );
+    let did = folder.helix(&["resume", "s"]).ends(0);
+    assert!(
+        did.out.contains("may or may not have taken effect"),
+        "{}",
+        did.out
+    );
+}

@@ -1,0 +1,82 @@
+//! A run in a process of its own, in the middle of a call.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::kit::{Folder, config};
+use crate::service::{Reply, Service};
+
+const SCRIPT: &str = r#"{ "default": [
+    { "tool_calls": [ { "id": "c", "name": "work" } ] },
+    { "text": "Done: {{tool_result:c}}" } ] }"#;
+
+/// A run of session `s` in a process of its own, in the middle of a call.
+pub(crate) struct Busy {
+    pub(crate) folder: Folder,
+    service: Service,
+    word: Arc<Notify>,
+    child: Child,
+}
+
+impl Busy {
+    pub(crate) async fn with(more: &str) -> Self {
+        let word = Arc::new(Notify::new());
+        let replies = vec![
+            Reply::Waits(Arc::clone(&word)),
+            Reply::Says(200, "text/plain", "again".into()),
+        ];
+        let service = Service::that(replies).await;
+        let address = &service.address;
+        let folder = Folder::with(
+            &config(&format!(
+                "[agents.a]\nmodel = \"fast\"\ntools = [\"work\"]\n[tools.work]\n\
+                 description = \"Works\"\nkind = \"http\"\nurl = \"http://{address}/\"\n\
+                 timeout_ms = 60000\n{more}"
+            )),
+            SCRIPT,
+        );
+        let mut command = folder.command(&["run", "a", "go", "--session", "s"]);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        service.arrived().await;
+        Self {
+            folder,
+            service,
+            word,
+            child,
+        }
+    }
+
+    /// Lets the call end, and waits for the process.
+    pub(crate) fn finish(self) -> (Folder, Output) {
+        self.word.notify_one();
+        (self.folder, self.child.wait_with_output().unwrap())
+    }
+
+    /// Sends a signal to the process.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for the process, though the call does not end.
+    pub(crate) fn wait(self) -> (Folder, Output) {
+        (self.folder, self.child.wait_with_output().unwrap())
+    }
+
+    /// Ends the process without a warning.
+    pub(crate) fn kill(mut self) -> (Folder, Service) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.word.notify_one();
+        (self.folder, self.service)
+    }
+}
+
+/// What a process said about itself.
+pub(crate) fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
