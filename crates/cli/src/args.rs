@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     abort, completions, dev, doctor, interrupt, migrate, pending, resume, run, serve, sessions,
-    submit,
+    submit, worker,
 };
 use crate::exit::{Exit, of_error};
 use crate::logging;
@@ -51,6 +51,9 @@ enum Command {
     Migrate(migrate::Migrate),
     /// Print what a shell needs to complete commands
     Completions(completions::Completions),
+    /// Host agents on the configured engine
+    #[command(hide = true)]
+    Worker(worker::Worker),
 }
 
 impl Command {
@@ -68,6 +71,7 @@ impl Command {
             Self::Doctor(command) => command.run().await,
             Self::Migrate(command) => command.run().await,
             Self::Completions(command) => command.run(),
+            Self::Worker(command) => command.run(),
         }
     }
 }

@@ -13,12 +13,16 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 mod stop;
 pub(crate) mod submit;
+pub(crate) mod worker;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{RunRecord, RunStatus};
-use helix_agents_core::store::{SessionStore, Snapshot, StoreError};
+use helix_agents_core::store::{Due, SessionStore, Snapshot, StoreError};
+use helix_agents_core::time::{Clock, Timestamp};
+use helix_agents_runtime_local::SystemClock;
 
-use crate::UsageError;
+use crate::screen::Screen;
+use crate::{UsageError, date};
 
 /// An id from the command line.
 fn id<T>(text: &str) -> Result<T, UsageError>
@@ -41,4 +45,22 @@ async fn load(store: &dyn SessionStore, session: &SessionId) -> Result<Snapshot,
 /// Whether a run goes on, as far as the store knows.
 fn is_running(run: Option<&RunRecord>) -> bool {
     run.is_some_and(|run| run.status == RunStatus::Running)
+}
+
+/// Whether the run of a session goes on by the book, and nobody performs it: its process is gone.
+async fn is_left_alone(store: &dyn SessionStore, session: &SessionId) -> Result<bool, StoreError> {
+    let due = store.due(SystemClock::new().now(), usize::MAX).await?;
+    let mut all = due.iter().filter(|(due, _)| due == session);
+    Ok(all.any(|(_, reasons)| {
+        let mut reasons = reasons.iter();
+        reasons.any(|reason| matches!(reason, Due::LapsedLease { .. }))
+    }))
+}
+
+/// An instant for a table: to a person how long ago it was, to a program the date.
+fn since(screen: &Screen, at: Timestamp) -> String {
+    match screen.out_is_terminal {
+        true => date::ago(at, SystemClock::new().now()),
+        false => date::utc(at),
+    }
 }

@@ -11,6 +11,17 @@ pub(crate) fn utc(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// How long ago an instant was, in its largest unit: `5m ago`.
+pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_millis().saturating_sub(at.as_millis()) / 1_000;
+    match seconds {
+        0..60 => format!("{seconds}s ago"),
+        60..3_600 => format!("{}m ago", seconds / 60),
+        3_600..86_400 => format!("{}h ago", seconds / 3_600),
+        _ => format!("{}d ago", seconds / 86_400),
+    }
+}
+
 /// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that the leap day is the last of its year.
@@ -45,5 +56,23 @@ mod tests {
         for (millis, text) in table {
             assert_eq!(utc(Timestamp::from_millis(millis)), text);
         }
+    }
+
+    #[test]
+    fn what_is_past_is_so_long_ago() {
+        let table = [
+            (0, "0s ago"),
+            (59, "59s ago"),
+            (3_599, "59m ago"),
+            (3_600, "1h ago"),
+            (200_000, "2d ago"),
+        ];
+        for (seconds, text) in table {
+            let at = Timestamp::from_millis(1_000_000);
+            let now = Timestamp::from_millis(1_000_000 + seconds * 1_000);
+            assert_eq!(ago(at, now), text);
+        }
+        let (early, late) = (Timestamp::from_millis(1), Timestamp::from_millis(2_000));
+        assert_eq!(ago(late, early), "0s ago", "clocks differ");
     }
 }

@@ -43,9 +43,10 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         return Exit::Usage;
     }
     match error.downcast_ref::<RuntimeError>() {
-        Some(RuntimeError::Agent(_) | RuntimeError::Entry(EntryError::OtherAgent { .. })) => {
-            Exit::Usage
-        }
+        Some(
+            RuntimeError::Agent(_)
+            | RuntimeError::Entry(EntryError::OtherAgent { .. } | EntryError::Answer(_)),
+        ) => Exit::Usage,
         Some(RuntimeError::Entry(EntryError::AwaitingAnswers { .. })) => Exit::Suspended,
         _ => Exit::Failed,
     }

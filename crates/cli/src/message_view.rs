@@ -1,7 +1,29 @@
 //! Messages as other programs read them.
 
 use helix_agents_core::Message;
+use helix_agents_core::session::OpenStep;
 use serde_json::{Map, Value, json};
+
+/// The open step as messages: what the model said, and the results that are there. They are marked,
+/// for the step may still come to nothing.
+pub(crate) fn open(step: &OpenStep) -> Vec<Value> {
+    let mut views: Vec<Value> = messages(step).iter().map(of).collect();
+    for view in &mut views {
+        if let Value::Object(view) = view {
+            view.insert("open".to_owned(), true.into());
+        }
+    }
+    views
+}
+
+/// The messages of an open step.
+pub(crate) fn messages(step: &OpenStep) -> Vec<Message> {
+    let said = Message::Assistant(step.message.clone());
+    let results = step.calls.iter().filter_map(|call| call.result.clone());
+    std::iter::once(said)
+        .chain(results.map(Message::Tool))
+        .collect()
+}
 
 /// A message as `{role, content?, toolCalls?, toolCallId?, toolName?, thinking?, files?, metadata?}`.
 pub(crate) fn of(message: &Message) -> Value {

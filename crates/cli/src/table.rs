@@ -4,70 +4,112 @@ use crate::screen::{Look, Screen, shortened};
 
 /// A terminal narrower than this gets one line per value.
 const NARROW: usize = 60;
+/// No column is cut to less than this.
+const LEAST: usize = 6;
+/// Between two columns.
+const GAP: usize = 2;
 
-/// Prints rows under their headings on standard output. On a terminal the last column is cut to fit;
-/// elsewhere nothing is cut.
+/// A column and its heading.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Column {
+    /// Never cut: ids are to be copied.
+    Whole(&'static str),
+    /// Cut where there is no room.
+    Cut(&'static str),
+}
+
+impl Column {
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Whole(heading) | Self::Cut(heading) => heading,
+        }
+    }
+
+    fn can_be_cut(self) -> bool {
+        matches!(self, Self::Cut(_))
+    }
+}
+
+/// Prints rows under their headings on standard output. On a terminal columns are cut to fit, the
+/// widest first, and where that is not enough each value has a line of its own. Elsewhere nothing is
+/// cut.
 pub(crate) fn print(
     screen: &Screen,
-    headings: &[&str],
+    columns: &[Column],
     rows: &[Vec<String>],
 ) -> std::io::Result<()> {
-    for line in lines(screen, headings, rows) {
+    for line in lines(screen, columns, rows) {
         screen.say(line)?;
     }
     Ok(())
 }
 
-fn lines(screen: &Screen, headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    if screen.out_is_terminal && screen.width < NARROW {
-        return stacked(screen, headings, rows);
-    }
-    let widths: Vec<usize> = headings
-        .iter()
-        .enumerate()
-        .map(|(column, heading)| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            let widest = cells.map(|cell| cell.chars().count()).max();
-            widest.unwrap_or_default().max(heading.chars().count())
-        })
-        .collect();
+fn lines(screen: &Screen, columns: &[Column], rows: &[Vec<String>]) -> Vec<String> {
+    let natural = columns.iter().enumerate().map(|(index, column)| {
+        let cells = rows.iter().filter_map(|row| row.get(index));
+        let widest = cells.map(|cell| cell.chars().count()).max();
+        let heading = column.heading().chars().count();
+        widest.unwrap_or_default().max(heading)
+    });
+    let natural: Vec<usize> = natural.collect();
+    let widths = if !screen.out_is_terminal {
+        Some(natural)
+    } else if screen.width < NARROW {
+        None
+    } else {
+        fitted(columns, natural, screen.width)
+    };
+    let Some(widths) = widths else {
+        return stacked(screen, columns, rows);
+    };
     let line = |cells: Vec<&str>| {
         let mut line = String::new();
-        for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            if column + 1 == cells.len() {
-                let left = screen.width.saturating_sub(line.chars().count());
-                match screen.out_is_terminal {
-                    true => line.push_str(&shortened(cell, left)),
-                    false => line.push_str(cell),
-                }
-            } else {
-                line.push_str(&format!("{cell:width$}  "));
-            }
+        for (cell, width) in cells.into_iter().zip(&widths) {
+            let cell = match screen.out_is_terminal {
+                true => shortened(cell, *width),
+                false => cell.to_owned(),
+            };
+            line.push_str(&format!("{cell:width$}{:GAP$}", ""));
         }
         line.trim_end().to_owned()
     };
-    let heading = line(headings.to_vec());
+    let headings = columns.iter().map(|column| column.heading());
+    let heading = line(headings.collect());
     let mut lines = vec![screen.on_out(Look::Bold, &heading)];
     for row in rows {
-        lines.push(screen.on_out(Look::Plain, &line(row.iter().map(String::as_str).collect())));
+        let row = line(row.iter().map(String::as_str).collect());
+        lines.push(screen.on_out(Look::Plain, &row));
     }
     lines
 }
 
+/// The widths of columns that fit; `None` when they do not, however much is cut.
+fn fitted(columns: &[Column], mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
+    let room = width.saturating_sub(GAP * columns.len().saturating_sub(1));
+    while widths.iter().sum::<usize>() > room {
+        let cut = columns.iter().zip(&mut widths);
+        let cut = cut.filter(|(column, width)| column.can_be_cut() && **width > LEAST);
+        let (_, widest) = cut.max_by_key(|(_, width)| **width)?;
+        *widest -= 1;
+    }
+    Some(widths)
+}
+
 /// One line per value, for terminals too narrow for columns.
-fn stacked(screen: &Screen, headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+fn stacked(screen: &Screen, columns: &[Column], rows: &[Vec<String>]) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         if index > 0 {
             lines.push(String::new());
         }
-        for (heading, cell) in headings.iter().zip(row) {
-            let left = screen.width.saturating_sub(heading.len() + 2);
+        for (column, cell) in columns.iter().zip(row) {
+            let heading = column.heading();
             let name = screen.on_out(Look::Dim, &format!("{heading}:"));
-            lines.push(format!(
-                "{name} {}",
-                screen.on_out(Look::Plain, &shortened(cell, left))
-            ));
+            let cell = match column.can_be_cut() {
+                true => shortened(cell, screen.width.saturating_sub(heading.len() + 2)),
+                false => cell.clone(),
+            };
+            lines.push(format!("{name} {}", screen.on_out(Look::Plain, &cell)));
         }
     }
     lines
@@ -77,36 +119,59 @@ fn stacked(screen: &Screen, headings: &[&str], rows: &[Vec<String>]) -> Vec<Stri
 mod tests {
     use super::*;
 
-    fn rows() -> Vec<Vec<String>> {
-        let row = |id: &str| vec![id.to_owned(), "a".repeat(12), "w ".repeat(60)];
-        vec![row("s1"), row("session-2")]
+    const COLUMNS: [Column; 4] = [
+        Column::Whole("SESSION"),
+        Column::Cut("AGENT"),
+        Column::Cut("STATUS"),
+        Column::Cut("WHAT"),
+    ];
+
+    fn rows(id: usize) -> Vec<Vec<String>> {
+        let row = |letter: &str| {
+            let agent = "a".repeat(12);
+            vec![
+                letter.repeat(id),
+                agent,
+                "completed".to_owned(),
+                "w ".repeat(60),
+            ]
+        };
+        vec![row("s"), row("t")]
     }
 
-    fn shown(width: usize, terminal: bool) -> Vec<String> {
+    fn shown(width: usize, terminal: bool, id: usize) -> Vec<String> {
         let screen = Screen::of_width(width, terminal);
-        lines(&screen, &["ID", "AGENT", "WHAT"], &rows())
+        lines(&screen, &COLUMNS, &rows(id))
     }
 
     #[test]
-    fn a_terminal_gets_what_fits() {
+    fn a_terminal_gets_what_fits_and_ids_are_whole() {
         for width in [20, 40, 60, 80, 200] {
-            for line in shown(width, true) {
+            for line in shown(width, true, 9) {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
-        assert_eq!(shown(80, true).len(), 3);
-        assert!(shown(40, true).contains(&"ID: session-2".to_owned()));
+        let id = "s".repeat(40);
+        for width in [48, 60, 63, 64, 80, 120] {
+            let lines = shown(width, true, 40);
+            assert!(
+                lines.iter().any(|line| line.contains(&id)),
+                "{width}: {lines:?}"
+            );
+            for line in lines {
+                assert!(line.chars().count() <= width.max(49), "{width}: {line}");
+            }
+        }
+        assert_eq!(shown(80, true, 40).len(), 3);
+        // Where the columns do not fit beside an id, each value has a line.
+        assert!(shown(60, true, 40).contains(&"AGENT: aaaaaaaaaaaa".to_owned()));
     }
 
     #[test]
     fn a_file_gets_everything() {
-        let lines = shown(20, false);
+        let lines = shown(20, false, 40);
         assert_eq!(lines.len(), 3);
-        assert!(
-            lines
-                .iter()
-                .skip(1)
-                .all(|line| line.matches('w').count() == 60)
-        );
+        let whole = |line: &String| line.matches('w').count() == 60;
+        assert!(lines.iter().skip(1).all(whole), "{lines:?}");
     }
 }

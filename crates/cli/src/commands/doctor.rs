@@ -1,6 +1,7 @@
 //! `helix doctor`: checks what is configured, what it needs, and what is stored.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,7 +15,7 @@ use serde_json::json;
 use crate::config::{Config, TokenSecret};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
-use crate::setup::{Place, Setup};
+use crate::setup::{Place, STORE, Setup};
 
 /// How long a service has to take a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -84,6 +85,13 @@ impl Doctor {
         environment(&plan.config, &mut report);
         services(&plan.config, &mut report).await;
         let store = plan.store.to_string();
+        if self.place.store.is_some() {
+            plan.must_exist()?;
+        }
+        if let Some(file) = plan.missing() {
+            not_made_yet(file, &store, &mut report);
+            return self.print(&report);
+        }
         match plan.open().await {
             Ok(setup) => {
                 report.good(
@@ -91,6 +99,7 @@ impl Doctor {
                     format!("{store} can be used, its schema is up to date"),
                 );
                 stored(&setup, &mut report).await?;
+                left_alone(&setup, &self.place, &mut report).await?;
             }
             Err(error) => report.bad("store", error.to_string()),
         }
@@ -122,6 +131,26 @@ impl Doctor {
         } else {
             Exit::Failed
         })
+    }
+}
+
+/// A store that nobody has used yet; it must be possible to make it.
+fn not_made_yet(file: &Path, store: &str, report: &mut Report) {
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() && file != Path::new(STORE) => report.bad(
+            "store",
+            format!(
+                "{store} cannot be made: there is no folder {}; make it, or correct `url`",
+                folder.display()
+            ),
+        ),
+        _ => report.good(
+            "store",
+            format!("{store} is not there yet; the first run makes it"),
+        ),
     }
 }
 
@@ -206,8 +235,7 @@ async fn stored(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
             format!("{all} sessions ({open} unfinished) talk to the agent {agent}, which is not configured; configure it, or delete them"),
         );
     }
-    questions(setup, report).await?;
-    left_alone(setup, report).await
+    questions(setup, report).await
 }
 
 /// Calls that wait must be of tools that are still there.
@@ -239,7 +267,7 @@ async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError>
 }
 
 /// Runs whose process is gone, and answers that nobody went on with.
-async fn left_alone(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
+async fn left_alone(setup: &Setup, place: &Place, report: &mut Report) -> Result<(), StoreError> {
     let now = SystemClock::new().now();
     for (session, reasons) in setup.backend.store.due(now, DUE).await? {
         for reason in reasons {
@@ -248,7 +276,8 @@ async fn left_alone(setup: &Setup, report: &mut Report) -> Result<(), StoreError
                 Due::Answered { .. } => "all its calls are answered".to_owned(),
                 _ => continue,
             };
-            let text = format!("session {session}: {what}; `helix resume {session}` goes on");
+            let resume = place.command(&format!("resume {session}"));
+            let text = format!("session {session}: {what}; `{resume}` goes on");
             report.bad("due", text);
         }
     }

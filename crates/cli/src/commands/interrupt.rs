@@ -13,7 +13,7 @@ pub(crate) struct Interrupt {
     /// The session
     session: String,
     /// Why
-    #[arg(long, value_name = "REASON")]
+    #[arg(long, value_name = "REASON", allow_hyphen_values = true)]
     reason: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -6,11 +6,11 @@ use helix_agents_core::session::{PendingCall, PendingKind};
 use helix_agents_core::store::{Page, PendingQuery};
 use serde_json::json;
 
-use super::id;
+use super::{id, since};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
-use crate::{date, table};
+use crate::table::{self, Column};
 
 /// Lists everything that waits for a person, across sessions.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
-        let setup = self.place.open().await?;
+        let setup = self.place.open_or_empty().await?;
         let mut all: Vec<PendingCall> = Vec::new();
         loop {
             let query = PendingQuery {
@@ -63,16 +63,19 @@ impl Pending {
                     call.root_session_id.to_string(),
                     call.tool_call_id.to_string(),
                     kind.to_owned(),
-                    date::utc(call.created_at),
+                    since(&screen, call.created_at),
                     format!("{} {}", call.tool_name, call.input),
                 ]
             })
             .collect();
-        table::print(
-            &screen,
-            &["SESSION", "CALL", "KIND", "SINCE", "WHAT"],
-            &rows,
-        )?;
+        let columns = [
+            Column::Whole("SESSION"),
+            Column::Whole("CALL"),
+            Column::Whole("KIND"),
+            Column::Whole("SINCE"),
+            Column::Cut("WHAT"),
+        ];
+        table::print(&screen, &columns, &rows)?;
         Ok(Exit::Done)
     }
 }

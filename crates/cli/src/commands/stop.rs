@@ -2,11 +2,11 @@
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::StopKind;
-use helix_agents_core::store::Sessions;
+use helix_agents_core::store::{Sessions, Snapshot};
 use helix_agents_runtime_local::SystemClock;
 use serde_json::json;
 
-use super::{id, load};
+use super::{id, is_left_alone, load};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
@@ -20,26 +20,26 @@ pub(super) async fn stop(
     json: bool,
 ) -> anyhow::Result<Exit> {
     let session: SessionId = id(session)?;
-    let setup = place.open().await?;
+    let setup = place.open_existing().await?;
     let store = setup.backend.store.as_ref();
     let screen = Screen::here();
     let clock = SystemClock::new();
     let sessions = Sessions::new(store, &clock);
+    let resume = place.command(&format!("resume {session}"));
     let Some(run) = sessions.request_stop(&session, kind, reason).await? else {
-        let found = load(store, &session).await?;
-        let waits = !found.state.pending_client_tool_calls.is_empty();
         if json {
             screen.json(&json!({ "accepted": false }))?;
         }
-        let remedy = if waits {
-            "it waits for answers; `helix submit SESSION CALL --error TEXT` ends a call"
-        } else {
-            "there is nothing to stop"
+        let why = match standing(&load(store, &session).await?) {
+            Standing::Waits => {
+                let submit = place.command(&format!("submit {session} CALL --error TEXT"));
+                format!("it waits for answers; `{submit}` ends a call")
+            }
+            Standing::Answered => format!("all its calls are answered; `{resume}` goes on"),
+            Standing::Done => "there is nothing to stop".to_owned(),
         };
-        screen.note(
-            Look::Yellow,
-            format!("no run of session {session} goes on: {remedy}"),
-        )?;
+        let text = format!("no run of session {session} goes on: {why}");
+        screen.note(Look::Yellow, text)?;
         return Ok(Exit::Failed);
     };
     if json {
@@ -47,5 +47,30 @@ pub(super) async fn stop(
     } else {
         screen.say(format!("accepted: run {run} is asked to stop"))?;
     }
+    if is_left_alone(store, &session).await? {
+        let text = format!("its process is gone; it stops when `{resume}` takes it over");
+        screen.note(Look::Yellow, text)?;
+    }
     Ok(Exit::Done)
+}
+
+/// What a session without a run stands at.
+enum Standing {
+    /// A call waits for an answer.
+    Waits,
+    /// All its calls are answered, and nobody went on.
+    Answered,
+    /// Nothing is open.
+    Done,
+}
+
+fn standing(found: &Snapshot) -> Standing {
+    let mut calls = found.state.pending_client_tool_calls.values().peekable();
+    if calls.peek().is_none() {
+        return Standing::Done;
+    }
+    match calls.any(|call| call.answer.is_none()) {
+        true => Standing::Waits,
+        false => Standing::Answered,
+    }
 }

@@ -1,9 +1,11 @@
 //! `helix submit`: answers a call that waits.
 
 use clap::Args;
-use helix_agents_core::entries::{Continuation, ToolAnswer};
-use helix_agents_core::runtime::{Backend, Runtime};
-use helix_agents_core::session::{PendingCall, Submission, SubmissionOutcome};
+use helix_agents_core::entries::{Continuation, EntryError, ToolAnswer};
+use helix_agents_core::runtime::{Backend, Runtime, RuntimeError};
+use helix_agents_core::session::{
+    PendingCall, PendingKind, Submission, SubmissionError, SubmissionOutcome,
+};
 use helix_agents_core::{ApprovalId, CallId, SessionId, UserId};
 use serde_json::{Value, json};
 
@@ -39,13 +41,13 @@ struct Answer {
     #[arg(long)]
     approve: bool,
     /// Refuse that the call is run
-    #[arg(long, value_name = "REASON")]
+    #[arg(long, value_name = "REASON", allow_hyphen_values = true)]
     deny: Option<String>,
     /// The result of a call that you ran
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     result: Option<String>,
     /// The call failed, or nobody will answer it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     error: Option<String>,
 }
 
@@ -112,7 +114,7 @@ impl Submit {
         let call: CallId = id(&self.call)?;
         let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
         let said = self.answer.read()?;
-        let setup = self.place.open().await?;
+        let setup = self.place.open_existing().await?;
         let found = load(setup.backend.store.as_ref(), &session).await?;
         let root = found.state.root().clone();
         let mut answer = match waiting(&setup.backend, &root, &call).await? {
@@ -120,7 +122,8 @@ impl Submit {
             None => said.unbound(root.clone(), call.clone())?,
         };
         answer.decided_by = user;
-        let submitted = setup.runtime().submit_tool_result(answer).await?;
+        let submitted = setup.runtime().submit_tool_result(answer).await;
+        let submitted = submitted.map_err(hinted)?;
 
         let screen = Screen::here();
         if self.json {
@@ -130,9 +133,10 @@ impl Submit {
             }))?;
         }
         if submitted.outcome == SubmissionOutcome::UnknownToolCall {
+            let pending = self.place.command("pending");
             anyhow::bail!(
-                "unknown_tool_call: no call {call} waits in session {session}; `helix pending` \
-                 lists what waits"
+                "unknown_tool_call: no call {call} waits in session {session}; `{pending}` lists \
+                 what waits"
             );
         }
         if !self.json {
@@ -143,12 +147,26 @@ impl Submit {
             };
             screen.say(text)?;
             if submitted.continuation == Continuation::CallerResumes {
-                let next = format!("nothing else waits; `helix resume {root}` goes on");
-                screen.note(Look::Dim, next)?;
+                let resume = self.place.command(&format!("resume {root}"));
+                screen.note(Look::Dim, format!("nothing else waits; `{resume}` goes on"))?;
             }
         }
         Ok(Exit::Done)
     }
+}
+
+/// A refusal with the flags to use instead.
+fn hinted(error: RuntimeError) -> anyhow::Error {
+    let RuntimeError::Entry(EntryError::Answer(SubmissionError::WrongKind { call, waits_for })) =
+        &error
+    else {
+        return error.into();
+    };
+    let (what, flags) = match waits_for {
+        PendingKind::Approval => ("a decision", "--approve or --deny REASON"),
+        _ => ("a result", "--result JSON or --error TEXT"),
+    };
+    UsageError(format!("call {call} waits for {what}; answer with {flags}")).into()
 }
 
 /// The call that waits, in the session of the family that made it.

@@ -163,6 +163,25 @@ fn line_breaks_of_any_kind_are_shown_and_nothing_is_reordered() {
 }
 
 #[test]
+fn ids_can_be_copied_from_a_narrow_list() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let folder = Folder::empty();
+    let id = "session-0123456789-0123456789-0123456789";
+    folder
+        .helix(&["run", "support", "Where is my order?", "--session", id])
+        .ends(0);
+    for line in ["helix sessions list", "COLUMNS=0 helix sessions list"] {
+        let mut terminal = Terminal::run(&tmux, &folder, 80, line);
+        assert_eq!(terminal.code(), 0);
+        let screen = terminal.screen();
+        let row = screen.lines().find(|line| line.starts_with(id)).unwrap();
+        assert!(row.contains("support") && row.contains(" ago"), "{screen}");
+    }
+}
+
+#[test]
 fn narrow_and_plain_terminals_are_respected() {
     let Some(tmux) = programs::find("tmux") else {
         return;

@@ -23,6 +23,8 @@ mod care;
 mod demo;
 /// Numbers that look random.
 mod dice;
+/// Hints that can be pasted, and values that look like flags.
+mod hints;
 /// The rules of tools that are services, against a service that misbehaves.
 mod http_tools;
 /// `helix run` in a terminal.
@@ -55,6 +57,8 @@ mod sessions;
 mod sse;
 /// Runs that are stopped from outside, and runs whose process is killed.
 mod stops;
+/// Stores that are there, and stores that are not.
+mod stores;
 /// Streams of `helix serve`: live, resumed, by many at once, after a restart.
 mod streams;
 /// A real terminal: a private tmux.

@@ -118,10 +118,24 @@ fn a_client_result_becomes_the_result() {
 fn answers_that_do_not_fit_are_refused_and_nothing_is_stored() {
     let folder = folder();
     paused(&folder, "both");
-    let table: [(&[&str], i32, &str); 7] = [
-        (&["pay", "--result", "1"], 1, "an approval-response"),
-        (&["pick", "--approve"], 1, "a client-tool-result"),
-        (&["pick", "--deny", "no"], 1, "a client-tool-result"),
+    let long = "x".repeat(9_000);
+    let table: [(&[&str], i32, &str); 8] = [
+        (
+            &["pay", "--result", "1"],
+            2,
+            "call pay waits for a decision; answer with --approve or --deny REASON",
+        ),
+        (
+            &["pick", "--approve"],
+            2,
+            "call pick waits for a result; answer with --result JSON or --error TEXT",
+        ),
+        (
+            &["pick", "--deny", "no"],
+            2,
+            "--result JSON or --error TEXT",
+        ),
+        (&["pick", "--error", &long], 2, "shorten it"),
         (&["nope", "--approve"], 1, "unknown_tool_call"),
         (
             &["pick", "--result", "{not json"],

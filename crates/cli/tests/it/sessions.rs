@@ -85,6 +85,31 @@ fn sessions_are_listed_and_shown() {
             .contains("assistant: Noted.")
     );
     folder.helix(&["sessions", "show", "nobody"]).ends(1);
+
+    // What is not finished comes last, and is marked.
+    let asked = json!({ "action": "add", "text": "asked" });
+    let calls = json!([
+        { "id": "note", "name": "notes", "arguments": asked },
+        { "id": "pick", "name": "pick", "arguments": {} },
+    ]);
+    assert_eq!(
+        show(&folder, "s2", &[])["messages"],
+        json!([
+            { "role": "user", "content": "ask" },
+            { "role": "assistant", "toolCalls": calls, "open": true },
+            { "role": "tool", "content": "{\"notes\":[\"asked\"]}", "toolCallId": "note",
+              "toolName": "notes", "open": true },
+        ])
+    );
+    let plain = folder.helix(&["sessions", "show", "s2"]).ends(0).out;
+    for line in [
+        "assistant (open): ",
+        "  \u{2192} pick pick {}",
+        "  \u{2190} note {\"notes\":[\"asked\"]}",
+        "waits: pick pick {}",
+    ] {
+        assert!(plain.lines().any(|have| have == line), "{line}: {plain}");
+    }
 }
 
 #[test]

@@ -74,6 +74,43 @@ async fn an_idempotent_call_in_flight_at_a_crash_is_run_again_under_its_key() {
     assert_eq!(keys, [keys[0]; 2]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_left_by_its_process_is_resumed_before_anything_else() {
+    let (folder, _) = Busy::with("").await.kill();
+    for command in ["export", "delete"] {
+        let did = folder.helix(&["sessions", command, "s"]).ends(1);
+        assert!(
+            did.err.contains("left by its process; `helix resume s`"),
+            "{}",
+            did.err
+        );
+    }
+    let did = folder.helix(&["interrupt", "s"]).ends(0);
+    assert!(did.out.contains("accepted"), "{}", did.out);
+    assert!(
+        did.err
+            .contains("its process is gone; it stops when `helix resume s` takes it over"),
+        "{}",
+        did.err
+    );
+    let did = folder.helix(&["resume", "s"]).ends(1);
+    assert!(
+        did.err.contains("interrupted; `helix resume s`"),
+        "{}",
+        did.err
+    );
+    folder.helix(&["sessions", "export", "s"]).ends(0);
+
+    let (folder, _) = Busy::with("").await.kill();
+    let did = folder
+        .helix(&["abort", "s", "--reason", "-5 is wrong", "--json"])
+        .ends(0);
+    assert_eq!(did.json()["accepted"], true);
+    assert!(did.err.contains("`helix resume s`"), "{}", did.err);
+    let did = folder.helix(&["resume", "s"]).ends(1);
+    assert!(did.err.contains("-5 is wrong"), "{}", did.err);
+}
+
 #[test]
 fn what_its_former_process_said_is_not_said_again() {
     let slow = r#"{ "default": [ { "text": "Old words that nobody keeps.", "chunk_chars": 9, "delay_ms": 600000 } ] }"#;

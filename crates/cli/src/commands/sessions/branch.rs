@@ -55,7 +55,7 @@ impl Branch {
             Some(name) => id(name)?,
             None => UuidIds::new().session_id()?,
         };
-        let setup = self.place.open().await?;
+        let setup = self.place.open_existing().await?;
         let clock = SystemClock::new();
         let sessions = Sessions::new(setup.backend.store.as_ref(), &clock);
         sessions.branch(&from, &point, &to).await?;

@@ -6,7 +6,8 @@ use helix_agents_core::store::Sessions;
 use helix_agents_runtime_local::SystemClock;
 use serde_json::json;
 
-use super::super::{id, is_running, load};
+use super::super::{id, load};
+use super::refuse_running;
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::Place;
@@ -29,14 +30,12 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let session: SessionId = id(&self.session)?;
-        let setup = self.place.open().await?;
+        let setup = self.place.open_existing().await?;
         let store = setup.backend.store.as_ref();
         let found = load(store, &session).await?;
-        if !self.force && is_running(found.run.as_ref()) {
-            anyhow::bail!(
-                "a run of session {session} goes on; `helix interrupt {session}` first, or use \
-                 --force"
-            );
+        if !self.force {
+            let refused = refuse_running(store, &found, &self.place).await;
+            refused.map_err(|error| anyhow::anyhow!("{error}, or use --force"))?;
         }
         let clock = SystemClock::new();
         let deleted = Sessions::new(store, &clock)

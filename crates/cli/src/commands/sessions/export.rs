@@ -7,8 +7,8 @@ use clap::Args;
 use helix_agents_core::SessionId;
 use helix_agents_core::store::{Lookup, Page};
 
-use super::super::{id, is_running, load};
-use super::{Exported, FORMAT, VERSION};
+use super::super::{id, load};
+use super::{Exported, FORMAT, VERSION, refuse_running};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
@@ -32,15 +32,10 @@ impl Export {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let _ = self.json;
         let session: SessionId = id(&self.session)?;
-        let setup = self.place.open().await?;
+        let setup = self.place.open_existing().await?;
         let store = setup.backend.store.as_ref();
         let found = load(store, &session).await?;
-        if is_running(found.run.as_ref()) {
-            anyhow::bail!(
-                "a run of session {session} goes on; wait for its end, or `helix interrupt \
-                 {session}` first"
-            );
-        }
+        refuse_running(store, &found, &self.place).await?;
         let family = store.family(&session).await?;
         if !family.children.is_empty() || found.state.parent_session_id.is_some() {
             anyhow::bail!("session {session} has a family; only sessions without one are exported");

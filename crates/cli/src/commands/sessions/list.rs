@@ -6,12 +6,12 @@ use helix_agents_core::session::{SessionState, SessionStatus};
 use helix_agents_core::store::{Page, SessionQuery};
 use serde_json::{Value, json};
 
-use super::super::id;
+use super::super::{id, since};
 use super::status;
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
-use crate::{date, table};
+use crate::table::{self, Column};
 
 /// Lists sessions, newest first.
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ impl From<Status> for SessionStatus {
 impl List {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
-        let setup = self.place.open().await?;
+        let setup = self.place.open_or_empty().await?;
         let query = SessionQuery {
             user_id: user,
             agent_type: self.agent,
@@ -83,9 +83,16 @@ impl List {
             screen.note(Look::Dim, "there are no such sessions")?;
             return Ok(Exit::Done);
         }
-        let rows: Vec<Vec<String>> = found.items.iter().map(row).collect();
-        let headings = ["SESSION", "AGENT", "STATUS", "STEPS", "CHANGED", "USER"];
-        table::print(&screen, &headings, &rows)?;
+        let rows = found.items.iter().map(|session| row(&screen, session));
+        let columns = [
+            Column::Whole("SESSION"),
+            Column::Cut("AGENT"),
+            Column::Cut("STATUS"),
+            Column::Whole("STEPS"),
+            Column::Whole("CHANGED"),
+            Column::Cut("USER"),
+        ];
+        table::print(&screen, &columns, &rows.collect::<Vec<_>>())?;
         if found.has_more {
             let rest = found.total.saturating_sub(self.offset + found.items.len());
             screen.note(Look::Dim, format!("{rest} more; use --offset and --limit"))?;
@@ -94,13 +101,13 @@ impl List {
     }
 }
 
-fn row(session: &SessionState) -> Vec<String> {
+fn row(screen: &Screen, session: &SessionState) -> Vec<String> {
     vec![
         session.session_id.to_string(),
         session.agent_type.clone(),
         status(session.status).to_owned(),
         session.step_count.to_string(),
-        date::utc(session.updated_at),
+        since(screen, session.updated_at),
         session
             .user_id
             .as_ref()

@@ -1,7 +1,7 @@
 //! `helix sessions show`.
 
 use clap::Args;
-use helix_agents_core::store::{Lookup, Page, Snapshot};
+use helix_agents_core::store::{Lookup, Page, SessionStore, Snapshot, StoreError};
 use helix_agents_core::{Message, SessionId};
 use serde_json::{Value, json};
 
@@ -31,10 +31,9 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let session: SessionId = id(&self.session)?;
-        let setup = self.place.open().await?;
+        let setup = self.place.open_existing().await?;
         let store = setup.backend.store.as_ref();
-        let found = load(store, &session).await?;
-        let messages = store.messages(&session, Page::ALL).await?.items;
+        let (found, messages) = read(store, &session).await?;
         let which = Lookup::Page(Page::first(CHECKPOINTS));
         let checkpoints = store.checkpoints(&session, which).await?;
         let screen = Screen::here();
@@ -48,7 +47,9 @@ impl Show {
             let pending: Vec<_> = found.state.pending_client_tool_calls.values().collect();
             put("state", Value::clone(&found.state.custom_state));
             put("pending", json!(pending));
-            put("messages", messages.iter().map(message_view::of).collect());
+            let open = found.open_step.as_ref().map(message_view::open);
+            let said = messages.iter().map(message_view::of);
+            put("messages", said.chain(open.into_iter().flatten()).collect());
             put("checkpoints", json!(checkpoints.items));
             if let Some(run) = &found.run {
                 put("runId", json!(run.id));
@@ -60,6 +61,23 @@ impl Show {
         }
         screen.json(&shown)?;
         Ok(Exit::Done)
+    }
+}
+
+/// A session and its messages, of one moment: the open step moves into the history when it is
+/// settled, and would be shown twice or not at all.
+async fn read(
+    store: &dyn SessionStore,
+    session: &SessionId,
+) -> Result<(Snapshot, Vec<Message>), StoreError> {
+    let mut found = load(store, session).await?;
+    loop {
+        let messages = store.messages(session, Page::ALL).await?.items;
+        let now = load(store, session).await?;
+        if messages.len() == found.message_count && now.message_count == found.message_count {
+            return Ok((found, messages));
+        }
+        found = now;
     }
 }
 
@@ -79,12 +97,15 @@ fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Re
         )?;
     }
     line(Look::Plain, &format!("state   {}", state.custom_state))?;
-    for message in messages {
+    let open = found.open_step.as_ref().map(message_view::messages);
+    let open = open.unwrap_or_default();
+    let said = messages.iter().map(|message| (message, "assistant"));
+    for (message, assistant_is) in said.chain(open.iter().map(|open| (open, "assistant (open)"))) {
         match message {
             Message::User(user) => line(Look::Cyan, &format!("\nuser: {}", user.content))?,
             Message::Assistant(assistant) => {
                 let text = assistant.content().unwrap_or_default();
-                line(Look::Plain, &format!("\nassistant: {text}"))?;
+                line(Look::Plain, &format!("\n{assistant_is}: {text}"))?;
                 for call in assistant.tool_calls() {
                     let text = format!("  → {} {} {}", call.id, call.name, call.arguments);
                     line(Look::Dim, &text)?;

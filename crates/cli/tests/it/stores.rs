@@ -1,0 +1,63 @@
+//! Stores that are there, and stores that are not.
+
+use crate::kit::{Folder, config};
+
+const AGENT: &str = "[agents.a]\nmodel = \"fast\"\n";
+const SCRIPT: &str = r#"{ "default": [ { "text": "ok" } ] }"#;
+
+#[test]
+fn looking_for_something_makes_no_store() {
+    let folder = Folder::with(&config(AGENT), SCRIPT);
+    let table: [&[&str]; 9] = [
+        &["resume", "s"],
+        &["interrupt", "s"],
+        &["abort", "s"],
+        &["submit", "s", "c", "--approve"],
+        &["sessions", "show", "s"],
+        &["sessions", "export", "s"],
+        &["sessions", "delete", "s"],
+        &["sessions", "branch", "s", "--message", "0"],
+        &["doctor", "--store", "sqlite:other.db"],
+    ];
+    for arguments in table {
+        let did = folder.helix(arguments).ends(2);
+        assert!(did.err.contains("there is no store sqlite:"), "{}", did.err);
+    }
+    for arguments in [&["pending"][..], &["sessions", "list"]] {
+        let empty = folder.helix(&[arguments, &["--json"]].concat()).ends(0);
+        assert_eq!(empty.json()["total"], 0);
+        let named = [arguments, &["--store", "sqlite:other.db"]].concat();
+        let did = folder.helix(&named).ends(2);
+        assert!(
+            did.err.contains("there is no store sqlite:other.db"),
+            "{}",
+            did.err
+        );
+    }
+    let did = folder.helix(&["doctor"]).ends(0);
+    assert!(
+        did.out.contains("sqlite:helix.db is not there yet"),
+        "{}",
+        did.out
+    );
+    let mut files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+
+    let bare = Folder::empty();
+    for arguments in [&["pending"][..], &["sessions", "list"], &["doctor"]] {
+        bare.helix(arguments).ends(0);
+    }
+    bare.helix(&["resume", "s"]).ends(2);
+    files = std::fs::read_dir(bare.path()).unwrap().collect();
+    assert!(files.is_empty(), "{files:?}");
+}
+
+#[test]
+fn a_store_is_one_file_when_the_process_has_ended() {
+    let folder = Folder::with(&config(AGENT), SCRIPT);
+    for turn in 0..12 {
+        folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
+        let log = folder.path().join("helix.db-wal");
+        assert!(!log.exists(), "after turn {turn}");
+    }
+}
