@@ -30,6 +30,7 @@ pub(crate) fn runtime(setup: &Setup) -> LocalRuntime {
     setup
         .runtime_builder()
         .auto_continue(runtime.auto_continue)
+        .take_over(runtime.recover_on_start)
         .build()
 }
 
@@ -57,7 +58,6 @@ pub(crate) fn router(server: ServerBuilder) -> Result<Router, UsageError> {
 
 /// Listens, serves, and comes to an orderly end: no new requests, steps commit, leases are given up.
 pub(crate) async fn host(
-    setup: &Setup,
     runtime: &LocalRuntime,
     routes: Router,
     listen: SocketAddr,
@@ -66,9 +66,7 @@ pub(crate) async fn host(
         .await
         .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
     let mut signals = Signals::listen()?;
-    if setup.plan.config.runtime.recover_on_start {
-        runtime.sweeper()?;
-    }
+    runtime.sweeper()?;
     let address = listener
         .local_addr()
         .context("the listener has no address")?;

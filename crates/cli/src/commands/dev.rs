@@ -41,7 +41,7 @@ impl Dev {
         let server =
             server(&runtime, &setup.plan.config.server, agent.as_ref()).allow_unauthenticated();
         let routes = page::routes().merge(router(server)?);
-        host(&setup, &runtime, routes, listen).await
+        host(&runtime, routes, listen).await
     }
 
     /// Where to listen: on this machine alone.

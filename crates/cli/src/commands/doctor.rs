@@ -85,9 +85,6 @@ impl Doctor {
         environment(&plan.config, &mut report);
         services(&plan.config, &mut report).await;
         let store = plan.store.to_string();
-        if self.place.store.is_some() {
-            plan.must_exist()?;
-        }
         if let Some(file) = plan.missing() {
             not_made_yet(file, &store, &mut report);
             return self.print(&report);

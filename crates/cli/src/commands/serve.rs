@@ -42,6 +42,6 @@ impl Serve {
             Some(tokens) => server.authenticate(tokens),
             None => server.allow_unauthenticated(),
         };
-        host(&setup, &runtime, router(server)?, listen).await
+        host(&runtime, router(server)?, listen).await
     }
 }

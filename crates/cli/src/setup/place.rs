@@ -8,6 +8,7 @@ use helix_agents_core::memory::MemoryStore;
 use super::{CONFIG, Plan, STORE, Setup, demo_config};
 use crate::UsageError;
 use crate::config::{Config, StoreUrl};
+use crate::screen::{Look, Screen};
 
 /// Which configuration and which store a command uses.
 #[derive(Debug, Clone, Default, Args)]
@@ -67,17 +68,18 @@ impl Place {
     }
 
     /// Reads the configuration and opens the store, for commands that list what is in it: where none
-    /// was made yet there is nothing in it. One that is named must be there.
+    /// was made yet there is nothing in it. That one that was named is not there is said.
     ///
     /// # Errors
-    /// As [`Place::open_existing`].
+    /// As [`Place::open`].
     pub async fn open_or_empty(&self) -> anyhow::Result<Setup> {
         let plan = self.read()?;
-        if self.store.is_some() {
-            plan.must_exist()?;
-        }
         if plan.missing().is_none() {
             return plan.open().await;
+        }
+        if self.store.is_some() {
+            let text = format!("there is no store {} yet", plan.store);
+            Screen::here().note(Look::Yellow, text)?;
         }
         Ok(Setup {
             plan,

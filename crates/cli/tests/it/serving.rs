@@ -308,3 +308,18 @@ async fn flags_name_the_agent_of_chats_and_the_place_of_streams() {
         assert!(did.err.contains(why), "{did:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_given_elsewhere_is_continued_though_nothing_is_taken_over() {
+    let more = format!(
+        "[server]\nallow_unauthenticated = true\n[runtime]\nrecover_on_start = false\n{AGENT}"
+    );
+    let folder = Folder::with(&config(&more), SCRIPT);
+    let served = Served::start(&folder, &["serve"]);
+    let start = json!({ "sessionId": "s", "agentType": "a", "message": "go" });
+    served.ask("/start", Some(start), None).await;
+    assert!(served.end("s", None).await["suspended"].is_object());
+    let submit = ["submit", "s", "c", "--result", "\"teal\""];
+    folder.helix(&submit).ends(0);
+    while served.end("s", None).await["status"] != json!("completed") {}
+}
