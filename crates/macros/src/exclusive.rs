@@ -63,7 +63,10 @@ pub(crate) fn check(tool: &str, options: &Options, errors: &mut Errors) {
         );
         return;
     }
-    let somebody_answers = find(options, "client").or(find(options, "approval"));
+    // What `on_unknown` says is looked at when the tool is built.
+    let somebody_answers = ["client", "approval", "on_unknown"]
+        .into_iter()
+        .find_map(|name| find(options, name));
     if let (None, Some((_, deadline))) = (somebody_answers, find(options, "deadline")) {
         errors.at(
             &deadline.token,

@@ -117,7 +117,8 @@ impl ToolOptions {
     /// about tools of this kind is left out.
     pub(super) fn apply(self, mut tool: ToolBuilder, kind: Kind) -> ToolBuilder {
         let client = kind == Kind::Client;
-        let may_ask = client || self.asks();
+        let pauses = self.on_unknown == Some(OnUnknown::Pause);
+        let may_ask = client || self.asks() || pauses;
         if self.require_approval {
             tool = tool.approval();
         }

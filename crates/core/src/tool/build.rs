@@ -340,7 +340,8 @@ impl ToolBuilder {
                 });
             }
         }
-        if !client && !approval && self.deadline.is_some() {
+        let pauses = self.on_unknown == Some(OnUnknown::Pause);
+        if !client && !approval && !pauses && self.deadline.is_some() {
             return Err(DefinitionError::UselessOption {
                 tool: self.name.clone(),
                 option: "deadline",

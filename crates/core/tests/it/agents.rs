@@ -302,6 +302,10 @@ fn options_that_exclude_each_other_are_refused() {
         alone.to_string(),
         "tool x: `deadline` has no effect on a call nobody is asked about; use `timeout` to limit how long the call itself may take"
     );
+    let pauses = noop("x").deadline(second).on_unknown(OnUnknown::Pause);
+    assert_eq!(pauses.build().unwrap().spec().deadline, Some(second));
+    let tells = noop("x").deadline(second).on_unknown(OnUnknown::TellModel);
+    assert!(tells.build().is_err());
     let fine = client().deadline(second).build().unwrap();
     assert_eq!(fine.spec().executed_by, ExecutedBy::Client);
     let gated = noop("x")
