@@ -219,6 +219,7 @@ pub(super) fn runs() -> Vec<RunRecord> {
     samples.extend(STOP_CAUSES.map(|cause| with(&|run| run.completion_reason = Some(cause))));
     samples.extend(CODES.map(|code| with(&|run| run.error = Some(ErrorRecord::new(code, "why")))));
     samples.push(with(&|run| (run.steps_before, run.corrections) = (2, 1)));
+    samples.push(with(&|run| run.messages = 2));
     samples
 }
 
