@@ -31,7 +31,10 @@ async function ask(path, body) {
   };
   const response = await fetch(path, init);
   const answer = await response.json().catch(() => ({ error: `The server answered ${response.status}.` }));
-  if (!response.ok) throw new Error([answer.error, answer.detail].filter(Boolean).join(" "));
+  if (!response.ok) {
+    const text = [answer.error, answer.detail].filter(Boolean).join(" ");
+    throw Object.assign(new Error(text), { code: answer.code });
+  }
   return answer;
 }
 
@@ -194,6 +197,17 @@ async function ended(end) {
   text.disabled = send.disabled = true;
   const now = await ask(`status?${new URLSearchParams({ sessionId: session })}`);
   for (const call of now.pending) place(card(call));
+  if (!now.pending.length) await goOn();
+}
+
+/** All is answered, perhaps elsewhere: whoever is first goes on. */
+async function goOn() {
+  try {
+    await ask("resume", { sessionId: session });
+  } catch (error) {
+    if (!["ALREADY_RUNNING", "ALREADY_COMPLETED"].includes(error.code)) throw error;
+  }
+  follow();
 }
 
 // --- what waits for a person
@@ -241,8 +255,9 @@ async function submit(call, made, answer) {
   const body = { sessionId: call.rootSessionId, kind, toolCallId, approvalId, digest, runId, ...answer };
   const { continuation } = await ask("submit-tool-result", body);
   made.remove();
-  if (continuation === "caller_resumes") await ask("resume", { sessionId: session });
-  if (continuation !== "none") follow();
+  if (continuation === "caller_resumes") return goOn();
+  // Somebody else may have answered, and it went on without this page.
+  if (continuation !== "none" || !log.querySelector(".card")) follow();
 }
 
 // --- what the user does
@@ -250,7 +265,8 @@ async function submit(call, made, answer) {
 say.onsubmit = (event) => {
   event.preventDefault();
   const message = text.value.trim();
-  if (!message) return;
+  if (!message || send.disabled) return;
+  busy(true);
   attempt(async () => {
     if (session) {
       await ask("resume", { sessionId: session, mode: "with_message", message });
@@ -263,7 +279,8 @@ say.onsubmit = (event) => {
     said.push(message);
     text.value = "";
     follow();
-  });
+    return true;
+  }).then((started) => started || busy(false));
 };
 
 stop.onclick = () => attempt(() => ask("interrupt", { sessionId: session }));

@@ -39,6 +39,7 @@ pub(crate) async fn about(
                 "JSON or text, !text = it failed, enter = later: ",
             ),
         };
+        typed.forget();
         screen.note(Look::Yellow, question)?;
         write!(io::stderr(), "{}", screen.on_err(Look::Dim, hint))?;
         io::stderr().flush()?;
@@ -57,7 +58,7 @@ pub(crate) async fn about(
         match understood(call, line.trim()) {
             Understood::Answer(answer) => return Ok(Reply::Answer(answer)),
             Understood::Later => return Ok(Reply::Later),
-            Understood::Nothing => screen.note(Look::Red, "please answer y, n, or enter")?,
+            Understood::Nothing(why) => screen.note(Look::Red, why)?,
         }
     }
 }
@@ -65,7 +66,8 @@ pub(crate) async fn about(
 enum Understood {
     Answer(Box<ToolAnswer>),
     Later,
-    Nothing,
+    /// What to do instead.
+    Nothing(&'static str),
 }
 
 fn understood(call: &PendingCall, line: &str) -> Understood {
@@ -77,8 +79,14 @@ fn understood(call: &PendingCall, line: &str) -> Understood {
         return match line.strip_prefix('!') {
             Some(error) => answer(call.error(error.trim())),
             None => {
-                let value = serde_json::from_str(line);
-                answer(call.result(value.unwrap_or_else(|_| Value::from(line))))
+                match serde_json::from_str::<Value>(line) {
+                    Ok(value) => answer(call.result(value)),
+                    // Half of something larger, most likely.
+                    Err(_) if line.starts_with(['{', '[']) => {
+                        Understood::Nothing("this is not JSON; write all of it on one line")
+                    }
+                    Err(_) => answer(call.result(line)),
+                }
             }
         };
     }
@@ -88,7 +96,7 @@ fn understood(call: &PendingCall, line: &str) -> Understood {
         "n" | "no" if reason.trim().is_empty() => answer(call.deny("no reason was given")),
         "n" | "no" => answer(call.deny(reason.trim())),
         "l" | "later" => Understood::Later,
-        _ => Understood::Nothing,
+        _ => Understood::Nothing("please answer y, n, or enter"),
     }
 }
 
@@ -109,7 +117,7 @@ mod tests {
     fn said(call: &PendingCall, line: &str) -> Option<ToolAnswer> {
         match understood(call, line) {
             Understood::Answer(answer) => Some(*answer),
-            Understood::Later | Understood::Nothing => None,
+            Understood::Later | Understood::Nothing(_) => None,
         }
     }
 
@@ -124,7 +132,7 @@ mod tests {
         assert!(matches!(understood(&call, ""), Understood::Later));
         for unclear in ["yeah", "{}", "ny"] {
             assert!(
-                matches!(understood(&call, unclear), Understood::Nothing),
+                matches!(understood(&call, unclear), Understood::Nothing(_)),
                 "{unclear}"
             );
         }
@@ -142,6 +150,8 @@ mod tests {
             Some(call.result("red and blue"))
         );
         assert_eq!(said(&call, "! it broke"), Some(call.error("it broke")));
-        assert_eq!(said(&call, ""), None);
+        for not in ["", "{", "[1,"] {
+            assert_eq!(said(&call, not), None, "{not}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::screen::{Look, Screen, harmless, shortened};
 
 /// Shows a run while it goes on: what the agent says on standard output, what it does on standard
-/// error. Or everything as JSON, one chunk per line. When nobody reads any more, nothing is shown,
+/// error. Or everything as JSON, one chunk per line. Where nobody reads any more, nothing is shown,
 /// and that is no error.
 #[derive(Debug)]
 pub(crate) struct Live {
@@ -23,8 +23,32 @@ pub(crate) struct Live {
     half_break: bool,
     /// The step whose words were shown last, until it is committed or thrown away.
     step: Option<Arc<ChunkBase>>,
-    /// Nobody reads any more.
-    unwatched: bool,
+    out: Reader,
+    err: Reader,
+}
+
+/// Whether somebody reads a stream of output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Reader {
+    #[default]
+    There,
+    Gone,
+}
+
+impl Reader {
+    /// Writes something, unless nobody reads it. That nobody does any more is no error.
+    fn write(&mut self, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if *self == Self::Gone {
+            return Ok(());
+        }
+        match write() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                *self = Self::Gone;
+                Ok(())
+            }
+            written => written,
+        }
+    }
 }
 
 impl Live {
@@ -36,47 +60,56 @@ impl Live {
             thinking: false,
             half_break: false,
             step: None,
-            unwatched: false,
+            out: Reader::There,
+            err: Reader::There,
         }
     }
 
     /// Shows a chunk.
     pub(crate) fn chunk(&mut self, chunk: &Chunk) -> anyhow::Result<()> {
-        if self.unwatched {
-            return Ok(());
-        }
-        let shown = if self.json {
+        if self.json {
             let text = serde_json::to_string(chunk)?;
-            self.screen.say(text)
-        } else {
-            self.show(chunk)
-        };
-        Ok(self.unless_unwatched(shown)?)
+            return Ok(self.say(&text)?);
+        }
+        Ok(self.show(chunk)?)
     }
 
     /// Ends the line that is begun.
     pub(crate) fn end_line(&mut self) -> io::Result<()> {
-        if self.unwatched {
-            return Ok(());
+        self.half_break = false;
+        if std::mem::take(&mut self.thinking) {
+            self.hint("\n")?;
         }
-        let ended = self.break_line();
-        self.unless_unwatched(ended)
+        if std::mem::take(&mut self.mid_line) {
+            self.print("\n")?;
+        }
+        Ok(())
     }
 
     /// A line about the run as a whole.
     pub(crate) fn note(&mut self, look: Look, text: impl AsRef<str>) -> io::Result<()> {
-        let noted = self.screen.note(look, text);
-        self.unless_unwatched(noted)
+        let screen = self.screen;
+        self.err.write(|| screen.note(look, text))
     }
 
-    fn unless_unwatched(&mut self, shown: io::Result<()>) -> io::Result<()> {
-        match shown {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.unwatched = true;
-                Ok(())
-            }
-            other => other,
-        }
+    /// A line on standard output.
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        let screen = self.screen;
+        self.out.write(|| screen.say(text))
+    }
+
+    /// A piece of a line on standard output.
+    fn print(&mut self, text: &str) -> io::Result<()> {
+        self.out.write(|| {
+            let mut out = io::stdout();
+            write!(out, "{text}")?;
+            out.flush()
+        })
+    }
+
+    /// A piece of a line on standard error.
+    fn hint(&mut self, text: &str) -> io::Result<()> {
+        self.err.write(|| write!(io::stderr(), "{text}"))
     }
 
     fn show(&mut self, chunk: &Chunk) -> io::Result<()> {
@@ -84,12 +117,12 @@ impl Live {
             ChunkPayload::TextDelta { delta } => self.text(&chunk.base, delta),
             ChunkPayload::Thinking { content, .. } if self.screen.err_is_terminal => {
                 if std::mem::take(&mut self.mid_line) {
-                    writeln!(io::stdout())?;
+                    self.print("\n")?;
                 }
                 self.thinking = true;
                 self.step = Some(Arc::clone(&chunk.base));
                 let text = self.screen.on_err(Look::Dim, content);
-                write!(io::stderr(), "{text}")
+                self.hint(&text)
             }
             ChunkPayload::ToolStart {
                 tool_name,
@@ -125,12 +158,12 @@ impl Live {
                 )
             }
             ChunkPayload::Output { output } => {
-                self.break_line()?;
+                self.end_line()?;
                 let text = match self.screen.out_is_terminal {
                     true => serde_json::to_string_pretty(output)?,
                     false => output.to_string(),
                 };
-                self.screen.say(self.screen.on_out(Look::Plain, &text))
+                self.say(&self.screen.on_out(Look::Plain, &text))
             }
             ChunkPayload::Error {
                 error,
@@ -151,20 +184,18 @@ impl Live {
     fn text(&mut self, step: &Arc<ChunkBase>, text: &str) -> io::Result<()> {
         if self.step.as_ref() != Some(step) {
             // Two steps are two sayings.
-            self.break_line()?;
+            self.end_line()?;
             self.step = Some(Arc::clone(step));
         }
         if std::mem::take(&mut self.thinking) {
-            writeln!(io::stderr())?;
+            self.hint("\n")?;
         }
         if text.is_empty() {
             return Ok(());
         }
-        let mut out = io::stdout();
         if !self.screen.out_is_terminal {
             self.mid_line = !text.ends_with('\n');
-            write!(out, "{text}")?;
-            return out.flush();
+            return self.print(text);
         }
         let mut whole = String::new();
         if std::mem::take(&mut self.half_break) {
@@ -178,8 +209,7 @@ impl Live {
         if !whole.is_empty() {
             self.mid_line = !whole.ends_with('\n');
         }
-        write!(out, "{}", harmless(&whole))?;
-        out.flush()
+        self.print(&harmless(&whole))
     }
 
     /// What was said of a step does not count. Where nothing was shown of it, there is nothing to
@@ -188,7 +218,7 @@ impl Live {
         if self.step.take().is_none() {
             return Ok(());
         }
-        self.break_line()?;
+        self.end_line()?;
         let text = format!("! what came last is thrown away: {reason}");
         self.line(Look::Dim, &text)
     }
@@ -197,24 +227,13 @@ impl Live {
     fn line(&mut self, look: Look, text: &str) -> io::Result<()> {
         // What the two show is one screen to a person; to a program they are apart.
         if self.screen.out_is_terminal || self.thinking {
-            self.break_line()?;
+            self.end_line()?;
         }
         let text = match self.screen.err_is_terminal {
             true => shortened(text, self.screen.width),
             false => text.to_owned(),
         };
-        self.screen.note(look, text)
-    }
-
-    fn break_line(&mut self) -> io::Result<()> {
-        self.half_break = false;
-        if std::mem::take(&mut self.thinking) {
-            writeln!(io::stderr())?;
-        }
-        if std::mem::take(&mut self.mid_line) {
-            writeln!(io::stdout())?;
-        }
-        Ok(())
+        self.note(look, text)
     }
 }
 

@@ -73,7 +73,10 @@ impl<'a> Turn<'a> {
         let session = handle.session_id().clone();
         loop {
             let watched = self.watch(&handle, taken_over.take()).await;
-            self.live.end_line()?;
+            let watched = watched.and_then(|watched| {
+                self.live.end_line()?;
+                Ok(watched)
+            });
             let is_last = match watched {
                 Ok(Watched::Ended) => false,
                 Ok(Watched::EndedLast) => true,
@@ -85,7 +88,8 @@ impl<'a> Turn<'a> {
                 Err(error) => {
                     // The run stands still, or cannot be shown: it is left in good order.
                     self.runtime.shutdown(GRACE).await;
-                    return Err(error);
+                    let resume = self.place.command(&format!("resume {session}"));
+                    return Err(error.context(format!("if it has not ended, `{resume}` goes on")));
                 }
             };
             let outcome = handle.result().await?;
@@ -120,11 +124,14 @@ impl<'a> Turn<'a> {
         taken_over: Option<TakenOver>,
     ) -> anyhow::Result<Watched> {
         let streams = self.runtime.backend().streams.as_ref();
+        let screen = self.live.screen;
         let mut showing = pin!(show(streams, handle, taken_over, &mut self.live));
         tokio::select! {
             shown = &mut showing => return shown.map(|()| Watched::Ended),
             () = self.signals.next() => {}
         }
+        // Nobody may be reading any more.
+        let _ = screen.note(Look::Dim, "ending with this step; once more ends at once");
         let mut leaving = pin!(self.runtime.shutdown(GRACE));
         let mut is_over = false;
         let shown = loop {

@@ -12,6 +12,14 @@ pub(crate) struct Typed {
 }
 
 impl Typed {
+    /// Forgets what was typed before: it answers nothing that is asked from now on.
+    pub(crate) fn forget(&mut self) {
+        forget_queued();
+        if let Some(lines) = &mut self.lines {
+            while lines.try_recv().is_ok() {}
+        }
+    }
+
     /// The next line; `None` when nobody types any more. Safe to drop while it waits.
     pub(crate) async fn next(&mut self) -> io::Result<Option<String>> {
         let lines = match &mut self.lines {
@@ -21,6 +29,18 @@ impl Typed {
         lines.recv().await.transpose()
     }
 }
+
+/// Forgets what the terminal holds and nobody has read.
+#[cfg(unix)]
+fn forget_queued() {
+    use rustix::termios::{QueueSelector, tcflush};
+    if let Err(error) = tcflush(io::stdin(), QueueSelector::IFlush) {
+        tracing::debug!(event = "stdin.not_flushed", %error);
+    }
+}
+
+#[cfg(not(unix))]
+fn forget_queued() {}
 
 /// Starts the thread. It does not keep the process.
 fn begin() -> io::Result<UnboundedReceiver<io::Result<String>>> {

@@ -148,7 +148,10 @@ impl Submit {
             screen.say(text)?;
             if submitted.continuation == Continuation::CallerResumes {
                 let resume = self.place.command(&format!("resume {root}"));
-                screen.note(Look::Dim, format!("nothing else waits; `{resume}` goes on"))?;
+                screen.note(
+                    Look::Dim,
+                    format!("nothing else waits; a server goes on by itself, or `{resume}` does"),
+                )?;
             }
         }
         Ok(Exit::Done)

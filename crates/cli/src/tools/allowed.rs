@@ -85,6 +85,13 @@ impl Allowed {
         })
     }
 
+    /// Whether the address of a host that is not listed by its name is of interest: where all public
+    /// addresses are fine, and for this machine, which nobody has to be asked about.
+    pub(super) fn looks_up(&self, host: &str) -> bool {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        host == "localhost" || host.ends_with(".localhost") || self.entries.contains(&Entry::Public)
+    }
+
     /// Whether an address may be reached under any name.
     pub(super) fn reaches(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
@@ -198,6 +205,11 @@ mod tests {
         assert!(some.names("a.b.corp.example", 1));
         assert!(!some.names("corp.example", 1));
         assert!(!some.names("evilcorp.example", 1));
+        for host in ["a.b.corp.example", "secret.evil.example"] {
+            assert!(!some.looks_up(host), "{host}");
+        }
+        assert!(listed(&["127.0.0.1"]).looks_up("localhost"));
+        assert!(Allowed::public().looks_up("example.com"));
     }
 
     #[test]

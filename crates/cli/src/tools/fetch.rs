@@ -59,10 +59,17 @@ impl Fetch {
             let address = SocketAddr::new(address, port);
             return reached.then(|| vec![address]).ok_or_else(blocked);
         }
-        let found = tokio::net::lookup_host((host, port)).await;
+        let named = self.allowed.names(host, port);
+        // Asking for a name tells it to others, so it is not asked for in vain.
+        if !named && !self.allowed.looks_up(host) {
+            return Err(blocked());
+        }
+        let lookup = tokio::net::lookup_host((host, port));
+        let found = tokio::time::timeout(self.timeout, lookup).await;
+        let late = |_| tell(format!("the host {host} was not found in time"));
+        let found = found.map_err(late)?;
         let found = found
             .map_err(|error| tell(format!("the host {host} cannot be found")).caused_by(error))?;
-        let named = self.allowed.names(host, port);
         let reached: Vec<_> = found
             .filter(|address| named || self.allowed.reaches(address.ip(), port))
             .collect();

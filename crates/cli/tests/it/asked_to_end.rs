@@ -5,8 +5,8 @@ use crate::busy::{Busy, err};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_comes_to_its_end_and_the_run_goes_on_later() {
     for signal in ["-TERM", "-INT"] {
-        let busy = Busy::with("").await;
-        busy.signal(signal);
+        let mut busy = Busy::with("").await;
+        busy.ask_to_end(signal);
         let (folder, output) = busy.finish();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let err = err(&output);
@@ -20,8 +20,8 @@ async fn a_step_comes_to_its_end_and_the_run_goes_on_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_ends_meanwhile_is_reported_as_always() {
-    let busy = Busy::with("finish_with = true\n").await;
-    busy.signal("-TERM");
+    let mut busy = Busy::with("finish_with = true\n").await;
+    busy.ask_to_end("-TERM");
     let (folder, output) = busy.finish();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(output.stdout, b"\"\"\n");
@@ -36,8 +36,8 @@ async fn a_turn_that_ends_meanwhile_is_reported_as_always() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_twice_does_not_wait() {
-    let busy = Busy::with("").await;
-    busy.signal("-TERM");
+    let mut busy = Busy::with("").await;
+    busy.ask_to_end("-TERM");
     busy.signal("-INT");
     let (_, output) = busy.wait();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -49,8 +49,8 @@ async fn who_asks_twice_does_not_wait() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_does_not_end_is_left() {
-    let busy = Busy::with("").await;
-    busy.signal("-TERM");
+    let mut busy = Busy::with("").await;
+    busy.ask_to_end("-TERM");
     let (folder, output) = busy.wait();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(

@@ -1,6 +1,7 @@
 //! A run in a process of its own, in the middle of a call.
 
-use std::process::{Child, Command, Output, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -18,6 +19,9 @@ pub(crate) struct Busy {
     service: Service,
     word: Arc<Notify>,
     child: Child,
+    err: BufReader<ChildStderr>,
+    /// What it said about itself so far.
+    said: String,
 }
 
 impl Busy {
@@ -39,20 +43,32 @@ impl Busy {
         );
         let mut command = folder.command(&["run", "a", "go", "--session", "s"]);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
+        let mut child = command.spawn().unwrap();
+        let err = BufReader::new(child.stderr.take().unwrap());
         service.arrived().await;
         Self {
             folder,
             service,
             word,
             child,
+            err,
+            said: String::new(),
         }
     }
 
     /// Lets the call end, and waits for the process.
     pub(crate) fn finish(self) -> (Folder, Output) {
         self.word.notify_one();
-        (self.folder, self.child.wait_with_output().unwrap())
+        self.wait()
+    }
+
+    /// Asks the process to end, and waits until it has heard that.
+    pub(crate) fn ask_to_end(&mut self, signal: &str) {
+        self.signal(signal);
+        while !self.said.contains("once more ends at once") {
+            let read = self.err.read_line(&mut self.said).unwrap();
+            assert!(read > 0, "it ended: {}", self.said);
+        }
     }
 
     /// Sends a signal to the process.
@@ -63,8 +79,11 @@ impl Busy {
     }
 
     /// Waits for the process, though the call does not end.
-    pub(crate) fn wait(self) -> (Folder, Output) {
-        (self.folder, self.child.wait_with_output().unwrap())
+    pub(crate) fn wait(mut self) -> (Folder, Output) {
+        self.err.read_to_string(&mut self.said).unwrap();
+        let mut output = self.child.wait_with_output().unwrap();
+        output.stderr = self.said.into_bytes();
+        (self.folder, output)
     }
 
     /// Ends the process without a warning.

@@ -53,6 +53,31 @@ fn an_approval_is_asked_for_and_given() {
 }
 
 #[test]
+fn what_was_typed_before_a_question_does_not_answer_it() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let script = r#"{ "default": [
+        { "tool_calls": [ { "id": "a", "name": "first" }, { "id": "b", "name": "second" } ] },
+        { "text": "{{tool_result:a}} and {{tool_result:b}}." } ] }"#;
+    let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"first\", \"second\"]\n\
+                 [tools.first]\nkind = \"client\"\n[tools.second]\nkind = \"client\"\n";
+    let folder = Folder::with(&config(agent), script);
+    let mut terminal = Terminal::run(&tmux, &folder, 100, "helix run a go");
+    terminal.until("enter = later: ");
+    // Three lines at once: what follows the first is half of something, and nobody asked for it.
+    terminal.pastes("one\n{\n\"x\": 1\n");
+    terminal.until("What is the result of second");
+    terminal.until("enter = later: ");
+    terminal.types("{");
+    terminal.until("this is not JSON");
+    terminal.until("enter = later: ");
+    terminal.types("two");
+    terminal.until("one and two.");
+    assert_eq!(terminal.code(), 0);
+}
+
+#[test]
 fn what_is_not_answered_waits_and_a_denial_is_told() {
     let Some(tmux) = programs::find("tmux") else {
         return;

@@ -53,6 +53,23 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     press(&mut browser, "Approve");
     browser.shows("This is what became of it: {\"refundedCents\":1999}");
 
+    // What somebody else answers meanwhile is no dead end.
+    say(&mut browser, "Another refund");
+    browser.until("document.querySelectorAll('.card').length === 1");
+    let session = browser.value("location.hash.slice(1)");
+    let (_, now) = served
+        .ask(
+            &format!("/status?sessionId={}", session.as_str().unwrap()),
+            None,
+            None,
+        )
+        .await;
+    let call = now["pending"][0]["toolCallId"].as_str().unwrap();
+    let submit = ["submit", session.as_str().unwrap(), call, "--approve"];
+    folder.helix(&submit).ends(0);
+    press(&mut browser, "Approve");
+    browser.until("document.body.innerText.match(/became of it/g)?.length === 2");
+
     // The same session goes on, and what is said is text, whatever it looks like.
     say(&mut browser, "<img src=x onerror=alert(1)>");
     browser.shows("You said: <img src=x onerror=alert(1)>");
@@ -60,7 +77,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     browser.shows("You said: <img src=x onerror=alert(1)>");
     assert_eq!(
         browser.value("document.querySelectorAll('.user').length"),
-        json!(2)
+        json!(3)
     );
     assert_eq!(
         browser.value("document.querySelectorAll('img').length"),
@@ -113,7 +130,10 @@ async fn what_goes_wrong_is_told_once() {
     browser.open(&format!("{}/#%", served.url()));
     browser.until("document.getElementById('agent').value === 'a'");
     say(&mut browser, "hello");
+    browser.value("document.getElementById('say').requestSubmit()");
     browser.until("document.querySelector('.error') && document.getElementById('stop').hidden");
+    let (_, sessions) = served.ask("/sessions", None, None).await;
+    assert_eq!(sessions["total"], json!(1), "sent twice, started once");
     let errors = "document.querySelectorAll('.error').length";
     assert_eq!(browser.value(errors), json!(1));
     // A session that is not there is told too, and a new chat can begin.

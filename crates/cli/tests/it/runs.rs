@@ -287,3 +287,59 @@ async fn a_run_that_nobody_watches_goes_on_to_its_own_end() {
         assert_eq!(list["items"][0]["status"], status, "{second} {flag}");
     }
 }
+
+#[test]
+fn who_reads_one_of_the_outputs_reads_all_of_it() {
+    let script = r#"{ "default": [
+        { "text": "one ", "tool_calls": [ { "name": "clock" } ] },
+        { "text": "two ", "tool_calls": [ { "name": "clock" } ] },
+        { "text": "three" } ] }"#;
+    let agent =
+        "[agents.a]\nmodel = \"fast\"\ntools = [\"clock\"]\n[tools.clock]\nkind = \"builtin\"\n";
+    let folder = Folder::with(&config(agent), script);
+    let mut command = folder.command(&["run", "a", "go"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Nobody reads what it says about itself.
+    drop(child.stderr.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, "one \ntwo \nthree\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_cannot_be_shown_is_left_in_good_order() {
+    let open = Arc::new(Notify::new());
+    let service = Service::that(vec![Reply::Waits(Arc::clone(&open))]).await;
+    let agent = format!(
+        "[agents.a]\nmodel = \"fast\"\ntools = [\"door\"]\n[tools.door]\nkind = \"http\"\n\
+         url = \"http://{}/\"\n",
+        service.address
+    );
+    let script = r#"{ "default": [
+        { "text": "I knock.", "tool_calls": [ { "name": "door" } ] },
+        { "text": "It opened." } ] }"#;
+    let folder = Folder::with(&config(&agent), script);
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = folder.command(&["run", "a", "go", "--session", "s"]);
+    let child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    service.arrived().await;
+    open.notify_one();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("`helix resume s` goes on"), "{why}");
+    // Its step was let come to its end; how far it got beyond is its own affair.
+    folder.helix(&["resume", "s"]);
+    let shown = folder.helix(&["sessions", "show", "s", "--json"]).ends(0);
+    let messages = shown.json()["messages"].as_array().unwrap().clone();
+    let told = |at: usize| messages[at]["content"].as_str().unwrap().to_owned();
+    assert_eq!((told(2), told(3)), (String::new(), "It opened.".to_owned()));
+}

@@ -92,6 +92,11 @@ impl Terminal {
         tell(&self.tmux, &self.socket, &["send-keys", "Enter"]);
     }
 
+    /// Puts a text in all at once, line breaks and all.
+    pub(crate) fn pastes(&self, text: &str) {
+        tell(&self.tmux, &self.socket, &["send-keys", "-l", text]);
+    }
+
     /// Presses a key by its name.
     pub(crate) fn presses(&self, key: &str) {
         tell(&self.tmux, &self.socket, &["send-keys", key]);

@@ -48,7 +48,9 @@ pub enum EntryError {
         session: SessionId,
     },
     /// Somebody performs the run.
-    #[error("run {run} of session {session} is performed by {holder}; wait until its lease lapses")]
+    #[error(
+        "run {run} of session {session} is performed by {holder}; wait for its end, or interrupt it"
+    )]
     StillHeld {
         /// The session.
         session: SessionId,

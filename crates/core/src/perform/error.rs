@@ -12,8 +12,8 @@ use crate::transcript::PairingError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerformError {
-    /// Another process took the run over.
-    #[error("another process took session {session} over; this one stops")]
+    /// Another process took the run over, or its session was removed.
+    #[error("session {session} was taken over by another process, or removed; this one stops")]
     Superseded {
         /// The session.
         session: SessionId,
@@ -59,7 +59,8 @@ impl From<StoreError> for PerformError {
                 session,
                 expected: Precondition::Fence(_),
                 ..
-            } => Self::Superseded { session },
+            }
+            | StoreError::NotFound { session } => Self::Superseded { session },
             other => Self::Store(other),
         }
     }
@@ -76,7 +77,7 @@ impl From<StreamError> for PerformError {
 }
 
 impl PerformError {
-    /// Whether another process took the run over.
+    /// Whether the run is over here: another process took it over, or its session was removed.
     #[must_use]
     pub fn is_superseded(&self) -> bool {
         matches!(self, Self::Superseded { .. })

@@ -20,8 +20,8 @@ pub enum RuntimeError {
     /// There is no such agent.
     #[error(transparent)]
     Agent(#[from] ResolveError),
-    /// Another process took the run over; it goes on there.
-    #[error("another process took run {run} over; wait for its end there")]
+    /// Another process took the run over and it goes on there, or its session was removed.
+    #[error("run {run} is over here: another process took it over, or its session was removed")]
     Superseded {
         /// The run.
         run: RunId,
