@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::id::{CallId, RunId, SessionId};
+
 /// The canonical text of a value: object keys sorted by their bytes, no white space, numbers as
 /// `serde_json` prints them.
 #[must_use]
@@ -101,9 +103,13 @@ impl Digest {
 }
 
 /// The key under which the outside world sees a call, however often it is tried.
+///
+/// `run` is the one whose model made the call. Session and call alone would not do: a session that
+/// is made under the id of one that was deleted may have calls of the same ids.
 #[must_use]
-pub fn idempotency_key(session: &crate::SessionId, call: &crate::CallId) -> String {
-    Digest::of_parts(["idempotency", session.as_str(), call.as_str()]).to_string()
+pub fn idempotency_key(session: &SessionId, run: &RunId, call: &CallId) -> String {
+    let (session, run, call) = (session.as_str(), run.as_str(), call.as_str());
+    Digest::of_parts(["idempotency", session, run, call]).to_string()
 }
 
 impl fmt::Display for Digest {

@@ -137,7 +137,7 @@ fn apply(
                     answer.submitted_at,
                 ));
                 open.effect = Some(EffectRecord::intended(
-                    idempotency_key(&session.session_id, &call.id),
+                    idempotency_key(&session.session_id, &pending.run_id, &call.id),
                     answer.submitted_at,
                 ));
                 said.push(started(call));

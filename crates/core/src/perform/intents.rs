@@ -116,7 +116,8 @@ fn fitting<'a>(work: &'a Work, call: &ToolCall) -> Result<&'a Tool, String> {
 }
 
 fn intended(at: &At, call: &ToolCall, now: Timestamp) -> EffectRecord {
-    EffectRecord::intended(idempotency_key(&at.session_id, &call.id), now)
+    let key = idempotency_key(&at.session_id, &at.run_id, &call.id);
+    EffectRecord::intended(key, now)
 }
 
 /// A question about a call.

@@ -116,11 +116,12 @@ impl ToolCx {
     pub fn idempotency_key(&self) -> &str {
         let Inner {
             session_id,
+            run_id,
             call_id,
             ..
         } = &*self.inner;
         let key = &self.inner.idempotency_key;
-        key.get_or_init(|| idempotency_key(session_id, call_id))
+        key.get_or_init(|| idempotency_key(session_id, run_id, call_id))
     }
 
     /// The state as a type: what was committed, plus this call's own writes.
@@ -237,6 +238,12 @@ impl ToolCxBuilder {
     /// The session's owner.
     pub fn user_id(mut self, user_id: Option<UserId>) -> Self {
         self.inner.user_id = user_id;
+        self
+    }
+
+    /// The key of the call, where another run made it.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.inner.idempotency_key = OnceLock::from(key.into());
         self
     }
 

@@ -1,5 +1,5 @@
 use helix_agents_core::canonical::{Digest, canonical_json, idempotency_key};
-use helix_agents_core::{CallId, SessionId};
+use helix_agents_core::{CallId, RunId, SessionId};
 use serde_json::{Value, json};
 
 #[test]
@@ -48,11 +48,18 @@ fn digests_are_the_same_for_ever() {
 }
 
 #[test]
-fn the_idempotency_key_is_of_session_and_call() {
-    let session = |text| SessionId::new(text).unwrap();
-    let call = |text| CallId::new(text).unwrap();
-    let key = idempotency_key(&session("s1"), &call("c1"));
-    assert_eq!(key, idempotency_key(&session("s1"), &call("c1")));
-    assert_ne!(key, idempotency_key(&session("s1"), &call("c2")));
-    assert_ne!(key, idempotency_key(&session("s2"), &call("c1")));
+fn the_idempotency_key_is_of_session_run_and_call() {
+    let key = |session, run, call| {
+        let (session, run) = (SessionId::new(session).unwrap(), RunId::new(run).unwrap());
+        idempotency_key(&session, &run, &CallId::new(call).unwrap())
+    };
+    let one = key("s1", "r1", "c1");
+    assert_eq!(one, key("s1", "r1", "c1"));
+    for other in [
+        key("s1", "r1", "c2"),
+        key("s1", "r2", "c1"),
+        key("s2", "r1", "c1"),
+    ] {
+        assert_ne!(one, other);
+    }
 }

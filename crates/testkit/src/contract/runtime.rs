@@ -139,6 +139,7 @@ suite! { ($)
         a_lost_run_goes_on_from_its_last_checkpoint,
         what_is_used_is_kept_with_the_session,
         a_tool_sees_and_does_what_its_context_offers,
+        a_call_has_one_key_and_no_other_call_has_it,
         a_long_history_is_kept_and_shown_whole,
     }
     logging {

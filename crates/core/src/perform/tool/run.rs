@@ -94,9 +94,12 @@ pub(super) async fn run(
         return without_running(Came::with(result));
     };
     let sink = Arc::new(Sink::default());
-    let cx = surroundings(at, work, ports, call, state.clone())
-        .events(Arc::clone(&sink) as Arc<dyn ToolEvents>)
-        .build();
+    let mut cx = surroundings(at, work, ports, call, state.clone())
+        .events(Arc::clone(&sink) as Arc<dyn ToolEvents>);
+    if let Some(effect) = &open.effect {
+        cx = cx.idempotency_key(&effect.idempotency_key);
+    }
+    let cx = cx.build();
     if unknown && let Some(came) = reconcile(&executable, &cx).await {
         return without_running(came);
     }

@@ -9,7 +9,9 @@ use helix_agents_core::message::ResultStatus;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::perform::Ports;
 use helix_agents_core::session::{RunStatus, SessionStatus};
+use helix_agents_core::store::{Change, Commit};
 use helix_agents_core::stream::ChunkPayload;
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::tool::{ToolCx, ToolError};
 use helix_agents_core::usage::{CustomUsage, UsageKind, UsageRollup};
 use serde_json::json;
@@ -236,9 +238,9 @@ pub async fn a_tool_sees_and_does_what_its_context_offers(on: &RuntimeSubject) {
         .initial_state(json!({ "n": 1 }))
         .build()
         .unwrap();
-    on.turn(&agent, "go").await;
-    let key =
-        helix_agents_core::canonical::idempotency_key(&session(), &super::super::make::call("c1"));
+    let run = on.turn(&agent, "go").await;
+    let call = super::super::make::call("c1");
+    let key = helix_agents_core::canonical::idempotency_key(&session(), &run.id, &call);
     assert_eq!(
         log.take(),
         [
@@ -255,6 +257,34 @@ pub async fn a_tool_sees_and_does_what_its_context_offers(on: &RuntimeSubject) {
     assert!(on.payloads().await.contains(&event));
     let pages = UsageKind::Custom(CustomUsage::new("pages", 1.0));
     assert!(on.usage().await.iter().any(|entry| entry.kind == pages));
+}
+
+/// A call keeps its key when a later run performs it; a session of the same id that is made after
+/// this one was deleted has other keys for the same calls.
+pub async fn a_call_has_one_key_and_no_other_call_has_it(on: &RuntimeSubject) {
+    let log = Log::default();
+    let pay = || {
+        let log = log.clone();
+        tool("pay", move |_, cx: ToolCx| {
+            log.note(cx.idempotency_key());
+            async { Ok(json!("paid")) }
+        })
+    };
+    let call = super::super::make::call("c1");
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let replies = [calling([("c1", "pay")]), MockReply::text("done")];
+        let agent = agent(replies).tools(pay().approval()).build().unwrap();
+        let paused = on.turn(&agent, "go").await;
+        on.answered(on.waiting("c1").await.approve()).await;
+        on.resumed().await;
+        let key = helix_agents_core::canonical::idempotency_key(&session(), &paused.id, &call);
+        assert_eq!(log.take(), [key.as_str()]);
+        keys.push(key);
+        let gone = Commit::new(session(), Timestamp::default()).then(Change::Delete);
+        on.backend().store.commit(gone).await.unwrap();
+    }
+    assert_ne!(keys[0], keys[1]);
 }
 
 /// A long history reaches the model whole, in any process.
