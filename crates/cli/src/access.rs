@@ -1,7 +1,6 @@
 //! Who may use a server, as the configuration says it.
 
 use helix_agents_server::BearerTokens;
-use sha2::{Digest, Sha256};
 
 use crate::UsageError;
 use crate::config::{ConfigError, TokenConfig, TokenSecret};
@@ -24,42 +23,31 @@ pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<BearerTokens>> {
         return Err(wrong(plan, None, message.to_owned()));
     }
     let mut tokens = BearerTokens::new();
-    let mut seen: Vec<(String, &TokenConfig)> = Vec::new();
     for token in &config.tokens {
-        let digest = digest(token).map_err(|why| wrong(plan, Some(token), why))?;
-        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == digest) {
-            let message = format!(
-                "the tokens of users {} and {} are the same; give each a token of its own",
-                other.user, token.user
-            );
-            return Err(wrong(plan, Some(token), message));
-        }
-        let added = tokens.sha256(&digest, &token.user);
+        let added = match &token.secret {
+            TokenSecret::Sha256(hex) => tokens.sha256(hex, &token.user),
+            TokenSecret::Env(name) => {
+                let secret = secret(name, &token.user);
+                let secret = secret.map_err(|why| wrong(plan, Some(token), why))?;
+                tokens.token(&secret, &token.user)
+            }
+        };
         tokens = added.map_err(|error| wrong(plan, Some(token), error.to_string()))?;
         if token.admin {
             tokens = tokens.admin();
         }
-        seen.push((digest, token));
     }
     Ok(Some(tokens))
 }
 
-/// The SHA-256 of a token, in hexadecimal digits.
-fn digest(token: &TokenConfig) -> Result<String, String> {
-    let name = match &token.secret {
-        TokenSecret::Sha256(hex) => return Ok(hex.clone()),
-        TokenSecret::Env(name) => name,
-    };
+/// A user's token, from the environment.
+fn secret(name: &str, user: &str) -> Result<String, String> {
     let why = match std::env::var(name) {
-        Ok(secret) if !secret.is_empty() => {
-            let bytes = Sha256::digest(secret.as_bytes());
-            return Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
-        }
+        Ok(secret) if !secret.is_empty() => return Ok(secret),
         Ok(_) => "is empty; put a long random text into it",
         Err(std::env::VarError::NotPresent) => "is not set; set it",
         Err(_) => "is not text; put a long random text into it",
     };
-    let user = &token.user;
     Err(format!(
         "the token of user {user} is in the environment variable {name}, which {why}, or give the \
          sha256 of the token instead"

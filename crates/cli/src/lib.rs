@@ -16,7 +16,6 @@ mod exit;
 mod hosting;
 mod live;
 mod logging;
-mod message_view;
 mod page;
 mod prompt;
 mod screen;

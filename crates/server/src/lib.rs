@@ -49,3 +49,4 @@ pub use error::{ApiCode, ApiError, BuildError};
 pub use operation::Operation;
 pub use serve::{Limits, ServeError, serve};
 pub use tokens::{BearerTokens, TokenError};
+pub use view::MessageView;

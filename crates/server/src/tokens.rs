@@ -27,6 +27,14 @@ pub enum TokenError {
         /// The user.
         user: String,
     },
+    /// One token belongs to two users, or twice to one.
+    #[error("the tokens of users {one} and {other} are the same; give each a token of its own")]
+    Twice {
+        /// The user who has it already.
+        one: String,
+        /// The user who was to have it.
+        other: String,
+    },
     /// The user is not one.
     #[error(transparent)]
     User(#[from] IdError),
@@ -56,26 +64,25 @@ impl BearerTokens {
     /// Adds the token of a user.
     ///
     /// # Errors
-    /// [`TokenError`] for an empty token or a name that is not an id.
+    /// [`TokenError`] for an empty token, one that is known already, or a name that is not an id.
     pub fn token(self, token: &str, user: &str) -> Result<Self, TokenError> {
         if token.is_empty() {
             let user = user.to_owned();
             return Err(TokenError::Empty { user });
         }
-        let principal = Principal::user(UserId::new(user)?);
-        Ok(self.with(Sha256::digest(token.as_bytes()).into(), principal))
+        self.with(Sha256::digest(token.as_bytes()).into(), user)
     }
 
     /// Adds a token of which only the SHA-256 is known, in hexadecimal.
     ///
     /// # Errors
-    /// [`TokenError`] for a text that is no digest or a name that is not an id.
+    /// [`TokenError`] for a text that is no digest, a token that is known already, or a name that is
+    /// not an id.
     pub fn sha256(self, hex: &str, user: &str) -> Result<Self, TokenError> {
         let digest = unhex(hex).ok_or_else(|| TokenError::NotADigest {
             user: user.to_owned(),
         })?;
-        let principal = Principal::user(UserId::new(user)?);
-        Ok(self.with(digest, principal))
+        self.with(digest, user)
     }
 
     /// Makes the user who was added last see all sessions.
@@ -93,9 +100,17 @@ impl BearerTokens {
         self.known.is_empty()
     }
 
-    fn with(mut self, sha256: [u8; 32], principal: Principal) -> Self {
+    fn with(mut self, sha256: [u8; 32], user: &str) -> Result<Self, TokenError> {
+        let principal = Principal::user(UserId::new(user)?);
+        if let Some(known) = self.known.iter().find(|known| known.sha256 == sha256) {
+            let one = known.principal.user.as_ref();
+            return Err(TokenError::Twice {
+                one: one.map(ToString::to_string).unwrap_or_default(),
+                other: user.to_owned(),
+            });
+        }
         self.known.push(Known { sha256, principal });
-        self
+        Ok(self)
     }
 
     /// Whose token this is. Takes as long whoever's it is.

@@ -15,7 +15,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub(crate) use checkpoint::CheckpointView;
-pub(crate) use message::{MessageView, open_messages};
+pub use message::MessageView;
 pub(crate) use pending::{PendingView, all_pending};
 pub(crate) use run::{RunView, SuspendedView};
 pub(crate) use session::{SessionDetail, SessionView};

@@ -9,7 +9,7 @@ use super::EffectRecord;
 use crate::canonical::Digest;
 use crate::error::ErrorRecord;
 use crate::id::{ApprovalId, RunId, StepId, UserId};
-use crate::message::{AssistantMessage, ToolCall, ToolMessage};
+use crate::message::{AssistantMessage, Message, ToolCall, ToolMessage};
 use crate::model::TokenUsage;
 use crate::state::StepWrites;
 use crate::step::NextAction;
@@ -204,6 +204,15 @@ impl OpenCall {
 }
 
 impl OpenStep {
+    /// What it says so far: the model's message, and the results that are there.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Message> {
+        let said = Message::Assistant(self.message.clone());
+        let results = self.calls.iter().filter_map(|call| call.result.clone());
+        let results = results.map(Message::Tool);
+        std::iter::once(said).chain(results).collect()
+    }
+
     /// A reply whose calls stand as `state` says.
     #[must_use]
     pub fn new(

@@ -12,9 +12,7 @@ use crate::ApiError;
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
 use crate::query::Pairs;
-use crate::view::{
-    CheckpointView, ListView, MessageView, RunView, SessionDetail, UsageView, open_messages,
-};
+use crate::view::{CheckpointView, ListView, MessageView, RunView, SessionDetail, UsageView};
 
 /// How much of a session is listed unless more is asked for, and at most.
 const USUAL: usize = 200;
@@ -103,7 +101,7 @@ pub(crate) async fn messages(
             }
             continue;
         }
-        let open = found.open_step.as_ref().map(open_messages);
+        let open = found.open_step.as_ref().map(MessageView::of_open_step);
         let open = open.unwrap_or_default();
         let total = said.total + open.len();
         let left_out = page.offset.saturating_sub(said.total);

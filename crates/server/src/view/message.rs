@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// One message.
+/// A message as other programs read it: `{role, content?, toolCalls?, toolCallId?, toolName?,
+/// thinking?, files?, metadata?}` and a few more.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct MessageView {
+pub struct MessageView {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -119,16 +120,10 @@ impl MessageView {
         }
     }
 
-    fn opened(mut self) -> Self {
-        self.open = true;
-        self
+    /// The messages of a step that is not finished, each marked `open`.
+    #[must_use]
+    pub fn of_open_step(step: &OpenStep) -> Vec<Self> {
+        let all = step.messages().into_iter().map(Self::from);
+        all.map(|view| Self { open: true, ..view }).collect()
     }
-}
-
-/// The open step as messages: what the model said, and the results that are there.
-pub(crate) fn open_messages(open: &OpenStep) -> Vec<MessageView> {
-    let results = open.calls.iter().filter_map(|call| call.result.clone());
-    let said = MessageView::assistant(&open.message);
-    let all = std::iter::once(said).chain(results.map(MessageView::tool));
-    all.map(MessageView::opened).collect()
 }

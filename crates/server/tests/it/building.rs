@@ -98,6 +98,11 @@ fn tokens_that_would_let_anybody_in_are_refused() {
     let digest = BearerTokens::new().sha256("abc", "alice");
     assert_eq!(digest.unwrap_err(), TokenError::NotADigest { user: user() });
     assert!(BearerTokens::new().token("t", "no such id!").is_err());
+    let twice = BearerTokens::new().token("t", "alice").unwrap();
+    assert_eq!(
+        twice.token("t", "bob").unwrap_err().to_string(),
+        "the tokens of users alice and bob are the same; give each a token of its own"
+    );
 }
 
 #[tokio::test]

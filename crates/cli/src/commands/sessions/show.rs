@@ -1,15 +1,16 @@
 //! `helix sessions show`.
 
 use clap::Args;
+use helix_agents_core::session::OpenStep;
 use helix_agents_core::store::{Lookup, Page, SessionStore, Snapshot, StoreError};
 use helix_agents_core::{Message, SessionId};
+use helix_agents_server::MessageView;
 use serde_json::{Value, json};
 
 use super::super::{id, load};
 use super::list::summary;
 use super::status;
 use crate::exit::Exit;
-use crate::message_view;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
 
@@ -47,9 +48,10 @@ impl Show {
             let pending: Vec<_> = found.state.pending_client_tool_calls.values().collect();
             put("state", Value::clone(&found.state.custom_state));
             put("pending", json!(pending));
-            let open = found.open_step.as_ref().map(message_view::open);
-            let said = messages.iter().map(message_view::of);
-            put("messages", said.chain(open.into_iter().flatten()).collect());
+            let open = found.open_step.as_ref().map(MessageView::of_open_step);
+            let said = messages.into_iter().map(MessageView::from);
+            let said: Vec<_> = said.chain(open.into_iter().flatten()).collect();
+            put("messages", json!(said));
             put("checkpoints", json!(checkpoints.items));
             if let Some(run) = &found.run {
                 put("runId", json!(run.id));
@@ -97,7 +99,7 @@ fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Re
         )?;
     }
     line(Look::Plain, &format!("state   {}", state.custom_state))?;
-    let open = found.open_step.as_ref().map(message_view::messages);
+    let open = found.open_step.as_ref().map(OpenStep::messages);
     let open = open.unwrap_or_default();
     let said = messages.iter().map(|message| (message, "assistant"));
     for (message, assistant_is) in said.chain(open.iter().map(|open| (open, "assistant (open)"))) {
