@@ -5,6 +5,7 @@
 //! made gives the event that it gave, and runs nothing.
 
 mod applied;
+mod attempt;
 mod clocked;
 mod deltas;
 mod end;
@@ -25,6 +26,7 @@ mod work;
 
 use crate::machine::{Effect, EffectKind, Event, Happened};
 
+pub use attempt::Attempt;
 pub use error::PerformError;
 pub use ports::{Models, Ports};
 
@@ -33,7 +35,12 @@ pub use ports::{Models, Ports};
 /// # Errors
 /// [`PerformError`] when the run was taken over, or the store cannot be reached: the run is then as
 /// it was, and can be taken over.
-pub async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
+pub async fn perform(
+    effect: &Effect,
+    attempt: Attempt,
+    ports: &Ports,
+) -> Result<Event, PerformError> {
+    let _ = attempt;
     match &effect.kind {
         EffectKind::Model { .. } => model::perform(effect, ports).await,
         EffectKind::Tool { index, unknown } => tool::perform(effect, *index, *unknown, ports).await,

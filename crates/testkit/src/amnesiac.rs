@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 use helix_agents_core::machine::{Effect, Event, RunState};
-use helix_agents_core::perform::{PerformError, Ports, perform};
+use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 use helix_agents_core::stored::{Stored, decode, encode};
 
 use crate::Host;
@@ -29,7 +29,7 @@ impl Host for AmnesiacHost {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
         let effect = on_paper(effect, MAX_MESSAGE_BYTES);
         let worker = ports.clone().forgetful();
-        let event = perform(&effect, &worker).await?;
+        let event = perform(&effect, Attempt::First, &worker).await?;
         Ok(on_paper(event, MAX_MESSAGE_BYTES))
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use helix_agents_core::machine::{AgentFacts, Effect, Event, RunState, decide};
-use helix_agents_core::perform::{PerformError, Ports, perform};
+use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 
 /// What a host may differ in: where effects are performed, and what it keeps between two events.
 #[async_trait]
@@ -28,7 +28,7 @@ pub struct PlainHost;
 #[async_trait]
 impl Host for PlainHost {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
-        perform(&effect, ports).await
+        perform(&effect, Attempt::First, ports).await
     }
 }
 

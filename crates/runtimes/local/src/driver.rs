@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use helix_agents_core::abort::{AbortHandle, AbortSignal};
 use helix_agents_core::machine::{AgentFacts, Effect, EffectKind, Event, RunState, decide};
-use helix_agents_core::perform::{PerformError, Ports, perform};
+use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 
 use crate::lease::Holding;
 use crate::table::Report;
@@ -56,7 +56,7 @@ impl Driver {
         let abort = AbortHandle::new();
         ports.abort = abort.signal();
         let ports = &ports;
-        let perform = |effect: Effect| async move { perform(&effect, ports).await };
+        let perform = |effect: Effect| async move { perform(&effect, Attempt::First, ports).await };
         let mut under_way = FuturesUnordered::new();
 
         let mut renew_at = holding.next();

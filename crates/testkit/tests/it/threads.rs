@@ -6,7 +6,7 @@ use helix_agents_core::Agent;
 use helix_agents_core::entries::Execute;
 use helix_agents_core::machine::{Event, decide};
 use helix_agents_core::memory::MemoryStore;
-use helix_agents_core::perform::{PerformError, perform};
+use helix_agents_core::perform::{Attempt, PerformError, perform};
 use helix_agents_core::runtime::{RunOptions, Runtime, RuntimeError};
 use helix_agents_core::session::RunStatus;
 use helix_agents_testkit::{Driver, MockModel, MockReply, ThreadRuntime, block_on};
@@ -17,7 +17,7 @@ fn gives_up() -> Driver {
         Box::pin(async move {
             let (_, effects) = decide(&facts, state, Event::started());
             for effect in effects {
-                perform(&effect, &ports).await?;
+                perform(&effect, Attempt::First, &ports).await?;
             }
             Err(PerformError::NotBuilt { what: "the rest" })
         })

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use helix_agents_core::machine::{Effect, EffectKind, Event, Happened};
-use helix_agents_core::perform::{PerformError, Ports, perform};
+use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 use helix_agents_core::session::{CallState, EffectState};
 use helix_agents_core::store::{Change, Commit, Precondition};
 use helix_agents_testkit::crash::{CrashTest, Scenario};
@@ -23,7 +23,7 @@ struct RunsTwice;
 #[async_trait]
 impl Host for RunsTwice {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
-        let event = perform(&effect, ports).await?;
+        let event = perform(&effect, Attempt::First, ports).await?;
         let session = &effect.at.session_id;
         let open = ports.store.load(session).await?.unwrap().open_step;
         let (EffectKind::Tool { index, .. }, Some(open)) = (&effect.kind, open) else {
@@ -38,7 +38,7 @@ impl Host for RunsTwice {
         }
         let id = call.id.clone();
         meddle(&effect, ports, Change::OpenCall(id, Box::new(again))).await;
-        perform(&effect, ports).await
+        perform(&effect, Attempt::First, ports).await
     }
 }
 
@@ -49,7 +49,7 @@ struct SettlesEarly;
 impl Host for SettlesEarly {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
         let EffectKind::Tool { index, .. } = effect.kind else {
-            return perform(&effect, ports).await;
+            return perform(&effect, Attempt::First, ports).await;
         };
         Ok(Event::of(
             &effect.at,
@@ -69,12 +69,12 @@ struct BuysTwice;
 #[async_trait]
 impl Host for BuysTwice {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
-        let event = perform(&effect, ports).await?;
+        let event = perform(&effect, Attempt::First, ports).await?;
         if !matches!(event.what, Happened::Replied { .. }) {
             return Ok(event);
         }
         meddle(&effect, ports, Change::OpenStep(None)).await;
-        perform(&effect, ports).await
+        perform(&effect, Attempt::First, ports).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use helix_agents_core::machine::{Effect, EffectKind, Event, Happened};
-use helix_agents_core::perform::{PerformError, Ports, perform};
+use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 use helix_agents_testkit::Host;
 
 /// Performs every effect that ended in a commit again, as an engine does that lost the
@@ -12,13 +12,13 @@ struct RepeatingHost;
 #[async_trait]
 impl Host for RepeatingHost {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
-        let once = perform(&effect, ports).await?;
+        let once = perform(&effect, Attempt::First, ports).await?;
         let is_durable = !matches!(effect.kind, EffectKind::Sleep { .. })
             && !matches!(once.what, Happened::ModelFailed { .. });
         if !is_durable {
             return Ok(once);
         }
-        let twice = perform(&effect, ports).await?;
+        let twice = perform(&effect, Attempt::Repeat, ports).await?;
         assert_eq!(twice, once, "{effect:?}");
         Ok(twice)
     }
