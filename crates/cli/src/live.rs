@@ -182,7 +182,8 @@ impl Live {
     }
 
     fn text(&mut self, step: &Arc<ChunkBase>, text: &str) -> io::Result<()> {
-        if self.step.as_ref() != Some(step) {
+        let is_same = |shown: &Arc<ChunkBase>| shown.is_same_step(step);
+        if !self.step.as_ref().is_some_and(is_same) {
             // Two steps are two sayings.
             self.end_line()?;
             self.step = Some(Arc::clone(step));

@@ -7,6 +7,7 @@
 //! [`RunState`] for a host to drive.
 
 mod answers;
+mod close;
 mod error;
 mod execute;
 mod recover;
@@ -23,6 +24,7 @@ use crate::stream::StreamManager;
 use crate::time::Clock;
 
 pub(crate) use answers::{ended, started, take_answers};
+pub(crate) use close::{Begun, close_calls, close_step, may_have_begun, waits};
 pub use error::EntryError;
 pub use execute::{Execute, Expects, plan_execute};
 pub use recover::plan_recover;
@@ -155,10 +157,33 @@ impl Entries {
                 Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {
                     tracing::debug!(event = "entry.conflict", %session, %error);
                 }
+                Err(error) if error.may_pass() => {
+                    // It may have been made all the same: then the run is ours to perform.
+                    let Ok(Some(now)) = self.store.load(session).await else {
+                        return Err(error.into());
+                    };
+                    if !is_made(&now, &drive.state, performer) {
+                        return Err(error.into());
+                    }
+                    return Ok(RunState {
+                        fence: now.fence,
+                        ..drive.state
+                    });
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
+}
+
+/// Whether the run that was to start, or to be taken over, is performed by whoever asked for it.
+fn is_made(now: &Snapshot, wanted: &RunState, performer: &Performer) -> bool {
+    let run = now.run.as_ref();
+    let is_run = run.is_some_and(|run| run.id == wanted.run_id && !run.status.is_ended());
+    let holder = now.lease.as_ref().map(|lease| &lease.holder);
+    let me = performer.lease.as_ref().map(|(holder, _)| holder);
+    // The fence of a new session is the store's to choose.
+    is_run && holder == me && now.fence >= wanted.fence
 }
 
 fn there<'a>(found: Option<&'a Snapshot>, session: &SessionId) -> Result<&'a Snapshot, StoreError> {

@@ -8,6 +8,7 @@
 mod commit;
 mod error;
 mod header;
+mod mark;
 mod plan;
 mod query;
 mod row;
@@ -27,11 +28,12 @@ use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
 pub use commit::{
-    CallStanding, Change, Commit, Committed, Fence, Field, InboxRow, Lease, Precondition, Receipt,
-    Unstage,
+    CallStanding, Change, Commit, Committed, EffectPlace, Fence, Field, InboxRow, Lease,
+    Precondition, Receipt, Unstage,
 };
 pub use error::{Current, StoreError};
 pub use header::{Due, Header, LatestRun, PendingMark};
+pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
 pub use plan::{Headers, Plan, plan};
 pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;

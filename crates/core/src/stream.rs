@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, RunId, SessionId};
 use crate::time::Timestamp;
 
-pub use manager::{StreamError, StreamInfo, StreamLimits, StreamManager, StreamWriter};
+pub use manager::{DeltasOf, StreamError, StreamInfo, StreamLimits, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
 pub use reader::{StreamItem, StreamReader};
 
@@ -102,9 +102,36 @@ pub struct ChunkBase {
     pub run_id: RunId,
     /// The step, from 1 in each turn; 0 before the first.
     pub step: u32,
+    /// The number of the effect that streamed it, for deltas; 0 for what came with a commit.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub effect: u32,
+    /// Which attempt at that effect it was.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 impl ChunkBase {
+    /// The base of the deltas of an attempt at an effect.
+    #[must_use]
+    pub fn of_attempt(mut self, effect: u32, attempt: u32) -> Self {
+        self.effect = effect;
+        self.attempt = attempt;
+        self
+    }
+
+    /// Whether both were written by one step of a session, streamed or with its commit.
+    #[must_use]
+    pub fn is_same_step(&self, other: &Self) -> bool {
+        self.step == other.step
+            && self.run_id == other.run_id
+            && self.session_id == other.session_id
+    }
+
     /// The base of a step's chunks.
     #[must_use]
     pub fn new(
@@ -120,6 +147,8 @@ impl ChunkBase {
             session_id,
             run_id,
             step,
+            effect: 0,
+            attempt: 0,
         }
     }
 }

@@ -27,6 +27,7 @@ mod commits;
 mod creating;
 mod deleting;
 mod due;
+mod effects;
 mod ending;
 mod everything;
 mod fences;
@@ -37,6 +38,7 @@ mod locking;
 mod make;
 mod messages;
 mod pending;
+mod performing;
 mod preconditions;
 mod reading;
 mod retention;
@@ -180,6 +182,35 @@ suite! { ($)
         a_superseded_fence_cannot_write_anything,
         a_deleted_sessions_fence_is_never_used_again,
         a_lease_keeps_others_out_until_it_lapses,
+    }
+    effects {
+        an_effect_is_committed_once,
+        an_effect_belongs_to_the_present_step_of_a_run_that_goes_on,
+        a_later_attempt_takes_an_effect_over,
+        a_call_is_committed_once,
+        an_open_step_is_compared_with_what_was_read,
+        a_run_leaves_no_step_open,
+        a_save_keeps_what_a_run_has_asked,
+        a_paused_runs_stop_is_not_forgotten,
+        a_step_is_announced_with_the_messages_that_there_are,
+    }
+    performing {
+        two_attempts_at_a_model_call_come_to_one_reply,
+        an_attempt_that_ends_after_the_run_adds_nothing,
+        a_call_begun_before_is_not_run_again,
+        an_untold_attempt_claims_what_must_not_be_repeated,
+        a_commit_whose_acknowledgement_is_lost_is_made_once,
+        what_hooks_wrote_before_a_failed_call_is_written_once,
+        a_store_that_fails_for_a_while_ends_no_run,
+        a_message_beside_a_model_call_comes_before_its_reply,
+        a_message_beside_a_call_runs_no_further_finisher,
+        an_answer_beside_a_stop_reaches_the_model,
+        a_stop_before_a_pause_stops,
+        a_stop_ends_a_wait,
+        a_question_that_was_lost_is_asked_again,
+        a_started_call_beside_a_fatal_one_is_unknown,
+        a_started_call_of_a_changed_agent_is_unknown,
+        a_run_that_cannot_go_on_ends,
     }
     status {
         a_status_is_set_only_over_an_expected_one,

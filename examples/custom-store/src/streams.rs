@@ -61,14 +61,12 @@ fn admit<'a>(
     writer: &StreamWriter,
 ) -> Result<&'a mut Stream> {
     let session = writer.session.clone();
-    match &transaction.open(&session)?.header {
-        None => Err(StoreError::NotFound { session }.into()),
-        Some(header) if header.fence != writer.fence => Err(StreamError::Superseded { session }),
-        Some(_) => Ok(transaction
-            .open(&writer.root)?
-            .stream
-            .get_or_insert_default()),
-    }
+    let Some(header) = &transaction.open(&session)?.header else {
+        return Err(StoreError::NotFound { session }.into());
+    };
+    header.admit(writer)?;
+    let root = transaction.open(&writer.root)?;
+    Ok(root.stream.get_or_insert_default())
 }
 
 #[async_trait]

@@ -199,15 +199,13 @@ impl Taken {
         base: &Arc<ChunkBase>,
         at: Timestamp,
     ) -> Commit {
-        let taken = self
-            .step
-            .calls()
-            .filter(|(call, _)| self.calls.contains(&call.id));
-        for (call, open) in taken {
+        let taken = (0u32..).zip(self.step.calls());
+        let taken = taken.filter(|(_, (call, _))| self.calls.contains(&call.id));
+        for (index, (call, open)) in taken {
             let id = || call.id.clone();
             let open = Box::new(open.clone());
             commit = commit
-                .then_in(session.clone(), Change::OpenCall(id(), open))
+                .then_in(session.clone(), Change::OpenCall(index, id(), open))
                 .then_in(session.clone(), Change::RemovePending(id()))
                 .then_in(self.root.clone(), Change::Set(Field::CallOwner(id(), None)));
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::close::close_step;
 use super::start::{base, on, raised, say, take_hold};
 use super::{Drive, EntryError, Start};
 use crate::agent::Agent;
@@ -184,7 +185,7 @@ fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive
     };
     let mut run = start.run(session.clone(), trigger);
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
-    let mut commit = on(found, start);
+    let mut commit = close_step(on(found, start), found);
     if let Some(keys) = &request.state {
         let state = with_keys(&found.state.custom_state, Some(keys))?;
         commit = commit.then_in(session.clone(), Change::SetState(state));
@@ -274,6 +275,7 @@ fn begin(
         effects: 0,
         doing: None,
         open: None,
+        broken: None,
         ended: None,
     };
     Drive { commit, state }

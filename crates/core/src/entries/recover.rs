@@ -1,6 +1,6 @@
 //! A run is taken over from a process that is gone.
 
-use super::start::{base, on, raised, say, take_hold};
+use super::start::{adopt, base, on, raised, say, take_hold};
 use super::{Drive, EntryError, Start};
 use crate::machine::{RunState, started_calls};
 use crate::session::{EffectState, RunStatus};
@@ -49,10 +49,12 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
                 effect.state = EffectState::Unknown;
                 effect.attempts += 1;
             }
-            let change = Change::OpenCall(id, Box::new(call.clone()));
+            let place = u32::try_from(index).unwrap_or(u32::MAX);
+            let change = Change::OpenCall(place, id, Box::new(call.clone()));
             commit = commit.then_in(session.clone(), change);
         }
     }
+    commit = adopt(commit, session, run.step_count, after.open_step.as_ref());
     let base = base(&found.state, &run.id, run.step_count);
     commit = say(commit, &base, start.at, ChunkPayload::ExecutorSuperseded {});
     let mut state =

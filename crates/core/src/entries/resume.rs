@@ -1,10 +1,10 @@
 //! A turn goes on.
 
 use super::answers::take_answers;
-use super::start::{base, on, raised, say, take_hold};
+use super::start::{adopt, base, on, raised, say, take_hold};
 use super::{Drive, EntryError, Start};
 use crate::machine::RunState;
-use crate::session::{RunStatus, RunTrigger, SessionStatus};
+use crate::session::{RunStatus, RunTrigger, SessionStatus, StopRequest};
 use crate::store::{Change, Field, Snapshot};
 use crate::stream::ChunkPayload;
 
@@ -12,6 +12,8 @@ use crate::stream::ChunkPayload;
 ///
 /// The answers are taken in the same commit: an approved call may be run from then on, a client's
 /// result is that call's result, and each can be used once.
+///
+/// A paused run that was asked to stop goes on, answered or not, only to end as it was asked.
 ///
 /// # Errors
 /// [`EntryError::AlreadyRunning`]; [`EntryError::AwaitingAnswers`] while a call waits;
@@ -46,7 +48,9 @@ pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError>
     let pending = &found.state.pending_client_tool_calls;
     let waiting = pending.values().filter(|call| call.answer.is_none());
     let calls: Vec<_> = waiting.map(|call| call.tool_call_id.clone()).collect();
-    if !calls.is_empty() {
+    // A run that was asked to stop while it was paused goes on only to end.
+    let owed = found.stop.as_ref().filter(|stop| stop.run_id == last.id);
+    if !calls.is_empty() && owed.is_none() {
         return Err(EntryError::AwaitingAnswers {
             session: session.clone(),
             calls,
@@ -83,8 +87,12 @@ pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError>
         commit = taken.write(commit, session, &base, start.at);
         after.open_step = Some(taken.step);
     }
+    commit = adopt(commit, session, run.step_count, after.open_step.as_ref());
+    after.stop = owed.map(|stop| StopRequest {
+        run_id: run.id.clone(),
+        ..stop.clone()
+    });
     after.run = Some(run);
-    after.stop = None;
     let state = RunState::of(&after, raised(found.fence)).ok_or_else(|| stale("it never ran"))?;
     Ok(Drive { commit, state })
 }

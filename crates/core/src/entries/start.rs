@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
-use crate::session::{RunRecord, RunTrigger};
-use crate::store::{Change, Commit, Fence, Lease, Precondition, Snapshot};
+use crate::session::{OpenStep, RunRecord, RunTrigger};
+use crate::store::{Change, Commit, Fence, Lease, OpenMark, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
@@ -109,6 +109,17 @@ pub(super) fn take_hold(commit: Commit, session: &SessionId, start: &Start) -> C
     commit
         .then_in(session.clone(), Change::Lease(lease))
         .stream(StreamStatus::Active)
+}
+
+/// Says where a run stands that goes on under another fence.
+pub(super) fn adopt(
+    commit: Commit,
+    session: &SessionId,
+    steps: u32,
+    open: Option<&OpenStep>,
+) -> Commit {
+    let open = open.map(OpenMark::of);
+    commit.then_in(session.clone(), Change::Adopt(steps, open))
 }
 
 /// The fence after it was raised.

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Entries, EntryError, MAX_ATTEMPTS, there};
-use crate::id::{SessionId, UserId};
+use crate::id::{CallId, SessionId, UserId};
 use crate::session::{Answer, PendingCall, Submission, SubmissionError, SubmissionOutcome};
-use crate::store::{CallStanding, Change, Commit, Field, Precondition, Receipt, Snapshot};
+use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
 use crate::time::Timestamp;
 
 /// An answer and where it goes: to the root of the session that asked.
@@ -156,17 +156,35 @@ pub fn plan_submit(
         .set(Field::CompletedCall(call.clone(), at))))
 }
 
+/// Whether an answer that was given at this instant is stored and nobody has used it yet.
+fn is_stored(owner: &Snapshot, answer: &ToolAnswer, at: Timestamp) -> bool {
+    let pending = &owner.state.pending_client_tool_calls;
+    let pending = pending.get(answer.submission.tool_call_id());
+    let stored = pending.and_then(|pending| pending.answer.as_ref());
+    stored.is_some_and(|stored| stored.submission == answer.submission && stored.submitted_at == at)
+}
+
+/// The pending calls of a session that are answered.
+fn answered(owner: &Snapshot) -> Vec<CallId> {
+    let pending = owner.state.pending_client_tool_calls.values();
+    let answered = pending.filter(|call| call.answer.is_some());
+    answered.map(|call| call.tool_call_id.clone()).collect()
+}
+
+fn accepted(owner: &Snapshot, answered: Vec<CallId>) -> Submitted {
+    Submitted {
+        outcome: SubmissionOutcome::Accepted,
+        continuation: continuation(owner, &answered),
+        owner: owner.state.session_id.clone(),
+    }
+}
+
 /// Who continues, once the answer is stored.
-fn continuation(owner: &Snapshot, receipt: &Receipt) -> Continuation {
+fn continuation(owner: &Snapshot, answered: &[CallId]) -> Continuation {
     let suspended = owner
         .run
         .as_ref()
         .is_some_and(|run| run.status.is_suspended());
-    let answered = receipt
-        .sessions
-        .get(&owner.state.session_id)
-        .map(|committed| committed.answered.as_slice())
-        .unwrap_or_default();
     let pending = &owner.state.pending_client_tool_calls;
     if suspended && pending.keys().all(|call| answered.contains(call)) {
         Continuation::CallerResumes
@@ -182,6 +200,8 @@ pub(super) async fn submit(
     let call = answer.submission.tool_call_id();
     let root_id = &answer.session_id;
     let mut attempts = 0;
+    // An answer whose acknowledgement was lost.
+    let mut unsure: Option<Timestamp> = None;
     loop {
         let found = entries.store.load(root_id).await?;
         let root = there(found.as_ref(), root_id)?;
@@ -193,7 +213,13 @@ pub(super) async fn submit(
             entries.store.load(owner_id).await?
         };
         let owner = child.as_ref().unwrap_or(root);
-        let planned = plan_submit(root, owner, answer, entries.clock.now());
+        if let Some(at) = unsure
+            && is_stored(owner, answer, at)
+        {
+            return Ok(accepted(owner, answered(owner)));
+        }
+        let now = entries.clock.now();
+        let planned = plan_submit(root, owner, answer, now);
         let commit = match planned {
             Ok(Ok(commit)) => commit,
             Ok(Err(outcome)) => return Ok(Submitted::without_effect(outcome, owner_id)),
@@ -206,14 +232,17 @@ pub(super) async fn submit(
         match entries.store.commit(commit).await {
             Ok(receipt) => {
                 tracing::info!(event = "client_tool.submitted", session = %owner_id, %call);
-                return Ok(Submitted {
-                    outcome: SubmissionOutcome::Accepted,
-                    continuation: continuation(owner, &receipt),
-                    owner: owner_id.clone(),
-                });
+                let mut sessions = receipt.sessions;
+                let committed = sessions.remove(&owner.state.session_id);
+                let answered = committed.map(|committed| committed.answered);
+                return Ok(accepted(owner, answered.unwrap_or_default()));
             }
             Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {
                 tracing::debug!(event = "client_tool.ownership_retry", %call, %error);
+            }
+            Err(error) if error.may_pass() && unsure.is_none() => {
+                tracing::warn!(event = "client_tool.unacknowledged", %call, %error);
+                unsure = Some(now);
             }
             Err(error) => return Err(error.into()),
         }

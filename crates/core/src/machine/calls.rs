@@ -37,6 +37,18 @@ impl Standing {
         (Self::Terminal, 't'),
     ];
 
+    fn letter(self) -> char {
+        let mut letters = Self::LETTERS.iter();
+        let letter = letters.find(|(standing, _)| *standing == self);
+        letter.map_or('t', |(_, letter)| *letter)
+    }
+
+    fn from_letter(letter: char) -> Option<Self> {
+        let mut letters = Self::LETTERS.iter();
+        let found = letters.find(|(_, one)| *one == letter);
+        found.map(|(standing, _)| *standing)
+    }
+
     /// Whether somebody outside is waited for.
     #[must_use]
     pub fn is_awaiting(self) -> bool {
@@ -44,6 +56,12 @@ impl Standing {
             self,
             Self::AwaitingClient | Self::AwaitingApproval | Self::AwaitingChild
         )
+    }
+
+    /// Whether it is up to us and has no result: it can be run, or runs.
+    #[must_use]
+    pub fn is_unfinished(self) -> bool {
+        matches!(self, Self::Ready | Self::Unknown | Self::Running)
     }
 
     /// Whether it is up to us to run it.
@@ -55,19 +73,37 @@ impl Standing {
     /// Where a stored call stands.
     #[must_use]
     pub fn of(call: &OpenCall) -> Self {
-        let is_unknown = call
-            .effect
-            .as_ref()
-            .is_some_and(|effect| effect.state == EffectState::Unknown);
+        let is = |state| {
+            let effect = call.effect.as_ref();
+            effect.is_some_and(|effect| effect.state == state)
+        };
         match call.state {
             CallState::Terminal => Self::Terminal,
             CallState::AwaitingClient => Self::AwaitingClient,
             CallState::AwaitingApproval => Self::AwaitingApproval,
             CallState::AwaitingChild => Self::AwaitingChild,
-            CallState::Ready | CallState::Approved if is_unknown => Self::Unknown,
+            CallState::Ready | CallState::Approved if is(EffectState::Unknown) => Self::Unknown,
+            CallState::Ready | CallState::Approved if is(EffectState::Started) => Self::Running,
             CallState::Ready | CallState::Approved => Self::Ready,
         }
     }
+}
+
+impl Serialize for Standing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_char(self.letter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Standing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let letter = char::deserialize(deserializer)?;
+        Self::from_letter(letter).ok_or_else(|| unreadable(letter))
+    }
+}
+
+fn unreadable<E: serde::de::Error>(letter: char) -> E {
+    E::custom(format!("{letter:?} does not say where a call stands"))
 }
 
 /// One call, for the loop.
@@ -90,9 +126,7 @@ impl CallRef {
     }
 
     fn letter(self) -> char {
-        let mut letters = Standing::LETTERS.iter();
-        let letter = letters.find(|(standing, _)| *standing == self.standing);
-        let letter = letter.map_or('t', |(_, letter)| *letter);
+        let letter = self.standing.letter();
         match self.phase {
             CallPhase::Regular => letter,
             CallPhase::Finish => letter.to_ascii_uppercase(),
@@ -101,15 +135,14 @@ impl CallRef {
 
     fn from_letter(letter: char) -> Option<Self> {
         let small = letter.to_ascii_lowercase();
-        let mut letters = Standing::LETTERS.iter();
-        let (standing, _) = letters.find(|(_, letter)| *letter == small)?;
+        let standing = Standing::from_letter(small)?;
         Some(Self {
             phase: if letter == small {
                 CallPhase::Regular
             } else {
                 CallPhase::Finish
             },
-            standing: *standing,
+            standing,
         })
     }
 }
@@ -137,10 +170,25 @@ impl Calls {
         self.0.get(usize::try_from(index).ok()?).copied()
     }
 
-    pub(super) fn set(&mut self, index: u32, standing: Standing) {
+    pub(crate) fn set(&mut self, index: u32, standing: Standing) {
         let slot = usize::try_from(index).ok();
         if let Some(slot) = slot.and_then(|index| self.0.get_mut(index)) {
             slot.standing = standing;
+        }
+    }
+
+    /// What ran is not known to run any more.
+    pub(super) fn interrupt(&mut self) {
+        let running = |call: &&mut CallRef| call.standing == Standing::Running;
+        for call in self.0.iter_mut().filter(running) {
+            call.standing = Standing::Unknown;
+        }
+    }
+
+    /// Nothing more of a phase is run.
+    pub(super) fn end_phase(&mut self, phase: CallPhase) {
+        for call in self.0.iter_mut().filter(|call| call.phase == phase) {
+            call.standing = Standing::Terminal;
         }
     }
 
@@ -186,11 +234,9 @@ impl Serialize for Calls {
 impl<'de> Deserialize<'de> for Calls {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        let calls = text.chars().map(|letter| {
-            CallRef::from_letter(letter).ok_or_else(|| {
-                serde::de::Error::custom(format!("{letter:?} does not say where a call stands"))
-            })
-        });
+        let calls = text
+            .chars()
+            .map(|letter| CallRef::from_letter(letter).ok_or_else(|| unreadable(letter)));
         calls.collect::<Result<_, _>>().map(Self)
     }
 }

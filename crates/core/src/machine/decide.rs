@@ -35,23 +35,29 @@ pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunStat
             now,
             retry_after_ms,
         } => after_failure(facts, &mut state, error, now, retry_after_ms),
-        Happened::Slept {} => ask_model(facts, &mut state),
+        Happened::Slept {} => next(facts, &mut state),
         Happened::Called {
             index,
-            terminal,
+            standing,
             fatal,
+            finishes,
             ..
         } => {
             state.has_begun();
             if let Some(open) = &mut state.open {
-                let standing = if terminal {
-                    Standing::Terminal
-                } else {
-                    Standing::AwaitingClient
-                };
                 open.calls.set(index, standing);
                 open.fatal |= fatal;
+                if finishes {
+                    open.calls.end_phase(CallPhase::Finish);
+                }
             }
+            next(facts, &mut state)
+        }
+        Happened::Broke { error, index } => {
+            if let (Some(index), Some(open)) = (index, &mut state.open) {
+                open.calls.set(index, Standing::Unknown);
+            }
+            state.broken.get_or_insert(error);
             next(facts, &mut state)
         }
         Happened::Settled(settled) => {
@@ -79,9 +85,10 @@ impl RunState {
         }
         match &event.what {
             Happened::Started {} => self.effects == 0,
-            Happened::Called { index, .. } => {
-                event.step == self.steps + 1 && self.is_running(*index)
-            }
+            Happened::Called { index, .. }
+            | Happened::Broke {
+                index: Some(index), ..
+            } => event.step == self.steps + 1 && self.is_running(*index),
             // A call that settled its step answers for itself, and no other call runs then.
             Happened::Settled(_) if self.doing.is_none() => {
                 let open = self.open.as_ref();
@@ -129,6 +136,18 @@ impl RunState {
 fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
     if state.is_ended() {
         return Vec::new();
+    }
+    if let Some(error) = &state.broken {
+        let open = state.open.as_ref();
+        let running = open.is_some_and(|open| open.calls.any(|call| call == Standing::Running));
+        // What runs is waited for: what it came to is then known.
+        if running {
+            return Vec::new();
+        }
+        let error = error.clone();
+        return state.alone(EffectKind::End {
+            as_: EndAs::Failed { error },
+        });
     }
     let Some(open) = state.open.take() else {
         if state.stop {

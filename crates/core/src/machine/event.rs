@@ -1,10 +1,12 @@
 //! What a host tells the loop.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{At, OpenRef, Standing};
 use crate::error::ErrorRecord;
-use crate::session::RunStatus;
+use crate::session::{CallPhase, OpenCall, OpenStep, RunStatus};
+use crate::store::ModelFailure;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
@@ -31,7 +33,25 @@ pub struct Event {
 
 impl Stored for Event {
     const KIND: &'static str = "event";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
+
+    fn upgrade(from: u32, mut data: Value) -> Result<Value, String> {
+        if from != 1 {
+            return Err(format!("there is no upgrade from version {from}"));
+        }
+        // A call that came to something had its result, or waited for a client.
+        if let Some(event) = data.as_object_mut()
+            && let Some(terminal) = event.remove("terminal")
+        {
+            let letter = if terminal == Value::Bool(true) {
+                "t"
+            } else {
+                "c"
+            };
+            event.insert("standing".to_owned(), letter.into());
+        }
+        Ok(data)
+    }
 }
 
 /// What happened.
@@ -64,13 +84,24 @@ pub enum Happened {
     Called {
         /// Its place in the reply.
         index: u32,
-        /// Whether it has its result, or waits for somebody who looks.
-        terminal: bool,
+        /// Where it stands: it has its result, somebody is waited for, or a child works on it.
+        standing: Standing,
         /// How large its result is, in bytes.
         size: u64,
         /// Whether it ends the run.
         #[serde(default)]
         fatal: bool,
+        /// Whether its result ends the turn, so that no further call of its phase is run.
+        #[serde(default)]
+        finishes: bool,
+    },
+    /// The effect cannot be performed, however often it is tried. Nothing of it is durable.
+    Broke {
+        /// Why.
+        error: ErrorRecord,
+        /// The place of the call in the reply, when it was one: it may have taken effect.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u32>,
     },
     /// The step is in the history: by itself, with its reply, or with its last call.
     Settled(Settled),
@@ -146,25 +177,47 @@ impl Event {
 }
 
 impl Happened {
-    pub(crate) fn model_failed(
+    /// A failed model call, with texts that fit into an event.
+    pub(crate) fn failure(
         error: ErrorRecord,
         now: Timestamp,
         retry_after: Option<std::time::Duration>,
-    ) -> Self {
+    ) -> ModelFailure {
         let millis = |wait: std::time::Duration| u64::try_from(wait.as_millis());
+        let retry_after = retry_after.map(|wait| millis(wait).unwrap_or(u64::MAX));
+        ModelFailure::new(shortened(error), now, retry_after)
+    }
+
+    pub(crate) fn model_failed(failure: ModelFailure) -> Self {
         Self::ModelFailed {
-            error: shortened(error),
-            now,
-            retry_after_ms: retry_after.map(|wait| millis(wait).unwrap_or(u64::MAX)),
+            error: failure.error,
+            now: failure.now,
+            retry_after_ms: failure.retry_after_ms,
         }
     }
 
-    pub(crate) fn called(index: u32, standing: Standing, size: usize, fatal: bool) -> Self {
-        Self::Called {
+    /// What a call came to, by what is stored of its step.
+    pub(crate) fn called(step: &OpenStep, index: u32) -> Option<Self> {
+        let call = step.calls.get(usize::try_from(index).ok()?)?;
+        let size = call.result.as_ref();
+        let size = size.map_or(0, |result| result.content.len());
+        let succeeded = |call: &OpenCall| {
+            let result = call.result.as_ref();
+            result.is_some_and(|result| result.status.is_success())
+        };
+        Some(Self::Called {
             index,
-            terminal: standing == Standing::Terminal,
+            standing: Standing::of(call),
             size: u64::try_from(size).unwrap_or(u64::MAX),
-            fatal,
+            fatal: call.fatal.is_some(),
+            finishes: call.phase == CallPhase::Finish && succeeded(call),
+        })
+    }
+
+    pub(crate) fn broke(error: ErrorRecord, index: Option<u32>) -> Self {
+        Self::Broke {
+            error: shortened(error),
+            index,
         }
     }
 }

@@ -43,7 +43,13 @@ impl RunState {
                 .is_some_and(|stop| stop.run_id == run.id),
             effects: 0,
             doing: None,
-            open: step.map(OpenRef::of),
+            open: step.map(|step| {
+                let mut open = OpenRef::of(step);
+                // Nothing is under way yet: what was begun by somebody is one of unknown outcome.
+                open.calls.interrupt();
+                open
+            }),
+            broken: None,
             ended: run.status.is_ended().then_some(run.status),
         })
     }

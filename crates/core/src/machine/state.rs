@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{At, Calls};
+use crate::error::ErrorRecord;
 use crate::id::{RunId, SessionId, StepId};
 use crate::session::RunStatus;
 use crate::store::Fence;
@@ -53,6 +54,9 @@ pub struct RunState {
     /// The open step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenRef>,
+    /// Why the run cannot go on: it ends as failed when nothing of it is under way any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<ErrorRecord>,
     /// As what the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunStatus>,

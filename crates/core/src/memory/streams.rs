@@ -57,11 +57,7 @@ impl MemoryStore {
         let result = {
             let mut inner = self.lock();
             let session = &writer.session;
-            let header = &inner.record(session)?.header;
-            if header.fence != writer.fence {
-                let session = session.clone();
-                return Err(StreamError::Superseded { session });
-            }
+            inner.record(session)?.header.admit(writer)?;
             write(inner.streams.entry(writer.root.clone()).or_default())
         };
         self.bell.ring();

@@ -8,8 +8,9 @@ use super::hooks::Hooks;
 use super::patches::corrections;
 use super::work::{base, say, then};
 use super::{PerformError, Ports};
+use crate::entries::may_have_begun;
 use crate::machine::At;
-use crate::session::{CallPhase, OpenCall, OpenStep};
+use crate::session::{CallPhase, OpenStep};
 use crate::state::{StateConflict, StepWrites, Writer, apply_writes, merge_writes};
 use crate::store::{Change, Commit};
 use crate::stream::{ChunkPayload, Sequence};
@@ -25,6 +26,17 @@ pub(super) struct Applied {
 }
 
 impl Applied {
+    /// Nothing is written.
+    pub(super) fn none(before: &Arc<Value>) -> Self {
+        Self {
+            before: Arc::clone(before),
+            state: Arc::clone(before),
+            writes: StepWrites::default(),
+            conflicts: Vec::new(),
+            was_interrupted: false,
+        }
+    }
+
     /// Applies what an effect wrote, and then what the calls of the step wrote.
     pub(super) fn new(
         before: &Arc<Value>,
@@ -43,7 +55,7 @@ impl Applied {
             state,
             writes,
             conflicts: merged.conflicts,
-            was_interrupted: open.calls.iter().any(was_interrupted),
+            was_interrupted: open.calls.iter().any(may_have_begun),
         })
     }
 
@@ -87,12 +99,6 @@ impl Applied {
         }
         Ok(commit)
     }
-}
-
-fn was_interrupted(call: &OpenCall) -> bool {
-    call.effect
-        .as_ref()
-        .is_some_and(|effect| effect.attempts > 0)
 }
 
 /// What each call wrote, in the model's order.

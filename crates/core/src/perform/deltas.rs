@@ -3,41 +3,101 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::work::{base, writer};
+use super::patience::{MayPass, Patience, patiently};
+use super::work::{Work, base};
 use super::{PerformError, Ports};
 use crate::machine::At;
-use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence};
+use crate::session::OpenStep;
+use crate::stream::{Chunk, ChunkBase, ChunkPayload, DeltasOf, Sequence, StreamWriter};
 use crate::time::Timestamp;
 
 /// How long a delta waits for others, so that a stored row is a batch.
 pub(super) const WINDOW: Duration = Duration::from_millis(5);
+/// How long deltas wait after a batch that failed.
+const RETRY: Duration = Duration::from_millis(500);
+/// How many chunks are read at once.
+const PAGE: usize = 512;
 
 /// The deltas of one effect.
 ///
 /// They are written in batches while the effect goes on. What is left when its commit is made goes
-/// with the commit, so a quick reply costs no write of its own.
+/// with the commit, so a quick reply costs no write of its own. When the stream cannot be written for
+/// a while, nothing is lost and nothing stops: what could not be written waits for the next batch, or
+/// for the commit.
 pub(super) struct Deltas<'a> {
     at: &'a At,
     ports: &'a Ports,
+    writer: StreamWriter,
+    /// The base of chunks that go with the commit.
     base: Arc<ChunkBase>,
+    /// The base of chunks that are written before it.
+    streamed: Arc<ChunkBase>,
     waiting: Vec<Chunk>,
     since: Option<Timestamp>,
     /// The end of the stream before the first batch.
     before: Option<Sequence>,
+    /// A place in the stream before everything that this attempt can have written.
+    earliest: Sequence,
+    /// How many chunks were written.
+    written: usize,
     /// Whether one of those that wait is too large for a chunk of its own.
     held: bool,
+    /// Whether the last batch failed: it may have been written all the same.
+    unsure: bool,
+    /// Whether another attempt has taken over: nobody hears this one any more.
+    muted: bool,
 }
 
 impl<'a> Deltas<'a> {
-    pub(super) fn new(at: &'a At, ports: &'a Ports) -> Self {
+    /// The deltas of a model call.
+    pub(super) fn of_model(at: &'a At, ports: &'a Ports, work: &Work) -> Self {
+        let by = DeltasOf::Effect {
+            n: at.n,
+            attempt: work.attempt,
+        };
+        let earliest = work.sequence.unwrap_or(Sequence(work.run.start_sequence));
+        Self::new(at, ports, by, work.attempt, earliest)
+    }
+
+    /// The deltas of an attempt at a call.
+    pub(super) fn of_call(
+        at: &'a At,
+        ports: &'a Ports,
+        step: &OpenStep,
+        index: u32,
+        attempt: u32,
+    ) -> Self {
+        let by = DeltasOf::Call {
+            step: step.id.clone(),
+            index,
+            attempt,
+        };
+        Self::new(at, ports, by, attempt, step.start_sequence)
+    }
+
+    /// Keeps everything for the commit.
+    pub(super) fn hold(mut self) -> Self {
+        self.held = true;
+        self
+    }
+
+    fn new(at: &'a At, ports: &'a Ports, by: DeltasOf, attempt: u32, earliest: Sequence) -> Self {
+        let base = base(at);
+        let streamed = ChunkBase::clone(&base).of_attempt(at.n, attempt);
         Self {
             at,
             ports,
-            base: base(at),
+            writer: writer(at).of(by),
+            streamed: Arc::new(streamed),
+            base,
             waiting: Vec::new(),
             since: None,
             before: None,
+            earliest,
+            written: 0,
             held: false,
+            unsure: false,
+            muted: false,
         }
     }
 
@@ -52,47 +112,124 @@ impl<'a> Deltas<'a> {
         // Escaping makes a text at most six times as long.
         let piece = self.ports.streams.limits().max_chunk_bytes / 8;
         for payload in split(payload, piece.max(64)) {
-            let chunk = Chunk::new(Arc::clone(&self.base), now, payload);
+            let chunk = Chunk::new(Arc::clone(&self.streamed), now, payload);
             self.waiting.push(chunk);
         }
     }
 
     /// When what waits is written.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        let since = self.since.filter(|_| !self.held)?;
-        Some(since.saturating_add(WINDOW))
+        let since = self.since.filter(|_| !self.held && !self.muted)?;
+        let window = if self.unsure { RETRY } else { WINDOW };
+        Some(since.saturating_add(window))
     }
 
     /// Writes what waits. One that is too large, which a piece of a reply never is, goes with the
     /// commit, and so does what comes after it.
+    ///
+    /// # Errors
+    /// When the run was taken over, or another attempt at the effect has begun or was committed. A
+    /// stream that cannot be written for a while is no error.
     pub(super) async fn flush(&mut self) -> Result<(), PerformError> {
         self.since = None;
-        if self.held {
+        if self.held || self.muted {
             return Ok(());
         }
+        match self.write_waiting().await {
+            Err(error) if error.may_pass() => {
+                tracing::warn!(event = "stream.unavailable", session = %self.at.session_id, %error);
+                self.unsure = true;
+                // The next look comes by itself, also when nothing more is said.
+                self.since = Some(self.ports.clock.now());
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// The same for an effect that must not be cut short: when another attempt has taken over, this
+    /// one is not heard any more, and goes on.
+    pub(super) async fn flush_or_mute(&mut self) -> Result<(), PerformError> {
+        match self.flush().await {
+            Err(PerformError::Overtaken { .. }) => {
+                self.muted = true;
+                self.waiting.clear();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    async fn write_waiting(&mut self) -> Result<(), PerformError> {
+        self.make_sure().await?;
         let limits = self.ports.streams.limits();
-        let mut chunks = std::mem::take(&mut self.waiting);
         let is_too_large = |chunk: &Chunk| limits.check(std::slice::from_ref(chunk)).is_err();
-        if let Some(first) = chunks.iter().position(is_too_large) {
-            self.waiting = chunks.split_off(first);
-            self.held = true;
-        }
-        if chunks.is_empty() {
+        let fitting = self.waiting.iter().position(is_too_large);
+        self.held = fitting.is_some();
+        let count = fitting.unwrap_or(self.waiting.len());
+        if count == 0 {
             return Ok(());
         }
-        let count = u64::try_from(chunks.len()).unwrap_or(0);
+        let chunks: Vec<Chunk> = self.waiting.iter().take(count).cloned().collect();
         let streams = &self.ports.streams;
-        let last = streams.append_deltas(&writer(self.at), chunks).await?;
+        let last = streams.append_deltas(&self.writer, chunks).await?;
+        self.was_written(count, last);
+        Ok(())
+    }
+
+    fn was_written(&mut self, count: usize, last: Sequence) {
+        self.waiting.drain(..count);
+        self.written += count;
+        let count = u64::try_from(count).unwrap_or(0);
         let before = Sequence(last.0.saturating_sub(count));
         self.before.get_or_insert(before);
+    }
+
+    /// Finds out whether a batch was written whose acknowledgement did not come.
+    async fn make_sure(&mut self) -> Result<(), PerformError> {
+        if !self.unsure {
+            return Ok(());
+        }
+        let (mut count, mut last) = (0, self.earliest);
+        let mut cursor = self.before.unwrap_or(self.earliest);
+        loop {
+            let root = &self.at.root_session_id;
+            let page = self.ports.streams.read(root, cursor, PAGE).await?;
+            for stored in &page {
+                cursor = stored.sequence;
+                if stored.chunk.base == self.streamed {
+                    count += 1;
+                    last = stored.sequence;
+                }
+            }
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        self.unsure = false;
+        let more = count - self.written.min(count);
+        if more > 0 {
+            self.was_written(more.min(self.waiting.len()), last);
+        }
         Ok(())
     }
 
     /// What waits, for the commit.
-    pub(super) fn take(&mut self) -> Vec<Chunk> {
+    ///
+    /// # Errors
+    /// When it cannot be found out, for longer than one has patience, what was written before.
+    pub(super) async fn take(&mut self) -> Result<Vec<Chunk>, PerformError> {
+        let mut patience = Patience::new(self.ports);
+        while let Err(error) = self.make_sure().await {
+            patience.bear(error, self.ports).await?;
+        }
         self.since = None;
         self.held = false;
-        std::mem::take(&mut self.waiting)
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for chunk in &mut waiting {
+            chunk.base = Arc::clone(&self.base);
+        }
+        Ok(waiting)
     }
 
     /// A place in the stream before everything this effect wrote.
@@ -102,46 +239,48 @@ impl<'a> Deltas<'a> {
 
     /// Throws everything away, also what readers saw.
     pub(super) async fn discard(&mut self, reason: &str) -> Result<(), PerformError> {
-        self.take();
+        self.take().await?;
         let Some(before) = self.before.take() else {
             return Ok(());
         };
-        discard(self.at, self.ports, &self.base, before, reason).await
+        discard(self.at, self.ports, &self.writer, before, reason).await
     }
+}
+
+/// Who writes an effect's deltas.
+fn writer(at: &At) -> StreamWriter {
+    StreamWriter::new(at.root_session_id.clone(), at.session_id.clone(), at.fence)
 }
 
 async fn discard(
     at: &At,
     ports: &Ports,
-    base: &Arc<ChunkBase>,
+    writer: &StreamWriter,
     after: Sequence,
     reason: &str,
 ) -> Result<(), PerformError> {
     let reason = reason.to_owned();
     let say = ChunkPayload::StepDiscarded { reason };
-    let say = Chunk::new(Arc::clone(base), ports.clock.now(), say);
-    ports
-        .streams
-        .discard_deltas(&writer(at), after, say)
-        .await?;
+    let say = Chunk::new(base(at), ports.clock.now(), say);
+    let discard = || ports.streams.discard_deltas(writer, after, say.clone());
+    patiently(ports, discard).await?;
     Ok(())
 }
 
-/// Throws away what a process that is gone had streamed of a reply that it never committed.
+/// Throws away what was streamed of a reply that was never committed: by a process that is gone, or
+/// by an earlier attempt at this effect. `after` is a place in the stream before it.
 pub(super) async fn discard_orphans(
     at: &At,
     ports: &Ports,
-    run_start: Sequence,
+    attempt: u32,
+    after: Sequence,
 ) -> Result<(), PerformError> {
-    const PAGE: usize = 512;
-    let mut cursor = run_start;
-    let mut committed = run_start;
+    let mut cursor = after;
+    let mut committed = after;
     let mut orphaned = false;
     loop {
-        let page = ports
-            .streams
-            .read(&at.root_session_id, cursor, PAGE)
-            .await?;
+        let root = &at.root_session_id;
+        let page = patiently(ports, || ports.streams.read(root, cursor, PAGE)).await?;
         for stored in &page {
             cursor = stored.sequence;
             if stored.chunk.base.session_id != at.session_id {
@@ -164,8 +303,9 @@ pub(super) async fn discard_orphans(
     if !orphaned {
         return Ok(());
     }
-    let reason = "the process that streamed it is gone";
-    discard(at, ports, &base(at), committed, reason).await
+    let reason = "the attempt that streamed it was given up";
+    let by = DeltasOf::Effect { n: at.n, attempt };
+    discard(at, ports, &writer(at).of(by), committed, reason).await
 }
 
 fn split(payload: ChunkPayload, piece: usize) -> Vec<ChunkPayload> {

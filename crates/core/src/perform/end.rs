@@ -10,13 +10,17 @@ use serde_json::Value;
 use self::stop::stop;
 use self::suspend::suspend;
 use super::hooks::{Hooks, fire};
-use super::work::{Look, Work, Written, base, begin, forget, look_again, say, then, write};
+use super::settle::{Settling, close, moving, settle};
+use super::work::{
+    Look, Work, Written, as_read, base, begin, forget, look_again, say, then, write,
+};
 use super::{PerformError, Ports};
+use crate::entries::Begun;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::AgentFail;
 use crate::machine::{At, Effect, EndAs, Event, Happened};
 use crate::session::{InterruptContext, RunRecord, RunStatus, SessionStatus};
-use crate::state::to_rfc6902;
+use crate::state::{StepWrites, to_rfc6902};
 use crate::step::StopCause;
 use crate::store::{Change, Commit, Field};
 use crate::stream::{ChunkBase, ChunkPayload, StreamStatus};
@@ -120,36 +124,92 @@ pub(super) fn write_end(
     }
 }
 
+/// How often the end is put together anew because the session changed beside the run.
+const MAX_TRIES: usize = 8;
+
 pub(super) async fn perform(
     effect: &Effect,
     as_: &EndAs,
     ports: &Ports,
 ) -> Result<Event, PerformError> {
-    // Others may have written meanwhile: what is remembered does not count here.
-    let mut work = match look_again(effect, ports).await? {
-        Look::Work(work) => *work,
-        Look::Done(event) => return Ok(event),
-    };
-    let event = match as_ {
-        EndAs::Suspended {} => suspend(effect, ports, work).await?,
-        EndAs::Failed { error } => {
-            let error = error.clone();
-            finish(effect, ports, &work, Ending::Failed { error }).await?
+    let event = match end(effect, as_, ports, false).await {
+        // What hooks or calls wrote cannot be kept: the run ends without it.
+        Err(error) if error.is_permanent() => {
+            tracing::error!(event = "run.ends_plainly", session = %effect.at.session_id, %error);
+            end(effect, as_, ports, true).await?
         }
-        EndAs::Stopped {} => loop {
-            match stop(effect, ports, &work).await {
-                // An answer came between looking and writing, for example.
-                Err(error) if error.is_moved() => {}
-                other => break other?,
-            }
-            work = match look_again(effect, ports).await? {
-                Look::Work(work) => *work,
-                Look::Done(event) => return Ok(event),
-            };
-        },
+        other => other?,
     };
     forget(ports);
     Ok(event)
+}
+
+async fn end(
+    effect: &Effect,
+    as_: &EndAs,
+    ports: &Ports,
+    plain: bool,
+) -> Result<Event, PerformError> {
+    if matches!(as_, EndAs::Suspended {}) {
+        return suspend(effect, ports).await;
+    }
+    for _ in 0..MAX_TRIES {
+        // Others may have written meanwhile: what is remembered does not count here.
+        let work = match look_again(effect, ports).await? {
+            Look::Work(work) => *work,
+            Look::Done(event) => return Ok(event),
+        };
+        let ended = match as_ {
+            EndAs::Failed { error } => {
+                let error = error.clone();
+                let ending = Ending::Failed { error };
+                let why = "the run failed before it.";
+                close_run(effect, ports, &work, ending, Begun::Reached, why, plain).await
+            }
+            EndAs::Stopped {} | EndAs::Suspended {} => stop(effect, ports, &work, plain).await,
+        };
+        match ended {
+            // An answer came between looking and writing, for example.
+            Err(error) if error.is_moved() => {}
+            other => return other,
+        }
+    }
+    Err(moving(&effect.at))
+}
+
+/// Ends the run; an open step is closed and moved into the history.
+async fn close_run(
+    effect: &Effect,
+    ports: &Ports,
+    work: &Work,
+    ending: Ending,
+    begun: Begun,
+    why: &str,
+    plain: bool,
+) -> Result<Event, PerformError> {
+    let at = &effect.at;
+    let status = ending.status();
+    let Some(open) = &work.open else {
+        return finish(effect, ports, work, ending, plain).await;
+    };
+    let commit = as_read(begin(effect, work, ports.clock.now()), at, Some(open));
+    let (open, commit) = close(effect, ports, open, commit, begun, why).await?;
+    let settling = Settling {
+        after: Some(open.start_sequence),
+        open,
+        writes: StepWrites::default(),
+        output: None,
+        commit,
+        base: base(at),
+        greet: false,
+        ending: Some(ending),
+        plain,
+    };
+    let event = settle(effect, ports, work, settling).await?;
+    Ok(Event {
+        what: Happened::Ended { status },
+        ..event
+    })
 }
 
 /// Ends the run where no step is open.
@@ -158,28 +218,31 @@ async fn finish(
     ports: &Ports,
     work: &Work,
     ending: Ending,
+    plain: bool,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
-    let hooks = Hooks::over(at, work, ports, &work.state);
-    if let Ending::Failed { error } = &ending {
-        let state = hooks.state()?;
-        fire!(
-            hooks,
-            on_agent_fail,
-            "on_agent_fail",
-            AgentFail::new(error, &state, at.step)
-        );
-    }
     let now = ports.clock.now();
-    let mut commit = begin(at, now);
+    let mut commit = as_read(begin(effect, work, now), at, None);
     let base = base(at);
-    let writes = hooks.writes()?;
-    if !writes.is_empty() {
-        let patches = to_rfc6902(&writes, &work.state)?;
-        commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
-        commit = then(commit, at, [Change::WriteState(writes)]);
+    if !plain {
+        let hooks = Hooks::over(at, work, ports, &work.state);
+        if let Ending::Failed { error } = &ending {
+            let state = hooks.state()?;
+            fire!(
+                hooks,
+                on_agent_fail,
+                "on_agent_fail",
+                AgentFail::new(error, &state, at.step)
+            );
+        }
+        let writes = hooks.writes()?;
+        if !writes.is_empty() {
+            let patches = to_rfc6902(&writes, &work.state)?;
+            commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
+            commit = then(commit, at, [Change::WriteState(writes)]);
+        }
+        commit = say(commit, &base, now, hooks.take_said());
     }
-    commit = say(commit, &base, now, hooks.take_said());
     let mut run = RunRecord::clone(&work.run);
     let status = ending.status();
     commit = write_end(commit, at, &mut run, &ending, &base, now);

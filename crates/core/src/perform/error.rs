@@ -18,6 +18,14 @@ pub enum PerformError {
         /// The session.
         session: SessionId,
     },
+    /// Another attempt at this effect was committed and the run has gone on, or another attempt has
+    /// begun since: this one has nothing to add. Its event, if it is still asked for, comes from the
+    /// other.
+    #[error("session {session} has gone on without this attempt at an effect; drop it")]
+    Overtaken {
+        /// The session.
+        session: SessionId,
+    },
     /// The agent is not there.
     #[error(transparent)]
     Agent(#[from] ResolveError),
@@ -70,6 +78,7 @@ impl From<StreamError> for PerformError {
     fn from(error: StreamError) -> Self {
         match error {
             StreamError::Superseded { session } => Self::Superseded { session },
+            StreamError::Overtaken { session } => Self::Overtaken { session },
             StreamError::Store(error) => error.into(),
             other => Self::Stream(other),
         }
@@ -83,14 +92,43 @@ impl PerformError {
         matches!(self, Self::Superseded { .. })
     }
 
-    /// Whether the history, the state or a call changed beside the run between reading and writing.
+    /// Whether no further try can help: the run has to end.
+    pub(super) fn is_permanent(&self) -> bool {
+        match self {
+            Self::Store(error) => matches!(
+                error,
+                StoreError::Invalid { .. } | StoreError::State { .. } | StoreError::Corrupt(_)
+            ),
+            Self::Stream(_)
+            | Self::Pairing(_)
+            | Self::State(_)
+            | Self::Missing { .. }
+            | Self::NotBuilt { .. } => true,
+            Self::Superseded { .. } | Self::Overtaken { .. } | Self::Agent(_) | Self::Id(_) => {
+                false
+            }
+        }
+    }
+
+    /// Whether somebody asked the run to stop between reading and writing.
+    pub(super) fn is_stopped(&self) -> bool {
+        let expected = match self {
+            Self::Store(StoreError::Refused { expected, .. }) => expected,
+            _ => return false,
+        };
+        matches!(expected, Precondition::Stop(_, false))
+    }
+
+    /// Whether the state, the open step or a call changed beside the run between reading and writing.
     pub(super) fn is_moved(&self) -> bool {
         matches!(
             self,
             Self::Store(
                 StoreError::State { .. }
                     | StoreError::Refused {
-                        expected: Precondition::MessageCount(_) | Precondition::Call(..),
+                        expected: Precondition::Open(_)
+                            | Precondition::Call(..)
+                            | Precondition::Stop(..),
                         ..
                     }
             )
@@ -101,7 +139,9 @@ impl PerformError {
 impl Coded for PerformError {
     fn code(&self) -> ErrorCode {
         match self {
-            Self::Superseded { .. } | Self::Missing { .. } => ErrorCode::StateStale,
+            Self::Superseded { .. } | Self::Overtaken { .. } | Self::Missing { .. } => {
+                ErrorCode::StateStale
+            }
             Self::Agent(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Stream(error) => error.code(),

@@ -122,6 +122,13 @@ fn intended(at: &At, call: &ToolCall, now: Timestamp) -> EffectRecord {
 
 /// A question about a call.
 pub(super) fn pending(at: &At, call: &ToolCall, spec: &ToolSpec, now: Timestamp) -> PendingCall {
+    let mut pending = pending_of(at, call, now);
+    pending.deadline = spec.deadline.map(|wait| now.saturating_add(wait));
+    pending
+}
+
+/// A question about a call whose tool is gone.
+pub(super) fn pending_of(at: &At, call: &ToolCall, now: Timestamp) -> PendingCall {
     let mut pending = PendingCall::client(
         at.session_id.clone(),
         at.run_id.clone(),
@@ -132,7 +139,6 @@ pub(super) fn pending(at: &At, call: &ToolCall, spec: &ToolSpec, now: Timestamp)
     );
     debug_assert_eq!(pending.digest, Digest::of_call(&call.name, &call.arguments));
     pending.root_session_id = at.root_session_id.clone();
-    pending.deadline = spec.deadline.map(|wait| now.saturating_add(wait));
     pending
 }
 

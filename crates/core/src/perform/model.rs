@@ -9,10 +9,11 @@ use super::clocked::{First, first};
 use super::deltas::{Deltas, discard_orphans};
 use super::guard::{Panicked, caught_now};
 use super::hooks::{Hooks, fire};
+use super::patience::patiently;
 use super::reply::{self, Asked};
 use super::shown::Shown;
-use super::work::{self, Look, Work, Written, base, begin, look, say, then, write};
-use super::{PerformError, Ports};
+use super::work::{self, Look, Work, Written, base, begin, look, make, read, say, then, write};
+use super::{Attempt, PerformError, Ports};
 use crate::agent::{Agent, ModelRef};
 use crate::error::{Coded, ErrorCode, ErrorRecord};
 use crate::hooks::{AfterModelCall, AgentResumed, AgentStart, BeforeModelCall, SuspendReason};
@@ -25,17 +26,28 @@ use crate::model::{
 use crate::session::RunTrigger;
 use crate::state::to_rfc6902;
 use crate::step::{FINISH_TOOL, PromptMessages, StepResult, build_messages_for_llm};
-use crate::store::Change;
+use crate::store::{Begun, Change, EffectPlace, Precondition, Snapshot};
 use crate::stream::{ChunkPayload, Sequence};
 use crate::time::Timestamp;
 use crate::transcript::Transcript;
 
-pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
+pub(super) async fn perform(
+    effect: &Effect,
+    attempt: Attempt,
+    ports: &Ports,
+) -> Result<Event, PerformError> {
     let mut work = match look(effect, ports).await? {
         Look::Work(work) => *work,
         Look::Done(event) => return Ok(event),
     };
     let at = &effect.at;
+    if attempt != Attempt::First {
+        begin_again(effect, ports, &mut work, attempt).await?;
+    } else if work.attempt > 0 {
+        return Err(PerformError::Overtaken {
+            session: at.session_id.clone(),
+        });
+    }
     let (attempt, forced, resync) = match &effect.kind {
         EffectKind::Model {
             attempt,
@@ -51,7 +63,8 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
     }
     let history = work.history(at, ports).await?;
     if resync {
-        discard_orphans(at, ports, Sequence(work.run.start_sequence)).await?;
+        let run_start = Sequence(work.run.start_sequence);
+        discard_orphans(at, ports, work.attempt, run_start).await?;
     }
 
     let hooks = Hooks::over(at, &work, ports, &work.state);
@@ -61,13 +74,13 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
     let agent = work.agent().clone();
     let model = match resolve(&agent, ports) {
         Ok(model) => model,
-        Err(error) => return failed(effect, ports, &hooks, error, None).await,
+        Err(error) => return failed(effect, ports, &work, &hooks, error, None).await,
     };
 
     let state = hooks.state()?;
     let prompt = match prompt(&history, &agent, &state) {
         Ok(prompt) => prompt,
-        Err(error) => return failed(effect, ports, &hooks, error, None).await,
+        Err(error) => return failed(effect, ports, &work, &hooks, error, None).await,
     };
     fire!(
         hooks,
@@ -82,7 +95,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
     } else {
         match self::prompt(&history, &agent, &state) {
             Ok(prompt) => prompt,
-            Err(error) => return failed(effect, ports, &hooks, error, None).await,
+            Err(error) => return failed(effect, ports, &work, &hooks, error, None).await,
         }
     };
 
@@ -107,13 +120,13 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
     }
 
     let began = ports.clock.now();
-    let mut deltas = Deltas::new(at, ports);
+    let mut deltas = Deltas::of_model(at, ports, &work);
     let timeout = agent.model_config().timeout;
     let events = match caught_now(|| model.stream(request)) {
         Ok(events) => events,
         Err(panicked) => {
             let error = adapter_panicked(&panicked).to_record();
-            return failed(effect, ports, &hooks, error, None).await;
+            return failed(effect, ports, &work, &hooks, error, None).await;
         }
     };
     let reply = match stream(
@@ -129,7 +142,8 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
         Err(error) => {
             deltas.discard("the model call failed").await?;
             let retry_after = error.retry_after;
-            return failed(effect, ports, &hooks, error.to_record(), retry_after).await;
+            let error = error.to_record();
+            return failed(effect, ports, &work, &hooks, error, retry_after).await;
         }
     };
     let duration = ports.clock.now().since(began);
@@ -161,6 +175,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
 async fn failed(
     effect: &Effect,
     ports: &Ports,
+    work: &Work,
     hooks: &Hooks<'_>,
     error: ErrorRecord,
     retry_after: Option<Duration>,
@@ -175,11 +190,13 @@ async fn failed(
         detail = error.detail,
     );
     let now = ports.clock.now();
-    let mut stop = false;
+    let mut stop = work.stop;
+    let failure = Happened::failure(error, now, retry_after);
     let (writes, said) = (hooks.writes()?, hooks.take_said());
     if !(writes.is_empty() && said.is_empty()) {
         let base = base(at);
-        let mut commit = begin(at, now);
+        let noted = Change::Effect(at.n, Some(Box::new(failure.clone())));
+        let mut commit = then(begin(effect, work, now), at, [noted]);
         if !writes.is_empty() {
             let patches = to_rfc6902(&writes, hooks.committed())?;
             commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
@@ -194,8 +211,60 @@ async fn failed(
             Written::Before(event) => return Ok(event),
         }
     }
-    let what = Happened::model_failed(error, now, retry_after);
+    let what = Happened::model_failed(failure);
     Ok(Event::of(at, what).with_stop(stop))
+}
+
+/// Begins a model call that may have been begun before: nothing more is taken from earlier attempts,
+/// and what they streamed is thrown away.
+async fn begin_again(
+    effect: &Effect,
+    ports: &Ports,
+    work: &mut Work,
+    attempt: Attempt,
+) -> Result<(), PerformError> {
+    const MAX_TRIES: usize = 5;
+    let at = &effect.at;
+    let by = ports.ids.next("attempt");
+    for _ in 0..MAX_TRIES {
+        let root = &at.root_session_id;
+        let info = patiently(ports, || ports.streams.info(root)).await?;
+        let end = info.map_or(Sequence::START, |info| info.last);
+        let mark = read(at, ports).await?.mark;
+        let before = mark.begun_at(at.n);
+        let last = mark.attempt_at(at.n);
+        let after = before.map_or(end, |begun| begun.after);
+        let begun = Begun::new(at.n, last + 1, after, &by);
+        let place = EffectPlace::new(at.run_id.clone(), at.step, at.n, last);
+        let commit = work::fenced(at, ports.clock.now())
+            .when_in(at.session_id.clone(), Precondition::Effect(place));
+        let commit = then(commit, at, [Change::Begin(begun.clone())]);
+        let is_begun = |found: &Snapshot| {
+            let noted = found.mark.begun.as_ref();
+            noted.is_some_and(|noted| *noted == begun).then_some(())
+        };
+        match make(effect, ports, commit, is_begun).await {
+            Ok(_) => {}
+            // Somebody else began it at the same time; or it is committed.
+            Err(PerformError::Overtaken { .. }) if mark.effect < at.n => continue,
+            Err(error) => return Err(error),
+        }
+        work.attempt = begun.attempt;
+        // The first of several attempts notes nothing: what it streamed lies after the run's
+        // beginning.
+        let after = match (before, attempt) {
+            (Some(begun), _) => Some(begun.after),
+            (None, Attempt::Repeat) => Some(Sequence(work.run.start_sequence)),
+            (None, _) => None,
+        };
+        return match after {
+            Some(after) => discard_orphans(at, ports, work.attempt, after).await,
+            None => Ok(()),
+        };
+    }
+    Err(PerformError::Overtaken {
+        session: at.session_id.clone(),
+    })
 }
 
 /// The model an agent uses.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::patience::patiently;
 use super::{PerformError, Ports};
 use crate::machine::At;
 use crate::state::{ArrayMode, PatchOp, apply_patch, diff, to_rfc6902};
@@ -55,10 +56,8 @@ async fn streamed(
     let mut calls_began = false;
     let mut all = Vec::new();
     loop {
-        let page = ports
-            .streams
-            .read(&at.root_session_id, cursor, PAGE)
-            .await?;
+        let root = &at.root_session_id;
+        let page = patiently(ports, || ports.streams.read(root, cursor, PAGE)).await?;
         let is_last = page.len() < PAGE;
         for stored in page {
             cursor = stored.sequence;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use super::PerformError;
 use super::work::Work;
 use crate::abort::AbortSignal;
 use crate::agent::AgentRegistry;
 use crate::hooks::AgentHooks;
 use crate::id::IdSource;
+use crate::machine::At;
 use crate::model::Model;
-use crate::store::SessionStore;
+use crate::store::{SessionStore, WatchStops};
 use crate::stream::StreamManager;
 use crate::time::Clock;
 
@@ -42,6 +44,9 @@ pub struct Ports {
     pub agents: Arc<AgentRegistry>,
     /// The models that agents name.
     pub models: Arc<dyn Models>,
+    /// Where a run hears that it is asked to stop while it waits. Without it a run that waits looks
+    /// when the wait is over.
+    pub stops: Option<Arc<dyn WatchStops>>,
     /// Hooks of the parent, which come before the agent's own.
     pub parent_hooks: Vec<Arc<dyn AgentHooks>>,
     /// Hooks of this execution, which come after the agent's own.
@@ -68,6 +73,7 @@ impl Ports {
             ids,
             agents,
             models: Arc::new(BTreeMap::new()),
+            stops: None,
             parent_hooks: Vec::new(),
             execution_hooks: Vec::new(),
             abort: AbortSignal::default(),
@@ -80,6 +86,19 @@ impl Ports {
     pub fn with_models(mut self, models: Arc<dyn Models>) -> Self {
         self.models = models;
         self
+    }
+
+    /// Where a run hears that it is asked to stop.
+    #[must_use]
+    pub fn with_stops(mut self, stops: Arc<dyn WatchStops>) -> Self {
+        self.stops = Some(stops);
+        self
+    }
+
+    /// Resolves when the run may commit: at once where its host holds no lease.
+    pub(super) async fn held(&self, at: &At) -> Result<(), PerformError> {
+        let _ = at;
+        Ok(())
     }
 
     /// The same ports without a memory.

@@ -4,7 +4,8 @@ use crate::machine::{Effect, EffectKind, Event, Happened, OpenRef, Settled, Stan
 use crate::session::RunStatus;
 use crate::store::Snapshot;
 
-/// The event that an effect gave when its commit was made; `None` while it was not.
+/// The event that an effect gave when its commit was made; `None` while it was not, and when later
+/// effects have left nothing to tell it by.
 pub(super) fn recorded(effect: &Effect, snapshot: &Snapshot) -> Option<Event> {
     let at = &effect.at;
     let run = snapshot.run.as_ref()?;
@@ -15,30 +16,34 @@ pub(super) fn recorded(effect: &Effect, snapshot: &Snapshot) -> Option<Event> {
     let ended = run.status.is_ended().then_some(run.status);
     let settled = (run.step_count >= at.step && open.is_none())
         .then(|| Happened::Settled(Settled::new(run.step_count, run.corrections, ended)));
+    let is_last = snapshot.mark.effect == at.n;
     let what = match &effect.kind {
         EffectKind::Model { .. } => match open {
             Some(open) => Some(Happened::Replied {
                 open: OpenRef::of(open),
             }),
-            None => settled,
+            None => settled.or_else(|| {
+                let failure = snapshot.mark.failure.as_deref().filter(|_| is_last)?;
+                Some(Happened::model_failed(failure.clone()))
+            }),
         },
         EffectKind::Tool { index, .. } => match open {
             Some(open) => {
                 let call = open.calls.get(usize::try_from(*index).ok()?)?;
-                let standing = Standing::of(call);
-                let size = call
-                    .result
-                    .as_ref()
-                    .map_or(0, |result| result.content.len());
-                (standing == Standing::Terminal || standing.is_awaiting())
-                    .then(|| Happened::called(*index, standing, size, call.fatal.is_some()))
+                let is_open = Standing::of(call).is_unfinished();
+                (!is_open).then(|| Happened::called(open, *index)).flatten()
             }
             None => settled,
         },
         EffectKind::Settle {} => settled,
-        EffectKind::End { .. } => ended
-            .filter(|status| *status != RunStatus::Running)
-            .map(|status| Happened::Ended { status }),
+        EffectKind::End { .. } => match (ended, open) {
+            (Some(status), _) if status != RunStatus::Running => Some(Happened::Ended { status }),
+            // It was to pause, and took answers that had come instead.
+            (_, Some(open)) if is_last => Some(Happened::Answered {
+                open: OpenRef::of(open),
+            }),
+            _ => None,
+        },
         EffectKind::Sleep { .. } | EffectKind::Children {} => None,
     }?;
     let stop = snapshot.stop.as_ref();

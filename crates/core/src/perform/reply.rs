@@ -7,8 +7,9 @@ use super::guard::caught_now;
 use super::hooks::Hooks;
 use super::intents::intents;
 use super::model::step_result;
+use super::patience::patiently;
 use super::settle::{Settling, settle};
-use super::work::{self, Work, Written, base, begin, say, then, write};
+use super::work::{self, Work, Written, as_read, base, begin, say, then, write};
 use super::{PerformError, Ports};
 use crate::agent::Agent;
 use crate::entries::ended;
@@ -84,8 +85,8 @@ pub(super) async fn take(
     let now = ports.clock.now();
     let base = base(at);
 
-    let mut commit = begin(at, now);
-    let unsent = deltas.take();
+    let mut commit = as_read(begin(effect, work, now), at, None);
+    let unsent = deltas.take().await?;
     commit.chunks.extend(unsent);
 
     let message = plan
@@ -131,6 +132,7 @@ pub(super) async fn take(
             after: None,
             greet: false,
             ending: None,
+            plain: false,
         };
         return settle(effect, ports, work, settling).await;
     }
@@ -138,9 +140,7 @@ pub(super) async fn take(
     // Everything up to here was there before the reply: calls stream after its commit.
     let before = match deltas.before().or(work.sequence) {
         Some(before) => before,
-        None => ports
-            .streams
-            .info(&at.root_session_id)
+        None => patiently(ports, || ports.streams.info(&at.root_session_id))
             .await?
             .map_or(Sequence::START, |info| info.last),
     };

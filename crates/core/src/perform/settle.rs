@@ -8,17 +8,19 @@ use serde_json::Value;
 use super::applied::Applied;
 use super::end::{self, Ending};
 use super::hooks::{Hooks, fire};
-use super::work::{self, Look, Work, Written, begin, look, look_again, read, say, then, write};
+use super::work::{
+    self, Look, Work, Written, as_read, begin, look, look_again, read, say, then, write,
+};
 use super::{PerformError, Ports};
-use crate::entries::{ended, take_answers};
+use crate::entries::{Begun, close_calls, take_answers};
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
 use crate::machine::{At, Effect, Event, Happened, Settled};
 use crate::message::{Message, ToolMessage};
-use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage, RunRecord};
+use crate::session::{CallPhase, OpenStep, ReplyUsage, RunRecord, RunStatus};
 use crate::state::StepWrites;
-use crate::step::{NextAction, StopCause, correction_message, synthesize_not_executed_result};
-use crate::store::{CallStanding, Change, Commit, Field, Precondition};
+use crate::step::{NextAction, StopCause, correction_message};
+use crate::store::{Change, Commit, Field, Precondition};
 use crate::stream::{ChunkBase, ChunkPayload, Sequence};
 use crate::time::Timestamp;
 use crate::usage::{UsageEntry, UsageKind};
@@ -41,6 +43,8 @@ pub(super) struct Settling {
     pub(super) greet: bool,
     /// How the run ends with this step, whatever the rules say.
     pub(super) ending: Option<Ending>,
+    /// Whether hooks and state are left alone, because the run could not be ended with them.
+    pub(super) plain: bool,
 }
 
 /// What comes after the step.
@@ -48,6 +52,26 @@ enum Then {
     Next,
     Ask(crate::message::UserMessage),
     End(Ending),
+}
+
+impl Then {
+    fn is_completed(&self) -> bool {
+        matches!(self, Self::End(Ending::Completed { .. }))
+    }
+
+    fn ended(&self) -> Option<RunStatus> {
+        match self {
+            Self::End(ending) => Some(ending.status()),
+            Self::Next | Self::Ask(_) => None,
+        }
+    }
+
+    /// A run that was asked to stop is not completed: the step is kept, and the run ends as stopped.
+    fn heed_stop(&mut self) {
+        if self.is_completed() {
+            *self = Self::Next;
+        }
+    }
 }
 
 pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
@@ -59,14 +83,27 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             Look::Done(event) => return Ok(event),
         };
         let open = work.open_step(at)?;
-        let (open, commit) = with_answers(at, ports, open).await?;
         let is_fatal = open.calls.iter().any(|call| call.fatal.is_some());
-        if !open.is_settled() && !is_fatal {
+        let commit = as_read(begin(effect, &work, ports.clock.now()), at, Some(open));
+        let (open, commit) = if open.is_settled() {
+            (OpenStep::clone(open), commit)
+        } else if is_fatal {
+            // The run ends: what came meanwhile is kept, and nothing is waited for.
+            close(
+                effect,
+                ports,
+                open,
+                commit,
+                Begun::Known,
+                "the run ended before it.",
+            )
+            .await?
+        } else {
             return Err(PerformError::Missing {
                 session: at.session_id.clone(),
                 what: "a result for every call of its open step",
             });
-        }
+        };
         let settling = Settling {
             after: Some(open.start_sequence),
             open,
@@ -76,41 +113,42 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             base: work::base(at),
             greet: effect.first,
             ending: None,
+            plain: false,
         };
         match settle(effect, ports, &work, settling).await {
             Err(error) if error.is_moved() => found = look_again(effect, ports).await?,
             other => return other,
         }
     }
-    Err(PerformError::Missing {
-        session: at.session_id.clone(),
-        what: "a history that stays the same for the length of a commit",
-    })
+    Err(moving(at))
 }
 
-/// The open step with the answers that came and nobody took: a run that ends does not lose them.
-pub(super) async fn with_answers(
-    at: &At,
+/// Somebody writes beside the run all the time.
+pub(super) fn moving(at: &At) -> PerformError {
+    PerformError::Missing {
+        session: at.session_id.clone(),
+        what: "an open step that stays the same for the length of a commit",
+    }
+}
+
+/// Closes an open step: takes the answers that came and that nobody took, and tells the truth about
+/// every call that has no result. A run that ends loses no answer.
+pub(super) async fn close(
+    effect: &Effect,
     ports: &Ports,
     open: &OpenStep,
+    commit: Commit,
+    begun: Begun,
+    why: &str,
 ) -> Result<(OpenStep, Commit), PerformError> {
-    let now = ports.clock.now();
-    let commit = begin(at, now);
-    if !open.calls.iter().any(waits) {
-        return Ok((open.clone(), commit));
-    }
-    let snapshot = read(at, ports).await?;
-    let taken = take_answers(&snapshot.state, open, &at.run_id, now);
-    let commit = taken.write(commit, &at.session_id, &work::base(at), now);
-    Ok((taken.step, commit))
-}
-
-/// Whether somebody outside is to answer the call.
-fn waits(call: &OpenCall) -> bool {
-    matches!(
-        call.state,
-        CallState::AwaitingClient | CallState::AwaitingApproval
-    )
+    let at = &effect.at;
+    let (base, now) = (work::base(at), commit.at);
+    let session = read(at, ports).await?.state;
+    let taken = take_answers(&session, open, &at.run_id, now);
+    let commit = taken.write(commit, &at.session_id, &base, now);
+    let mut step = taken.step;
+    let commit = close_calls(commit, &session, &mut step, begun, why, &base);
+    Ok((step, commit))
 }
 
 /// Settles a step: hooks in the model's order, then one commit with everything.
@@ -122,7 +160,7 @@ pub(super) async fn settle(
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let Settling {
-        mut open,
+        open,
         writes,
         output,
         mut commit,
@@ -130,74 +168,64 @@ pub(super) async fn settle(
         after,
         greet,
         ending,
+        plain,
     } = settling;
     let now = ports.clock.now();
-    for result in pair_the_rest(&mut open, &mut commit, at) {
-        commit = say(commit, &base, now, [ended(&result)]);
+    let mut then_ = ending.map_or_else(|| conclude(&open, output), Then::End);
+    if work.stop {
+        then_.heed_stop();
     }
-    let then_ = ending.map_or_else(|| conclude(&open, output), Then::End);
 
-    let mut applied = Applied::new(&work.state, writes, &open)?;
-    let hooks = Hooks::over(at, work, ports, &applied.state);
-    if greet {
-        super::model::greet_again(&hooks, work).await?;
+    let mut applied = Applied::none(&work.state);
+    if !plain {
+        applied = Applied::new(&work.state, writes, &open)?;
+        let hooks = Hooks::over(at, work, ports, &applied.state);
+        if greet {
+            super::model::greet_again(&hooks, work).await?;
+        }
+        tell_hooks(&hooks, &open, &then_, work, ports).await?;
+        applied.add(&hooks)?;
+        commit = applied.write(commit, at, ports, after).await?;
+        commit = say(commit, &base, now, hooks.take_said());
     }
-    tell_hooks(&hooks, &open, &then_, work, ports).await?;
-    applied.add(&hooks)?;
-    commit = applied.write(commit, at, ports, after).await?;
-    commit = say(commit, &base, now, hooks.take_said());
 
     commit = then(commit, at, reply_usage(&open, at, now, ports)?);
     let step_id = open.id.clone();
     let had_row = work.open.is_some();
     let paired = open.into_paired()?;
-    let mut message_count = work.message_count + paired.message_count();
-    commit = commit.when_in(
-        at.session_id.clone(),
-        Precondition::MessageCount(work.message_count),
-    );
     commit = then(commit, at, [Change::AppendStep(paired.clone())]);
     if had_row {
         commit = then(commit, at, [Change::OpenStep(None)]);
     }
-    let mut run = RunRecord::clone(&work.run);
-    run.step_count = at.step;
-    let mut correction = None;
-    let ending = match then_ {
-        Then::Next => None,
-        Then::Ask(message) => {
-            run.corrections += 1;
-            message_count += 1;
-            commit = then(commit, at, [Change::AppendUser(message.clone())]);
-            correction = Some(message);
-            None
-        }
-        Then::End(ending) => Some(ending),
+    let settled = Done {
+        effect,
+        ports,
+        work,
+        base,
+        now,
     };
-    commit = then(commit, at, [Change::Set(Field::StepCount(at.step))]);
-    // The checkpoint is written last, so that it knows how the run ended.
-    let (checkpoint, created) = work::checkpoint(at, ports, now)?;
-    let in_history = ChunkPayload::StepCommitted { message_count };
-    commit = say(commit, &base, now, [in_history, created]);
-    let ended = ending.as_ref().map(Ending::status);
-    commit = match &ending {
-        Some(ending) => end::write_end(commit, at, &mut run, ending, &base, now),
-        None => then(commit, at, [Change::Run(Box::new(run.clone()))]),
-    };
-    commit = then(commit, at, [Change::CheckpointHere(checkpoint)]);
-
-    let corrections_made = run.corrections;
-    let committed = match write(effect, ports, commit).await? {
+    // Whoever asked the run to stop before it is completed is heard.
+    let spare = then_.is_completed().then(|| commit.clone());
+    let (mut run, mut wrote) = settled.write(commit, &then_).await;
+    if let (Err(error), Some(spare)) = (&wrote, spare)
+        && error.is_stopped()
+    {
+        then_.heed_stop();
+        (run, wrote) = settled.write(spare, &then_).await;
+    }
+    let committed = match wrote? {
         Written::Now(committed) => committed,
         Written::Before(event) => return Ok(event),
     };
+    let corrections_made = run.corrections;
+    let ended = then_.ended();
     if ended.is_some() {
         work::forget(ports);
     } else {
         work::update(ports, &committed, |work| {
             work.settle(paired, &applied.writes);
             work.run = Arc::new(run);
-            if let Some(message) = correction {
+            if let Then::Ask(message) = then_ {
                 work.message_count += 1;
                 if let Some(history) = &mut work.transcript {
                     history.push_user(message);
@@ -209,6 +237,54 @@ pub(super) async fn settle(
     let settled = Settled::new(at.step, corrections_made, ended);
     let stop = committed.stop.is_some() && ended.is_none();
     Ok(Event::of(at, Happened::Settled(settled)).with_stop(stop))
+}
+
+/// A step that is put together, and has to be written.
+struct Done<'a> {
+    effect: &'a Effect,
+    ports: &'a Ports,
+    work: &'a Work,
+    base: Arc<ChunkBase>,
+    now: Timestamp,
+}
+
+impl Done<'_> {
+    /// Adds what comes after the step to its commit, and makes it.
+    async fn write(
+        &self,
+        mut commit: Commit,
+        then_: &Then,
+    ) -> (RunRecord, Result<Written, PerformError>) {
+        let (at, base, now) = (&self.effect.at, &self.base, self.now);
+        let mut run = RunRecord::clone(&self.work.run);
+        run.step_count = at.step;
+        if let Then::Ask(message) = then_ {
+            run.corrections += 1;
+            commit = then(commit, at, [Change::AppendUser(message.clone())]);
+        }
+        commit = then(commit, at, [Change::Set(Field::StepCount(at.step))]);
+        // The checkpoint is written last, so that it knows how the run ended.
+        let (checkpoint, created) = match work::checkpoint(at, self.ports, now) {
+            Ok(made) => made,
+            Err(error) => return (run, Err(error)),
+        };
+        // The store fills in how many messages there are.
+        let in_history = ChunkPayload::StepCommitted { message_count: 0 };
+        commit = say(commit, base, now, [in_history, created]);
+        commit = match then_ {
+            Then::End(ending) => {
+                if matches!(ending, Ending::Completed { .. }) {
+                    let not_stopped = Precondition::Stop(at.run_id.clone(), false);
+                    commit = commit.when_in(at.session_id.clone(), not_stopped);
+                }
+                end::write_end(commit, at, &mut run, ending, base, now)
+            }
+            Then::Next | Then::Ask(_) => then(commit, at, [Change::Run(Box::new(run.clone()))]),
+        };
+        commit = then(commit, at, [Change::CheckpointHere(checkpoint)]);
+        let wrote = write(self.effect, self.ports, commit).await;
+        (run, wrote)
+    }
 }
 
 /// The entry of what the reply cost.
@@ -225,37 +301,6 @@ pub(super) fn reply_usage(
     let kind = UsageKind::Tokens { model, tokens };
     let entry = UsageEntry::new(id, open.run_id.clone(), at.step, now, kind);
     Ok(Some(Change::Usage(entry)))
-}
-
-/// Gives every call without a result one: a run that ends does not wait for them.
-fn pair_the_rest(open: &mut OpenStep, commit: &mut Commit, at: &At) -> Vec<ToolMessage> {
-    let mut made_up = Vec::new();
-    let calls: Vec<_> = open.message.tool_calls().cloned().collect();
-    for (call, open) in calls.iter().zip(&mut open.calls) {
-        if open.result.is_some() {
-            continue;
-        }
-        if waits(open) {
-            // An answer that comes before this commit is not thrown away with it.
-            let still_open = Precondition::Call(call.id.clone(), CallStanding::Open);
-            commit
-                .preconditions
-                .push((at.session_id.clone(), still_open));
-            let owner = Field::CallOwner(call.id.clone(), None);
-            commit.changes.extend([
-                (
-                    at.session_id.clone(),
-                    Change::RemovePending(call.id.clone()),
-                ),
-                (at.root_session_id.clone(), Change::Set(owner)),
-            ]);
-        }
-        let why = "the run ended before it.";
-        let result = synthesize_not_executed_result(&call.id, &call.name, why);
-        made_up.push(result.clone());
-        open.settle(result);
-    }
-    made_up
 }
 
 /// What the rules say comes after the step.

@@ -1,16 +1,18 @@
 //! Runs one call and makes its result durable.
 
+mod claim;
 mod run;
 mod sink;
 
 use std::sync::Arc;
 
+use self::claim::{Claimed, claim};
 use self::run::{Came, run};
 use super::deltas::Deltas;
 use super::intents::{asking, pending};
 use super::settle::{Settling, finishing_result, settle};
-use super::work::{self, Look, Work, Written, begin, look, say, then, write};
-use super::{PerformError, Ports};
+use super::work::{self, Look, Work, Written, as_read, begin, look, say, then, write};
+use super::{Attempt, PerformError, Ports};
 use crate::entries::ended;
 use crate::id::{CallId, UsageId};
 use crate::machine::{Effect, Event, Happened, Standing};
@@ -22,130 +24,214 @@ use crate::store::Change;
 use crate::stream::ChunkPayload;
 use crate::usage::{UsageEntry, UsageKind};
 
+/// A call, and where it stands in its step.
+pub(super) struct Calling<'a> {
+    pub(super) effect: &'a Effect,
+    pub(super) ports: &'a Ports,
+    pub(super) work: &'a Work,
+    pub(super) step: &'a OpenStep,
+    pub(super) index: u32,
+    pub(super) call: &'a ToolCall,
+    pub(super) open: &'a OpenCall,
+}
+
 pub(super) async fn perform(
     effect: &Effect,
     index: u32,
     unknown: bool,
+    attempt: Attempt,
     ports: &Ports,
 ) -> Result<Event, PerformError> {
-    let work = match look(effect, ports).await? {
+    let mut work = match look(effect, ports).await? {
         Look::Work(work) => *work,
         Look::Done(event) => return Ok(event),
     };
     let at = &effect.at;
-    let step = Arc::clone(work.open_step(at)?);
-    let found = usize::try_from(index)
-        .ok()
-        .and_then(|place| step.call(place));
-    let Some((call, open)) = found else {
-        return Err(PerformError::Missing {
-            session: at.session_id.clone(),
-            what: "that call",
-        });
-    };
-    let mut deltas = Deltas::new(at, ports);
-    let came = run(
-        effect,
-        ports,
-        &work,
-        &step,
-        call,
-        open,
-        unknown,
-        &mut deltas,
-    )
-    .await?;
-    if came.pause {
-        return wait_for_somebody(effect, index, ports, &work, call, open, came.writes).await;
-    }
-    finish(effect, index, ports, &work, &step, call, open, came, deltas).await
-}
-
-/// Makes the result durable, and settles the step when it was the last.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a call, its surroundings and what it came to"
-)]
-async fn finish(
-    effect: &Effect,
-    index: u32,
-    ports: &Ports,
-    work: &Work,
-    step: &OpenStep,
-    call: &ToolCall,
-    open: &OpenCall,
-    came: Came,
-    mut deltas: Deltas<'_>,
-) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let now = ports.clock.now();
-    let duration_ms = u64::try_from(came.duration.as_millis()).unwrap_or(u64::MAX);
-    let mut terminal = OpenCall {
-        writes: came.writes,
-        fatal: came.fatal,
-        duration_ms,
-        ..open.clone()
-    };
-    if let Some(effect) = &mut terminal.effect {
-        effect.state = match came.result.status {
-            ResultStatus::Unknown => EffectState::Unknown,
-            _ => EffectState::Done,
-        };
-    }
-    let said = ended(&came.result);
-    let success = came.result.status.is_success();
-    let size = came.result.content.len();
-    terminal.settle(came.result);
-    let mut kinds: Vec<_> = came.usage.into_iter().map(UsageKind::Custom).collect();
-    if came.ran {
-        kinds.push(UsageKind::Tool {
-            name: call.name.clone(),
-            success,
-            duration_ms,
-        });
-    }
-    let base = Arc::clone(deltas.base());
-    let mut commit = begin(at, now);
-    commit.chunks.extend(deltas.take());
-    for (place, kind) in kinds.into_iter().enumerate() {
-        let id = UsageId::of_call(&call.id, &format!("{place}"));
-        let entry = UsageEntry::new(id, at.run_id.clone(), at.step, now, kind);
-        commit = then(commit, at, [Change::Usage(entry)]);
-    }
-    commit = say(commit, &base, now, [said]);
-
-    // Siblings in other processes may have finished: what is known here is enough to settle, and
-    // never wrong to leave to the loop.
-    let mut step = siblings(ports, step);
-    set(&mut step, &call.id, terminal.clone());
-    let skipped = skip_later_finishers(&mut step);
-    if step.is_settled() {
-        let settling = Settling {
-            after: Some(step.start_sequence),
-            open: step,
-            writes: StepWrites::default(),
-            output: None,
-            commit: say(commit.clone(), &base, now, skipped),
-            base,
-            greet: false,
-            ending: None,
-        };
-        match settle(effect, ports, work, settling).await {
-            // The history moved beside the run: the result is made durable by itself.
-            Err(error) if error.is_moved() => {}
-            other => return other,
+    let (call, open) = called(&work, effect, index)?;
+    // Somebody began it: in a process that is gone, or in an attempt that may still be at it.
+    let is_begun = Standing::of(open) != Standing::Ready;
+    let mut may_have_begun = unknown || is_begun || attempt == Attempt::Repeat;
+    let tool = work.agent().tool(&call.name);
+    let is_repeatable = tool.is_some_and(|tool| tool.spec().is_repeatable());
+    // Where nobody tells, what may be repeated need not be claimed, only kept to itself.
+    let is_quiet = attempt == Attempt::Untold && is_repeatable && !may_have_begun;
+    if attempt != Attempt::First && !is_quiet {
+        match claim(effect, ports, &mut work, index).await? {
+            Claimed::Mine { was_begun } => may_have_begun |= was_begun,
+            Claimed::Done(event) => return Ok(event),
         }
     }
-    let fatal = terminal.fatal.is_some();
-    let change = Change::OpenCall(call.id.clone(), Box::new(terminal.clone()));
-    commit = then(commit, at, [change]);
-    let committed = match write(effect, ports, commit).await? {
-        Written::Now(committed) => committed,
-        Written::Before(event) => return Ok(event),
+
+    let step = Arc::clone(work.open_step(at)?);
+    let (call, open) = called(&work, effect, index)?;
+    let mut deltas = Deltas::of_call(at, ports, &step, index, open.attempts());
+    if is_quiet {
+        // Another attempt may be at it. What both of them streamed could not be told apart.
+        deltas = deltas.hold();
+    }
+    let calling = Calling {
+        effect,
+        ports,
+        work: &work,
+        step: &step,
+        index,
+        call,
+        open,
     };
-    work::update(ports, &committed, |work| work.set_call(&call.id, terminal));
-    let called = Happened::called(index, Standing::Terminal, size, fatal);
-    Ok(Event::of(at, called).with_stop(committed.stop.is_some()))
+    let came = run(&calling, may_have_begun, &mut deltas).await?;
+    if came.pause {
+        return calling.wait_for_somebody(came.writes).await;
+    }
+    calling.finish(came, deltas).await
+}
+
+/// The call of an effect, and what is known of it.
+fn called<'a>(
+    work: &'a Work,
+    effect: &Effect,
+    index: u32,
+) -> Result<(&'a ToolCall, &'a OpenCall), PerformError> {
+    let at = &effect.at;
+    let step = work.open_step(at)?;
+    let found = usize::try_from(index).ok();
+    let found = found.and_then(|place| step.call(place));
+    found.ok_or_else(|| missing(effect))
+}
+
+fn missing(effect: &Effect) -> PerformError {
+    PerformError::Missing {
+        session: effect.at.session_id.clone(),
+        what: "that call",
+    }
+}
+
+impl Calling<'_> {
+    /// Makes the result durable, and settles the step when it was the last.
+    async fn finish(&self, came: Came, mut deltas: Deltas<'_>) -> Result<Event, PerformError> {
+        let Self {
+            effect,
+            ports,
+            work,
+            step,
+            index,
+            call,
+            open,
+        } = *self;
+        let at = &effect.at;
+        let now = ports.clock.now();
+        let duration_ms = u64::try_from(came.duration.as_millis()).unwrap_or(u64::MAX);
+        let mut terminal = OpenCall {
+            writes: came.writes,
+            fatal: came.fatal,
+            duration_ms,
+            ..open.clone()
+        };
+        if let Some(effect) = &mut terminal.effect {
+            effect.state = match came.result.status {
+                ResultStatus::Unknown => EffectState::Unknown,
+                _ => EffectState::Done,
+            };
+        }
+        let said = ended(&came.result);
+        let success = came.result.status.is_success();
+        terminal.settle(came.result);
+        let mut kinds: Vec<_> = came.usage.into_iter().map(UsageKind::Custom).collect();
+        if came.ran {
+            kinds.push(UsageKind::Tool {
+                name: call.name.clone(),
+                success,
+                duration_ms,
+            });
+        }
+        let base = Arc::clone(deltas.base());
+        let mut commit = begin(effect, work, now);
+        commit.chunks.extend(deltas.take().await?);
+        for (place, kind) in kinds.into_iter().enumerate() {
+            let id = UsageId::of_call(&call.id, &format!("{place}"));
+            let entry = UsageEntry::new(id, at.run_id.clone(), at.step, now, kind);
+            commit = then(commit, at, [Change::Usage(entry)]);
+        }
+        commit = say(commit, &base, now, [said]);
+
+        // Siblings in other processes may have finished: what is known here is enough to settle, and
+        // never wrong to leave to the loop.
+        let latest = siblings(ports, step);
+        let mut step = latest.clone();
+        set(&mut step, &call.id, terminal.clone());
+        let (skipped, said) = skip_later_finishers(&mut step);
+        commit = say(commit, &base, now, said);
+        if step.is_settled() {
+            let settling = Settling {
+                after: Some(step.start_sequence),
+                open: step.clone(),
+                writes: StepWrites::default(),
+                output: None,
+                commit: as_read(commit.clone(), at, Some(&latest)),
+                base,
+                greet: false,
+                ending: None,
+                plain: false,
+            };
+            match settle(effect, ports, work, settling).await {
+                // A sibling came to something meanwhile: the result is made durable by itself.
+                Err(error) if error.is_moved() => {}
+                other => return other,
+            }
+        }
+        let change = Change::OpenCall(index, call.id.clone(), Box::new(terminal.clone()));
+        commit = then(commit, at, [change]);
+        commit = then(commit, at, skipped);
+        let committed = match write(effect, ports, commit).await? {
+            Written::Now(committed) => committed,
+            Written::Before(event) => return Ok(event),
+        };
+        let settled = step.clone();
+        work::update(ports, &committed, |work| work.set_calls(&settled));
+        self.event(&step, committed.stop.is_some())
+    }
+
+    /// Leaves a call of unknown outcome to a person who looks.
+    async fn wait_for_somebody(&self, writes: StepWrites) -> Result<Event, PerformError> {
+        let Self {
+            effect,
+            ports,
+            work,
+            step,
+            index,
+            call,
+            open,
+        } = *self;
+        let at = &effect.at;
+        let now = ports.clock.now();
+        let mut waiting = open.clone();
+        waiting.state = CallState::AwaitingClient;
+        waiting.writes = writes;
+        if let Some(effect) = &mut waiting.effect {
+            effect.state = EffectState::Unknown;
+        }
+        let mut commit = begin(effect, work, now);
+        if let Some(tool) = work.agent().tool(&call.name) {
+            let pending = pending(at, call, tool.spec(), now);
+            commit.changes.extend(asking(at, pending));
+        }
+        let change = Change::OpenCall(index, call.id.clone(), Box::new(waiting.clone()));
+        commit = then(commit, at, [change]);
+        let committed = match write(effect, ports, commit).await? {
+            Written::Now(committed) => committed,
+            Written::Before(event) => return Ok(event),
+        };
+        let mut step = step.clone();
+        set(&mut step, &call.id, waiting.clone());
+        work::update(ports, &committed, |work| work.set_call(&call.id, waiting));
+        self.event(&step, committed.stop.is_some())
+    }
+
+    fn event(&self, step: &OpenStep, stop: bool) -> Result<Event, PerformError> {
+        let at = &self.effect.at;
+        let called = Happened::called(step, self.index);
+        let called = called.ok_or_else(|| missing(self.effect))?;
+        Ok(Event::of(at, called).with_stop(stop))
+    }
 }
 
 /// The open step as it is known now, with what siblings came to since this call began.
@@ -155,58 +241,30 @@ fn siblings(ports: &Ports, began_with: &OpenStep) -> OpenStep {
     latest.map_or_else(|| began_with.clone(), |open| OpenStep::clone(&open))
 }
 
-fn set(step: &mut OpenStep, call: &CallId, open: OpenCall) {
+pub(super) fn set(step: &mut OpenStep, call: &CallId, open: OpenCall) {
     let place = step.message.tool_calls().position(|made| made.id == *call);
     if let Some(slot) = place.and_then(|place| step.calls.get_mut(place)) {
         *slot = open;
     }
 }
 
-/// Once a result ends the turn, later calls of its phase are not run.
-fn skip_later_finishers(step: &mut OpenStep) -> Vec<ChunkPayload> {
-    let mut said = Vec::new();
+/// Once a result ends the turn, later calls of its phase are not run. Gives the changes that make
+/// this durable, and what readers are told.
+fn skip_later_finishers(step: &mut OpenStep) -> (Vec<Change>, Vec<ChunkPayload>) {
+    let (mut changes, mut said) = (Vec::new(), Vec::new());
     if finishing_result(step).is_none() {
-        return said;
+        return (changes, said);
     }
     let calls: Vec<_> = step.message.tool_calls().cloned().collect();
-    for (call, open) in calls.iter().zip(&mut step.calls) {
+    for (index, (call, open)) in (0u32..).zip(calls.iter().zip(&mut step.calls)) {
         if open.phase == CallPhase::Finish && open.result.is_none() {
             let why = "another call of the same reply ended the turn.";
             let result = synthesize_not_executed_result(&call.id, &call.name, why);
             said.push(ended(&result));
             open.settle(result);
+            let open = Box::new(open.clone());
+            changes.push(Change::OpenCall(index, call.id.clone(), open));
         }
     }
-    said
-}
-
-/// Leaves a call of unknown outcome to a person who looks.
-async fn wait_for_somebody(
-    effect: &Effect,
-    index: u32,
-    ports: &Ports,
-    work: &Work,
-    call: &ToolCall,
-    open: &OpenCall,
-    writes: StepWrites,
-) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let now = ports.clock.now();
-    let mut waiting = open.clone();
-    waiting.state = CallState::AwaitingClient;
-    waiting.writes = writes;
-    let mut commit = begin(at, now);
-    if let Some(tool) = work.agent().tool(&call.name) {
-        let pending = pending(at, call, tool.spec(), now);
-        commit.changes.extend(asking(at, pending));
-    }
-    let change = Change::OpenCall(call.id.clone(), Box::new(waiting.clone()));
-    commit = then(commit, at, [change]);
-    let committed = match write(effect, ports, commit).await? {
-        Written::Now(committed) => committed,
-        Written::Before(event) => return Ok(event),
-    };
-    work::update(ports, &committed, |work| work.set_call(&call.id, waiting));
-    let called = Happened::called(index, Standing::AwaitingClient, 0, false);
-    Ok(Event::of(at, called).with_stop(committed.stop.is_some()))
+    (changes, said)
 }

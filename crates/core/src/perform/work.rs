@@ -1,27 +1,25 @@
 //! What an effect knows of its session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::Value;
 
+use super::patience::{Patience, patiently};
 use super::recorded::recorded;
 use super::{PerformError, Ports};
 use crate::agent::{Agent, AgentContext};
 use crate::id::{AgentId, CallId, IdSourceExt, SessionId, UserId};
-use crate::machine::{At, Effect, Event};
+use crate::machine::{At, Effect, EffectKind, Event};
 use crate::message::Metadata;
 use crate::session::{Checkpoint, OpenCall, OpenStep, RunRecord, SessionStatus};
 use crate::state::{StepWrites, apply_writes};
-use crate::store::{Change, Commit, Committed, Page, Precondition, Receipt, Snapshot, StoreError};
-use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamWriter};
+use crate::store::{
+    Change, Commit, Committed, EffectPlace, OpenMark, Page, Precondition, Receipt, Snapshot,
+    StoreError,
+};
+use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence};
 use crate::time::Timestamp;
 use crate::transcript::{PairedStep, Transcript};
-
-/// How long a commit is tried again while the store cannot be reached.
-const PATIENCE: Duration = Duration::from_secs(60);
-const FIRST_WAIT: Duration = Duration::from_millis(50);
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// What stays the same for a run.
 #[derive(Debug)]
@@ -50,6 +48,8 @@ pub(super) struct Work {
     pub(super) transcript: Option<Transcript>,
     /// Whether somebody asked the run to stop.
     pub(super) stop: bool,
+    /// Which attempt at the effect this is; 0 when nothing was noted of it.
+    pub(super) attempt: u32,
 }
 
 /// What a look at the store gives.
@@ -95,6 +95,7 @@ impl Work {
             sequence: None,
             transcript: None,
             stop: snapshot.stop.is_some_and(|stop| stop.run_id == at.run_id),
+            attempt: snapshot.mark.attempt_at(at.n),
         })
     }
 
@@ -120,9 +121,10 @@ impl Work {
         if let Some(history) = &self.transcript {
             return Ok(history.clone());
         }
-        let messages = ports.store.messages(&at.session_id, Page::ALL).await?;
+        let store = &ports.store;
+        let messages = patiently(ports, || store.messages(&at.session_id, Page::ALL)).await?;
         let (mut history, _) = Transcript::load(messages.items);
-        let family = ports.store.family(&at.session_id).await?;
+        let family = patiently(ports, || store.family(&at.session_id)).await?;
         history.retire_call_ids(family.retired_call_ids);
         self.transcript = Some(history.clone());
         Ok(history)
@@ -143,20 +145,36 @@ pub(super) async fn look(effect: &Effect, ports: &Ports) -> Result<Look, Perform
 /// Reads the session of an effect, whatever is remembered.
 pub(super) async fn look_again(effect: &Effect, ports: &Ports) -> Result<Look, PerformError> {
     let snapshot = read(&effect.at, ports).await?;
+    judge(effect, snapshot, ports)
+}
+
+/// What is to be done about an effect by what is stored.
+pub(super) fn judge(
+    effect: &Effect,
+    snapshot: Snapshot,
+    ports: &Ports,
+) -> Result<Look, PerformError> {
     if let Some(event) = recorded(effect, &snapshot) {
         return Ok(Look::Done(event));
+    }
+    let is_call = matches!(effect.kind, EffectKind::Tool { .. });
+    if !is_call && snapshot.mark.effect >= effect.at.n {
+        // Later effects were committed: the run has gone on without this attempt.
+        return Err(PerformError::Overtaken {
+            session: effect.at.session_id.clone(),
+        });
     }
     let work = Work::of(snapshot, &effect.at, ports)?;
     remember(ports, |memo| *memo = Some(work.clone()));
     Ok(Look::Work(Box::new(work)))
 }
 
-/// Reads the session of an effect, unless the run was taken over.
+/// Reads the session of an effect, patiently, unless the run was taken over.
 pub(super) async fn read(at: &At, ports: &Ports) -> Result<Snapshot, PerformError> {
     let superseded = || PerformError::Superseded {
         session: at.session_id.clone(),
     };
-    let snapshot = ports.store.load(&at.session_id).await?;
+    let snapshot = patiently(ports, || ports.store.load(&at.session_id)).await?;
     let snapshot = snapshot.ok_or_else(superseded)?;
     let is_mine =
         snapshot.fence == at.fence && snapshot.run.as_ref().is_some_and(|run| run.id == at.run_id);
@@ -223,6 +241,20 @@ impl Work {
         }
     }
 
+    /// Remembers what the calls of a step came to, as far as that is more than was known.
+    pub(super) fn set_calls(&mut self, step: &OpenStep) {
+        let Some(open) = &mut self.open else { return };
+        if open.id != step.id {
+            return;
+        }
+        let open = Arc::make_mut(open);
+        for (slot, known) in open.calls.iter_mut().zip(&step.calls) {
+            if slot.result.is_none() && known.result.is_some() {
+                *slot = known.clone();
+            }
+        }
+    }
+
     /// Remembers that a step moved into the history.
     pub(super) fn settle(&mut self, step: PairedStep, writes: &StepWrites) {
         self.open = None;
@@ -248,10 +280,44 @@ impl Work {
     }
 }
 
+/// The commit of an effect. It cannot be made by a run that was taken over, nor once the effect, or a
+/// later one of its run, was committed.
+pub(super) fn begin(effect: &Effect, work: &Work, now: Timestamp) -> Commit {
+    let at = &effect.at;
+    let session = || at.session_id.clone();
+    let commit = fenced(at, now);
+    match (&effect.kind, &work.open) {
+        (EffectKind::Tool { index, .. }, Some(open)) => {
+            let (step, index) = (open.id.clone(), *index);
+            let place = usize::try_from(index).ok();
+            let call = place.and_then(|place| open.calls.get(place));
+            let attempt = call.map_or(0, OpenCall::attempts);
+            let open = Precondition::OpenCall {
+                step,
+                index,
+                attempt,
+            };
+            commit.when_in(session(), open)
+        }
+        _ => {
+            let place = EffectPlace::new(at.run_id.clone(), at.step, at.n, work.attempt);
+            commit
+                .when_in(session(), Precondition::Effect(place))
+                .then_in(session(), Change::Effect(at.n, None))
+        }
+    }
+}
+
 /// A commit of a run, which a run that was taken over cannot make.
-pub(super) fn begin(at: &At, now: Timestamp) -> Commit {
+pub(super) fn fenced(at: &At, now: Timestamp) -> Commit {
     Commit::new(at.root_session_id.clone(), now)
         .when_in(at.session_id.clone(), Precondition::Fence(at.fence))
+}
+
+/// The open step is as it was read: no call has come to anything since.
+pub(super) fn as_read(commit: Commit, at: &At, open: Option<&OpenStep>) -> Commit {
+    let open = open.map(OpenMark::of);
+    commit.when_in(at.session_id.clone(), Precondition::Open(open))
 }
 
 /// Adds changes of the effect's session.
@@ -305,40 +371,51 @@ pub(super) fn base(at: &At) -> Arc<ChunkBase> {
     ))
 }
 
-/// Who writes an effect's deltas.
-pub(super) fn writer(at: &At) -> StreamWriter {
-    StreamWriter::new(at.root_session_id.clone(), at.session_id.clone(), at.fence)
-}
-
 /// What a commit came to.
 pub(super) enum Written {
     /// It was made, and the session is this now.
     Now(Committed),
-    /// It had been made before, though the store could not say so then.
+    /// It, or that of another attempt, had been made before: this is what it came to.
     Before(Event),
 }
 
-/// Makes a commit. While the store cannot be reached it is tried again: what was paid for is not
-/// thrown away.
+/// Makes the commit of an effect. While the store cannot be reached it is tried again: what was paid
+/// for is not thrown away. A commit whose acknowledgement was lost is never made again before a look
+/// has shown that it was not made.
 pub(super) async fn write(
     effect: &Effect,
     ports: &Ports,
     commit: Commit,
 ) -> Result<Written, PerformError> {
+    match make(effect, ports, commit, |found| recorded(effect, found)).await? {
+        Made::Now(committed) => Ok(Written::Now(committed)),
+        Made::Before(event) => Ok(Written::Before(event)),
+    }
+}
+
+/// What became of a commit.
+pub(super) enum Made<T> {
+    /// It was made, and the session is this now.
+    Now(Committed),
+    /// It had been made before, as a look has shown.
+    Before(T),
+}
+
+/// Makes a commit; `made` finds out by what is stored whether it was made before.
+pub(super) async fn make<T>(
+    effect: &Effect,
+    ports: &Ports,
+    commit: Commit,
+    made: impl Fn(&Snapshot) -> Option<T>,
+) -> Result<Made<T>, PerformError> {
     let at = &effect.at;
-    let mut wait = FIRST_WAIT;
-    let patience_ends = ports.clock.now().saturating_add(PATIENCE);
-    let mut commit = Some(commit);
+    let mut patience = Patience::new(ports);
+    let mut commit = commit;
     loop {
-        let Some(present) = commit.take() else {
-            return Err(PerformError::Missing {
-                session: at.session_id.clone(),
-                what: "a commit to make",
-            });
-        };
-        // A commit is copied only for the case that it has to be made again.
-        let again = present.clone();
-        match ports.store.commit(present).await {
+        ports.held(at).await?;
+        // A copy for the case that it has to be made again.
+        let again = commit.clone();
+        let error = match ports.store.commit(commit).await {
             Ok(receipt) => {
                 let sequence = receipt.sequence;
                 remember(ports, |memo| {
@@ -346,41 +423,43 @@ pub(super) async fn write(
                         work.sequence = Some(sequence);
                     }
                 });
-                return Ok(Written::Now(of_session(receipt, at)));
+                return Ok(Made::Now(of_session(receipt, at)));
             }
-            Err(error) if is_temporary(&error) && ports.clock.now() < patience_ends => {
-                tracing::warn!(event = "store.unavailable", session = %at.session_id, %error);
-            }
-            Err(error) => {
-                forget(ports);
-                return Err(error.into());
+            Err(error) => error,
+        };
+        forget(ports);
+        let is_overtaken = is_overtaken(effect, &error);
+        if !is_overtaken {
+            // Also when the patience is over: what was made is told.
+            let over = patience.bear(error, ports).await.err();
+            if let Some(error) = over {
+                return Err(error);
             }
         }
-        ports
-            .clock
-            .sleep_until(ports.clock.now().saturating_add(wait))
-            .await;
-        wait = wait.saturating_mul(2).min(LONGEST_WAIT);
-        // It may have been made although the answer was lost.
-        match read(at, ports).await {
-            Ok(snapshot) => {
-                if let Some(event) = recorded(effect, &snapshot) {
-                    forget(ports);
-                    return Ok(Written::Before(event));
-                }
-            }
-            Err(PerformError::Store(error)) if is_temporary(&error) => {}
-            Err(error) => return Err(error),
+        let found = read(at, ports).await?;
+        if let Some(before) = made(&found) {
+            return Ok(Made::Before(before));
         }
-        commit = Some(again);
+        if is_overtaken {
+            return Err(PerformError::Overtaken {
+                session: at.session_id.clone(),
+            });
+        }
+        commit = again;
     }
 }
 
-fn is_temporary(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::Unavailable { .. } | StoreError::Full { .. }
-    )
+/// Whether an effect, or a call, was committed by another attempt.
+fn is_overtaken(effect: &Effect, error: &StoreError) -> bool {
+    let StoreError::Refused { expected, .. } = error else {
+        return false;
+    };
+    match expected {
+        Precondition::Effect(_) | Precondition::OpenCall { .. } => true,
+        // Somebody else's reply is there.
+        Precondition::Open(None) => matches!(effect.kind, EffectKind::Model { .. }),
+        _ => false,
+    }
 }
 
 fn of_session(mut receipt: Receipt, at: &At) -> Committed {

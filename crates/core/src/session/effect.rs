@@ -6,8 +6,8 @@ use crate::time::Timestamp;
 
 /// How far a call that we run has come.
 ///
-/// Nothing is written when a call starts: one whose intent is durable and whose turn it was counts
-/// as started. So after a crash a call that should have run and has no result is `Unknown`.
+/// Usually nothing is written when a call starts: one whose intent is durable and whose turn it was
+/// counts as started. So after a crash a call that should have run and has no result is `Unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -15,6 +15,8 @@ pub enum EffectState {
     /// It is going to be run, or is running.
     #[default]
     Intended,
+    /// Somebody who does not know whether others began it before said that it begins now.
+    Started,
     /// It ran; its result is with the call.
     Done,
     /// It may or may not have taken effect.
@@ -34,6 +36,9 @@ pub struct EffectRecord {
     pub attempts: u32,
     /// When its intent became durable.
     pub intended_at: Timestamp,
+    /// Who said that it begins, where that had to be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
 }
 
 impl EffectRecord {
@@ -45,6 +50,7 @@ impl EffectRecord {
             idempotency_key: idempotency_key.into(),
             attempts: 0,
             intended_at,
+            claim: None,
         }
     }
 }

@@ -196,6 +196,12 @@ impl OpenCall {
         }
     }
 
+    /// How often it was begun again, as far as anybody noted.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.effect.as_ref().map_or(0, |effect| effect.attempts)
+    }
+
     /// Gives the call its result.
     pub fn settle(&mut self, result: ToolMessage) {
         self.state = CallState::Terminal;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{Begun, ModelFailure, OpenMark};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, RunId, SessionId, StepId, StreamId, UserId};
 use crate::message::UserMessage;
@@ -120,6 +121,47 @@ pub enum Precondition {
     },
     /// The session has this version.
     Version(u64),
+    /// An effect was not committed yet, nor a later one of its run, and no later attempt at it has
+    /// begun.
+    Effect(EffectPlace),
+    /// This step is open, and its calls stand like this; `None`: no step is open.
+    Open(Option<OpenMark>),
+    /// A call of the open step has no result, waits for nobody, and no later attempt at it has begun.
+    OpenCall {
+        /// The step.
+        step: StepId,
+        /// The place of the call in it.
+        index: u32,
+        /// Which attempt at it this is; 0 for one that noted nothing.
+        attempt: u32,
+    },
+}
+
+/// Which effect a commit belongs to, of those that nothing goes on beside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EffectPlace {
+    /// The run.
+    pub run: RunId,
+    /// The step, from 1 in each turn.
+    pub step: u32,
+    /// The number of the effect under its fence.
+    pub n: u32,
+    /// Which attempt at it this is; 0 for one that noted nothing.
+    pub attempt: u32,
+}
+
+impl EffectPlace {
+    /// An attempt at an effect.
+    #[must_use]
+    pub fn new(run: RunId, step: u32, n: u32, attempt: u32) -> Self {
+        Self {
+            run,
+            step,
+            n,
+            attempt,
+        }
+    }
 }
 
 impl fmt::Display for Precondition {
@@ -138,6 +180,16 @@ impl fmt::Display for Precondition {
             Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
             Self::LeaseFree { .. } => f.write_str("nobody else holds its lease"),
             Self::Version(version) => write!(f, "its version is {version}"),
+            Self::Effect(effect) => write!(
+                f,
+                "effect {} of step {} of run {} is still to be committed",
+                effect.n, effect.step, effect.run
+            ),
+            Self::Open(Some(open)) => write!(f, "its open step {} is {}", open.id, open.calls),
+            Self::Open(None) => f.write_str("it has no open step"),
+            Self::OpenCall { step, index, .. } => {
+                write!(f, "call {index} of step {step} has no result")
+            }
         }
     }
 }
@@ -195,7 +247,8 @@ pub enum Change {
     /// Makes the session.
     Create(Box<SessionState>),
     /// Puts these fields, state and pending calls in the place of its own. Its identity and family,
-    /// counters of messages and versions, latest checkpoint, and what belongs to its runs stay.
+    /// counters of messages and versions, latest checkpoint, and what belongs to its runs stay; so do
+    /// its pending calls, and which are answered, while a run goes on or is paused.
     Overwrite(Box<SessionState>),
     /// Removes it with everything that belongs to it.
     Delete,
@@ -217,7 +270,8 @@ pub enum Change {
     RaiseFence,
     /// Takes, renews or gives up the lease.
     Lease(Option<Lease>),
-    /// Writes a run that becomes the latest. A request to stop the one before it is done with.
+    /// Writes a run that becomes the latest. A request to stop the one before it is done with, unless
+    /// that is paused and this one continues it. While a step is open, no other run can start.
     StartRun(Box<RunRecord>),
     /// Writes what became of a run.
     Run(Box<RunRecord>),
@@ -227,8 +281,16 @@ pub enum Change {
     CheckpointHere(Checkpoint),
     /// Writes or removes the open step.
     OpenStep(Option<Arc<OpenStep>>),
-    /// Writes what is known of one call of the open step.
-    OpenCall(CallId, Box<OpenCall>),
+    /// Writes what is known of the call at this place of the open step.
+    OpenCall(u32, CallId, Box<OpenCall>),
+    /// Notes that an effect is committed, of those that nothing goes on beside. With a failure: it
+    /// was a model call, and failed.
+    Effect(u32, Option<Box<ModelFailure>>),
+    /// Notes that another attempt at an effect begins: earlier ones cannot write any more.
+    Begin(Begun),
+    /// Says where the run stands that goes on under a new fence: how many steps of its turn are in
+    /// the history, and which is open.
+    Adopt(u32, Option<OpenMark>),
     /// Writes a pending call.
     Pending(Box<PendingCall>),
     /// Answers a pending call.

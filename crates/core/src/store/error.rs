@@ -107,6 +107,12 @@ impl Current {
 }
 
 impl StoreError {
+    /// Whether the same may succeed a moment later. A write that failed so may have been made.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Full { .. })
+    }
+
     /// Whether a precondition did not hold: somebody was faster.
     #[must_use]
     pub fn is_conflict(&self) -> bool {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CallStanding, Committed, Current, Fence, InboxRow, Lease, Precondition};
-use crate::id::{CallId, RunId};
+use super::EffectPlace;
+use super::{CallStanding, Committed, Current, EffectMark, Fence, InboxRow, Lease, Precondition};
+use crate::id::{CallId, RunId, StepId};
 use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopRequest};
 use crate::stored::Stored;
+use crate::stream::{DeltasOf, StreamError, StreamWriter};
 use crate::time::Timestamp;
 
 /// A session without its content: messages, state, open step and pending inputs are kept elsewhere.
@@ -41,6 +43,9 @@ pub struct Header {
     /// Messages that wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inbox: Vec<InboxRow>,
+    /// How far the effects of its run have come.
+    #[serde(default, skip_serializing_if = "EffectMark::is_empty")]
+    pub mark: EffectMark,
 }
 
 /// A session's latest run.
@@ -54,6 +59,14 @@ pub struct LatestRun {
     pub status: RunStatus,
     /// Which kind of host performs it.
     pub host: String,
+    /// How many steps of its turn are in the history.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steps: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 impl LatestRun {
@@ -62,6 +75,7 @@ impl LatestRun {
             id: run.id.clone(),
             status: run.status,
             host: run.host.clone(),
+            steps: run.step_count,
         }
     }
 }
@@ -131,6 +145,7 @@ impl Header {
             stop: None,
             calls: BTreeMap::new(),
             inbox: Vec::new(),
+            mark: EffectMark::default(),
         }
     }
 
@@ -178,6 +193,58 @@ impl Header {
                 lease.is_none_or(|lease| lease.holder == *holder || lease.until <= *at)
             }
             Precondition::Version(version) => self.session.version == *version,
+            Precondition::Effect(effect) => self.awaits(effect),
+            Precondition::Open(open) => self.mark.open == *open,
+            Precondition::OpenCall {
+                step,
+                index,
+                attempt,
+            } => self.is_unfinished(step, *index, *attempt),
+        }
+    }
+
+    /// Whether an effect was not committed yet, nor a later one, and is this attempt's.
+    fn awaits(&self, effect: &EffectPlace) -> bool {
+        let run = self.run.as_ref();
+        run.is_some_and(|run| {
+            run.id == effect.run
+                && run.status == RunStatus::Running
+                && run.steps.saturating_add(1) == effect.step
+        }) && self.mark.effect < effect.n
+            && self.mark.attempt_at(effect.n) == effect.attempt
+    }
+
+    /// Whether a call of the open step has no result and is this attempt's.
+    fn is_unfinished(&self, step: &StepId, index: u32, attempt: u32) -> bool {
+        let call = self.mark.call(step, index);
+        call.is_some_and(|(standing, at)| standing.is_unfinished() && at == attempt)
+    }
+
+    /// Whether a writer of deltas may still write: nobody took its run over, its effect was not
+    /// committed, and no later attempt has begun.
+    ///
+    /// # Errors
+    /// [`StreamError::Superseded`] and [`StreamError::Overtaken`].
+    pub fn admit(&self, writer: &StreamWriter) -> Result<(), StreamError> {
+        let session = || writer.session.clone();
+        if self.fence != writer.fence {
+            return Err(StreamError::Superseded { session: session() });
+        }
+        let is_open = match &writer.by {
+            None => true,
+            Some(DeltasOf::Effect { n, attempt }) => {
+                self.mark.effect < *n && self.mark.attempt_at(*n) == *attempt
+            }
+            Some(DeltasOf::Call {
+                step,
+                index,
+                attempt,
+            }) => self.is_unfinished(step, *index, *attempt),
+        };
+        if is_open {
+            Ok(())
+        } else {
+            Err(StreamError::Overtaken { session: session() })
         }
     }
 
@@ -189,6 +256,12 @@ impl Header {
             Some(mark) if mark.answered => CallStanding::Answered,
             Some(_) => CallStanding::Open,
         }
+    }
+
+    /// Whether its latest run goes on, or is paused: only then a step may be open.
+    pub(super) fn waits(&self) -> bool {
+        let run = self.run.as_ref();
+        run.is_none_or(|run| run.status == RunStatus::Running || run.status.is_suspended())
     }
 
     fn is_running(&self) -> bool {

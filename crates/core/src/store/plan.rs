@@ -9,12 +9,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::header::{Header, LatestRun, PendingMark};
-use super::{Change, Commit, Fence, Field, Precondition, Receipt, Row, StoreError};
+use super::{Change, Commit, Fence, Field, OpenMark, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::message::Message;
-use crate::session::{Checkpoint, CheckpointSource, RunStatus, SessionState, StopKind};
+use crate::session::{
+    Checkpoint, CheckpointSource, RunStatus, RunTrigger, SessionState, StopKind, StopRequest,
+};
 use crate::state::check_state;
-use crate::stream::{Chunk, Sequence, StreamStatus};
+use crate::stream::{Chunk, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
 /// The headers of the sessions that a commit names. A session that does not exist has none.
@@ -84,7 +86,12 @@ pub fn plan(
         stream: commit.stream,
         ..Plan::default()
     };
+    // Whose run is written: one that ends leaves no step open.
+    let mut ended = Vec::new();
     for (session, change) in commit.changes {
+        if matches!(change, Change::Run(_)) {
+            ended.push(session.clone());
+        }
         let header = plan
             .headers
             .entry(session.clone())
@@ -101,6 +108,14 @@ pub fn plan(
     }
     for (session, header) in &mut plan.headers {
         if let Some(header) = header {
+            let ended = ended.contains(session);
+            if ended && header.mark.open.is_some() && !header.waits() {
+                return Err(StoreError::Invalid {
+                    session: session.clone(),
+                    reason: STEP_IS_OPEN.to_owned(),
+                });
+            }
+            count_messages(&mut plan.chunks, session, header.messages);
             // One commit is one modification, however many changes it makes.
             let before = headers
                 .get(session)
@@ -111,6 +126,18 @@ pub fn plan(
         }
     }
     Ok(plan)
+}
+
+/// Says in the chunks of a commit how many messages a session has then. Whoever announces a step
+/// need not know it: others may append beside the run.
+fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
+    for chunk in chunks {
+        if let ChunkPayload::StepCommitted { message_count } = &mut chunk.payload
+            && chunk.base.session_id == *session
+        {
+            *message_count = count;
+        }
+    }
 }
 
 fn check(
@@ -146,6 +173,8 @@ fn check(
     })
 }
 
+const STEP_IS_OPEN: &str =
+    "a step of its last run is still open; resume or stop that run, or settle the step with it";
 const MODE_IS_SET: &str = "its mode is set already, and is set only once";
 
 struct Applying<'a> {
@@ -229,6 +258,17 @@ impl Applying<'_> {
         if old.mode.is_some() && with.mode != old.mode {
             return Err(self.invalid(MODE_IS_SET));
         }
+        // What a run that goes on or waits has asked is not for others to change: its step would be
+        // left without its questions.
+        let keeps_questions = header.run.is_some() && header.waits();
+        let mut with_session = without_content(with);
+        if keeps_questions {
+            let kept = old.clone();
+            with_session.suspended_step_id = kept.suspended_step_id;
+            with_session.suspended_awaiting_children = kept.suspended_awaiting_children;
+            with_session.completed_client_tool_calls = kept.completed_client_tool_calls;
+            with_session.client_tool_call_ownership = kept.client_tool_call_ownership;
+        }
         header.session = SessionState {
             created_at: old.created_at,
             version: old.version,
@@ -238,12 +278,14 @@ impl Applying<'_> {
             checkpoint_id: old.checkpoint_id.clone(),
             checkpointed_at: old.checkpointed_at,
             checkpoint_source: old.checkpoint_source,
-            ..without_content(with)
+            ..with_session
         };
-        for call in std::mem::take(&mut header.calls).into_keys() {
-            self.row(Row::RemovePending(call));
+        if !keeps_questions {
+            for call in std::mem::take(&mut header.calls).into_keys() {
+                self.row(Row::RemovePending(call));
+            }
+            self.add_pending(header, with);
         }
-        self.add_pending(header, with);
         self.set_state(header, &with.custom_state)
     }
 
@@ -299,11 +341,23 @@ impl Applying<'_> {
                 self.row(Row::StateRewind { version, to });
             }
             Change::Set(field) => self.set(&mut header.session, field)?,
-            Change::RaiseFence => header.fence.0 += 1,
+            Change::RaiseFence => {
+                header.fence.0 += 1;
+                header.mark.fenced();
+            }
             Change::Lease(lease) => header.lease = lease,
             Change::StartRun(run) => {
+                if header.mark.open.is_some() && run.trigger != RunTrigger::Continue {
+                    return Err(self.invalid(STEP_IS_OPEN));
+                }
+                // A stop that a paused run still owes is owed by the run that continues it.
+                let owed = header.stop.take();
+                let owed = owed.filter(|_| run.trigger == RunTrigger::Continue);
+                header.stop = owed.map(|stop| StopRequest {
+                    run_id: run.id.clone(),
+                    ..stop
+                });
                 header.run = Some(LatestRun::of(&run));
-                header.stop = None;
                 self.row(Row::Run(run));
             }
             Change::Run(run) => {
@@ -337,8 +391,28 @@ impl Applying<'_> {
                 header.session.checkpoint_source = Some(source);
                 self.row(Row::Checkpoint(checkpoint));
             }
-            Change::OpenStep(step) => self.row(Row::OpenStep(step)),
-            Change::OpenCall(call, open) => self.row(Row::OpenCall(call, open)),
+            Change::OpenStep(step) => {
+                header.mark.open = step.as_deref().map(OpenMark::of);
+                self.row(Row::OpenStep(step));
+            }
+            Change::OpenCall(index, call, state) => {
+                if let Some(open) = &mut header.mark.open {
+                    open.set(index, &state);
+                }
+                self.row(Row::OpenCall(call, state));
+            }
+            Change::Effect(n, failure) => {
+                header.mark.effect = n;
+                header.mark.begun = None;
+                header.mark.failure = failure;
+            }
+            Change::Begin(begun) => header.mark.begun = Some(begun),
+            Change::Adopt(steps, open) => {
+                if let Some(run) = &mut header.run {
+                    run.steps = steps;
+                }
+                header.mark.open = open;
+            }
             Change::Pending(pending) => {
                 mark(header, &pending);
                 self.row(Row::Pending(pending));

@@ -21,6 +21,9 @@ pub use checkpoints::NewCheckpoint;
 pub use lifecycle::NewSession;
 pub use status::{CasOutcome, StatusContext};
 
+/// How often somebody else may be faster.
+const MAX_ATTEMPTS: usize = 64;
+
 /// Operations on the sessions of a store.
 ///
 /// Each is one commit, so each is atomic. One that reads first and finds at the commit that somebody
@@ -74,7 +77,9 @@ impl<'a> Sessions<'a> {
         expected_version: Option<u64>,
         mut plan: impl AsyncFnMut(&Snapshot) -> Result<(Commit, T), StoreError>,
     ) -> Result<(Committed, T), StoreError> {
+        let mut attempts = 0;
         loop {
+            attempts += 1;
             let snapshot = self.snapshot(session).await?;
             let (commit, value) = plan(&snapshot).await?;
             let version = expected_version.unwrap_or(snapshot.state.version);
@@ -83,7 +88,7 @@ impl<'a> Sessions<'a> {
                 Err(StoreError::Refused {
                     expected: Precondition::Version(_),
                     ..
-                }) if expected_version.is_none() => {}
+                }) if expected_version.is_none() && attempts < MAX_ATTEMPTS => {}
                 other => return Ok((other?, value)),
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fence, InboxRow, Lease};
+use super::{EffectMark, Fence, InboxRow, Lease};
 use crate::id::{CallId, StepId};
 use crate::session::{OpenStep, RunRecord, SessionState, StopRequest, SubSessionRef};
 use crate::state::StepWrites;
@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub stop: Option<StopRequest>,
     /// Messages that wait.
     pub inbox: Vec<InboxRow>,
+    /// How far the effects of its run have come.
+    pub mark: EffectMark,
 }
 
 impl Snapshot {
@@ -50,6 +52,7 @@ impl Snapshot {
             open_step,
             stop: header.stop,
             inbox: header.inbox,
+            mark: header.mark,
         }
     }
 }

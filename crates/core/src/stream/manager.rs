@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{Chunk, Sequence, StoredChunk, StreamStatus};
 use crate::error::{Coded, ErrorCode};
-use crate::id::SessionId;
+use crate::id::{SessionId, StepId};
 use crate::store::{Fence, StoreError};
 
 /// Who writes to a stream: a session of its root, at a fence.
@@ -19,6 +19,30 @@ pub struct StreamWriter {
     pub session: SessionId,
     /// Its fence.
     pub fence: Fence,
+    /// The effect that speaks; `None`: only the fence counts.
+    pub by: Option<DeltasOf>,
+}
+
+/// Which effect of a run speaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeltasOf {
+    /// One that nothing goes on beside: a model call.
+    Effect {
+        /// Its number under the fence.
+        n: u32,
+        /// Which attempt at it.
+        attempt: u32,
+    },
+    /// A call of the open step.
+    Call {
+        /// The step.
+        step: StepId,
+        /// The place of the call in it.
+        index: u32,
+        /// Which attempt at it.
+        attempt: u32,
+    },
 }
 
 impl StreamWriter {
@@ -29,7 +53,15 @@ impl StreamWriter {
             root,
             session,
             fence,
+            by: None,
         }
+    }
+
+    /// Says which effect speaks. Once that is committed, or begun again, nothing more is taken.
+    #[must_use]
+    pub fn of(mut self, by: DeltasOf) -> Self {
+        self.by = Some(by);
+        self
     }
 }
 
@@ -112,6 +144,12 @@ pub enum StreamError {
         /// The session.
         session: SessionId,
     },
+    /// The effect that speaks was committed, or another attempt at it has begun.
+    #[error("session {session} has gone on without this attempt; it has nothing more to say")]
+    Overtaken {
+        /// The session.
+        session: SessionId,
+    },
     /// A chunk is too large. No sequence was given out.
     #[error("a chunk has {bytes} bytes, this stream takes {limit}; split it or leave content out")]
     ChunkTooLarge {
@@ -128,7 +166,7 @@ pub enum StreamError {
 impl Coded for StreamError {
     fn code(&self) -> ErrorCode {
         match self {
-            Self::Superseded { .. } => ErrorCode::StateStale,
+            Self::Superseded { .. } | Self::Overtaken { .. } => ErrorCode::StateStale,
             Self::ChunkTooLarge { .. } => ErrorCode::ValidationError,
             Self::Store(error) => error.code(),
         }
@@ -150,7 +188,9 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
     /// Appends deltas, all or none, and gives the sequence of the last.
     ///
     /// # Errors
-    /// [`StreamError::Superseded`] when the fence is not the session's; nothing is written then.
+    /// [`StreamError::Superseded`] when the fence is not the session's, [`StreamError::Overtaken`]
+    /// when the effect that speaks was committed or begun again; nothing is written then.
+    /// [`Header::admit`](crate::store::Header::admit) tells both.
     async fn append_deltas(
         &self,
         writer: &StreamWriter,

@@ -40,6 +40,14 @@ pub struct ToolSpec {
     pub strict: bool,
 }
 
+impl ToolSpec {
+    /// Whether a call may be run again when nobody knows whether it took effect.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        self.idempotent || self.read_only
+    }
+}
+
 /// Who runs a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

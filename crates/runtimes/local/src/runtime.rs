@@ -115,7 +115,8 @@ impl LocalRuntime {
             Arc::clone(&ids),
             Arc::clone(&agents),
         )
-        .with_models(Arc::new(models));
+        .with_models(Arc::new(models))
+        .with_stops(Arc::clone(&backend.stops));
         Self {
             inner: Arc::new(Inner {
                 backend,

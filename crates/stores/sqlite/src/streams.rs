@@ -3,7 +3,7 @@
 use helix_agents_core::SessionId;
 use helix_agents_core::store::StoreError;
 use helix_agents_core::stream::{
-    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamStatus, StreamWriter,
+    Chunk, Sequence, StoredChunk, StreamInfo, StreamStatus, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -229,17 +229,15 @@ fn before(at: Timestamp, window: std::time::Duration) -> i64 {
     millis(at).saturating_sub(window)
 }
 
-/// Refuses a writer whose run was taken over.
-fn check_fence(desk: &Desk, writer: &StreamWriter) -> Result<(), Fail> {
+/// Refuses a writer whose run was taken over, or whose effect has nothing more to say.
+fn admit(desk: &Desk, writer: &StreamWriter) -> Result<(), Fail> {
     let session = writer.session.clone();
     let Some(found) = headers::take(desk, &session)? else {
         return Err(StoreError::NotFound { session }.into());
     };
-    if found.header.fence != writer.fence {
-        return Err(StreamError::Superseded { session }.into());
-    }
+    let admitted = found.header.admit(writer);
     headers::give_back(desk, session, found);
-    Ok(())
+    Ok(admitted?)
 }
 
 /// Appends deltas.
@@ -248,7 +246,7 @@ pub(crate) fn append_deltas(
     writer: &StreamWriter,
     chunks: &[Chunk],
 ) -> Result<Sequence, Fail> {
-    check_fence(desk, writer)?;
+    admit(desk, writer)?;
     let mut stream = open(desk, &writer.root)?;
     stream.append(&desk.conn, chunks, true)?;
     let at = chunks.last().map(|chunk| chunk.timestamp);
@@ -262,7 +260,7 @@ pub(crate) fn discard_deltas(
     after: Sequence,
     say: &Chunk,
 ) -> Result<Sequence, Fail> {
-    check_fence(desk, writer)?;
+    admit(desk, writer)?;
     let conn = &desk.conn;
     let mut stream = open(desk, &writer.root)?;
     let batches: Vec<(i64, i64)> = conn

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
-use helix_agents_core::session::{ChildWait, SessionMode};
+use helix_agents_core::session::{ChildWait, RunStatus, SessionMode};
 use helix_agents_core::store::{CallStanding, Change, Field, NewSession, Precondition, StoreError};
 use helix_agents_core::time::Timestamp;
 use serde_json::json;
@@ -134,6 +134,13 @@ pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
         .pending_client_tool_calls
         .insert(call("c-3"), answered);
     let wanted = state.pending_client_tool_calls.clone();
+    // What a run that goes on has asked is kept: see the case after this one.
+    let ended = RunStatus::Completed;
+    let sessions = on.sessions();
+    sessions
+        .update_run_status(&child, &run, ended)
+        .await
+        .unwrap();
     (state.parent_session_id, state.root_session_id) = (None, Some(session("elsewhere")));
     let committed = on.sessions().save_state(&state, None).await.unwrap();
     assert_eq!(committed.answered, [call("c-3")], "it came with its answer");

@@ -50,12 +50,12 @@ pub(super) fn sweeping(on: &Subject, id: &SessionId) -> Commit {
         .set(Field::OneStepMore)
         .then(Change::RaiseFence)
         .then(Change::Lease(Some(Lease::new("intruder", on.now()))))
+        .then(Change::OpenStep(None))
         .then(Change::StartRun(Box::new(started(on, id, "intruder"))))
         .then(Change::Checkpoint(
             checkpoint_of(on, id, "cp-2"),
             CheckpointSource::Save,
         ))
-        .then(Change::OpenStep(None))
         .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))))
         .then(Change::Stop(stopped))
         .then(Change::Inbox(InboxRow::new("in-2", Vec::new(), on.now())))

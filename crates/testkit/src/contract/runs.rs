@@ -110,7 +110,7 @@ pub async fn an_open_step_is_updated_call_by_call(on: &Subject) {
     changed(
         on,
         &id,
-        Change::OpenCall(call("c-2"), Box::new(done.clone())),
+        Change::OpenCall(1, call("c-2"), Box::new(done.clone())),
     )
     .await;
     wanted.calls[1] = done.clone();
@@ -124,7 +124,7 @@ pub async fn an_open_step_is_updated_call_by_call(on: &Subject) {
     let next = open_step(&run, "step-2", &["c-4"]);
     let both = commit(on, &id)
         .then(Change::OpenStep(Some(Arc::new(next.clone()))))
-        .then(Change::OpenCall(call("c-4"), Box::new(done.clone())));
+        .then(Change::OpenCall(0, call("c-4"), Box::new(done.clone())));
     accepted(on, both).await;
     let mut wanted = next;
     wanted.calls[0] = done;

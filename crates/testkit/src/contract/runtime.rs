@@ -17,7 +17,7 @@ mod recorder;
 mod recording;
 mod refusing;
 mod results;
-mod stage;
+pub(super) mod stage;
 mod subject;
 mod talk;
 mod teller;

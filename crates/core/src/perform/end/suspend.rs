@@ -2,68 +2,78 @@
 
 use std::sync::Arc;
 
-use crate::entries::take_answers;
+use crate::entries::{take_answers, waits};
 use crate::hooks::{AgentSuspended, SuspendReason};
-use crate::id::CallId;
+use crate::id::{CallId, IdSourceExt};
 use crate::machine::{Effect, Event, Happened, OpenRef};
+use crate::message::ToolCall;
 use crate::perform::applied::Applied;
 use crate::perform::hooks::{Hooks, fire};
-use crate::perform::settle::reply_usage;
+use crate::perform::intents::{asking, pending, pending_of};
+use crate::perform::settle::{moving, reply_usage};
 use crate::perform::work::{
-    Look, Work, Written, base, begin, checkpoint, look_again, read, say, then, write,
+    Look, Work, Written, as_read, base, begin, checkpoint, judge, read, say, then, write,
 };
 use crate::perform::{PerformError, Ports};
-use crate::session::{CallState, OpenStep, RunRecord, RunStatus, Suspended};
+use crate::session::{CallState, OpenCall, OpenStep, RunRecord, RunStatus, Suspended};
 use crate::state::StepWrites;
-use crate::store::{CallStanding, Change, Field, Precondition};
+use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
 use crate::stream::{ChunkPayload, StreamStatus};
 
-/// Ends the run paused, unless an answer came meanwhile.
-pub(super) async fn suspend(
-    effect: &Effect,
-    ports: &Ports,
-    mut work: Work,
-) -> Result<Event, PerformError> {
+/// How often answers, stops and siblings may come between looking and writing.
+const MAX_TRIES: usize = 8;
+
+/// Ends the run paused, unless an answer came meanwhile, or somebody asked it to stop: then the same
+/// run goes on.
+pub(super) async fn suspend(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
     let at = &effect.at;
-    loop {
-        if let Some(event) = go_on(effect, ports).await? {
-            return Ok(event);
-        }
-        match pause(effect, ports, &work).await {
-            // An answer came between looking and writing, for example.
+    for _ in 0..MAX_TRIES {
+        let found = read(at, ports).await?;
+        let work = match judge(effect, found.clone(), ports)? {
+            Look::Work(work) => *work,
+            Look::Done(event) => return Ok(event),
+        };
+        let tried = match go_on(effect, ports, &work, &found).await {
+            Ok(Some(event)) => return Ok(event),
+            Ok(None) => pause(effect, ports, &work, &found).await,
+            Err(error) => Err(error),
+        };
+        match tried {
+            // An answer or a stop came between looking and writing, for example.
             Err(error) if error.is_moved() => {}
             other => return other,
         }
         tracing::debug!(event = "run.pause_refused", session = %at.session_id, run = %at.run_id);
-        work = match look_again(effect, ports).await? {
-            Look::Work(work) => *work,
-            Look::Done(event) => return Ok(event),
-        };
     }
+    Err(moving(at))
 }
 
 /// Takes answers that came before the run could pause: the same run goes on with them. Also when
-/// they were taken by an earlier attempt at this effect.
-async fn go_on(effect: &Effect, ports: &Ports) -> Result<Option<Event>, PerformError> {
+/// they were taken by an earlier attempt at this effect, and when the run is asked to stop.
+async fn go_on(
+    effect: &Effect,
+    ports: &Ports,
+    work: &Work,
+    found: &Snapshot,
+) -> Result<Option<Event>, PerformError> {
     let at = &effect.at;
-    let snapshot = read(at, ports).await?;
-    let Some(open) = &snapshot.open_step else {
+    let Some(open) = &found.open_step else {
         return Err(PerformError::Missing {
             session: at.session_id.clone(),
             what: "an open step to pause in",
         });
     };
-    let stop = snapshot.stop.as_ref();
-    let stop = stop.is_some_and(|stop| stop.run_id == at.run_id);
     let now = ports.clock.now();
-    let taken = take_answers(&snapshot.state, open, &at.run_id, now);
-    if taken.is_empty() {
+    let taken = take_answers(&found.state, open, &at.run_id, now);
+    if work.stop || taken.is_empty() {
+        // Who stops the run takes the answers with it.
         let open = OpenRef::of(open);
         let waits = open.calls.is_waiting();
-        let answered = Event::of(at, Happened::Answered { open }).with_stop(stop);
-        return Ok((!waits).then_some(answered));
+        let answered = Event::of(at, Happened::Answered { open }).with_stop(work.stop);
+        return Ok((work.stop || !waits).then_some(answered));
     }
-    let commit = taken.write(begin(at, now), &at.session_id, &base(at), now);
+    let commit = as_read(begin(effect, work, now), at, Some(open));
+    let commit = taken.write(commit, &at.session_id, &base(at), now);
     let committed = match write(effect, ports, commit).await? {
         Written::Now(committed) => committed,
         Written::Before(event) => return Ok(Some(event)),
@@ -73,19 +83,63 @@ async fn go_on(effect: &Effect, ports: &Ports) -> Result<Option<Event>, PerformE
     Ok(Some(event.with_stop(committed.stop.is_some())))
 }
 
-async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, PerformError> {
+/// The calls that wait for somebody.
+fn waiting(open: &OpenStep) -> impl Iterator<Item = (&ToolCall, &OpenCall)> {
+    open.calls().filter(|(_, call)| waits(call))
+}
+
+/// Asks again about calls whose question is not on the list any more: somebody put an older reading
+/// of the session in its place.
+fn ask_again(
+    mut commit: Commit,
+    effect: &Effect,
+    ports: &Ports,
+    work: &Work,
+    found: &Snapshot,
+    open: &OpenStep,
+) -> Result<Commit, PerformError> {
+    let at = &effect.at;
+    for (call, state) in waiting(open) {
+        let standing = match found.state.pending_client_tool_calls.get(&call.id) {
+            Some(_) => CallStanding::Open,
+            None => {
+                let now = commit.at;
+                let tool = work.agent().tool(&call.name);
+                let mut asked = match tool {
+                    Some(tool) => pending(at, call, tool.spec(), now),
+                    None => pending_of(at, call, now),
+                };
+                if state.state == CallState::AwaitingApproval {
+                    let approval_id = ports.ids.approval_id()?;
+                    asked = asked.needing_approval(approval_id.clone());
+                    let request = ChunkPayload::ToolApprovalRequest {
+                        tool_call_id: call.id.clone(),
+                        tool_name: call.name.clone(),
+                        approval_id,
+                        input: call.arguments.clone(),
+                        digest: asked.digest.clone(),
+                    };
+                    commit = say(commit, &base(at), now, [request]);
+                }
+                commit.changes.extend(asking(at, asked));
+                CallStanding::Absent
+            }
+        };
+        let as_read = Precondition::Call(call.id.clone(), standing);
+        commit = commit.when_in(at.session_id.clone(), as_read);
+    }
+    Ok(commit)
+}
+
+async fn pause(
+    effect: &Effect,
+    ports: &Ports,
+    work: &Work,
+    found: &Snapshot,
+) -> Result<Event, PerformError> {
     let at = &effect.at;
     let open = work.open_step(at)?;
-    let waiting: Vec<CallId> = open
-        .calls()
-        .filter(|(_, call)| {
-            matches!(
-                call.state,
-                CallState::AwaitingClient | CallState::AwaitingApproval
-            )
-        })
-        .map(|(call, _)| call.id.clone())
-        .collect();
+    let waiting: Vec<CallId> = waiting(open).map(|(call, _)| call.id.clone()).collect();
     let is_partial = open.calls.iter().any(|call| call.result.is_some());
     let status = if is_partial {
         RunStatus::SuspendedStepPartial
@@ -96,11 +150,10 @@ async fn pause(effect: &Effect, ports: &Ports, work: &Work) -> Result<Event, Per
     };
     let now = ports.clock.now();
     let base = base(at);
-    let mut commit = begin(at, now);
-    for call in &waiting {
-        let still_open = Precondition::Call(call.clone(), CallStanding::Open);
-        commit = commit.when_in(at.session_id.clone(), still_open);
-    }
+    let not_stopped = Precondition::Stop(at.run_id.clone(), false);
+    let commit = as_read(begin(effect, work, now), at, Some(open))
+        .when_in(at.session_id.clone(), not_stopped);
+    let mut commit = ask_again(commit, effect, ports, work, found, open)?;
 
     // What finished siblings wrote is applied now, and not again when the step is settled.
     let mut applied = Applied::new(&work.state, StepWrites::default(), open)?;

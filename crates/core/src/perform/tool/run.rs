@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::Calling;
 use super::sink::Sink;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::{BeforeTool, StateChange};
-use crate::machine::{At, Effect};
+use crate::machine::At;
 use crate::message::{ResultStatus, ToolCall, ToolMessage};
 use crate::perform::applied::writers;
 use crate::perform::clocked::{First, first};
@@ -54,21 +55,23 @@ fn view(work: &Work, step: &OpenStep, open: &OpenCall) -> Result<SharedState, Pe
     Ok(SharedState::of_committed(state))
 }
 
-/// Runs a call that may be run, and says what it came to.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a call, its surroundings and its stream"
-)]
+/// Runs a call that may be run, and says what it came to. One that may have begun before is found out
+/// about first: it is never told as not executed, also when its tool is gone or asks for an approval
+/// now.
 pub(super) async fn run(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
-    step: &OpenStep,
-    call: &ToolCall,
-    open: &OpenCall,
-    unknown: bool,
+    calling: &Calling<'_>,
+    may_have_begun: bool,
     deltas: &mut Deltas<'_>,
 ) -> Result<Came, PerformError> {
+    let Calling {
+        effect,
+        ports,
+        work,
+        step,
+        call,
+        open,
+        ..
+    } = *calling;
     let at = &effect.at;
     let state = view(work, step, open)?;
     let hooks = Hooks::on(at, work, ports, Some(state.clone()));
@@ -84,14 +87,11 @@ pub(super) async fn run(
         Ok(Came { writes, ..came })
     };
     let Some(tool) = work.agent().tool(&call.name) else {
+        if may_have_begun {
+            return without_running(Came::unknown(call));
+        }
         let text = format!("There is no tool named {} any more.", call.name);
         return without_running(Came::failed(call, &text, ResultStatus::Error));
-    };
-    let Some(executable) = ExecutableCall::new(call, open, tool) else {
-        tracing::error!(event = "approval.missing", session = %at.session_id, call = %call.id);
-        let why = "it needs an approval that it does not have.";
-        let result = synthesize_not_executed_result(&call.id, &call.name, why);
-        return without_running(Came::with(result));
     };
     let sink = Arc::new(Sink::default());
     let mut cx = surroundings(at, work, ports, call, state.clone())
@@ -100,9 +100,16 @@ pub(super) async fn run(
         cx = cx.idempotency_key(&effect.idempotency_key);
     }
     let cx = cx.build();
-    if unknown && let Some(came) = reconcile(&executable, &cx).await {
+    let executable = ExecutableCall::new(call, open, tool);
+    if may_have_begun && let Some(came) = find_out(tool, call, executable.is_some(), &cx).await {
         return without_running(came);
     }
+    let Some(executable) = executable else {
+        tracing::error!(event = "approval.missing", session = %at.session_id, call = %call.id);
+        let why = "it needs an approval that it does not have.";
+        let result = synthesize_not_executed_result(&call.id, &call.name, why);
+        return without_running(Came::with(result));
+    };
 
     let named = |hook: &str| format!("{hook}:{}", call.id);
     fire!(
@@ -178,9 +185,8 @@ fn fitting_output(result: ToolMessage, work: &Work) -> ToolMessage {
     failed_result(tool_call_id, tool_name, &text, ResultStatus::Error)
 }
 
-/// Finds out about a call that was started before. `None`: it may be run.
-async fn reconcile(executable: &ExecutableCall<'_>, cx: &ToolCx) -> Option<Came> {
-    let (call, tool) = (executable.call(), executable.tool());
+/// Finds out about a call that may have begun before. `None`: it is run, if it may be.
+async fn find_out(tool: &Tool, call: &ToolCall, may_run: bool, cx: &ToolCx) -> Option<Came> {
     if let Some(reconciler) = tool.reconciler() {
         let asked = reconciler.reconcile(call.arguments.clone(), cx.clone());
         match caught(asked).await {
@@ -202,10 +208,10 @@ async fn reconcile(executable: &ExecutableCall<'_>, cx: &ToolCx) -> Option<Came>
         }
     }
     let spec = tool.spec();
-    if spec.idempotent || spec.read_only {
+    if spec.is_repeatable() && may_run {
         return None;
     }
-    let mut came = Came::with(synthesize_unknown_result(&call.id, &call.name));
+    let mut came = Came::unknown(call);
     came.pause = spec.on_unknown == OnUnknown::Pause;
     Some(came)
 }
@@ -254,7 +260,7 @@ async fn execute(
             }
             First::Other(First::One(())) => {
                 sink.drain(deltas);
-                deltas.flush().await?;
+                deltas.flush_or_mute().await?;
             }
         }
     };
@@ -297,7 +303,7 @@ impl Ran {
                 let spec = tool.spec();
                 let text = format!("The tool did not finish within {} ms.", wait.as_millis());
                 log(&text);
-                if spec.idempotent || spec.read_only {
+                if spec.is_repeatable() {
                     return fail(&text, ResultStatus::Error);
                 }
                 let unknown = synthesize_unknown_result(&call.id, &call.name);
@@ -344,6 +350,11 @@ impl Came {
             ran: false,
             pause: false,
         }
+    }
+
+    /// Nobody knows what became of it.
+    fn unknown(call: &ToolCall) -> Self {
+        Self::with(synthesize_unknown_result(&call.id, &call.name))
     }
 
     fn failed(call: &ToolCall, text: &str, status: ResultStatus) -> Self {

@@ -1,6 +1,6 @@
 //! The interrupt flag of the seeds: a request to stop the running run.
 
-use super::Sessions;
+use super::{MAX_ATTEMPTS, Sessions};
 use crate::id::{RunId, SessionId};
 use crate::session::{RunStatus, StopKind, StopRequest};
 use crate::store::{Change, Precondition, StoreError};
@@ -32,7 +32,9 @@ impl Sessions<'_> {
         kind: StopKind,
         reason: Option<String>,
     ) -> Result<Option<RunId>, StoreError> {
+        let mut attempts = 0;
         loop {
+            attempts += 1;
             let run = self.get_current_run(session).await?;
             let Some(run) = run.filter(|run| run.status == RunStatus::Running) else {
                 return Ok(None);
@@ -47,7 +49,7 @@ impl Sessions<'_> {
             match self.store.commit(commit).await {
                 Ok(_) => return Ok(Some(run.id)),
                 // It ended, or another began, just now: look again.
-                Err(StoreError::Refused { .. }) => {}
+                Err(StoreError::Refused { .. }) if attempts < MAX_ATTEMPTS => {}
                 Err(error) => return Err(error),
             }
         }

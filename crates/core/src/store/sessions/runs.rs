@@ -1,9 +1,10 @@
 //! Runs of a session.
 
 use super::Sessions;
+use crate::entries::close_step;
 use crate::id::{RunId, SessionId};
 use crate::session::{RunRecord, RunStatus};
-use crate::store::{Change, Committed, Lookup, Page, Paged, StoreError};
+use crate::store::{Change, Commit, Committed, Lookup, Page, Paged, StoreError};
 
 impl Sessions<'_> {
     /// Starts a run: it becomes the session's latest.
@@ -15,7 +16,8 @@ impl Sessions<'_> {
         self.change(&session, Change::StartRun(Box::new(run))).await
     }
 
-    /// Sets a run's status; one that is not running gets its end.
+    /// Sets a run's status; one that is not running gets its end. A run that is ended so leaves no
+    /// step open: its open step is closed and kept in the history, and its questions leave the list.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the run.
@@ -26,7 +28,7 @@ impl Sessions<'_> {
         status: RunStatus,
     ) -> Result<Committed, StoreError> {
         let (committed, ()) = self
-            .retrying(session, None, async |_| {
+            .retrying(session, None, async |found| {
                 let Some(mut record) = self.get_run(session, run).await? else {
                     return Err(StoreError::Invalid {
                         session: session.clone(),
@@ -35,8 +37,14 @@ impl Sessions<'_> {
                 };
                 record.status = status;
                 record.ended_at = status.is_ended().then(|| self.clock.now());
-                let commit = self.commit_on(session);
-                Ok((commit.then(Change::Run(Box::new(record))), ()))
+                let root = found.state.root().clone();
+                let mut commit = Commit::new(root, self.clock.now());
+                let is_latest = found.run.as_ref().is_some_and(|latest| latest.id == *run);
+                if is_latest && status.is_ended() && !status.is_suspended() {
+                    commit = close_step(commit, found);
+                }
+                let ended = Change::Run(Box::new(record));
+                Ok((commit.then_in(session.clone(), ended), ()))
             })
             .await?;
         Ok(committed)

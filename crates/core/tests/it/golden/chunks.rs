@@ -28,9 +28,13 @@ pub(super) fn chunks() -> Vec<Chunk> {
         steps(),
     ];
     let chunks = payloads.into_iter().flatten();
+    let chunks = chunks.map(|payload| Chunk::new(Arc::clone(&base), at(11), payload));
+    let mut chunks: Vec<_> = chunks.collect();
+    // Deltas name the attempt that streamed them.
+    let streamed = Arc::new(ChunkBase::clone(&base).of_attempt(3, 1));
+    let texts = text().into_iter().take(1);
+    chunks.extend(texts.map(|payload| Chunk::new(Arc::clone(&streamed), at(11), payload)));
     chunks
-        .map(|payload| Chunk::new(Arc::clone(&base), at(11), payload))
-        .collect()
 }
 
 fn tool() -> String {

@@ -15,7 +15,7 @@ fn with(base: &Value, keys: Value) -> Value {
     all
 }
 
-fn error() -> Value {
+pub(super) fn error() -> Value {
     json!({
         "code": "provider_overloaded", "category": "provider", "retryable": true,
         "message": "The model is overloaded.", "detail": "503",
@@ -43,6 +43,7 @@ pub(super) fn states() -> Vec<RunState> {
             json!({ "open": with(&open, json!({ "fatal": true })) }),
         ),
     ];
+    all.push(with(&fresh, json!({ "broken": error() })));
     all.extend(RUN_STATUSES.map(|status| with(&fresh, json!({ "ended": status }))));
     serde_json::from_value(Value::Array(all)).unwrap()
 }
@@ -56,8 +57,12 @@ pub(super) fn events() -> Vec<Event> {
         { "n": 1, "step": 1, "stop": true, "what": "replied", "open": open },
         failed,
         with(&failed, json!({ "retryAfterMs": 250 })),
-        { "n": 2, "step": 1, "what": "called", "index": 0, "terminal": true, "size": 12 },
-        { "n": 2, "step": 1, "what": "called", "index": 1, "terminal": false, "size": 0, "fatal": true },
+        { "n": 2, "step": 1, "what": "called", "index": 0, "standing": "t", "size": 12 },
+        { "n": 2, "step": 1, "what": "called", "index": 1, "standing": "c", "size": 0, "fatal": true },
+        { "n": 2, "step": 1, "what": "called", "index": 2, "standing": "s", "size": 0 },
+        { "n": 2, "step": 1, "what": "called", "index": 3, "standing": "t", "size": 4, "finishes": true },
+        { "n": 2, "step": 1, "what": "broke", "error": error(), "index": 0 },
+        { "n": 3, "step": 1, "what": "broke", "error": error() },
         settled,
         with(&settled, json!({ "ended": "completed" })),
         { "n": 4, "step": 1, "what": "slept" },

@@ -22,6 +22,7 @@ use helix_agents_core::time::Timestamp;
 use helix_agents_core::{ApprovalId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
 use serde_json::{Value, json};
 
+use super::machine::error;
 use super::messages::{assistant, writes};
 use crate::make::{call_id, result};
 
@@ -182,6 +183,21 @@ pub(super) fn headers() -> Vec<Header> {
             "inbox": [InboxRow::new("row-1", vec![UserMessage::new("and?")], at(8))],
         },
         { "session": session, "fence": 0, "messages": 0, "stateVersion": 0 },
+        {
+            "session": session,
+            "fence": 3,
+            "messages": 7,
+            "stateVersion": 4,
+            "run": { "id": run_id, "status": "running", "host": "local", "steps": 2 },
+            "mark": {
+                "effect": 4,
+                "begun": { "effect": 5, "attempt": 2, "after": 9, "by": "attempt-1" },
+                "failure": { "error": error(), "now": 5, "retryAfterMs": 250 },
+                "open": {
+                    "id": "step-1", "step": 3, "calls": "ruxcastT", "attempts": { "1": 1, "2": 2 },
+                },
+            },
+        },
     ]);
     serde_json::from_value(samples).unwrap()
 }
@@ -251,6 +267,13 @@ pub(super) fn open_steps() -> Vec<OpenStep> {
             call.effect = Some(effect);
             call
         })
+    }));
+    samples.push(step(&|_| {
+        let mut effect = EffectRecord::intended("key", at(5));
+        (effect.state, effect.claim) = (EffectState::Started, Some("claim-1".to_owned()));
+        let mut call = OpenCall::new(CallPhase::Regular, CallState::Ready);
+        call.effect = Some(effect);
+        call
     }));
     samples.extend(AFTER.map(|after| {
         let mut ready = step(&|_| OpenCall::new(CallPhase::Regular, CallState::Ready));

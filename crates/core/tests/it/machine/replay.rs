@@ -66,9 +66,9 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
             match dice(8) {
                 0..=2 if is_last => settled(None, state.corrections),
                 3 if is_last => settled(Some("completed"), state.corrections),
-                4 => json!({ "what": "called", "index": index, "terminal": false, "size": 0 }),
+                4 => json!({ "what": "called", "index": index, "standing": "c", "size": 0 }),
                 dice => json!({
-                    "what": "called", "index": index, "terminal": true, "size": 9,
+                    "what": "called", "index": index, "standing": "t", "size": 9,
                     "fatal": dice == 5,
                 }),
             }

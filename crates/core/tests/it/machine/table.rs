@@ -28,7 +28,7 @@ fn event(keys: Value) -> Event {
 }
 
 fn called(index: u32) -> Event {
-    event(json!({ "n": 5, "what": "called", "index": index, "terminal": true, "size": 1 }))
+    event(json!({ "n": 5, "what": "called", "index": index, "standing": "t", "size": 1 }))
 }
 
 fn failed(retryable: bool) -> Event {
@@ -95,11 +95,11 @@ fn calls_follow_each_other() {
         event(json!({ "n": 9, "what": "answered", "open": open }))
     };
     let waits = |index: u32| {
-        event(json!({ "n": 5, "what": "called", "index": index, "terminal": false, "size": 0 }))
+        event(json!({ "n": 5, "what": "called", "index": index, "standing": "c", "size": 0 }))
     };
     let fatal = |index: u32| {
         event(json!({
-            "n": 5, "what": "called", "index": index, "terminal": true, "size": 1, "fatal": true,
+            "n": 5, "what": "called", "index": index, "standing": "t", "size": 1, "fatal": true,
         }))
     };
     let starting = |letters: &str| state(json!({ "open": { "id": "step-1", "calls": letters } }));
@@ -274,7 +274,7 @@ fn what_answers_nothing_changes_nothing() {
         event(json!({ "n": n, "step": step, "what": "settled", "steps": step, "corrections": 0 }))
     };
     let other_step = event(json!({
-        "n": 5, "step": 2, "what": "called", "index": 0, "terminal": true, "size": 1,
+        "n": 5, "step": 2, "what": "called", "index": 0, "standing": "t", "size": 1,
     }));
     let ended = state(json!({ "ended": "completed", "effects": 9, "doing": 9 }));
     for (before, event) in [

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use helix_agents_core::entries::{Entries, Execute, Performer};
+use helix_agents_core::message::{Message, ResultStatus};
 use helix_agents_core::runtime::{Backend, Outcome, Runtime, RuntimeError, RuntimeExt};
-use helix_agents_core::store::Due;
+use helix_agents_core::store::{Due, Page};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport, UuidIds};
 use serde_json::json;
 
@@ -161,7 +162,8 @@ async fn runs_of_other_hosts_are_left_alone() {
     assert_eq!(local.recover().await.unwrap(), SweepReport::default());
 }
 
-/// When one call cannot be kept, its siblings are waited for: what they did is known afterwards.
+/// When one call cannot be kept, however often that is tried, its siblings are waited for: what they
+/// did is known afterwards, and nobody says that it was not executed.
 #[tokio::test]
 async fn siblings_of_a_call_that_fails_are_kept() {
     for place in Place::all() {
@@ -181,20 +183,20 @@ async fn siblings_of_a_call_that_fails_are_kept() {
         }
         gate.open();
         let told = handle.result().await;
-        assert!(
-            matches!(told, Err(RuntimeError::Stalled { .. })),
-            "{told:?}"
-        );
+        assert!(matches!(told, Ok(Outcome::Failed(_))), "{told:?}");
         assert_eq!(gate.passed(), 2);
-
-        time.advance(LEASE);
-        assert_eq!(runtime.recover().await.unwrap().recovered.len(), 1);
-        let Outcome::Done(text) = handle.result().await.unwrap() else {
-            panic!("the run ends");
-        };
-        let text = text.as_str().unwrap();
-        assert!(text.contains("may or may not have taken effect"), "{text}");
-        assert!(text.contains("done"), "{text}");
-        assert_eq!(gate.entered(), 2);
+        let store = &runtime.backend().store;
+        let messages = store.messages(handle.session_id(), Page::ALL).await;
+        let mut results: Vec<_> = messages
+            .unwrap()
+            .items
+            .into_iter()
+            .filter_map(|message| match message {
+                Message::Tool(result) => Some(result.status),
+                _ => None,
+            })
+            .collect();
+        results.sort_by_key(|status| status.is_success());
+        assert_eq!(results, [ResultStatus::Unknown, ResultStatus::Success]);
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use helix_agents_core::message::{FilePart, Message, UserMessage};
-use helix_agents_core::session::{PendingCall, RunStatus};
+use helix_agents_core::session::{PendingCall, RunStatus, RunTrigger};
 use helix_agents_core::store::{Change, Field, Page, SessionStore};
 use helix_agents_core::stream::{Sequence, StreamManager};
 use helix_agents_store_sqlite::SqliteStore;
@@ -64,6 +64,8 @@ fn everything_may_be_large() {
         let list: Value = (0..40_000).map(|n| json!([n, "~a/b"])).collect();
         let state = json!({ "a/b~c": [text(1), { "": text(2) }], "list": list });
         let mut record = run(&session);
+        // It continues with the step that is open.
+        record.trigger = RunTrigger::Continue;
         record.status = RunStatus::SuspendedClientTool;
         record.output = Some(json!(text(3)));
         let input = json!({ "input": text(4) });

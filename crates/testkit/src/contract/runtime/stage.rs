@@ -12,19 +12,19 @@ use super::super::runner::in_time;
 use crate::{MockModel, MockReply};
 
 /// The agent of a case, which gives these replies.
-pub(super) fn agent(replies: impl IntoIterator<Item = MockReply>) -> AgentBuilder {
+pub(in crate::contract) fn agent(replies: impl IntoIterator<Item = MockReply>) -> AgentBuilder {
     of_model(&Arc::new(MockModel::replies(replies)))
 }
 
 /// The agent of a case, with a model that the case looks at.
-pub(super) fn of_model(model: &Arc<MockModel>) -> AgentBuilder {
+pub(in crate::contract) fn of_model(model: &Arc<MockModel>) -> AgentBuilder {
     Agent::builder("agent")
         .model(Arc::clone(model))
         .system_prompt("You are held against a contract.")
 }
 
 /// A tool that takes anything and does this.
-pub(super) fn tool<Fut>(
+pub(in crate::contract) fn tool<Fut>(
     name: &str,
     run: impl Fn(Value, ToolCx) -> Fut + Send + Sync + 'static,
 ) -> ToolBuilder
@@ -36,12 +36,12 @@ where
 }
 
 /// A tool that gives its arguments back.
-pub(super) fn echo(name: &str) -> ToolBuilder {
+pub(in crate::contract) fn echo(name: &str) -> ToolBuilder {
     tool(name, async |arguments, _| Ok(arguments))
 }
 
 /// A tool that writes its runs down and gives `"done"`.
-pub(super) fn noted(name: &'static str, log: &Log) -> ToolBuilder {
+pub(in crate::contract) fn noted(name: &'static str, log: &Log) -> ToolBuilder {
     let log = log.clone();
     tool(name, move |arguments, cx| {
         log.note(format!("{name} {} {arguments}", cx.call_id()));
@@ -50,18 +50,18 @@ pub(super) fn noted(name: &'static str, log: &Log) -> ToolBuilder {
 }
 
 /// A tool that the client runs.
-pub(super) fn browser(name: &str) -> ToolBuilder {
+pub(in crate::contract) fn browser(name: &str) -> ToolBuilder {
     let schema = json!({ "type": "object" });
     Tool::client_raw(name, "A tool that the client runs.", schema)
 }
 
 /// Calls, written as id and tool, with empty arguments.
-pub(super) fn calling<const N: usize>(calls: [(&str, &str); N]) -> MockReply {
+pub(in crate::contract) fn calling<const N: usize>(calls: [(&str, &str); N]) -> MockReply {
     MockReply::calls(calls.map(|(id, tool)| (id, tool, json!({}))))
 }
 
 /// The schema of an output `{"answer": number}`.
-pub(super) fn answer_schema() -> Value {
+pub(in crate::contract) fn answer_schema() -> Value {
     json!({
         "type": "object",
         "properties": { "answer": { "type": "integer" } },
@@ -71,15 +71,15 @@ pub(super) fn answer_schema() -> Value {
 
 /// What happened, in order. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<String>>>);
+pub(in crate::contract) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    pub(super) fn note(&self, line: impl Into<String>) {
+    pub(in crate::contract) fn note(&self, line: impl Into<String>) {
         self.lock().push(line.into());
     }
 
     /// What happened since this was last asked.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(in crate::contract) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.lock())
     }
 
@@ -90,7 +90,7 @@ impl Log {
 
 /// A gate that is closed at first. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Gate {
+pub(in crate::contract) struct Gate {
     inner: Arc<Mutex<Passing>>,
     bell: Notify,
 }
@@ -103,20 +103,20 @@ struct Passing {
 
 impl Gate {
     /// Comes to the gate and waits until it is open.
-    pub(super) async fn pass(&self) {
+    pub(in crate::contract) async fn pass(&self) {
         self.lock().came += 1;
         self.bell.ring();
         self.until(|passing| passing.open).await;
     }
 
     /// Waits until so many have come.
-    pub(super) async fn reached(&self, many: usize) {
+    pub(in crate::contract) async fn reached(&self, many: usize) {
         let come = self.until(|passing| passing.came >= many);
         in_time("somebody comes to the gate", come).await;
     }
 
     /// Opens it for good.
-    pub(super) fn open(&self) {
+    pub(in crate::contract) fn open(&self) {
         self.lock().open = true;
         self.bell.ring();
     }
@@ -137,7 +137,7 @@ impl Gate {
 }
 
 /// A tool that waits at a gate.
-pub(super) fn gated(name: &str, gate: &Gate) -> ToolBuilder {
+pub(in crate::contract) fn gated(name: &str, gate: &Gate) -> ToolBuilder {
     let gate = gate.clone();
     tool(name, move |_, _| {
         let gate = gate.clone();

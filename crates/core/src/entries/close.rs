@@ -1,0 +1,104 @@
+//! A step is closed before its calls have come to an end.
+
+use std::sync::Arc;
+
+use super::answers::ended;
+use super::start::base;
+use crate::machine::started_calls;
+use crate::session::{CallState, EffectState, OpenCall, OpenStep, SessionState};
+use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
+use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
+use crate::stream::{Chunk, ChunkBase};
+
+/// Which calls count as begun, beside those that are known to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// No others: nothing is under way.
+    Known,
+    /// All whose turn it was: nobody knows what became of them.
+    Reached,
+}
+
+/// Whether somebody outside is to answer the call.
+pub(crate) fn waits(call: &OpenCall) -> bool {
+    matches!(
+        call.state,
+        CallState::AwaitingClient | CallState::AwaitingApproval
+    )
+}
+
+/// Whether the call may have taken effect.
+pub(crate) fn may_have_begun(call: &OpenCall) -> bool {
+    let effect = call.effect.as_ref();
+    effect.is_some_and(|effect| {
+        effect.attempts > 0 || matches!(effect.state, EffectState::Started | EffectState::Unknown)
+    })
+}
+
+/// Gives every call without a result the truth about it: not executed, or, when it may have begun,
+/// unknown. Its question leaves the list, unless it is answered before the commit is made: then the
+/// commit is refused, and the answer is not thrown away.
+pub(crate) fn close_calls(
+    mut commit: Commit,
+    session: &SessionState,
+    step: &mut OpenStep,
+    begun: Begun,
+    why: &str,
+    base: &Arc<ChunkBase>,
+) -> Commit {
+    let reached = match begun {
+        Begun::Known => Vec::new(),
+        Begun::Reached => started_calls(step),
+    };
+    let id = &session.session_id;
+    let calls: Vec<_> = step.message.tool_calls().cloned().collect();
+    for (index, (call, open)) in calls.iter().zip(&mut step.calls).enumerate() {
+        if open.result.is_some() {
+            continue;
+        }
+        let pending = session.pending_client_tool_calls.get(&call.id);
+        if waits(open) || pending.is_some() {
+            let standing = match pending {
+                None => CallStanding::Absent,
+                Some(pending) if pending.answer.is_some() => CallStanding::Answered,
+                Some(_) => CallStanding::Open,
+            };
+            let as_read = Precondition::Call(call.id.clone(), standing);
+            let owner = Field::CallOwner(call.id.clone(), None);
+            commit = commit
+                .when_in(id.clone(), as_read)
+                .then_in(id.clone(), Change::RemovePending(call.id.clone()))
+                .then_in(session.root().clone(), Change::Set(owner));
+        }
+        let result = if may_have_begun(open) || reached.contains(&index) {
+            synthesize_unknown_result(&call.id, &call.name)
+        } else {
+            synthesize_not_executed_result(&call.id, &call.name, why)
+        };
+        let at = commit.at;
+        commit = commit.say(Chunk::new(Arc::clone(base), at, ended(&result)));
+        open.settle(result);
+    }
+    commit
+}
+
+/// Closes the step that is open, whoever left it, and keeps it in the history: a run that is ended
+/// leaves no step open, and a turn begins without leftovers of another.
+pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
+    let Some(step) = &found.open_step else {
+        return commit;
+    };
+    let session = &found.state.session_id;
+    let mut step = step.clone();
+    let base = base(&found.state, &step.run_id, step.step);
+    let why = "its run ended before it.";
+    let commit = close_calls(commit, &found.state, &mut step, Begun::Reached, why, &base);
+    let commit = commit.then_in(session.clone(), Change::OpenStep(None));
+    match step.into_paired() {
+        Ok(paired) => commit.then_in(session.clone(), Change::AppendStep(paired)),
+        Err(error) => {
+            tracing::error!(event = "open_step.lost", %session, %error);
+            commit
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Effects that are performed more than once.
+
+use std::sync::Arc;
+
+use helix_agents_core::agent::Agent;
+use helix_agents_core::message::ResultStatus;
+use helix_agents_core::perform::{Attempt, perform};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::stream::ChunkPayload;
+use serde_json::json;
+
+use super::super::Subject;
+use super::super::runtime::stage::{Gate, Log, calling, noted, of_model, tool};
+use super::desk::{Desk, Gated, under_way};
+use crate::{MockModel, MockReply};
+
+/// An agent whose first model call waits at the gate, with a tool that must not be repeated.
+fn charging(gate: &Gate, waits: usize, log: &Log, replies: Vec<MockReply>) -> Agent {
+    Agent::builder("agent")
+        .model(Arc::new(Gated::new(gate, waits, replies)))
+        .system_prompt("You are held against a contract.")
+        .tools(noted("charge", log))
+        .build()
+        .unwrap()
+}
+
+/// An engine performs a model call again while the first attempt still lives: one reply counts, its
+/// call is run once, and readers see one text.
+pub async fn two_attempts_at_a_model_call_come_to_one_reply(on: &Subject) {
+    let (gate, log) = (Gate::default(), Log::default());
+    let replies = vec![
+        MockReply::text("one ").with_calls([("c1", "charge", json!({}))]),
+        MockReply::text("two ").with_calls([("c2", "charge", json!({}))]),
+        MockReply::text("done"),
+    ];
+    let mut desk = Desk::new(on, charging(&gate, 1, &log, replies)).await;
+    let effects = desk.begin();
+    let ports = desk.ports.clone();
+    let mut zombie = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut zombie);
+    let event = perform(&effects[0], Attempt::Repeat, &ports).await.unwrap();
+    let effects = desk.tell(event);
+    let effects = desk.next(&effects).await;
+    gate.open();
+    // Its reply is not taken any more: the run has gone on.
+    let _ = zombie.await;
+    assert_eq!(
+        desk.found().await.open_step,
+        None,
+        "no step is opened again"
+    );
+    desk.to_the_end(effects).await;
+    assert_eq!(log.take(), ["charge c2 {}"]);
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    assert_eq!(desk.text().await, "two done");
+}
+
+/// An attempt that wakes up after the run has ended changes neither it nor the next turn.
+pub async fn an_attempt_that_ends_after_the_run_adds_nothing(on: &Subject) {
+    let (gate, log) = (Gate::default(), Log::default());
+    let replies = vec![
+        MockReply::text("late").with_calls([("old", "charge", json!({}))]),
+        MockReply::text("plain answer"),
+    ];
+    let mut desk = Desk::new(on, charging(&gate, 1, &log, replies)).await;
+    let effects = desk.begin();
+    let ports = desk.ports.clone();
+    let mut zombie = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut zombie);
+    let event = perform(&effects[0], Attempt::Repeat, &ports).await.unwrap();
+    assert!(desk.tell(event).is_empty(), "the run has ended");
+    gate.open();
+    let _ = zombie.await;
+    let found = desk.found().await;
+    assert_eq!(found.open_step, None);
+    assert_eq!(found.run.unwrap().status, RunStatus::Completed);
+    assert_eq!(desk.messages().await.len(), 2);
+    assert_eq!(desk.text().await, "plain answer");
+    assert_eq!(log.take(), [""; 0]);
+}
+
+/// A worker dies between a tool and its commit: an engine that performs the call again does not run
+/// the tool again, unless that is harmless.
+pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
+    let (gate, log) = (Gate::default(), Log::default());
+    let once = |name: &'static str| {
+        let (gate, log) = (gate.clone(), log.clone());
+        tool(name, move |_, cx| {
+            log.note(format!("{name} {}", cx.call_id()));
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                Ok(json!("done"))
+            }
+        })
+    };
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "charge"), ("c2", "put")]),
+        MockReply::text("done"),
+    ]));
+    let agent = of_model(&model)
+        .tools(once("charge"))
+        .tools(once("put").idempotent())
+        .build()
+        .unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let ports = desk.ports.clone();
+    for effect in &effects {
+        let mut dies = Box::pin(perform(effect, Attempt::First, &ports));
+        under_way(&mut dies);
+    }
+    gate.open();
+    let mut rest = Vec::new();
+    for effect in &effects {
+        let event = perform(effect, Attempt::Repeat, &ports).await.unwrap();
+        rest.extend(desk.tell(event));
+    }
+    desk.to_the_end(rest).await;
+    assert_eq!(log.take(), ["charge c1", "put c2", "put c2"]);
+    let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [ResultStatus::Unknown, ResultStatus::Success]);
+}
+
+/// Where the engine does not say which attempt it is, a tool that must not be repeated is claimed
+/// before it starts: of two attempts one runs it.
+pub async fn an_untold_attempt_claims_what_must_not_be_repeated(on: &Subject) {
+    let (gate, log) = (Gate::default(), Log::default());
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "charge")]),
+        MockReply::text("done"),
+    ]));
+    let counts = {
+        let (gate, log) = (gate.clone(), log.clone());
+        tool("charge", move |_, cx| {
+            log.note(format!("charge {}", cx.call_id()));
+            cx.emit("charging", json!(1)).unwrap();
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                Ok(json!("done"))
+            }
+        })
+    };
+    let agent = of_model(&model).tools(counts).build().unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let event = perform(&effects[0], Attempt::Untold, &desk.ports)
+        .await
+        .unwrap();
+    let effects = desk.tell(event);
+    let ports = desk.ports.clone();
+    let mut one = Box::pin(perform(&effects[0], Attempt::Untold, &ports));
+    under_way(&mut one);
+    let other = perform(&effects[0], Attempt::Untold, &ports).await.unwrap();
+    let effects = desk.tell(other);
+    gate.open();
+    let _ = one.await;
+    desk.to_the_end(effects).await;
+    assert_eq!(log.take(), ["charge c1"], "it is run once");
+    assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
+    let ends = desk.said().await.into_iter();
+    let ends = ends.filter(|said| {
+        matches!(
+            said,
+            ChunkPayload::ToolEnd { .. } | ChunkPayload::ToolError { .. }
+        )
+    });
+    assert_eq!(ends.count(), 1, "its end is told once");
+}

@@ -1,0 +1,269 @@
+//! What others do beside a run: messages, answers, stops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::machine::EffectKind;
+use helix_agents_core::message::{Message, ResultStatus};
+use helix_agents_core::model::ModelErrorKind;
+use helix_agents_core::perform::{Attempt, perform};
+use helix_agents_core::session::{RunStatus, StopKind, SubmissionOutcome};
+use helix_agents_core::store::Change;
+use serde_json::json;
+
+use super::super::Subject;
+use super::super::make::{call, says};
+use super::super::runtime::stage::{Gate, Log, browser, calling, noted, of_model, tool};
+use super::desk::{Desk, Gated, answer, here, performer, stop, under_way};
+use super::faulty::{Fate, Faulty};
+use crate::{MockModel, MockReply};
+
+/// A program appends a message while the model is asked: the reply comes after it, and the run goes
+/// on.
+pub async fn a_message_beside_a_model_call_comes_before_its_reply(on: &Subject) {
+    let gate = Gate::default();
+    let model = Gated::new(&gate, 1, [MockReply::text("hello")]);
+    let agent = helix_agents_core::agent::Agent::builder("agent")
+        .model(Arc::new(model))
+        .system_prompt("You are held against a contract.")
+        .build()
+        .unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let ports = desk.ports.clone().remembering();
+    let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut asking);
+    let sessions = on.sessions();
+    let more = [says("by the way")];
+    sessions
+        .append_messages(&here(), &more, None)
+        .await
+        .unwrap();
+    gate.open();
+    let event = asking.await.unwrap();
+    assert!(desk.tell(event).is_empty());
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    let roles: Vec<_> = desk.messages().await.iter().map(role).collect();
+    assert_eq!(roles, ["user", "user", "assistant"]);
+}
+
+fn role(message: &Message) -> &'static str {
+    match message {
+        Message::User(_) => "user",
+        Message::Assistant(_) => "assistant",
+        _ => "tool",
+    }
+}
+
+/// A message comes beside the first of two calls that may finish the turn, and beside a sibling that
+/// settles: the second one is not run.
+pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
+    let log = Log::default();
+    let model = Arc::new(MockModel::replies([
+        calling([("f1", "first"), ("f2", "second")]),
+        MockReply::text("never"),
+    ]));
+    let first = {
+        let (on, log) = (on.clone(), log.clone());
+        tool("first", move |_, _| {
+            let (on, log) = (on.clone(), log.clone());
+            async move {
+                log.note("first");
+                let sessions = on.sessions();
+                let more = [says("by the way")];
+                sessions
+                    .append_messages(&here(), &more, None)
+                    .await
+                    .unwrap();
+                Ok(json!("one"))
+            }
+        })
+    };
+    let agent = of_model(&model)
+        .tools(first.finish_with())
+        .tools(noted("second", &log).finish_with())
+        .build()
+        .unwrap();
+    // The commit that settles the step is refused once: the result is then kept by itself.
+    let moved = AtomicBool::new(false);
+    let store = Faulty::new(on, {
+        let on = on.clone();
+        move |commit| {
+            let settles = |change: &Change| matches!(change, Change::AppendStep(_));
+            let settles = commit.changes.iter().any(|(_, change)| settles(change));
+            if !settles || moved.swap(true, Ordering::SeqCst) {
+                return Fate::Made;
+            }
+            let on = on.clone();
+            Fate::After(Box::pin(async move { touch_second(&on).await }))
+        }
+    });
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    let effects = desk.begin();
+    desk.to_the_end(effects).await;
+    assert_eq!(log.take(), ["first"]);
+    assert_eq!(desk.run().await.output, Some(json!("one")));
+    let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [ResultStatus::Success, ResultStatus::NotExecuted]);
+}
+
+/// Changes what is known of the second call, as a sibling in another process would.
+async fn touch_second(on: &Subject) {
+    let found = on.store.load(&here()).await.unwrap().unwrap();
+    let mut second = found.open_step.unwrap().calls[1].clone();
+    if let Some(effect) = &mut second.effect {
+        effect.attempts += 1;
+    }
+    let commit = super::super::make::commit(on, &here());
+    let commit = commit.then(Change::OpenCall(1, call("f2"), Box::new(second)));
+    on.store.commit(commit).await.unwrap();
+}
+
+/// An answer is accepted while the run is being stopped: the model reads it.
+pub async fn an_answer_beside_a_stop_reaches_the_model(on: &Subject) {
+    let model = Arc::new(MockModel::replies([calling([
+        ("q1", "ask"),
+        ("q2", "ask"),
+    ])]));
+    let agent = of_model(&model).tools(browser("ask")).build().unwrap();
+    let answered = Arc::new(AtomicBool::new(false));
+    let entries = Arc::new(std::sync::OnceLock::<helix_agents_core::entries::Entries>::new());
+    let store = Faulty::new(on, {
+        let (answered, entries) = (Arc::clone(&answered), Arc::clone(&entries));
+        move |commit| {
+            let closes = |change: &Change| matches!(change, Change::RemovePending(_));
+            let closes = commit.changes.iter().any(|(_, change)| closes(change));
+            if !closes || answered.swap(true, Ordering::SeqCst) {
+                return Fate::Made;
+            }
+            let entries = Arc::clone(&entries);
+            Fate::After(Box::pin(async move {
+                let entries = entries.get().unwrap();
+                let taken = entries.submit(&answer("q1", "the money is moved")).await;
+                assert_eq!(taken.unwrap().outcome, SubmissionOutcome::Accepted);
+            }))
+        }
+    });
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    entries.set(desk.entries.clone()).unwrap();
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    stop(on, StopKind::Interrupt).await;
+    desk.to_the_end(effects).await;
+    assert!(
+        answered.load(Ordering::SeqCst),
+        "the answer came beside the stop"
+    );
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    let results = desk.results().await;
+    assert_eq!(results[0].content, "the money is moved");
+    assert_eq!(results[1].status, ResultStatus::NotExecuted);
+}
+
+/// A stop that is accepted before the run could pause stops it; neither the pause, nor an answer, nor
+/// a resume forgets it.
+pub async fn a_stop_before_a_pause_stops(on: &Subject) {
+    let log = Log::default();
+    let model = Arc::new(MockModel::replies([calling([("p1", "pay")])]));
+    let agent = || {
+        let pay = noted("pay", &log).approval();
+        of_model(&model).tools(pay).build().unwrap()
+    };
+    let mut desk = Desk::new(on, agent()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    assert!(
+        matches!(effects[0].kind, EffectKind::End { .. }),
+        "it is to pause"
+    );
+    stop(on, StopKind::Abort).await;
+    desk.to_the_end(effects).await;
+    let run = desk.run().await;
+    assert_eq!(run.status, RunStatus::Failed);
+    assert_eq!(run.error.unwrap().code, ErrorCode::FrameworkCancelled);
+    assert_eq!(desk.results().await[0].status, ResultStatus::NotExecuted);
+    assert_eq!(log.take(), [""; 0]);
+
+    // A stop that a paused run owes: the run that continues it ends as it was asked.
+    let model = Arc::new(MockModel::replies([calling([("p2", "pay")])]));
+    let pay = noted("pay", &log).approval();
+    let again = of_model(&model).tools(pay).build().unwrap();
+    let request = helix_agents_core::entries::Execute::new(&again, "go").in_session(here());
+    desk.ports.agents.replace(&again);
+    desk.state = desk.entries.execute(request, &performer()).await.unwrap();
+    desk.drive().await;
+    let found = desk.found().await;
+    let paused = found.run.unwrap();
+    assert!(paused.status.is_suspended());
+    let owed = Change::Stop(super::super::make::stop(on, &paused.id));
+    super::super::make::changed(on, &here(), owed).await;
+    let pending = &found.state.pending_client_tool_calls[&call("p2")];
+    desk.entries.submit(&pending.approve()).await.unwrap();
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    assert_eq!(
+        log.take(),
+        [""; 0],
+        "what was agreed to is not begun any more"
+    );
+}
+
+/// A run that waits before it asks the model again hears a stop, and is stopped.
+pub async fn a_stop_ends_a_wait(on: &Subject) {
+    let model = Arc::new(MockModel::replies([
+        MockReply::error(ModelErrorKind::Overloaded),
+        MockReply::text("never"),
+    ]));
+    let agent = of_model(&model).build().unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let EffectKind::Sleep { until } = effects[0].kind else {
+        panic!("it waits: {effects:?}");
+    };
+    stop(on, StopKind::Interrupt).await;
+    desk.to_the_end(effects).await;
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    assert_eq!(model.seen().len(), 1, "the model is not asked again");
+    assert!(
+        desk.run().await.ended_at.unwrap() < until,
+        "it does not wait to the end"
+    );
+}
+
+/// A call waits and its question is gone, as a program that writes rows itself can bring about: the
+/// run that goes on asks again instead of looking for ever.
+pub async fn a_question_that_was_lost_is_asked_again(on: &Subject) {
+    let model = Arc::new(MockModel::replies([
+        calling([("q1", "ask"), ("q2", "ask")]),
+        MockReply::text("done"),
+    ]));
+    let agent = of_model(&model).tools(browser("ask")).build().unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    desk.drive().await;
+    super::super::make::changed(on, &here(), Change::RemovePending(call("q1"))).await;
+    desk.entries.submit(&answer("q2", "red")).await.unwrap();
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    desk.drive().await;
+    assert!(
+        desk.run().await.status.is_suspended(),
+        "it waits for the answer"
+    );
+    let found = desk.found().await;
+    let pending = found.state.pending_client_tool_calls;
+    assert_eq!(pending.keys().collect::<Vec<_>>(), [&call("q1")]);
+    let taken = desk.entries.submit(&answer("q1", "blue")).await.unwrap();
+    assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    let contents: Vec<_> = desk
+        .results()
+        .await
+        .into_iter()
+        .map(|one| one.content)
+        .collect();
+    assert_eq!(contents, ["blue", "red"]);
+}

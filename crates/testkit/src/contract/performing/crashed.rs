@@ -1,0 +1,128 @@
+//! What a process that is gone had begun.
+
+use std::sync::Arc;
+
+use helix_agents_core::agent::Agent;
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::message::ResultStatus;
+use helix_agents_core::perform::{Attempt, perform};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::store::Change;
+use helix_agents_core::tool::ToolError;
+use serde_json::json;
+
+use super::super::Subject;
+use super::super::make::changed;
+use super::super::runtime::stage::{Gate, calling, gated, of_model, tool};
+use super::desk::{Desk, here, under_way};
+use crate::{MockModel, MockReply};
+
+/// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
+/// sibling was not executed.
+pub async fn a_started_call_beside_a_fatal_one_is_unknown(on: &Subject) {
+    let gate = Gate::default();
+    let model = Arc::new(MockModel::replies([calling([
+        ("a", "fatal"),
+        ("b", "charge"),
+    ])]));
+    let agent = of_model(&model)
+        .tools(tool("fatal", async |_, _| Err(ToolError::fatal("no"))))
+        .tools(gated("charge", &gate))
+        .build()
+        .unwrap();
+    let mut desk = Desk::new(on, agent.clone()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let ports = desk.ports.clone();
+    let mut dies = Box::pin(perform(&effects[1], Attempt::First, &ports));
+    under_way(&mut dies);
+    perform(&effects[0], Attempt::First, &ports).await.unwrap();
+    drop(dies);
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    let run = desk.run().await;
+    assert_eq!(
+        run.error.map(|error| error.code),
+        Some(ErrorCode::ToolFatal)
+    );
+    let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [ResultStatus::Error, ResultStatus::Unknown]);
+}
+
+/// A call was begun, the process died, and the agent was changed since: its tool is gone, or asks for
+/// an approval. Nobody is told that the call was not executed.
+pub async fn a_started_call_of_a_changed_agent_is_unknown(on: &Subject) {
+    for is_gone in [false, true] {
+        let gate = Gate::default();
+        let model = Arc::new(MockModel::replies([
+            calling([("b", "charge")]),
+            MockReply::text("done"),
+        ]));
+        let build = |changed: bool| -> Agent {
+            let agent = of_model(&model);
+            let charge = gated("charge", &gate);
+            match (changed, is_gone) {
+                (false, _) => agent.tools(charge).build().unwrap(),
+                (true, true) => agent.build().unwrap(),
+                (true, false) => agent.tools(charge.approval()).build().unwrap(),
+            }
+        };
+        let on = &on.clone();
+        let sessions = on.sessions();
+        let mut desk = Desk::new(on, build(false)).await;
+        let effects = desk.begin();
+        let effects = desk.next(&effects).await;
+        let ports = desk.ports.clone();
+        let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
+        under_way(&mut dies);
+        drop(dies);
+        desk.taken_over(&build(true)).await;
+        desk.drive().await;
+        assert_eq!(desk.run().await.status, RunStatus::Completed);
+        assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
+        sessions.delete_session(&here()).await.unwrap();
+    }
+}
+
+/// What an effect needs is not there any more: the run ends as failed, its step paired, and a call
+/// that may have begun is unknown.
+pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
+    let model = Arc::new(MockModel::replies([calling([
+        ("c1", "note"),
+        ("c2", "note"),
+    ])]));
+    let writes = tool("note", async |_, cx| {
+        cx.edit_state(|state| state.push("/notes", "x"))?;
+        Ok(json!("noted"))
+    });
+    let agent = of_model(&model)
+        .initial_state(json!({ "notes": [] }))
+        .tools(writes)
+        .build()
+        .unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let event = perform(&effects[0], Attempt::First, &desk.ports)
+        .await
+        .unwrap();
+    let mut rest = desk.tell(event);
+    // Somebody puts something else in the place that the call has written to.
+    let other = Arc::new(json!({ "notes": "none" }));
+    changed(on, &here(), Change::SetState(other)).await;
+    let event = perform(&effects[1], Attempt::First, &desk.ports)
+        .await
+        .unwrap();
+    rest.extend(desk.tell(event));
+    desk.to_the_end(rest).await;
+    let found = desk.found().await;
+    assert_eq!(found.run.unwrap().status, RunStatus::Failed);
+    assert_eq!(found.open_step, None);
+    let results = desk.results().await;
+    assert_eq!(results.len(), 2, "the step is paired");
+    assert!(
+        results
+            .iter()
+            .all(|one| one.status != ResultStatus::NotExecuted)
+    );
+}

@@ -1,0 +1,253 @@
+//! One run, performed effect by effect.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
+
+use futures_util::{StreamExt, stream};
+use helix_agents_core::agent::{Agent, AgentRegistry};
+use helix_agents_core::entries::{Entries, Execute, Performer, ToolAnswer};
+use helix_agents_core::hooks::AgentHooks;
+use helix_agents_core::id::IdSource;
+use helix_agents_core::machine::{AgentFacts, Effect, Event, RunState, decide};
+use helix_agents_core::message::{Message, ToolMessage};
+use helix_agents_core::model::{EventStream, Model, ModelRequest};
+use helix_agents_core::perform::{Attempt, Ports, perform};
+use helix_agents_core::session::{RunRecord, StopKind, Submission};
+use helix_agents_core::store::{Page, Sessions, Snapshot};
+use helix_agents_core::stream::{ChunkPayload, Sequence};
+use helix_agents_core::time::Clock;
+use helix_agents_core::{CallId, SessionId};
+use serde_json::Value;
+
+use super::super::Subject;
+use super::super::make::session;
+use super::super::runtime::stage::Gate;
+use super::faulty::{Fate, Faulty};
+use crate::{MockModel, MockReply, SequentialIds, VirtualClock, drive};
+
+/// Where the run of a case is performed.
+pub(super) struct Desk {
+    pub(super) on: Subject,
+    pub(super) ports: Ports,
+    pub(super) entries: Entries,
+    facts: AgentFacts,
+    pub(super) state: RunState,
+}
+
+impl Desk {
+    /// An agent that was told "go", on a store without faults.
+    pub(super) async fn new(on: &Subject, agent: Agent) -> Self {
+        Self::on(Faulty::new(on, |_| Fate::Made), on, agent, Vec::new()).await
+    }
+
+    /// The same on another store, with hooks.
+    pub(super) async fn on(
+        store: Faulty,
+        on: &Subject,
+        agent: Agent,
+        hooks: Vec<Arc<dyn AgentHooks>>,
+    ) -> Self {
+        let clock = VirtualClock::new(on.now()).in_order();
+        let ids = Arc::new(SequentialIds::new()) as Arc<dyn IdSource>;
+        let time = Arc::new(clock) as Arc<dyn Clock>;
+        let entries = Entries::new(
+            Arc::clone(&on.store),
+            Arc::clone(&on.streams),
+            Arc::clone(&time),
+            Arc::clone(&ids),
+        );
+        let agents = Arc::new(AgentRegistry::new());
+        agents.replace(&agent);
+        let shared = Arc::new(store);
+        let mut ports =
+            Ports::new(shared.clone(), shared, time, ids, agents).with_stops(Arc::clone(&on.stops));
+        ports.execution_hooks = hooks;
+        let facts = AgentFacts::of(&agent);
+        let request = Execute::new(&agent, "go").in_session(session("s"));
+        let state = entries.execute(request, &performer()).await.unwrap();
+        Self {
+            on: on.clone(),
+            ports,
+            entries,
+            facts,
+            state,
+        }
+    }
+
+    /// The effects with which the run begins.
+    pub(super) fn begin(&mut self) -> Vec<Effect> {
+        self.tell(Event::started())
+    }
+
+    /// What follows an event.
+    pub(super) fn tell(&mut self, event: Event) -> Vec<Effect> {
+        let (state, effects) = decide(&self.facts, self.state.clone(), event);
+        self.state = state;
+        effects
+    }
+
+    /// Performs the one effect that comes next, and gives what follows it.
+    pub(super) async fn next(&mut self, effects: &[Effect]) -> Vec<Effect> {
+        let [effect] = effects else {
+            panic!("one effect comes next, not {effects:?}");
+        };
+        let event = perform(effect, Attempt::First, &self.ports).await.unwrap();
+        self.tell(event)
+    }
+
+    /// Performs everything that is left.
+    pub(super) async fn to_the_end(&mut self, effects: Vec<Effect>) {
+        let mut todo = effects;
+        while let Some(effect) = todo.pop() {
+            let event = perform(&effect, Attempt::First, &self.ports).await.unwrap();
+            todo.extend(self.tell(event));
+        }
+    }
+
+    /// Performs the run from its beginning to its end, everything at its time.
+    pub(super) async fn drive(&mut self) {
+        let driven = drive(&self.facts, self.state.clone(), &self.ports).await;
+        self.state = driven.unwrap();
+    }
+
+    /// Another process takes the run over, perhaps with another version of the agent.
+    pub(super) async fn taken_over(&mut self, agent: &Agent) {
+        self.ports.agents.replace(agent);
+        let recovered = self.entries.recover(&session("s"), &performer()).await;
+        self.state = recovered.unwrap();
+    }
+
+    pub(super) async fn found(&self) -> Snapshot {
+        self.on.store.load(&session("s")).await.unwrap().unwrap()
+    }
+
+    pub(super) async fn run(&self) -> RunRecord {
+        self.found().await.run.unwrap()
+    }
+
+    pub(super) async fn messages(&self) -> Vec<Message> {
+        let store = &self.on.elsewhere().store;
+        store
+            .messages(&session("s"), Page::ALL)
+            .await
+            .unwrap()
+            .items
+    }
+
+    /// The results in the history, with their calls.
+    pub(super) async fn results(&self) -> Vec<ToolMessage> {
+        let messages = self.messages().await.into_iter();
+        let results = messages.filter_map(|message| match message {
+            Message::Tool(result) => Some(result),
+            _ => None,
+        });
+        results.collect()
+    }
+
+    /// What readers of the stream were told.
+    pub(super) async fn said(&self) -> Vec<ChunkPayload> {
+        let streams = &self.on.elsewhere().streams;
+        let chunks = streams
+            .read(&session("s"), Sequence::START, usize::MAX)
+            .await;
+        let chunks = chunks.unwrap().into_iter();
+        chunks.map(|stored| stored.chunk.payload).collect()
+    }
+
+    /// The text that readers of the stream have.
+    pub(super) async fn text(&self) -> String {
+        let said = self.said().await.into_iter();
+        said.filter_map(|payload| match payload {
+            ChunkPayload::TextDelta { delta } => Some(delta),
+            _ => None,
+        })
+        .collect()
+    }
+}
+
+pub(super) fn performer() -> Performer {
+    Performer::new("contract")
+}
+
+/// Asks the run to stop.
+pub(super) async fn stop(on: &Subject, kind: StopKind) {
+    let sessions = Sessions::new(on.store.as_ref(), on.clock.as_ref());
+    let asked = sessions.request_stop(&session("s"), kind, None).await;
+    assert!(asked.unwrap().is_some(), "the stop is accepted");
+}
+
+/// A client's answer.
+pub(super) fn answer(call: &str, result: impl Into<Value>) -> ToolAnswer {
+    let call = CallId::new(call).unwrap();
+    ToolAnswer::new(session("s"), Submission::result(call, result.into()))
+}
+
+/// Brings something as far as it gets before it waits for somebody else.
+///
+/// # Panics
+/// When it does not wait.
+pub(super) fn under_way<F: Future>(future: &mut Pin<Box<F>>) {
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..64 {
+        let polled = future.as_mut().poll(&mut context);
+        assert!(polled.is_pending(), "it must still be under way");
+    }
+}
+
+/// The session of a case.
+pub(super) fn here() -> SessionId {
+    session("s")
+}
+
+/// A model that comes to a gate before its first reply, and numbers its requests.
+#[derive(Debug)]
+pub(super) struct Gated {
+    model: MockModel,
+    gate: Gate,
+    waits: usize,
+    asked: AtomicUsize,
+}
+
+impl Gated {
+    /// The first so many requests wait.
+    pub(super) fn new(
+        gate: &Gate,
+        waits: usize,
+        replies: impl IntoIterator<Item = MockReply>,
+    ) -> Self {
+        Self {
+            model: MockModel::replies(replies),
+            gate: gate.clone(),
+            waits,
+            asked: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Model for Gated {
+    fn name(&self) -> &str {
+        "test/gated"
+    }
+
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        let number = self.asked.fetch_add(1, Ordering::SeqCst);
+        // The reply is chosen when it is asked for, and comes when the gate is open.
+        let events = self.model.stream(request);
+        let gate = async move {
+            if number < self.waits {
+                self.gate.pass().await;
+            }
+        };
+        Box::pin(stream::once(gate).flat_map({
+            let mut events = Some(events);
+            move |()| events.take().unwrap_or_else(|| Box::pin(stream::empty()))
+        }))
+    }
+
+    fn supports_native_output(&self) -> bool {
+        false
+    }
+}

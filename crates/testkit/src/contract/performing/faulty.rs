@@ -1,0 +1,257 @@
+//! A store that does what a case tells it: loses acknowledgements, fails, lets others in first.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use helix_agents_core::message::Message;
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
+use helix_agents_core::store::{
+    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
+    Snapshot, StoreError,
+};
+use helix_agents_core::stream::{
+    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
+    StreamStatus, StreamWriter,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CheckpointId, RunId, SessionId};
+use serde_json::Value;
+
+use super::super::Subject;
+
+/// Something that others do meanwhile.
+pub(super) type Meanwhile = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What becomes of a commit.
+pub(super) enum Fate {
+    /// It is made.
+    Made,
+    /// It is made, and nobody is told.
+    Unacknowledged,
+    /// It is made, others come, and nobody is told.
+    UnacknowledgedAfter(Meanwhile),
+    /// It is not made.
+    Failed,
+    /// Others come first.
+    After(Meanwhile),
+}
+
+type Judge = dyn FnMut(&Commit) -> Fate + Send;
+
+/// A store over a subject's own.
+#[derive(Clone)]
+pub(super) struct Faulty {
+    on: Subject,
+    judge: Arc<Mutex<Box<Judge>>>,
+    failing_reads: Arc<AtomicUsize>,
+    failing_deltas: Arc<AtomicUsize>,
+    unacknowledged_deltas: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulty").finish_non_exhaustive()
+    }
+}
+
+impl Faulty {
+    pub(super) fn new(on: &Subject, judge: impl FnMut(&Commit) -> Fate + Send + 'static) -> Self {
+        Self {
+            on: on.clone(),
+            judge: Arc::new(Mutex::new(Box::new(judge))),
+            failing_reads: Arc::default(),
+            failing_deltas: Arc::default(),
+            unacknowledged_deltas: Arc::default(),
+        }
+    }
+
+    /// So many reads fail from now on.
+    pub(super) fn fail_reads(&self, count: usize) {
+        self.failing_reads.store(count, Ordering::SeqCst);
+    }
+
+    /// So many batches of deltas are not written from now on.
+    pub(super) fn fail_deltas(&self, count: usize) {
+        self.failing_deltas.store(count, Ordering::SeqCst);
+    }
+
+    /// So many batches of deltas are written and not acknowledged from now on.
+    pub(super) fn lose_deltas(&self, count: usize) {
+        self.unacknowledged_deltas.store(count, Ordering::SeqCst);
+    }
+
+    fn read(&self) -> Result<(), StoreError> {
+        if take(&self.failing_reads) {
+            return Err(gone());
+        }
+        Ok(())
+    }
+}
+
+fn take(count: &AtomicUsize) -> bool {
+    let less = |count: usize| count.checked_sub(1);
+    count
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+        .is_ok()
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable {
+        backend: "faulty",
+        source: "connection reset".into(),
+    }
+}
+
+#[async_trait]
+impl SessionStore for Faulty {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        let fate = {
+            let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+            judge(&commit)
+        };
+        match fate {
+            Fate::Made => self.on.store.commit(commit).await,
+            Fate::Unacknowledged => {
+                self.on.store.commit(commit).await?;
+                Err(gone())
+            }
+            Fate::UnacknowledgedAfter(others) => {
+                self.on.store.commit(commit).await?;
+                others.await;
+                Err(gone())
+            }
+            Fate::Failed => Err(gone()),
+            Fate::After(others) => {
+                others.await;
+                self.on.store.commit(commit).await
+            }
+        }
+    }
+
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        self.read()?;
+        self.on.store.load(session).await
+    }
+
+    async fn messages(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError> {
+        self.read()?;
+        self.on.store.messages(session, page).await
+    }
+
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+        self.on.store.state_at(session, version).await
+    }
+
+    async fn runs(
+        &self,
+        session: &SessionId,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        self.on.store.runs(session, which).await
+    }
+
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        self.on.store.checkpoints(session, which).await
+    }
+
+    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+        self.read()?;
+        self.on.store.family(session).await
+    }
+
+    async fn usage(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError> {
+        self.on.store.usage(session, page).await
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        self.on.store.list(query).await
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        self.on.store.pending(query).await
+    }
+
+    async fn due(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+        self.on.store.due(at, limit).await
+    }
+}
+
+#[async_trait]
+impl StreamManager for Faulty {
+    fn limits(&self) -> StreamLimits {
+        self.on.streams.limits()
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        if take(&self.failing_deltas) {
+            return Err(gone().into());
+        }
+        let written = self.on.streams.append_deltas(writer, chunks).await?;
+        if take(&self.unacknowledged_deltas) {
+            return Err(gone().into());
+        }
+        Ok(written)
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        self.on.streams.discard_deltas(writer, after, say).await
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        Self::read(self)?;
+        self.on.streams.read(root, after, limit).await
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        Self::read(self)?;
+        self.on.streams.info(root).await
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        status: StreamStatus,
+    ) -> Result<(), StreamError> {
+        self.on.streams.changed(root, after, status).await
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.on.streams.trim(root, up_to).await
+    }
+}
