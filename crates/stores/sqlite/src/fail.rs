@@ -1,5 +1,8 @@
 //! Why a read or a write inside a transaction ended, and what that means outside.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use helix_agents_core::store::StoreError;
 use helix_agents_core::stored::StoredError;
 use helix_agents_core::stream::StreamError;
@@ -44,11 +47,28 @@ impl Fail {
         Self::Refused(StoreError::Backend { backend, source })
     }
 
+    /// Something that panicked.
+    fn panicked(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("without a word");
+        tracing::error!(event = "sqlite.panicked", text);
+        Self::internal(format!(
+            "it panicked and left nothing behind; report this as a defect: {text}"
+        ))
+    }
+
     /// Something that cannot be stored.
     pub(crate) fn not_storable(kind: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         StoredError::NotStorable { kind, reason }.into()
     }
+}
+
+/// Does something of one caller with what many share: when it panics, that caller is refused, and the
+/// others are served. Whatever it had begun must be undone or discarded by who calls this.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Fail>) -> Result<T, Fail> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Fail::panicked(&*panic)))
 }
 
 impl From<rusqlite::Error> for Fail {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use helix_agents_core::SessionId;
 
 use crate::desk::Desk;
-use crate::fail::{Fail, again};
+use crate::fail::{Fail, again, caught};
 
 /// Whether a write may have to be done again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl<T, F: FnMut(&Desk, Attempt) -> Result<T, Fail> + Send> Work<T> for F {}
 pub(crate) enum Verdict {
     /// It is written.
     Written,
-    /// It does not fit; what it wrote is to be undone.
+    /// It does not fit, or it panicked; what it wrote is to be undone.
     Refused,
     /// SQLite failed.
     Broken,
@@ -101,7 +101,7 @@ impl<T: Send> Queued for Ticket<T> {
         let Some(mut work) = self.lock().work.take() else {
             return Verdict::Abandoned;
         };
-        let outcome = work(desk, attempt);
+        let outcome = caught(|| work(desk, attempt));
         let verdict = match &outcome {
             Ok(_) => Verdict::Written,
             Err(fail) if fail.is_fault() => Verdict::Broken,

@@ -3,7 +3,8 @@
 //! A caller who finds it free writes at once, on its own thread. One who finds it in use leaves its
 //! write in a queue; whoever has the connection then writes all that is queued in one transaction,
 //! each write in a savepoint of its own, so that one that is refused leaves nothing and disturbs
-//! nobody. All of them wait for the disk once.
+//! nobody. All of them wait for the disk once. One that panics is refused like one that does not fit:
+//! it fails for its caller alone, and the connection is of use to the next.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,7 +18,7 @@ use rusqlite::Connection;
 
 use crate::bells::Bells;
 use crate::desk::Desk;
-use crate::fail::Fail;
+use crate::fail::{Fail, caught};
 use crate::ticket::{Attempt, Queued, Ticket, Verdict, Work};
 
 /// Writes that share a transaction at most, so that nobody waits for long.
@@ -127,7 +128,7 @@ impl Writer {
         read: impl FnOnce(&Connection) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = read(&slot.desk.conn);
+        let result = caught(|| read(&slot.desk.conn));
         self.serve(slot);
         result
     }
@@ -219,7 +220,7 @@ impl Writer {
         work: impl FnOnce(&Desk) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
         desk.begin(self.patience)?;
-        let result = work(desk).and_then(|value| {
+        let result = caught(|| work(desk)).and_then(|value| {
             desk.commit()?;
             Ok(value)
         });
@@ -286,3 +287,6 @@ impl<T: Send> Drop for Queueing<'_, T> {
         self.ticket.abandon();
     }
 }
+
+#[cfg(test)]
+mod tests;
