@@ -13,6 +13,7 @@
 #![expect(clippy::cast_precision_loss, reason = "figures are for people")]
 
 mod bare;
+mod flat;
 mod measure;
 mod prompt;
 mod sessions;
@@ -27,10 +28,11 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
+    ("flat", flat::run),
     ("suspended", suspended::run),
     ("steps", steps::run),
     ("sessions", sessions::run),

@@ -38,6 +38,7 @@ mod json;
 mod key;
 mod known;
 mod locks;
+mod log;
 mod messages;
 mod open_steps;
 mod pack;

@@ -1,7 +1,8 @@
 //! Connections that read, beside the one that writes.
 
 use std::path::Path;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -10,21 +11,47 @@ use crate::connection;
 use crate::error::Result;
 use crate::fail::Fail;
 
+/// Readers are held for this long at most: a read that takes longer delays no other.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// A few connections. A read borrows one for as long as it takes, and no longer: no read waits for
 /// anything while it holds one, so that all reads come to their turn.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    idle: Mutex<Vec<Connection>>,
-    returned: Condvar,
+    pool: Mutex<Pool>,
+    /// How many connections there are.
+    all: usize,
+    /// How long readers are held.
+    patience: Duration,
+    /// Told when a connection comes back, and when readers are held no longer.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Pool {
+    idle: Vec<Connection>,
+    /// Until when no read begins.
+    held: Option<Instant>,
 }
 
 impl Readers {
     pub(crate) fn open(path: &Path, config: &SqliteConfig) -> Result<Self> {
+        Self::patient(path, config, PATIENCE)
+    }
+
+    pub(crate) fn patient(path: &Path, config: &SqliteConfig, patience: Duration) -> Result<Self> {
         let idle = (0..config.readers).map(|_| connection::reader(path, config));
+        let idle: Vec<_> = idle.collect::<Result<_>>()?;
         Ok(Self {
-            idle: Mutex::new(idle.collect::<Result<_>>()?),
-            returned: Condvar::new(),
+            all: idle.len(),
+            pool: Mutex::new(Pool { idle, held: None }),
+            patience,
+            changed: Condvar::new(),
         })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads as of one instant.
@@ -32,18 +59,61 @@ impl Readers {
         &self,
         read: impl FnOnce(&Connection) -> std::result::Result<T, Fail>,
     ) -> std::result::Result<T, Fail> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.returned.wait_while(idle, |idle| idle.is_empty());
-        let mut idle = waited.unwrap_or_else(PoisonError::into_inner);
-        let borrowed = Borrowed {
-            readers: self,
-            connection: idle.pop(),
-        };
-        drop(idle);
+        let borrowed = self.borrow();
         match &borrowed.connection {
             Some(connection) => as_of_one_instant(connection, read),
             None => Err(Fail::internal("there is no connection to read with")),
         }
+    }
+
+    /// A connection, as soon as there is one and readers are not held.
+    fn borrow(&self) -> Borrowed<'_> {
+        let mut pool = self.lock();
+        loop {
+            let left = pool
+                .held
+                .map(|until| until.saturating_duration_since(Instant::now()));
+            pool = match left {
+                Some(Duration::ZERO) => {
+                    pool.held = None;
+                    continue;
+                }
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(pool, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None if pool.idle.is_empty() => self
+                    .changed
+                    .wait(pool)
+                    .unwrap_or_else(PoisonError::into_inner),
+                None => break,
+            };
+        }
+        Borrowed {
+            readers: self,
+            connection: pool.idle.pop(),
+        }
+    }
+
+    /// Lets no read begin for a moment, which is not prolonged. Those under way go on.
+    pub(crate) fn hold(&self) {
+        let mut pool = self.lock();
+        let now = Instant::now();
+        if pool.held.is_none_or(|until| until <= now) {
+            pool.held = Some(now + self.patience);
+        }
+    }
+
+    /// Lets reads begin again.
+    pub(crate) fn release(&self) {
+        self.lock().held = None;
+        self.changed.notify_all();
+    }
+
+    /// Whether readers are held and none is under way.
+    pub(crate) fn are_asleep(&self) -> bool {
+        let pool = self.lock();
+        pool.held.is_some() && pool.idle.len() == self.all
     }
 }
 
@@ -51,15 +121,14 @@ fn as_of_one_instant<T>(
     conn: &Connection,
     read: impl FnOnce(&Connection) -> std::result::Result<T, Fail>,
 ) -> std::result::Result<T, Fail> {
-    let execute = |sql| conn.prepare_cached(sql)?.execute([]).map(drop);
-    if !conn.is_autocommit() {
-        // Somebody panicked in the middle.
-        execute("ROLLBACK")?;
-    }
-    execute("BEGIN")?;
+    execute(conn, "BEGIN")?;
     let result = read(conn);
-    execute("ROLLBACK")?;
+    execute(conn, "ROLLBACK")?;
     result
+}
+
+fn execute(conn: &Connection, sql: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(sql)?.execute([]).map(drop)
 }
 
 /// Comes back whatever happens.
@@ -71,14 +140,14 @@ struct Borrowed<'a> {
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            let mut idle = self
-                .readers
-                .idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            idle.push(connection);
-            drop(idle);
-            self.readers.returned.notify_one();
+            // Somebody panicked in the middle. An idle connection must not hold on to the log.
+            if !connection.is_autocommit()
+                && let Err(error) = execute(&connection, "ROLLBACK")
+            {
+                tracing::error!(event = "sqlite.rollback_failed", %error);
+            }
+            self.readers.lock().idle.push(connection);
+            self.readers.changed.notify_one();
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::config::SqliteConfig;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fail::Fail;
+use crate::log::Log;
 use crate::readers::Readers;
 use crate::ticket::Work;
 use crate::writer::Writer;
@@ -34,7 +35,7 @@ struct Inner {
     config: Arc<SqliteConfig>,
     writer: Arc<Writer>,
     /// None in memory, where there is one connection for everything.
-    readers: Option<Readers>,
+    readers: Option<Arc<Readers>>,
     bells: Arc<Bells>,
 }
 
@@ -75,7 +76,7 @@ impl SqliteStore {
     pub async fn open_with(path: impl AsRef<Path>, config: SqliteConfig) -> Result<Self> {
         let path = path.as_ref();
         let connection = connection::writer(path, &config)?;
-        let readers = Readers::open(path, &config)?;
+        let readers = Arc::new(Readers::open(path, &config)?);
         let store = Self::new(path.to_owned(), config, connection, Some(readers));
         let Inner { bells, writer, .. } = &*store.inner;
         poll::start(bells, writer).map_err(|source| Error::Open {
@@ -117,14 +118,18 @@ impl SqliteStore {
         path: PathBuf,
         config: SqliteConfig,
         connection: Connection,
-        readers: Option<Readers>,
+        readers: Option<Arc<Readers>>,
     ) -> Self {
         let bells = Arc::new(Bells::default());
         let patience = config.busy_timeout;
+        let log = match &readers {
+            Some(readers) => Log::of(&path, Arc::clone(readers), patience),
+            None => Log::none(),
+        };
         let inner = Inner {
             path,
             config: Arc::new(config),
-            writer: Arc::new(Writer::new(connection, Arc::clone(&bells), patience)),
+            writer: Arc::new(Writer::new(connection, Arc::clone(&bells), patience, log)),
             readers,
             bells,
         };
@@ -178,7 +183,11 @@ impl SqliteStore {
         read: impl FnOnce(&Connection) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
         match &self.inner.readers {
-            Some(readers) => readers.read(read),
+            Some(readers) => {
+                let result = readers.read(read);
+                self.inner.writer.settle_readers();
+                result
+            }
             None => self.inner.writer.read(read),
         }
     }

@@ -19,6 +19,7 @@ use rusqlite::Connection;
 use crate::bells::Bells;
 use crate::desk::Desk;
 use crate::fail::{Fail, caught};
+use crate::log::Log;
 use crate::ticket::{Attempt, Queued, Ticket, Verdict, Work};
 
 /// Writes that share a transaction at most, so that nobody waits for long.
@@ -34,6 +35,7 @@ pub(crate) struct Writer {
     last: Mutex<Option<(SessionId, Instant)>>,
     bells: Arc<Bells>,
     patience: Duration,
+    log: Log,
 }
 
 /// The connection, and what it last saw of other processes.
@@ -43,7 +45,12 @@ pub(crate) struct Slot {
 }
 
 impl Writer {
-    pub(crate) fn new(connection: Connection, bells: Arc<Bells>, patience: Duration) -> Self {
+    pub(crate) fn new(
+        connection: Connection,
+        bells: Arc<Bells>,
+        patience: Duration,
+        log: Log,
+    ) -> Self {
         Self {
             slot: Mutex::new(Slot {
                 desk: Desk::new(connection),
@@ -53,6 +60,7 @@ impl Writer {
             last: Mutex::default(),
             bells,
             patience,
+            log,
         }
     }
 
@@ -138,10 +146,22 @@ impl Writer {
     pub(crate) fn serve(&self, mut slot: MutexGuard<'_, Slot>) {
         self.group(&slot.desk);
         self.look_around(&mut slot);
+        self.log.look_after(&slot.desk.conn);
         drop(slot);
+        self.settle_readers();
         // Whoever queued before the connection was free again saw it in use, and waits to be woken.
         let waiting: Vec<_> = self.queue().iter().cloned().collect();
         waiting.iter().for_each(|ticket| ticket.wake());
+    }
+
+    /// Does what readers are held for, once none is under way; called by whoever was the last of
+    /// them, or had the connection then.
+    pub(crate) fn settle_readers(&self) {
+        while self.log.is_awaited()
+            && let Some(slot) = self.try_lock()
+        {
+            self.log.look_after(&slot.desk.conn);
+        }
     }
 
     /// Writes all that is queued.

@@ -20,7 +20,12 @@ type Step = fn(&Desk) -> Result<i64, Fail>;
 fn writer() -> Writer {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("CREATE TABLE t (x)").unwrap();
-    Writer::new(connection, Arc::default(), Duration::from_secs(1))
+    Writer::new(
+        connection,
+        Arc::default(),
+        Duration::from_secs(1),
+        Log::none(),
+    )
 }
 
 fn insert(desk: &Desk, value: i64) -> Result<i64, Fail> {

@@ -1,0 +1,92 @@
+//! What must not grow with a session's age, nor with who else uses the file.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use helix_agents_core::id::SessionId;
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::store::{Change, Commit, NewSession, Page, SessionStore, Sessions};
+use helix_agents_core::time::Timestamp;
+use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
+use helix_agents_testkit::{VirtualClock, block_on};
+
+use crate::measure::{Report, say};
+use crate::sqlite::{Folder, Outcome};
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+type Part = fn(&mut Report) -> Outcome<()>;
+
+pub(crate) fn run(report: &mut Report) {
+    let groups: [(&str, Part); 1] = [("log", log)];
+    for (name, group) in groups {
+        if let Err(error) = group(report) {
+            report.broken(name, &error.to_string());
+        }
+    }
+}
+
+/// A store that does not wait for the disk: what is compared here is work and bytes.
+fn open(path: &Path, readers: usize) -> Outcome<SqliteStore> {
+    let config = SqliteConfig::new()
+        .synchronous(Synchronous::Normal)
+        .readers(readers);
+    Ok(block_on(SqliteStore::open_with(path, config))?)
+}
+
+fn create(store: &SqliteStore, name: &str) -> Outcome<SessionId> {
+    let session = SessionId::new(name)?;
+    let clock = VirtualClock::new(NOW);
+    block_on(Sessions::new(store, &clock).create_session(&session, NewSession::of("bench")))?;
+    Ok(session)
+}
+
+fn says(session: &SessionId, bytes: usize) -> Commit {
+    Commit::new(session.clone(), NOW).then(Change::AppendUser(UserMessage::new("x".repeat(bytes))))
+}
+
+/// The write-ahead log while somebody always reads.
+fn log(report: &mut Report) -> Outcome<()> {
+    const READERS: usize = 8;
+    const COMMITS: usize = 4_000;
+    let folder = Folder::new("log")?;
+    let file = folder.file("store.db");
+    let store = open(&file, READERS)?;
+    let (read, written) = (create(&store, "read")?, create(&store, "written")?);
+    for _ in 0..300 {
+        block_on(store.commit(says(&read, 2_000)))?;
+    }
+    let (is_over, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let longest = std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let read = block_on(store.messages(&read, Page::ALL));
+                    reads.fetch_add(usize::from(read.is_ok()), Ordering::Relaxed);
+                }
+            });
+        }
+        let mut longest = 0;
+        let mut write = || -> Outcome<()> {
+            for _ in 0..COMMITS {
+                block_on(store.commit(says(&written, 4_000)))?;
+                longest = longest.max(std::fs::metadata(folder.file("store.db-wal"))?.len());
+            }
+            Ok(())
+        };
+        let done = write();
+        is_over.store(true, Ordering::Relaxed);
+        done.map(|()| longest)
+    })?;
+    let kept = std::fs::metadata(&file)?.len() as f64 / 1e6;
+    say(&format!(
+        "{COMMITS} commits beside {} reads; {kept:.0} MB in the file",
+        reads.into_inner()
+    ));
+    report.at_most(
+        ("MB, limit", 12.0),
+        ("MB of log, 8 overlapping readers", longest as f64 / 1e6),
+        1.0,
+    );
+    Ok(())
+}

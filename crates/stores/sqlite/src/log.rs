@@ -1,0 +1,128 @@
+//! The write-ahead log, and how it is kept short.
+//!
+//! SQLite begins the log anew when nobody reads from it. Readers that overlap for ever leave no such
+//! moment, and the log would grow for ever. So when it has grown long, this process's readers are
+//! asked to wait for those that are under way; as soon as these have ended, the log is moved into the
+//! file and cut. Whoever then has the connection that writes does that: a commit, or the last of the
+//! readers. No commit waits for a reader.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::readers::Readers;
+
+/// A log of this many bytes is long. SQLite moves one of 4 MB into the file by itself, and begins it
+/// anew where nobody reads; one that is longer than that is one that somebody always reads from.
+pub(crate) const LONG: u64 = 6 * 1024 * 1024;
+/// When a log could not be cut, the next attempt is made after it has grown by this.
+const MORE: u64 = 2 * 1024 * 1024;
+/// How long other processes are waited for that read or write while the log is to be cut.
+const OTHERS: Duration = Duration::from_millis(5);
+
+/// The log of a file.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// None in memory, where there is no log.
+    watched: Option<Watched>,
+    busy_timeout: Duration,
+}
+
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    readers: Arc<Readers>,
+    /// From which length on the readers are asked to wait.
+    due: AtomicU64,
+}
+
+impl Log {
+    /// The log of a file with these readers.
+    pub(crate) fn of(file: &Path, readers: Arc<Readers>, busy_timeout: Duration) -> Self {
+        let mut path = file.as_os_str().to_owned();
+        path.push("-wal");
+        let watched = Watched {
+            path: path.into(),
+            readers,
+            due: AtomicU64::new(LONG),
+        };
+        Self {
+            watched: Some(watched),
+            busy_timeout,
+        }
+    }
+
+    /// There is no log.
+    pub(crate) fn none() -> Self {
+        Self {
+            watched: None,
+            busy_timeout: Duration::ZERO,
+        }
+    }
+
+    /// Whether all readers wait for the log to be cut.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let watched = self.watched.as_ref();
+        watched.is_some_and(|watched| watched.readers.are_asleep())
+    }
+
+    /// Looks how long the log has become, and cuts it when it is long and nobody reads. `conn` is
+    /// the connection that writes, outside of a transaction.
+    pub(crate) fn look_after(&self, conn: &Connection) {
+        let Some(watched) = &self.watched else {
+            return;
+        };
+        if watched.has_become_long() {
+            watched.readers.hold();
+        }
+        if watched.readers.are_asleep() {
+            if self.cut(conn) {
+                watched.due.store(LONG, Ordering::Relaxed);
+            }
+            watched.readers.release();
+        }
+    }
+
+    /// Moves the log into the file and cuts it. False: another process was in the way.
+    fn cut(&self, conn: &Connection) -> bool {
+        let cut = conn.busy_timeout(OTHERS).and_then(|()| {
+            conn.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?
+                .query_row([], |row| row.get::<_, bool>(0))
+        });
+        if let Err(error) = conn.busy_timeout(self.busy_timeout) {
+            tracing::warn!(event = "sqlite.busy_timeout_unset", %error);
+        }
+        match cut {
+            Ok(was_busy) => !was_busy,
+            Err(error) => {
+                tracing::warn!(event = "sqlite.log_not_cut", %error);
+                false
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// Whether the log has grown to where it is due to be cut. It is due again when it has grown on,
+    /// so that readers are not held again and again while it cannot be cut.
+    fn has_become_long(&self) -> bool {
+        // A file that cannot be looked at is looked at again after the next commit.
+        let length = fs::metadata(&self.path).map_or(0, |file| file.len());
+        let due = self.due.load(Ordering::Relaxed);
+        let next = (length + MORE).max(LONG);
+        if length < due {
+            // SQLite has cut it itself.
+            self.due.store(due.min(next), Ordering::Relaxed);
+            return false;
+        }
+        self.due.store(next, Ordering::Relaxed);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! A log that is always read from is cut all the same, and nobody waits for ever.
+
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+use crate::bells::Bells;
+use crate::config::SqliteConfig;
+use crate::connection;
+use crate::desk::Desk;
+use crate::fail::Fail;
+use crate::writer::Writer;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+struct Subject {
+    log: PathBuf,
+    readers: Arc<Readers>,
+    writer: Writer,
+    folder: PathBuf,
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Subject {
+    fn new(name: &str, patience: Duration) -> Self {
+        let folder = format!("helix-log-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("helix.db");
+        let config = SqliteConfig::new().readers(4);
+        let connection = connection::writer(&file, &config).unwrap();
+        connection.execute_batch("CREATE TABLE t (x)").unwrap();
+        let readers = Arc::new(Readers::patient(&file, &config, patience).unwrap());
+        let log = Log::of(&file, Arc::clone(&readers), config.busy_timeout);
+        let bells = Arc::new(Bells::default());
+        Self {
+            log: folder.join("helix.db-wal"),
+            readers,
+            writer: Writer::new(connection, bells, config.busy_timeout, log),
+            folder,
+        }
+    }
+
+    fn length(&self) -> u64 {
+        fs::metadata(&self.log).unwrap().len()
+    }
+
+    /// Writes a megabyte, to the same pages every time.
+    fn write(&self) {
+        let work = |desk: &Desk, _| -> Result<(), Fail> {
+            desk.execute("DELETE FROM t")?;
+            desk.execute("INSERT INTO t VALUES (zeroblob(1000000))")?;
+            Ok(())
+        };
+        let writing = self.writer.write(None, Vec::new(), work);
+        helix_agents_testkit::block_on(writing).unwrap();
+    }
+
+    fn read<T>(&self, read: impl FnOnce() -> T) -> T {
+        let read = |conn: &Connection| {
+            conn.query_row("SELECT count(*) FROM t", [], |_| Ok(()))?;
+            Ok(read())
+        };
+        let result = self.readers.read(read).unwrap();
+        self.writer.settle_readers();
+        result
+    }
+}
+
+#[test]
+fn a_log_that_is_always_read_from_is_cut_when_those_who_read_have_ended() {
+    let subject = Subject::new("cut", HOUR);
+    let ((begun, first), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
+    thread::scope(|scope| {
+        let subject = &subject;
+        scope.spawn(move || subject.read(|| (begun.send(()), ended.recv())));
+        first.recv().unwrap();
+        // No commit waits for the one who reads.
+        while subject.length() < LONG + MORE {
+            subject.write();
+        }
+        assert!(!subject.readers.are_asleep(), "one still reads");
+        // Who comes now begins after the first has ended, and finds the log cut.
+        let later: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| subject.read(|| subject.length())))
+            .collect();
+        end.send(()).unwrap();
+        for one in later {
+            assert_eq!(one.join().unwrap(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_commit_cuts_the_log_where_nobody_reads_at_the_moment() {
+    let subject = Subject::new("idle", HOUR);
+    // A reader that ends before the next commit keeps SQLite from nothing, so hold on to a place in
+    // the log by a connection that is not one of ours.
+    let other = Connection::open(subject.folder.join("helix.db")).unwrap();
+    other
+        .execute_batch("BEGIN; SELECT count(*) FROM t")
+        .unwrap();
+    while subject.length() < LONG + MORE {
+        subject.write();
+    }
+    assert_eq!(subject.read(|| 7), 7, "nobody is held for ever");
+    other.execute_batch("ROLLBACK").unwrap();
+    let mut before = subject.length();
+    loop {
+        subject.write();
+        let now = subject.length();
+        if now < before {
+            break;
+        }
+        before = now;
+        assert!(now < 4 * LONG, "it is never cut");
+    }
+}
+
+#[test]
+fn who_waits_is_let_through_though_somebody_reads_on() {
+    let subject = Subject::new("patience", Duration::ZERO);
+    subject.read(|| {
+        while subject.length() < LONG + MORE {
+            subject.write();
+        }
+        assert_eq!(subject.read(|| 7), 7);
+    });
+}
