@@ -7,6 +7,30 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::notify::{Heard, Notify};
 
+/// What a session is known by where its name would be too long. Two may have the same one, rarely:
+/// then those who wait for one of them look in vain when the other changes.
+///
+/// Other processes compare it with theirs, so it is computed in the same way for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Mark(u64);
+
+impl Mark {
+    pub(crate) fn of(session: &SessionId) -> Self {
+        // FNV-1a.
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        let bytes = session.as_str().as_bytes().iter();
+        Self(bytes.fold(0xcbf2_9ce4_8422_2325, mix))
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self(u64::from_be_bytes(bytes.try_into().ok()?)))
+    }
+}
+
 /// A bell for each session that somebody waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Bells {
@@ -17,7 +41,7 @@ pub(crate) struct Bells {
 
 #[derive(Debug, Default)]
 struct State {
-    bells: HashMap<SessionId, Bell>,
+    bells: HashMap<Mark, Bell>,
     closed: bool,
 }
 
@@ -34,21 +58,22 @@ impl Bells {
 
     /// Begins to listen for changes of a session.
     pub(crate) fn listen(self: &Arc<Self>, session: &SessionId) -> Listening {
+        let session = Mark::of(session);
         let mut state = self.lock();
-        let bell = state.bells.entry(session.clone()).or_default();
+        let bell = state.bells.entry(session).or_default();
         bell.waiting += 1;
         let notify = bell.notify.clone();
         drop(state);
         self.changed.notify_all();
         Listening {
             bells: Arc::clone(self),
-            session: session.clone(),
+            session,
             notify,
         }
     }
 
     /// Tells those who wait for these sessions.
-    pub(crate) fn ring(&self, sessions: &[SessionId]) {
+    pub(crate) fn ring(&self, sessions: &[Mark]) {
         let state = self.lock();
         let bells = sessions.iter().filter_map(|one| state.bells.get(one));
         let ringing: Vec<Notify> = bells.map(|bell| bell.notify.clone()).collect();
@@ -96,7 +121,7 @@ impl Bells {
 #[derive(Debug)]
 pub(crate) struct Listening {
     bells: Arc<Bells>,
-    session: SessionId,
+    session: Mark,
     notify: Notify,
 }
 

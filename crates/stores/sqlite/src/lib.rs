@@ -57,6 +57,7 @@ mod store;
 mod stream_manager;
 mod streams;
 mod ticket;
+mod told;
 mod usage;
 mod writer;
 

@@ -15,7 +15,11 @@ use crate::error::{Error, Result};
 const APPLICATION_ID: u32 = 0x4845_4c58;
 
 /// One step per version; never changed once released, only added to.
-const MIGRATIONS: &[&str] = &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/v1.sql"),
+    include_str!("schema/v2.sql"),
+    include_str!("schema/v3.sql"),
+];
 
 /// Says why a file cannot be used, without changing it.
 pub(crate) fn check(connection: &Connection, path: &Path, may_migrate: bool) -> Result<()> {

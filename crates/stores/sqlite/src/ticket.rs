@@ -3,8 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use helix_agents_core::SessionId;
-
+use crate::bells::Mark;
 use crate::desk::Desk;
 use crate::fail::{Fail, again, caught};
 
@@ -43,12 +42,12 @@ pub(crate) trait Queued: Send + Sync {
     /// Lets who waits look again.
     fn wake(&self);
     /// Whose listeners are told of it.
-    fn touched(&self) -> &[SessionId];
+    fn touched(&self) -> &[Mark];
 }
 
 /// A write and the place for its outcome.
 pub(crate) struct Ticket<T> {
-    touched: Vec<SessionId>,
+    touched: Vec<Mark>,
     state: Mutex<State<T>>,
 }
 
@@ -61,7 +60,7 @@ struct State<T> {
 }
 
 impl<T> Ticket<T> {
-    pub(crate) fn new(touched: Vec<SessionId>, work: Box<dyn Work<T>>) -> Self {
+    pub(crate) fn new(touched: Vec<Mark>, work: Box<dyn Work<T>>) -> Self {
         Self {
             touched,
             state: Mutex::new(State {
@@ -139,7 +138,7 @@ impl<T: Send> Queued for Ticket<T> {
         }
     }
 
-    fn touched(&self) -> &[SessionId] {
+    fn touched(&self) -> &[Mark] {
         &self.touched
     }
 }

@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 use helix_agents_core::SessionId;
 use rusqlite::Connection;
 
-use crate::bells::Bells;
+use crate::bells::{Bells, Mark};
 use crate::desk::Desk;
 use crate::fail::{Fail, caught};
 use crate::log::Log;
 use crate::ticket::{Attempt, Queued, Ticket, Verdict, Work};
+use crate::told::{self, News};
 
 /// Writes that share a transaction at most, so that nobody waits for long.
 const GROUP: usize = 256;
@@ -41,7 +42,10 @@ pub(crate) struct Writer {
 /// The connection, and what it last saw of other processes.
 pub(crate) struct Slot {
     desk: Desk,
+    /// What SQLite called the content of the file when this was last asked.
     version: i64,
+    /// What was told of up to then, and by this connection since.
+    seen: i64,
 }
 
 impl Writer {
@@ -55,6 +59,7 @@ impl Writer {
             slot: Mutex::new(Slot {
                 desk: Desk::new(connection),
                 version: 0,
+                seen: 0,
             }),
             queue: Mutex::default(),
             last: Mutex::default(),
@@ -73,8 +78,9 @@ impl Writer {
         mut work: impl Work<T> + 'static,
     ) -> Result<T, Fail> {
         let is_crowded = root.is_some_and(|root| self.is_crowded(root));
-        if !is_crowded && let Some(slot) = self.try_lock() {
-            let result = self.alone(&slot.desk, |desk| work(desk, Attempt::Only));
+        let touched: Vec<Mark> = touched.iter().map(Mark::of).collect();
+        if !is_crowded && let Some(mut slot) = self.try_lock() {
+            let result = self.alone(&mut slot, &touched, |desk| work(desk, Attempt::Only));
             if result.is_ok() {
                 self.bells.ring(&touched);
             }
@@ -144,7 +150,7 @@ impl Writer {
     /// Serves those who came meanwhile, once, and leaves the rest to them: no caller serves others
     /// for ever.
     pub(crate) fn serve(&self, mut slot: MutexGuard<'_, Slot>) {
-        self.group(&slot.desk);
+        self.group(&mut slot);
         self.look_around(&mut slot);
         self.log.look_after(&slot.desk.conn);
         drop(slot);
@@ -165,7 +171,7 @@ impl Writer {
     }
 
     /// Writes all that is queued.
-    fn group(&self, desk: &Desk) {
+    fn group(&self, slot: &mut Slot) {
         let group: Vec<_> = {
             let mut queue = self.queue();
             let count = queue.len().min(GROUP);
@@ -173,10 +179,10 @@ impl Writer {
         };
         match group.as_slice() {
             [] => return,
-            [one] => self.one(desk, &**one),
+            [one] => self.one(slot, &**one),
             many => {
-                if !self.together(desk, many) {
-                    many.iter().for_each(|ticket| self.one(desk, &**ticket));
+                if !self.together(slot, many) {
+                    many.iter().for_each(|ticket| self.one(slot, &**ticket));
                 }
             }
         }
@@ -184,38 +190,40 @@ impl Writer {
     }
 
     /// One queued write in a transaction of its own.
-    fn one(&self, desk: &Desk, ticket: &dyn Queued) {
+    fn one(&self, slot: &mut Slot, ticket: &dyn Queued) {
+        let desk = &slot.desk;
         if let Err(error) = desk.begin(self.patience) {
             ticket.settle(Some(&error));
             return;
         }
         let committed = match ticket.run(desk, Attempt::Only) {
-            Verdict::Written => desk.commit().map(|()| true),
+            Verdict::Written => slot.commit(ticket.touched()).map(|()| true),
             Verdict::Refused | Verdict::Broken | Verdict::Abandoned => Ok(false),
         };
         match committed {
             Ok(true) => self.bells.ring(ticket.touched()),
-            _ => desk.roll_back(),
+            _ => slot.desk.roll_back(),
         }
         ticket.settle(committed.err().as_ref());
     }
 
     /// Many queued writes in one transaction. False: it broke, nothing is written and nobody is
     /// answered.
-    fn together(&self, desk: &Desk, group: &[Arc<dyn Queued>]) -> bool {
-        let mut written = Vec::with_capacity(group.len());
-        let committed = desk.begin(self.patience).and_then(|()| {
+    fn together(&self, slot: &mut Slot, group: &[Arc<dyn Queued>]) -> bool {
+        let mut touched: Vec<Mark> = Vec::with_capacity(group.len());
+        let committed = slot.desk.begin(self.patience).and_then(|()| {
+            let desk = &slot.desk;
             for ticket in group {
                 desk.begin_part()?;
                 match ticket.run(desk, Attempt::Shared) {
-                    Verdict::Written => written.push(ticket),
+                    Verdict::Written => touched.extend(ticket.touched()),
                     Verdict::Refused => desk.undo_part()?,
                     Verdict::Broken => return Ok(false),
                     Verdict::Abandoned => {}
                 }
                 desk.end_part()?;
             }
-            desk.commit().map(|()| true)
+            slot.commit(&touched).map(|()| true)
         });
         if !matches!(committed, Ok(true)) {
             tracing::debug!(
@@ -223,12 +231,10 @@ impl Writer {
                 writes = group.len(),
                 ?committed
             );
-            desk.roll_back();
+            slot.desk.roll_back();
             return false;
         }
-        for ticket in written {
-            self.bells.ring(ticket.touched());
-        }
+        self.bells.ring(&touched);
         group.iter().for_each(|ticket| ticket.settle(None));
         true
     }
@@ -236,42 +242,74 @@ impl Writer {
     /// Something in a transaction of its own.
     fn alone<T>(
         &self,
-        desk: &Desk,
+        slot: &mut Slot,
+        touched: &[Mark],
         work: impl FnOnce(&Desk) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
-        desk.begin(self.patience)?;
-        let result = caught(|| work(desk)).and_then(|value| {
-            desk.commit()?;
+        slot.desk.begin(self.patience)?;
+        let result = caught(|| work(&slot.desk)).and_then(|value| {
+            slot.commit(touched)?;
             Ok(value)
         });
         if result.is_err() {
-            desk.roll_back();
+            slot.desk.roll_back();
         }
         result
     }
 
-    /// Tells everybody who waits when another process has written. What this connection writes
-    /// does not count.
+    /// Tells those who wait for what another process has written. What this connection writes does
+    /// not count.
     fn look_around(&self, slot: &mut Slot) {
         if !self.bells.is_awaited() {
             return;
         }
-        let version = slot
-            .desk
-            .conn
-            .prepare_cached("PRAGMA data_version")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
-        match version {
-            Ok(version) if version == slot.version => {}
-            Ok(version) => {
-                slot.version = version;
-                self.bells.ring_all();
-            }
+        match slot.news() {
+            Ok(None) => {}
+            Ok(Some(News::These(touched))) => self.bells.ring(&touched),
+            Ok(Some(News::Everybody)) => self.bells.ring_all(),
             Err(error) => {
                 tracing::warn!(event = "sqlite.data_version_unknown", %error);
                 self.bells.ring_all();
             }
         }
+    }
+}
+
+impl Slot {
+    /// Ends the transaction; it happened, and others can see to whom.
+    fn commit(&mut self, touched: &[Mark]) -> rusqlite::Result<()> {
+        let told = told::tell(&self.desk.conn, touched)?;
+        self.desk.commit()?;
+        // Unless somebody else has told something in between, which is still to be read.
+        if told == self.seen + 1 {
+            self.seen = told;
+        }
+        Ok(())
+    }
+
+    /// What others have written since the last time.
+    fn news(&mut self) -> rusqlite::Result<Option<News>> {
+        if self.version()? == self.version {
+            return Ok(None);
+        }
+        // As of one instant: what is written between two looks must not be missed by the one and
+        // taken for told by the other.
+        self.desk.execute("BEGIN")?;
+        let read = told::since(&self.desk.conn, self.seen)
+            .and_then(|(news, seen)| Ok((news, seen, self.version()?)));
+        self.desk.execute("ROLLBACK")?;
+        let (news, seen, version) = read?;
+        let is_first = self.version == 0;
+        (self.seen, self.version) = (seen, version);
+        Ok(Some(if is_first { News::Everybody } else { news }))
+    }
+
+    /// What SQLite calls the content of the file. Others change it.
+    fn version(&self) -> rusqlite::Result<i64> {
+        self.desk
+            .conn
+            .prepare_cached("PRAGMA data_version")?
+            .query_row([], |row| row.get(0))
     }
 }
 

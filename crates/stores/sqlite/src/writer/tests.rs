@@ -19,6 +19,8 @@ type Step = fn(&Desk) -> Result<i64, Fail>;
 
 fn writer() -> Writer {
     let connection = Connection::open_in_memory().unwrap();
+    let schema = include_str!("../schema/v3.sql");
+    connection.execute_batch(schema).unwrap();
     connection.execute_batch("CREATE TABLE t (x)").unwrap();
     Writer::new(
         connection,
@@ -166,7 +168,7 @@ fn listeners_are_told_of_what_a_group_wrote() {
         (listening, heard, count)
     };
     let listeners = ["a", "b", "c", "d"].map(heard_by);
-    let slot = writer.try_lock().unwrap();
+    let mut slot = writer.try_lock().unwrap();
     let written: [(&str, Step); 3] = [("a", one), ("b", refused), ("c", two)];
     let mut queued: Vec<Writing<'_>> = Vec::new();
     for (name, step) in written {
@@ -176,7 +178,128 @@ fn listeners_are_told_of_what_a_group_wrote() {
         assert!(poll(&mut write).is_pending());
         queued.push(write);
     }
-    writer.group(&slot.desk);
+    writer.group(&mut slot);
     let told = listeners.map(|(_, _, count)| count.0.load(Ordering::SeqCst));
     assert_eq!(told, [1, 0, 1, 0]);
+}
+
+/// Two stores of one file, as of two processes.
+fn two_of_one_file(name: &str) -> (std::path::PathBuf, Writer, Writer) {
+    let folder = format!("helix-writer-{}-{name}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let [ours, theirs] = [0, 1].map(|_| {
+        let config = crate::config::SqliteConfig::new();
+        let connection = crate::connection::writer(&folder.join("helix.db"), &config).unwrap();
+        Writer::new(connection, Arc::default(), config.busy_timeout, Log::none())
+    });
+    (folder, ours, theirs)
+}
+
+fn touch(writer: &Writer, name: &str) {
+    let touched = vec![name.parse().unwrap()];
+    let work = |_: &Desk, _| Ok(());
+    helix_agents_testkit::block_on(writer.write(None, touched, work)).unwrap();
+}
+
+/// Hears the changes of a session, and counts them.
+struct Ear {
+    listening: Listening,
+    heard: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    count: Arc<Count>,
+}
+
+impl Ear {
+    fn new(writer: &Writer, name: &str) -> Self {
+        let mut ear = Self {
+            listening: writer.bells.listen(&name.parse().unwrap()),
+            heard: None,
+            count: Arc::new(Count(AtomicUsize::new(0))),
+        };
+        ear.woken();
+        ear
+    }
+
+    /// How often it was woken since the last time; and listens again.
+    fn woken(&mut self) -> usize {
+        let mut heard = Box::pin(self.listening.heard());
+        let waker = Arc::clone(&self.count).into();
+        let mut context = Context::from_waker(&waker);
+        assert!(heard.as_mut().poll(&mut context).is_pending());
+        self.heard = Some(heard);
+        self.count.0.swap(0, Ordering::SeqCst)
+    }
+}
+
+fn look(writer: &Writer) {
+    writer.serve(writer.try_lock().unwrap());
+}
+
+#[test]
+fn a_foreign_write_wakes_only_whom_it_concerns() {
+    let (folder, ours, theirs) = two_of_one_file("concerns");
+    let mut ears: Vec<Ear> = (0..1_000)
+        .map(|n| Ear::new(&ours, &format!("s{n}")))
+        .collect();
+    let mut woken = || -> Vec<(usize, usize)> {
+        let all = ears.iter_mut().map(Ear::woken).enumerate();
+        all.filter(|(_, count)| *count > 0).collect()
+    };
+    // What was written before the first look is not known.
+    look(&ours);
+    woken();
+    for _ in 0..3 {
+        touch(&theirs, "another");
+        look(&ours);
+        assert_eq!(woken(), []);
+    }
+    touch(&theirs, "s7");
+    touch(&theirs, "s9");
+    look(&ours);
+    assert_eq!(woken(), [(7, 1), (9, 1)]);
+    look(&ours);
+    assert_eq!(woken(), [], "nothing is new");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn own_writes_in_between_neither_hide_foreign_ones_nor_count_as_such() {
+    let (folder, ours, theirs) = two_of_one_file("between");
+    let [mut a, mut b] = ["a", "b"].map(|name| Ear::new(&ours, name));
+    look(&ours);
+    a.woken();
+    b.woken();
+    // Far more than is kept.
+    for _ in 0..1_000 {
+        touch(&ours, "c");
+    }
+    touch(&theirs, "b");
+    look(&ours);
+    assert_eq!((a.woken(), b.woken()), (0, 1));
+    touch(&theirs, "a");
+    touch(&ours, "c");
+    look(&ours);
+    assert_eq!((a.woken(), b.woken()), (1, 0));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn everybody_looks_when_it_is_not_known_whom_a_write_concerns() {
+    let (folder, ours, theirs) = two_of_one_file("unknown");
+    let mut a = Ear::new(&ours, "a");
+    look(&ours);
+    a.woken();
+    // Somebody who does not tell.
+    let slot = theirs.try_lock().unwrap();
+    slot.desk.execute("UPDATE floor SET fence = 1").unwrap();
+    drop(slot);
+    look(&ours);
+    assert_eq!(a.woken(), 1);
+    // More than is kept.
+    for _ in 0..1_000 {
+        touch(&theirs, "b");
+    }
+    look(&ours);
+    assert_eq!(a.woken(), 1);
+    std::fs::remove_dir_all(folder).unwrap();
 }
