@@ -1,23 +1,29 @@
 //! The versions of a state: the present one, and enough to make any earlier one.
 
+use std::io;
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::state::{StepWrites, apply_writes};
 
-/// After so many versions by writes a whole state is kept.
-const SNAPSHOT_EVERY: usize = 64;
+/// What a version weighs beside its writes: what it costs to apply it.
+const VERSION: usize = 64;
 
 /// The versions of a state, from 1.
 ///
-/// Most versions are kept as the writes that made them; now and then a whole state is kept, so that
-/// no version is far from one.
+/// Most versions are kept as the writes that made them. When the writes since the last whole state
+/// weigh as much as that, a whole state is kept again: so a version costs a few times its own writes,
+/// however large the state has become, and making one about twice the state it starts from.
 #[derive(Debug)]
 pub struct StateLog {
     current: Arc<Value>,
     versions: Vec<Version>,
-    since_whole: usize,
+    /// What the last whole state weighs.
+    whole: usize,
+    /// What the writes since weigh.
+    writes: usize,
 }
 
 #[derive(Debug)]
@@ -31,7 +37,8 @@ impl Default for StateLog {
         Self {
             current: Arc::new(Value::Object(serde_json::Map::new())),
             versions: Vec::new(),
-            since_whole: 0,
+            whole: 0,
+            writes: 0,
         }
     }
 }
@@ -45,26 +52,26 @@ impl StateLog {
 
     /// The next version is this value.
     pub fn set(&mut self, value: Arc<Value>) {
+        (self.whole, self.writes) = (weight(&value), 0);
         self.current = Arc::clone(&value);
         self.versions.push(Version::Whole(value));
-        self.since_whole = 0;
     }
 
     /// The next version comes from the present one by these writes, which must apply.
     pub fn write(&mut self, writes: StepWrites) {
-        if self.since_whole == SNAPSHOT_EVERY {
+        if self.writes > self.whole
+            && let Some(last) = self.versions.last_mut()
+        {
             // The version before this one becomes the whole state that later ones start from.
-            if let Some(last) = self.versions.last_mut() {
-                *last = Version::Whole(Arc::clone(&self.current));
-            }
-            self.since_whole = 0;
+            *last = Version::Whole(Arc::clone(&self.current));
+            (self.whole, self.writes) = (weight(&self.current), 0);
         }
         // In place unless somebody still holds the state.
         if let Err(error) = apply_writes(Arc::make_mut(&mut self.current), &writes) {
             tracing::error!(event = "state.writes_not_applicable", %error);
         }
+        self.writes += weight(&writes) + VERSION;
         self.versions.push(Version::Writes(writes));
-        self.since_whole += 1;
     }
 
     /// The next version is an earlier one again.
@@ -96,5 +103,79 @@ impl StateLog {
             }
         }
         Some(value)
+    }
+}
+
+/// How many bytes something has as JSON.
+fn weight(value: &impl Serialize) -> usize {
+    struct Scales(usize);
+    impl io::Write for Scales {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut scales = Scales(0);
+    // What cannot be written as JSON weighs what could be written of it.
+    drop(serde_json::to_writer(&mut scales, value));
+    scales.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::StateOp;
+    use serde_json::json;
+
+    fn push(bytes: usize) -> StepWrites {
+        StepWrites::from(vec![StateOp::Append {
+            path: "/log".parse().unwrap(),
+            value: json!("x".repeat(bytes)),
+        }])
+    }
+
+    fn kept(log: &StateLog) -> usize {
+        let weights = log.versions.iter().map(|version| match version {
+            Version::Whole(value) => weight(value),
+            Version::Writes(writes) => weight(writes),
+        });
+        weights.sum()
+    }
+
+    #[test]
+    fn a_version_costs_the_same_however_large_the_state_has_become() {
+        let [early, late] = [400, 4_000].map(|versions| {
+            let mut log = StateLog::default();
+            log.set(Arc::new(json!({ "log": [] })));
+            (1..versions).for_each(|_| log.write(push(500)));
+            kept(&log)
+        });
+        assert!(10 * late <= 12 * early * 10, "{early} bytes, {late} bytes");
+    }
+
+    #[test]
+    fn no_version_is_far_from_a_whole_state() {
+        let mut log = StateLog::default();
+        let text = "x".repeat(20_000);
+        log.set(Arc::new(json!({ "text": text, "log": [] })));
+        for _ in 0..2_000 {
+            log.write(push(1));
+        }
+        let mut since = 0;
+        for version in &log.versions {
+            since = match version {
+                Version::Whole(_) => 0,
+                Version::Writes(_) => since + 1,
+            };
+            assert!(since * VERSION <= 2 * log.whole, "{since} versions");
+        }
+        for at in [1, 2, 180, 999, 2_000, 2_001] {
+            let state = log.at(at).unwrap();
+            let logged = state["log"].as_array().unwrap().len();
+            assert_eq!(logged, usize::try_from(at).unwrap() - 1);
+        }
     }
 }

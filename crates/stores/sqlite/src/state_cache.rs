@@ -15,10 +15,8 @@ pub(crate) struct Version {
     pub(crate) value: Value,
     /// The size of the whole state it starts from.
     pub(crate) whole: usize,
-    /// The size of the writes since.
+    /// What the writes since weigh.
     pub(crate) writes: usize,
-    /// The number of versions since.
-    pub(crate) count: usize,
 }
 
 impl Version {
@@ -77,7 +75,6 @@ mod tests {
             value: Value::Null,
             whole: size,
             writes: 0,
-            count: 0,
         }
     }
 

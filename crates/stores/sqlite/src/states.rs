@@ -15,8 +15,8 @@ use crate::json;
 use crate::key::Owner;
 use crate::state_cache::Version;
 
-/// After so many versions by writes a whole state is kept.
-const WHOLE_EVERY: usize = 64;
+/// What a row weighs beside its text: what it costs to read it, and the bytes around it.
+const ROW: usize = 64;
 
 /// Keeps a whole state.
 pub(crate) fn set(
@@ -47,13 +47,13 @@ pub(crate) fn apply(
         source,
     })?;
     let text = json::text("writes", writes)?;
-    state.writes += text.len();
-    state.count += 1;
-    // A state that is no larger than the writes since its last whole version is kept whole again:
-    // reading any version costs at most twice its size.
-    if state.count >= WHOLE_EVERY || state.writes >= state.whole {
+    state.writes += text.len() + ROW;
+    // When the writes since the last whole version weigh as much as that, the state is kept whole
+    // again. So a version costs a few times its own writes, however large the state has become, and
+    // reading one about twice the state it starts from.
+    if state.writes >= state.whole {
         let text = json::text("state", &state.value)?;
-        (state.whole, state.writes, state.count) = (text.len(), 0, 0);
+        (state.whole, state.writes) = (text.len(), 0);
         write(conn, session, version, true, text)?;
     } else {
         write(conn, session, version, false, text)?;
@@ -135,7 +135,6 @@ fn read(conn: &Connection, session: Owner, version: u64) -> Result<Option<Versio
                     value,
                     whole,
                     writes: 0,
-                    count: 0,
                 });
             }
             Some(version) => {
@@ -143,8 +142,7 @@ fn read(conn: &Connection, session: Owner, version: u64) -> Result<Option<Versio
                     .map_err(|error| Fail::corrupt("writes", error.to_string()))?;
                 apply_writes(&mut version.value, &writes)
                     .map_err(|error| Fail::corrupt("writes", error.to_string()))?;
-                version.writes += text.len();
-                version.count += 1;
+                version.writes += text.len() + ROW;
             }
         }
     }

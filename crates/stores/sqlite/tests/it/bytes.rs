@@ -1,11 +1,13 @@
 use std::fs;
 
+use helix_agents_core::state::{StateOp, StepWrites};
 use helix_agents_core::store::{Change, SessionStore};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
 use helix_agents_testkit::block_on;
+use serde_json::json;
 
 use crate::folder::Folder;
-use crate::make::{create, on, run, step};
+use crate::make::{count, create, on, run, step};
 
 /// How large the file of one session of so many steps is.
 fn size(steps: usize) -> u64 {
@@ -42,5 +44,38 @@ fn a_step_costs_under_600_bytes_however_many_there_are() {
     assert!(
         thousand * 10 <= hundred * 11 * 10,
         "{thousand} bytes for 1000 steps, {hundred} for 100"
+    );
+}
+
+/// How many bytes so many versions of a state take that grows with each of them.
+fn state_bytes(versions: usize) -> i64 {
+    let folder = Folder::new();
+    let path = folder.file("helix.db");
+    block_on(async {
+        let config = SqliteConfig::new().synchronous(Synchronous::Normal);
+        let store = SqliteStore::open_with(&path, config).await.unwrap();
+        create(&store, "s").await;
+        for lot in 0..versions / 20 {
+            let mut commit = on("s");
+            for nth in 0..20 {
+                let value = json!(format!("{lot} {nth} {}", "x".repeat(500)));
+                let path = "/log".parse().unwrap();
+                let writes = StepWrites::from(vec![StateOp::Append { path, value }]);
+                commit = commit.then(Change::WriteState(writes));
+            }
+            store.commit(commit).await.unwrap();
+        }
+    });
+    count(&path, "SELECT sum(length(data)) FROM state")
+        + count(&path, "SELECT coalesce(sum(length(data)), 0) FROM blob")
+}
+
+#[test]
+fn a_version_of_a_state_costs_the_same_however_large_it_has_become() {
+    let (few, many) = (400, 4_000);
+    let [early, late] = [few, many].map(state_bytes);
+    assert!(
+        10 * late <= 12 * early * 10,
+        "{late} bytes for {many} versions, {early} for {few}"
     );
 }
