@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::id::{CheckpointId, RunId, SessionId};
+use crate::id::{CallId, CheckpointId, RunId, SessionId};
 use crate::message::Message;
 use crate::notify::Notify;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
-    Commit, Due, Family, Fence, Headers, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, StoreError, WatchStops, plan,
+    AnsweredCall, Commit, Due, Family, Fence, Headers, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops, plan,
 };
 use crate::stream::Sequence;
 use crate::time::Timestamp;
@@ -178,6 +178,21 @@ impl SessionStore for MemoryStore {
             .get(session)
             .map_or(&[][..], |record| &record.checkpoints);
         Ok(query::lookup(all.iter().rev(), which, |one| &one.id))
+    }
+
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        let inner = self.lock();
+        let none = BTreeMap::new();
+        let record = inner.sessions.get(session);
+        let all = record.map_or(&none, |record| &record.answered);
+        Ok(match which {
+            Lookup::Page(page) => Paged::of(all.values().cloned(), page),
+            Lookup::One(call) => Paged::of(all.get(&call).cloned().into_iter(), Page::ALL),
+        })
     }
 
     async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {

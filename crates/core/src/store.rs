@@ -21,7 +21,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::id::{CheckpointId, RunId, SessionId};
+use crate::id::{CallId, CheckpointId, RunId, SessionId};
 use crate::message::Message;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::time::Timestamp;
@@ -38,7 +38,7 @@ pub use plan::{Headers, Plan, plan};
 pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;
 pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};
-pub use snapshot::{Family, Snapshot, Staged};
+pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
 
 /// What keeps sessions.
 ///
@@ -55,8 +55,8 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// [`StoreError::Refused`] and its kin when it does not fit; nothing is written then.
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError>;
 
-    /// A session with its state, pending calls, open step and latest run, as of one instant.
-    /// `None` when there is no such session.
+    /// A session with its state, pending calls, open step and latest run, as of one instant, and
+    /// which of the open step's calls are answered. `None` when there is no such session.
     async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError>;
 
     /// Messages, oldest first. A session that does not exist has none.
@@ -82,6 +82,14 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
         session: &SessionId,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError>;
+
+    /// Calls that somebody outside has answered, in the order of their ids, however long ago. A
+    /// session that does not exist has none.
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError>;
 
     /// Children, kept writes, and call ids that only the past knows.
     async fn family(&self, session: &SessionId) -> Result<Family, StoreError>;

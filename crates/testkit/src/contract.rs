@@ -20,6 +20,7 @@
     reason = "a case that does not hold fails the test"
 )]
 
+mod answered;
 mod appending;
 mod branching;
 mod checkpoints;
@@ -271,6 +272,12 @@ suite! { ($)
     pending {
         calls_that_wait_are_found_across_sessions,
         pending_calls_are_kept_one_by_one,
+    }
+    answered {
+        an_answered_call_is_found_for_ever,
+        answered_calls_are_not_part_of_what_is_read_of_a_session,
+        a_snapshot_says_which_calls_of_the_open_step_are_answered,
+        an_answered_call_stays_answered,
     }
     stops {
         nothing_is_asked_to_stop_when_nothing_runs,

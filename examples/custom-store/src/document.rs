@@ -1,6 +1,7 @@
 //! A session as one document, and what a plan does to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use helix_agents::core::message::Message;
@@ -10,6 +11,7 @@ use helix_agents::core::session::{
 use helix_agents::core::state::{StepWrites, apply_writes};
 use helix_agents::core::store::{Header, Row, Snapshot, StoreError, Unstage};
 use helix_agents::core::stored::Stored;
+use helix_agents::core::time::Timestamp;
 use helix_agents::core::usage::UsageEntry;
 use helix_agents::core::{CallId, SessionId, StepId};
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,8 @@ pub(crate) struct Document {
     pub(crate) usage: Vec<UsageEntry>,
     pub(crate) staged: Vec<(StepId, CallId, StepWrites)>,
     pub(crate) retired: BTreeSet<CallId>,
+    #[serde(default)]
+    pub(crate) answered: BTreeMap<CallId, Timestamp>,
     pub(crate) stream: Option<Stream>,
 }
 
@@ -65,12 +69,14 @@ impl Document {
         let mut session: SessionState = header.session.clone();
         session.custom_state = self.states.last().cloned()?;
         session.pending_client_tool_calls = self.pending.clone();
-        Some(Snapshot::new(
+        let found: Result<_, Infallible> = Snapshot::new(
             Arc::unwrap_or_clone(header),
             session,
             run,
             self.open_step.clone(),
-        ))
+            |call| Ok(self.answered.contains_key(call)),
+        );
+        found.ok()
     }
 
     /// The state at a version.
@@ -142,6 +148,7 @@ impl Document {
                 }
             }
             Row::RemovePending(call) => drop(self.pending.remove(&call)),
+            Row::Answered(call, at) => drop(self.answered.insert(call, at)),
             Row::Child(child) => put(&mut self.children, *child, |a, b| {
                 a.session_id == b.session_id
             }),

@@ -11,13 +11,13 @@ use helix_agents::core::message::Message;
 use helix_agents::core::notify::Notify;
 use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents::core::store::{
-    Commit, Due, Family, Fence, Header, Headers, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, Staged, StoreError, WatchStops, plan,
+    AnsweredCall, Commit, Due, Family, Fence, Header, Headers, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionQuery, SessionStore, Snapshot, Staged, StoreError, WatchStops, plan,
 };
 use helix_agents::core::stored::{decode, encode};
 use helix_agents::core::time::Timestamp;
 use helix_agents::core::usage::UsageEntry;
-use helix_agents::core::{CheckpointId, RunId, SessionId};
+use helix_agents::core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
 use crate::document::Document;
@@ -195,6 +195,16 @@ impl SessionStore for JsonStore {
         let mut all = self.document(session)?.checkpoints;
         all.reverse();
         Ok(lookup(all, which, |checkpoint| &checkpoint.id))
+    }
+
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>> {
+        let answered = self.document(session)?.answered.into_iter();
+        let all = answered.map(|(call, at)| AnsweredCall::new(call, at));
+        Ok(lookup(all.collect(), which, |one| &one.call))
     }
 
     async fn family(&self, session: &SessionId) -> Result<Family> {

@@ -165,7 +165,8 @@ fn fresh(session: &SessionId, request: &Execute, start: &Start) -> Result<Drive,
         state,
         None,
         None,
-    );
+        |_| Ok::<_, EntryError>(false),
+    )?;
     Ok(begin(&snapshot, commit, run, request, start))
 }
 

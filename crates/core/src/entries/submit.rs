@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Entries, EntryError, MAX_ATTEMPTS, there};
 use crate::id::{CallId, SessionId, UserId};
 use crate::session::{Answer, PendingCall, Submission, SubmissionError, SubmissionOutcome};
-use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
+use crate::store::{CallStanding, Change, Commit, Field, Lookup, Precondition, Snapshot};
 use crate::time::Timestamp;
 
 /// An answer and where it goes: to the root of the session that asked.
@@ -119,18 +119,20 @@ impl Submitted {
     }
 }
 
-/// Plans to store an answer. `Err` inside: it is not stored, and why.
+/// Plans to store an answer. `Err` inside: it is not stored, and why. `answered` is when its call was
+/// answered before.
 ///
 /// # Errors
 /// [`SubmissionError`] for an answer that does not fit its question.
 pub fn plan_submit(
     root: &Snapshot,
     owner: &Snapshot,
+    answered: Option<Timestamp>,
     answer: &ToolAnswer,
     at: Timestamp,
 ) -> Result<Result<Commit, SubmissionOutcome>, SubmissionError> {
     let call = answer.submission.tool_call_id();
-    if root.state.completed_client_tool_calls.contains_key(call) {
+    if answered.is_some() {
         return Ok(Err(SubmissionOutcome::AlreadyCompleted));
     }
     let Some(pending) = owner.state.pending_client_tool_calls.get(call) else {
@@ -219,7 +221,9 @@ pub(super) async fn submit(
             return Ok(accepted(owner, answered(owner)));
         }
         let now = entries.clock.now();
-        let planned = plan_submit(root, owner, answer, now);
+        let before = entries.store.answered(root_id, Lookup::One(call.clone()));
+        let before = before.await?.items.first().map(|before| before.at);
+        let planned = plan_submit(root, owner, before, answer, now);
         let commit = match planned {
             Ok(Ok(commit)) => commit,
             Ok(Err(outcome)) => return Ok(Submitted::without_effect(outcome, owner_id)),

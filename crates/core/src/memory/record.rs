@@ -1,6 +1,7 @@
 //! One session in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,7 +11,9 @@ use crate::id::{CallId, SessionId, StepId};
 use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, PendingCall, RunRecord, SessionState, SubSessionRef};
 use crate::state::{ArrayMode, Draft, StepWrites};
-use crate::store::{Family, Fence, Header, Row, Snapshot, Staged, StoreError, Unstage};
+use crate::store::{
+    AnsweredCall, Family, Fence, Header, Row, Snapshot, Staged, StoreError, Unstage,
+};
 use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
@@ -24,6 +27,7 @@ pub(super) struct Record {
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) pending: BTreeMap<CallId, PendingCall>,
     pub(super) usage: Vec<UsageEntry>,
+    pub(super) answered: BTreeMap<CallId, AnsweredCall>,
     open_step: Option<OpenStep>,
     children: Vec<SubSessionRef>,
     staged: Vec<(StepId, Staged)>,
@@ -42,6 +46,7 @@ impl Record {
             checkpoints: Vec::new(),
             pending: BTreeMap::new(),
             usage: Vec::new(),
+            answered: BTreeMap::new(),
             open_step: None,
             children: Vec::new(),
             staged: Vec::new(),
@@ -97,6 +102,10 @@ impl Record {
                 }
             }
             Row::RemovePending(call) => drop(self.pending.remove(&call)),
+            Row::Answered(call, at) => {
+                let answered = AnsweredCall::new(call.clone(), at);
+                self.answered.insert(call, answered);
+            }
             Row::Child(child) => {
                 put(&mut self.children, *child, |a, b| {
                     a.session_id == b.session_id
@@ -128,12 +137,15 @@ impl Record {
     pub(super) fn snapshot(&self) -> Snapshot {
         let latest = self.header.run.as_ref();
         let run = latest.and_then(|latest| self.runs.iter().rfind(|run| run.id == latest.id));
-        Snapshot::new(
+        let found: Result<_, Infallible> = Snapshot::new(
             Header::clone(&self.header),
             self.session(),
             run.cloned(),
             self.open_step.clone(),
-        )
+            |call| Ok(self.answered.contains_key(call)),
+        );
+        let Ok(snapshot) = found;
+        snapshot
     }
 
     pub(super) fn family(&self) -> Family {

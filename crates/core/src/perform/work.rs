@@ -71,12 +71,6 @@ impl Work {
         context.run_id = Some(at.run_id.clone());
         context.user_id.clone_from(&session.user_id);
         let agent = ports.agents.resolve(&at.agent_type, &context)?;
-        let calls = snapshot.open_step.iter();
-        let calls = calls.flat_map(|open| open.message.tool_calls());
-        let answered = calls
-            .filter(|call| session.completed_client_tool_calls.contains_key(&call.id))
-            .map(|call| call.id.clone())
-            .collect();
         let metadata = session.metadata.into_iter();
         Ok(Self {
             who: Arc::new(Who {
@@ -87,7 +81,7 @@ impl Work {
                 parent: session.parent_session_id,
             }),
             run: Arc::new(run),
-            answered,
+            answered: snapshot.answered.into(),
             open: snapshot.open_step.map(Arc::new),
             state: session.custom_state,
             state_version: snapshot.state_version,

@@ -20,7 +20,9 @@ use crate::time::Timestamp;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Header {
-    /// The session's fields. `custom_state` and `pending_client_tool_calls` are empty here.
+    /// The session's fields. `custom_state` and `pending_client_tool_calls` are empty here, and so is
+    /// `completed_client_tool_calls`, unless an earlier version wrote it: then those calls count as
+    /// answered, and the next commit makes rows of them.
     pub session: SessionState,
     /// The fence.
     pub fence: Fence,

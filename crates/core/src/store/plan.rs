@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::header::{Header, LatestRun, PendingMark};
 use super::{Change, Commit, Fence, Field, OpenMark, Precondition, Receipt, Row, StoreError};
-use crate::id::SessionId;
+use crate::id::{CallId, SessionId};
 use crate::message::Message;
 use crate::session::{
     Checkpoint, CheckpointSource, RunStatus, RunTrigger, SessionState, StopKind, StopRequest,
@@ -224,7 +224,13 @@ impl Applying<'_> {
                 *header = None;
                 Ok(())
             }
-            change => self.change(Arc::make_mut(present), change),
+            change => {
+                let present = Arc::make_mut(present);
+                // A header of an earlier version holds the calls that were answered.
+                let before = std::mem::take(&mut present.session.completed_client_tool_calls);
+                self.add_answered(before);
+                self.change(present, change)
+            }
         }
     }
 
@@ -240,7 +246,14 @@ impl Applying<'_> {
         let mut header = Header::created(session_now, floor);
         self.set_state(&mut header, &session.custom_state)?;
         self.add_pending(&mut header, session);
+        self.add_answered(session.completed_client_tool_calls.clone());
         Ok(header)
+    }
+
+    fn add_answered(&mut self, calls: BTreeMap<CallId, Timestamp>) {
+        for (call, at) in calls {
+            self.row(Row::Answered(call, at));
+        }
     }
 
     fn add_pending(&mut self, header: &mut Header, session: &SessionState) {
@@ -266,7 +279,6 @@ impl Applying<'_> {
             let kept = old.clone();
             with_session.suspended_step_id = kept.suspended_step_id;
             with_session.suspended_awaiting_children = kept.suspended_awaiting_children;
-            with_session.completed_client_tool_calls = kept.completed_client_tool_calls;
             with_session.client_tool_call_ownership = kept.client_tool_call_ownership;
         }
         header.session = SessionState {
@@ -286,6 +298,8 @@ impl Applying<'_> {
             }
             self.add_pending(header, with);
         }
+        // Who saves a reading without them takes no answer back.
+        self.add_answered(with.completed_client_tool_calls.clone());
         self.set_state(header, &with.custom_state)
     }
 
@@ -467,7 +481,7 @@ impl Applying<'_> {
         self.row(Row::Messages { at, messages });
     }
 
-    fn set(&self, session: &mut SessionState, field: Field) -> Result<(), StoreError> {
+    fn set(&mut self, session: &mut SessionState, field: Field) -> Result<(), StoreError> {
         match field {
             Field::Status(status) => session.status = status,
             Field::StepCount(count) => session.step_count = count,
@@ -481,9 +495,7 @@ impl Applying<'_> {
                 put(&mut session.suspended_awaiting_children, call, wait);
             }
             Field::SuspendedStep(step) => session.suspended_step_id = step,
-            Field::CompletedCall(call, at) => {
-                session.completed_client_tool_calls.insert(call, at);
-            }
+            Field::CompletedCall(call, at) => self.row(Row::Answered(call, at)),
             Field::CallOwner(call, owner) => {
                 put(&mut session.client_tool_call_ownership, call, owner);
             }
@@ -514,6 +526,7 @@ fn without_content(session: &SessionState) -> SessionState {
     SessionState {
         custom_state: Arc::default(),
         pending_client_tool_calls: BTreeMap::new(),
+        completed_client_tool_calls: BTreeMap::new(),
         ..session.clone()
     }
 }

@@ -11,6 +11,7 @@ use crate::session::{
 };
 use crate::state::StepWrites;
 use crate::store::Unstage;
+use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
 /// One write of content, decided by [`super::plan`] and carried out by a backend in the order given.
@@ -68,6 +69,8 @@ pub enum Row {
     Answer(CallId, Box<Answer>),
     /// Removes a pending call.
     RemovePending(CallId),
+    /// Notes that a call was answered, and when, under its id. It stays noted as long as the session.
+    Answered(CallId, Timestamp),
     /// Writes a child under its session id.
     Child(Box<SubSessionRef>),
     /// Appends usage.

@@ -6,12 +6,14 @@ use super::{EffectMark, Fence, InboxRow, Lease};
 use crate::id::{CallId, StepId};
 use crate::session::{OpenStep, RunRecord, SessionState, StopRequest, SubSessionRef};
 use crate::state::StepWrites;
+use crate::time::Timestamp;
 
 /// A session as of one instant: everything a run needs, but its messages.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Its fields, its state and its pending calls.
+    /// Its fields, its state and its pending calls. The calls that were answered before are not
+    /// here: see [`SessionStore::answered`](super::SessionStore::answered).
     pub state: SessionState,
     /// The fence.
     pub fence: Fence,
@@ -25,6 +27,8 @@ pub struct Snapshot {
     pub run: Option<RunRecord>,
     /// The open step.
     pub open_step: Option<OpenStep>,
+    /// Which of the open step's calls somebody outside has answered.
+    pub answered: Vec<CallId>,
     /// The request to stop its latest run.
     pub stop: Option<StopRequest>,
     /// Messages that wait.
@@ -34,15 +38,27 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A snapshot of a header and what belongs to it.
-    #[must_use]
-    pub fn new(
+    /// A snapshot of a header and what belongs to it. `is_answered` says which of the open step's
+    /// calls are answered; one that a header of an earlier version holds need not be known to it.
+    ///
+    /// # Errors
+    /// Those of `is_answered`.
+    pub fn new<E>(
         header: super::Header,
-        state: SessionState,
+        mut state: SessionState,
         run: Option<RunRecord>,
         open_step: Option<OpenStep>,
-    ) -> Self {
-        Self {
+        mut is_answered: impl FnMut(&CallId) -> Result<bool, E>,
+    ) -> Result<Self, E> {
+        let before = std::mem::take(&mut state.completed_client_tool_calls);
+        let mut answered = Vec::new();
+        let calls = open_step.iter().flat_map(|open| open.message.tool_calls());
+        for call in calls {
+            if before.contains_key(&call.id) || is_answered(&call.id)? {
+                answered.push(call.id.clone());
+            }
+        }
+        Ok(Self {
             state,
             fence: header.fence,
             lease: header.lease,
@@ -50,10 +66,29 @@ impl Snapshot {
             state_version: header.state_version,
             run,
             open_step,
+            answered,
             stop: header.stop,
             inbox: header.inbox,
             mark: header.mark,
-        }
+        })
+    }
+}
+
+/// A call that somebody outside has answered.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct AnsweredCall {
+    /// The call.
+    pub call: CallId,
+    /// When it was answered.
+    pub at: Timestamp,
+}
+
+impl AnsweredCall {
+    /// A call that was answered then.
+    #[must_use]
+    pub fn new(call: CallId, at: Timestamp) -> Self {
+        Self { call, at }
     }
 }
 

@@ -55,6 +55,22 @@ fn after(changes: impl IntoIterator<Item = Change>) -> Headers {
 }
 
 #[test]
+fn a_header_of_an_earlier_version_gives_its_answered_calls_to_rows() {
+    let mut headers = after([]);
+    let header = Arc::make_mut(headers.get_mut(&session("s")).unwrap());
+    let before = [("c1", 5), ("c2", 6)].map(|(call, at)| (call_id(call), at));
+    let before = before.map(|(call, at)| (call, Timestamp::from_millis(at)));
+    header.session.completed_client_tool_calls = before.clone().into();
+    let answered = Field::CompletedCall(call_id("c3"), NOW);
+    let plan = planned(commit().set(answered).then(Change::RaiseFence), &headers).unwrap();
+    let rows: Vec<Row> = plan.rows.into_iter().map(|(_, row)| row).collect();
+    let [one, two] = before.map(|(call, at)| Row::Answered(call, at));
+    assert_eq!(rows, [one, two, Row::Answered(call_id("c3"), NOW)]);
+    let header = plan.headers[&session("s")].as_ref().unwrap();
+    assert!(header.session.completed_client_tool_calls.is_empty());
+}
+
+#[test]
 fn rows_come_in_the_order_of_the_changes_with_their_places() {
     let headers = after([Change::AppendUser(UserMessage::new("0"))]);
     let step = PairedStep::new(calling(&["c"]), [result("c")]).unwrap();

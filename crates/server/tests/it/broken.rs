@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
-    Snapshot, StoreError,
+    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
-use helix_agents_core::{CheckpointId, Message, RunId, SessionId};
+use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
 
 #[derive(Debug)]
@@ -45,6 +45,13 @@ impl SessionStore for Broken {
         _: &SessionId,
         _: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
+        gone()
+    }
+    async fn answered(
+        &self,
+        _: &SessionId,
+        _: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
         gone()
     }
     async fn family(&self, _: &SessionId) -> Result<Family, StoreError> {

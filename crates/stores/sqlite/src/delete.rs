@@ -32,7 +32,8 @@ const BY_KEY: [&str; 7] = [
 ];
 
 /// Statements that remove rows by the number of their session.
-const BY_SESSION: [&str; 4] = [
+const BY_SESSION: [&str; 5] = [
+    "DELETE FROM answered WHERE session = ?",
     "DELETE FROM label WHERE session = ?",
     "DELETE FROM retired_call WHERE session = ?",
     "DELETE FROM pending WHERE session = ?",

@@ -21,6 +21,7 @@
 //! # }).unwrap();
 //! ```
 
+mod answered;
 mod bells;
 mod checkpoints;
 mod chunks;

@@ -12,7 +12,7 @@ use crate::fail::Fail;
 use crate::headers::{self, Place};
 use crate::key::{Owner, signed};
 use crate::open_steps::Step;
-use crate::{checkpoints, delete, family, messages, pending, runs, states, usage};
+use crate::{answered, checkpoints, delete, family, messages, pending, runs, states, usage};
 
 /// Writes what a plan says, but its chunks. `places` and `before` are the sessions as they were
 /// found; the places of those that are removed are removed.
@@ -128,6 +128,7 @@ impl Writing<'_> {
             }
             Row::Answer(call, answer) => pending::answer(conn, owner, &call, *answer),
             Row::RemovePending(call) => pending::remove(conn, owner, &call),
+            Row::Answered(call, at) => answered::put(conn, owner, &call, at),
             Row::Child(child) => family::put_child(conn, owner, &child),
             Row::Usage(entry) => {
                 self.usage.entry(session).or_default().push(entry);

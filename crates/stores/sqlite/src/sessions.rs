@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
-    Snapshot, StoreError, WatchStops,
+    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
-use helix_agents_core::{CheckpointId, RunId, SessionId};
+use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -20,7 +20,8 @@ use crate::fail::Fail;
 use crate::store::SqliteStore;
 use crate::ticket::Attempt;
 use crate::{
-    checkpoints, commit, family, headers, messages, open_steps, pending, query, runs, states, usage,
+    answered, checkpoints, commit, family, headers, messages, open_steps, pending, query, runs,
+    states, usage,
 };
 
 #[async_trait]
@@ -78,6 +79,14 @@ impl SessionStore for SqliteStore {
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         Ok(self.read(|conn| checkpoints::find(conn, session, which))?)
+    }
+
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        Ok(self.read(|conn| answered::lookup(conn, session, which))?)
     }
 
     async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
@@ -148,5 +157,7 @@ fn load(conn: &Connection, session: &SessionId) -> Result<Option<Snapshot>, Fail
     };
     let open_step = open_steps::find(conn, owner)?;
     let header = Arc::unwrap_or_clone(header);
-    Ok(Some(Snapshot::new(header, state, run, open_step)))
+    let is_answered = |call: &CallId| Ok(answered::find(conn, owner, call)?.is_some());
+    let snapshot: Result<_, Fail> = Snapshot::new(header, state, run, open_step, is_answered);
+    Ok(Some(snapshot?))
 }

@@ -6,7 +6,7 @@ use helix_agents_core::SessionId;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    Due, Family, Fence, Lookup, Page, Paged, PendingQuery, SessionQuery, Snapshot,
+    AnsweredCall, Due, Family, Fence, Lookup, Page, Paged, PendingQuery, SessionQuery, Snapshot,
 };
 use helix_agents_core::stream::{Sequence, StoredChunk, StreamInfo};
 use helix_agents_core::time::Timestamp;
@@ -44,6 +44,7 @@ struct Whole {
     runs: Paged<RunRecord>,
     checkpoints: Paged<Checkpoint>,
     family: Family,
+    answered: Paged<AnsweredCall>,
     usage: Paged<UsageEntry>,
     stream: Option<StreamInfo>,
     chunks: Vec<StoredChunk>,
@@ -77,6 +78,7 @@ async fn whole(on: &Subject, session: &SessionId) -> Whole {
         states.push(store.state_at(session, version).await.unwrap());
     }
     let (runs, checkpoints) = (Lookup::Page(Page::ALL), Lookup::Page(Page::ALL));
+    let answered = Lookup::Page(Page::ALL);
     Whole {
         snapshot,
         states,
@@ -84,6 +86,7 @@ async fn whole(on: &Subject, session: &SessionId) -> Whole {
         runs: store.runs(session, runs).await.unwrap(),
         checkpoints: store.checkpoints(session, checkpoints).await.unwrap(),
         family: store.family(session).await.unwrap(),
+        answered: store.answered(session, answered).await.unwrap(),
         usage: store.usage(session, Page::ALL).await.unwrap(),
         stream: on.streams.info(session).await.unwrap(),
         chunks: chunks(on, session).await,

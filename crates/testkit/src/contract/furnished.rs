@@ -33,6 +33,7 @@ pub(super) async fn furnished(on: &Subject, name: &str) -> (SessionId, Fence) {
             CheckpointSource::Staging,
         ))
         .then(Change::Stage(step("step"), call("c-1"), sets("kept", 1)))
+        .set(Field::CompletedCall(call("c-0"), on.now()))
         .then(Change::Inbox(InboxRow::new("in-1", Vec::new(), on.now())))
         .say(event(on, &id, "furnished"));
     accepted(on, commit).await;
@@ -57,6 +58,7 @@ pub(super) fn sweeping(on: &Subject, id: &SessionId) -> Commit {
             CheckpointSource::Save,
         ))
         .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))))
+        .set(Field::CompletedCall(call("c-1"), on.now()))
         .then(Change::Stop(stopped))
         .then(Change::Inbox(InboxRow::new("in-2", Vec::new(), on.now())))
         .then(Change::Unstage(Unstage::Step(step("step"))))

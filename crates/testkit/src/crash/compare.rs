@@ -20,6 +20,7 @@ pub(super) struct Stored {
     pub(super) runs: Vec<RunRecord>,
     usage: Vec<UsageEntry>,
     checkpoints: usize,
+    answered: usize,
     chunks: Vec<StoredChunk>,
     stream: Option<StreamInfo>,
     /// The state with which the session began.
@@ -31,7 +32,7 @@ impl Stored {
         let store = &backend.store;
         let found = store.load(session).await?;
         let all = Lookup::Page(Page::ALL);
-        let checkpoints = Lookup::Page(Page::ALL);
+        let (checkpoints, answered) = (Lookup::Page(Page::ALL), Lookup::Page(Page::ALL));
         let first_state = match &found {
             Some(_) => store.state_at(session, 1).await?.as_ref().clone(),
             None => serde_json::Value::Null,
@@ -41,6 +42,7 @@ impl Stored {
             runs: store.runs(session, all).await?.items,
             usage: store.usage(session, Page::ALL).await?.items,
             checkpoints: store.checkpoints(session, checkpoints).await?.total,
+            answered: store.answered(session, answered).await?.total,
             chunks: backend
                 .streams
                 .read(session, Sequence::START, usize::MAX)
@@ -198,7 +200,7 @@ impl Stored {
                 "state {:?}, status {:?}, answered {:?}, checkpoints {}, stream {:?}, tokens {:?}",
                 session.map(|one| one.state.custom_state.to_string()),
                 session.map(|one| one.state.status),
-                session.map(|one| one.state.completed_client_tool_calls.len()),
+                session.map(|_| stored.answered),
                 stored.checkpoints,
                 stored.stream.map(|info| info.status),
                 stored.usage.iter().collect::<UsageRollup>().tokens,

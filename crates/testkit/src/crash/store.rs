@@ -7,8 +7,8 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
-    Snapshot, StoreError, WatchStops,
+    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
+    SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -16,7 +16,7 @@ use helix_agents_core::stream::{
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
-use helix_agents_core::{CheckpointId, RunId, SessionId};
+use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
 use super::KillSwitch;
@@ -83,6 +83,14 @@ impl SessionStore for MortalStore {
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         self.inner.store.checkpoints(session, which).await
+    }
+
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        self.inner.store.answered(session, which).await
     }
 
     async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {

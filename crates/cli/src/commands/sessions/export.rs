@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use helix_agents_core::SessionId;
+use helix_agents_core::session::SessionState;
 use helix_agents_core::store::{Lookup, Page};
 
 use super::super::{id, load};
@@ -40,6 +41,9 @@ impl Export {
         if !family.children.is_empty() || found.state.parent_session_id.is_some() {
             anyhow::bail!("session {session} has a family; only sessions without one are exported");
         }
+        let answered = store.answered(&session, Lookup::Page(Page::ALL)).await?;
+        let answered = answered.items.into_iter();
+        let answered = answered.map(|one| (one.call, one.at)).collect();
         let exported = Exported {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -48,7 +52,10 @@ impl Export {
             usage: store.usage(&session, Page::ALL).await?.items,
             open_step: found.open_step,
             retired_call_ids: family.retired_call_ids,
-            session: found.state,
+            session: SessionState {
+                completed_client_tool_calls: answered,
+                ..found.state
+            },
         };
         let again = load(store, &session).await?;
         if again.state.version != exported.session.version {

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::Sessions;
-use crate::id::SessionId;
+use crate::id::{CallId, SessionId};
 use crate::message::Message;
 use crate::session::SessionState;
 use crate::state::StepWrites;
-use crate::store::{Change, Committed, Field, NewCheckpoint, Precondition, StoreError};
+use crate::store::{
+    Change, Committed, Field, Lookup, NewCheckpoint, Page, Precondition, StoreError,
+};
+use crate::time::Timestamp;
 
 impl Sessions<'_> {
-    /// A session with its state and pending calls; `None` when there is none.
+    /// A session with its state, its pending calls and all that were answered; `None` when there is
+    /// none.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -18,8 +22,27 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<Option<SessionState>, StoreError> {
-        let snapshot = self.store.load(session).await?;
-        Ok(snapshot.map(|snapshot| snapshot.state))
+        let Some(snapshot) = self.store.load(session).await? else {
+            return Ok(None);
+        };
+        let answered = self.answered_calls(session).await?;
+        Ok(Some(SessionState {
+            completed_client_tool_calls: answered,
+            ..snapshot.state
+        }))
+    }
+
+    /// When each answered call of a session was answered.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn answered_calls(
+        &self,
+        session: &SessionId,
+    ) -> Result<BTreeMap<CallId, Timestamp>, StoreError> {
+        let all = Lookup::Page(Page::ALL);
+        let answered = self.store.answered(session, all).await?.items;
+        Ok(answered.into_iter().map(|one| (one.call, one.at)).collect())
     }
 
     /// Puts these fields and this state in the place of the session's own.

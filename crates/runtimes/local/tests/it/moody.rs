@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use helix_agents_core::id::{CheckpointId, RunId, SessionId};
+use helix_agents_core::id::{CallId, CheckpointId, RunId, SessionId};
 use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, StoreError,
+    AnsweredCall, Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
@@ -112,6 +112,14 @@ impl SessionStore for Moody {
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         self.store.checkpoints(session, which).await
+    }
+
+    async fn answered(
+        &self,
+        of: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        self.store.answered(of, which).await
     }
 
     async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {

@@ -11,6 +11,8 @@ mod folder;
 /// Short ways to write sessions and commits.
 mod make;
 
+/// Calls that were answered, also in files of an earlier version.
+mod answered;
 /// What a session costs on disk.
 mod bytes;
 /// The contracts of the ports.

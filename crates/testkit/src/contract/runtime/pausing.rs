@@ -6,6 +6,7 @@ use helix_agents_core::error::{Coded, ErrorCode};
 use helix_agents_core::session::{
     CallState, PendingCall, PendingKind, RunStatus, SubmissionOutcome,
 };
+use helix_agents_core::store::{Lookup, Page};
 use helix_agents_core::stream::StreamStatus;
 use helix_agents_core::usage::UsageKind;
 use serde_json::json;
@@ -133,8 +134,12 @@ pub async fn an_answer_starts_nothing(on: &RuntimeSubject) {
         &call("c1"),
         "it answers the call"
     );
-    let completed = found.state.completed_client_tool_calls;
-    assert_eq!(completed.into_keys().collect::<Vec<_>>(), calls(&["c1"]));
+    let store = &elsewhere.backend().store;
+    let all = Lookup::Page(Page::ALL);
+    let completed = store.answered(&session(), all).await.unwrap().items;
+    let completed: Vec<_> = completed.into_iter().map(|one| one.call).collect();
+    assert_eq!(completed, calls(&["c1"]));
+    assert_eq!(found.answered, completed, "the open step's are at hand");
     assert_eq!(elsewhere.told().await, ["user: go"]);
     let run = elsewhere.resumed().await;
     assert_eq!(run.status, RunStatus::Completed);

@@ -9,8 +9,8 @@ use helix_agents_core::session::{
     Checkpoint, CheckpointSource, PendingCall, RunRecord, SessionState, StopRequest,
 };
 use helix_agents_core::store::{
-    Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -18,7 +18,7 @@ use helix_agents_core::stream::{
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
-use helix_agents_core::{CheckpointId, RunId, SessionId};
+use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
 /// What is wrong with a store.
@@ -152,6 +152,14 @@ impl SessionStore for Broken {
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         self.inner.checkpoints(session, which).await
+    }
+
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        self.inner.answered(session, which).await
     }
 
     async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {

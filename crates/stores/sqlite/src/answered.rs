@@ -1,0 +1,97 @@
+//! Calls that somebody outside has answered, one row each: they are looked for one by one, and a
+//! session may have thousands.
+
+use std::collections::BTreeMap;
+
+use helix_agents_core::store::{AnsweredCall, Lookup, Page, Paged};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::{CallId, SessionId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::fail::Fail;
+use crate::headers;
+use crate::key::{Owner, millis, parsed, signed, size, time, unsigned, wide};
+
+/// Notes that a call was answered.
+pub(crate) fn put(
+    conn: &Connection,
+    session: Owner,
+    call: &CallId,
+    at: Timestamp,
+) -> Result<(), Fail> {
+    conn.prepare_cached("INSERT OR REPLACE INTO answered (session, call, time) VALUES (?, ?, ?)")?
+        .execute(params![session, call.as_str(), millis(at)])?;
+    Ok(())
+}
+
+/// When a call was answered.
+pub(crate) fn find(
+    conn: &Connection,
+    session: Owner,
+    call: &CallId,
+) -> Result<Option<Timestamp>, Fail> {
+    let found = conn
+        .prepare_cached("SELECT time FROM answered WHERE session = ? AND call = ?")?
+        .query_row(params![session, call.as_str()], |row| Ok(time(row.get(0)?)))
+        .optional()?;
+    Ok(found)
+}
+
+/// Answered calls of a session.
+pub(crate) fn lookup(
+    conn: &Connection,
+    session: &SessionId,
+    which: Lookup<CallId>,
+) -> Result<Paged<AnsweredCall>, Fail> {
+    let Some(found) = headers::find(conn, session)? else {
+        return Ok(Paged::of(std::iter::empty(), Page::ALL));
+    };
+    let owner = found.place.owner;
+    // A header of an earlier version holds them itself, until the next commit.
+    let before = &found.header.session.completed_client_tool_calls;
+    match which {
+        Lookup::One(call) => {
+            let at = match before.get(&call) {
+                Some(at) => Some(*at),
+                None => find(conn, owner, &call)?,
+            };
+            let one = at.map(|at| AnsweredCall::new(call, at));
+            Ok(Paged::of(one.into_iter(), Page::ALL))
+        }
+        Lookup::Page(page) if before.is_empty() => {
+            let items = rows(conn, owner, page)?;
+            let total: i64 = conn
+                .prepare_cached("SELECT count(*) FROM answered WHERE session = ?")?
+                .query_row([owner], |row| row.get(0))?;
+            Ok(Paged::new(items, size(unsigned(total)), page))
+        }
+        Lookup::Page(page) => {
+            let rows = rows(conn, owner, Page::ALL)?;
+            let rows = rows.into_iter().map(|one| (one.call, one.at));
+            let all: BTreeMap<CallId, Timestamp> = before.clone().into_iter().chain(rows).collect();
+            let all: Vec<_> = all.into_iter().collect();
+            let all = all
+                .into_iter()
+                .map(|(call, at)| AnsweredCall::new(call, at));
+            Ok(Paged::of(all, page))
+        }
+        other => Err(Fail::internal(format!(
+            "this store does not know {other:?}"
+        ))),
+    }
+}
+
+fn rows(conn: &Connection, session: Owner, page: Page) -> Result<Vec<AnsweredCall>, Fail> {
+    let limit = i64::try_from(page.limit).unwrap_or(-1);
+    let rows = conn
+        .prepare_cached(
+            "SELECT call, time FROM answered WHERE session = ? ORDER BY call LIMIT ? OFFSET ?",
+        )?
+        .query_map(params![session, limit, signed(wide(page.offset))], one)?
+        .collect::<Result<_, _>>()?;
+    Ok(rows)
+}
+
+fn one(row: &Row<'_>) -> rusqlite::Result<AnsweredCall> {
+    Ok(AnsweredCall::new(parsed(row, 0)?, time(row.get(1)?)))
+}

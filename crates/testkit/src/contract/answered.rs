@@ -1,0 +1,105 @@
+//! Calls that somebody outside has answered: remembered for as long as the session, one by one.
+
+use std::sync::Arc;
+
+use helix_agents_core::CallId;
+use helix_agents_core::store::{AnsweredCall, Change, Commit, Field, Lookup, Page, SessionQuery};
+
+use super::Subject;
+use super::make::{accepted, call, changed, commit, created, open_step, run, session};
+
+fn answer(on: &Subject, id: &str) -> Change {
+    Change::Set(Field::CompletedCall(call(id), on.now()))
+}
+
+async fn all(on: &Subject) -> Vec<CallId> {
+    let which = Lookup::Page(Page::ALL);
+    let found = on.store.answered(&session("s"), which).await.unwrap();
+    found.items.into_iter().map(|one| one.call).collect()
+}
+
+async fn one(on: &Subject, id: &str) -> Vec<AnsweredCall> {
+    let which = Lookup::One(call(id));
+    let found = on.store.answered(&session("s"), which).await.unwrap();
+    assert_eq!(found.total, found.items.len());
+    found.items
+}
+
+/// An answered call is found by its id and in the list, in any process, whatever came after it.
+///
+/// proves in part: SUS-06
+pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
+    assert!(
+        all(on).await.is_empty(),
+        "a session that is not there has none"
+    );
+    let id = created(on, "s").await;
+    assert!(all(on).await.is_empty());
+    for n in [7, 3, 12] {
+        changed(on, &id, answer(on, &format!("c-{n:03}"))).await;
+    }
+    let at = on.now();
+    let many = (20..320).map(|n| answer(on, &format!("c-{n:03}")));
+    let many = many.fold(commit(on, &id), Commit::then);
+    accepted(on, many).await;
+    for on in [on, &on.elsewhere()] {
+        assert_eq!(
+            one(on, "c-003").await,
+            [AnsweredCall::new(call("c-003"), at)]
+        );
+        assert_eq!(one(on, "c-319").await.len(), 1);
+        assert_eq!(one(on, "c-004").await, []);
+        let every = all(on).await;
+        assert_eq!(every.len(), 303);
+        assert!(every.is_sorted(), "in the order of their ids");
+        let which = Lookup::Page(Page::new(2, 3));
+        let page = on.store.answered(&id, which).await.unwrap();
+        let ids: Vec<_> = page.items.into_iter().map(|one| one.call).collect();
+        assert_eq!(ids, ["c-012", "c-020", "c-021"].map(call));
+        assert_eq!((page.total, page.has_more), (303, true));
+    }
+    let state = on.sessions().load_state(&id).await.unwrap().unwrap();
+    assert_eq!(state.completed_client_tool_calls.len(), 303);
+    assert_eq!(state.completed_client_tool_calls[&call("c-007")], at);
+}
+
+/// What is read and written of a session with every commit does not grow with the answered calls.
+pub async fn answered_calls_are_not_part_of_what_is_read_of_a_session(on: &Subject) {
+    let id = created(on, "s").await;
+    changed(on, &id, answer(on, "c-1")).await;
+    let found = on.store.load(&id).await.unwrap().unwrap();
+    assert!(found.state.completed_client_tool_calls.is_empty());
+    let listed = on.store.list(&SessionQuery::default()).await.unwrap().items;
+    assert!(listed[0].completed_client_tool_calls.is_empty());
+}
+
+/// A snapshot says which calls of the open step are answered.
+pub async fn a_snapshot_says_which_calls_of_the_open_step_are_answered(on: &Subject) {
+    let id = created(on, "s").await;
+    for answered in ["c-0", "c-2", "c-3"] {
+        changed(on, &id, answer(on, answered)).await;
+    }
+    let load = async || on.store.load(&id).await.unwrap().unwrap();
+    assert!(load().await.answered.is_empty(), "there is no open step");
+    let step = open_step(&run("run"), "step", &["c-3", "c-1", "c-2"]);
+    changed(on, &id, Change::OpenStep(Some(Arc::new(step)))).await;
+    assert_eq!(load().await.answered, ["c-3", "c-2"].map(call));
+    changed(on, &id, answer(on, "c-1")).await;
+    assert_eq!(load().await.answered, ["c-3", "c-1", "c-2"].map(call));
+}
+
+/// Nothing takes an answer back: not a save of a reading that does not name it, and not a cut. Only
+/// with its session it goes.
+pub async fn an_answered_call_stays_answered(on: &Subject) {
+    let id = created(on, "s").await;
+    changed(on, &id, answer(on, "c-1")).await;
+    let mut read = on.store.load(&id).await.unwrap().unwrap().state;
+    read.completed_client_tool_calls = [(call("c-2"), on.now())].into();
+    on.sessions().save_state(&read, None).await.unwrap();
+    changed(on, &id, Change::Truncate(0)).await;
+    assert_eq!(all(on).await, ["c-1", "c-2"].map(call));
+    assert!(on.sessions().delete_session(&id).await.unwrap());
+    assert!(all(on).await.is_empty());
+    created(on, "s").await;
+    assert!(all(on).await.is_empty(), "it is another session");
+}
