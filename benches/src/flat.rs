@@ -3,14 +3,17 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use helix_agents_core::id::SessionId;
+use helix_agents_core::id::{CallId, SessionId};
 use helix_agents_core::message::UserMessage;
-use helix_agents_core::store::{Change, Commit, NewSession, Page, SessionStore, Sessions};
+use helix_agents_core::state::{Pointer, StateOp, StepWrites};
+use helix_agents_core::store::{Change, Commit, Field, NewSession, Page, SessionStore, Sessions};
 use helix_agents_core::time::Timestamp;
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
 use helix_agents_testkit::{VirtualClock, block_on};
+use serde_json::json;
 
-use crate::measure::{Report, say};
+use crate::bare::Bare;
+use crate::measure::{Report, Subject, say};
 use crate::sqlite::{Folder, Outcome};
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -18,7 +21,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 type Part = fn(&mut Report) -> Outcome<()>;
 
 pub(crate) fn run(report: &mut Report) {
-    let groups: [(&str, Part); 1] = [("log", log)];
+    let groups: [(&str, Part); 3] = [("log", log), ("states", states), ("answered", answered)];
     for (name, group) in groups {
         if let Err(error) = group(report) {
             report.broken(name, &error.to_string());
@@ -87,6 +90,66 @@ fn log(report: &mut Report) -> Outcome<()> {
         ("MB, limit", 12.0),
         ("MB of log, 8 overlapping readers", longest as f64 / 1e6),
         1.0,
+    );
+    Ok(())
+}
+
+/// What a version of a state costs that grows with each of them.
+fn states(report: &mut Report) -> Outcome<()> {
+    let size = |versions: usize| -> Outcome<f64> {
+        let folder = Folder::new(&format!("states-{versions}"))?;
+        let file = folder.file("store.db");
+        let store = open(&file, 1)?;
+        let session = create(&store, "s")?;
+        drop(store);
+        let empty = std::fs::metadata(&file)?.len();
+        let store = open(&file, 1)?;
+        for lot in 0..versions / 20 {
+            let mut commit = Commit::new(session.clone(), NOW);
+            for nth in 0..20 {
+                let writes = StepWrites::from(vec![StateOp::Append {
+                    path: Pointer::root().join("log"),
+                    value: json!(format!("{lot} {nth} {}", "x".repeat(500))),
+                }]);
+                commit = commit.then(Change::WriteState(writes));
+            }
+            block_on(store.commit(commit))?;
+        }
+        drop(store);
+        Bare::checkpoint(&file)?;
+        Ok((std::fs::metadata(&file)?.len() - empty) as f64 / versions as f64)
+    };
+    report.at_most(
+        ("bytes a version, 400 versions", size(400)?),
+        ("bytes a version, 4,000 versions", size(4_000)?),
+        1.2,
+    );
+    Ok(())
+}
+
+/// What a commit costs in a session in which many calls were answered.
+fn answered(report: &mut Report) -> Outcome<()> {
+    let folder = Folder::new("answered")?;
+    let made = |calls: usize| -> Outcome<(SqliteStore, SessionId)> {
+        let store = open(&folder.file(&format!("store-{calls}.db")), 1)?;
+        let session = create(&store, "s")?;
+        let mut commit = Commit::new(session.clone(), NOW);
+        for n in 0..calls {
+            let call = CallId::new(format!("toolu_01A09q90qw90lq917835{n:06}"))?;
+            commit = commit.set(Field::CompletedCall(call, NOW));
+        }
+        block_on(store.commit(commit))?;
+        Ok((store, session))
+    };
+    let [few, many] = [made(10)?, made(5_000)?];
+    let go = |(store, session): &(SqliteStore, SessionId)| {
+        let commit = Commit::new(session.clone(), NOW).then(Change::Lease(None));
+        block_on(store.commit(commit)).is_ok()
+    };
+    report.compare(
+        Subject::new("a commit after 10 answered calls", || go(&few)),
+        Subject::new("a commit after 5,000", || go(&many)),
+        1.2,
     );
     Ok(())
 }

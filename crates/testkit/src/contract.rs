@@ -346,6 +346,8 @@ suite! { ($)
         a_sequence_is_never_used_twice,
         thrown_away_deltas_go_and_commits_stay,
         a_session_throws_away_its_own_deltas_only,
+        a_batch_is_thrown_away_in_parts,
+        a_batch_is_trimmed_in_parts,
         trimming_removes_the_oldest_and_renumbers_nothing,
     }
     reading {

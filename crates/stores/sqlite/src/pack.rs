@@ -298,6 +298,12 @@ mod tests {
         .unwrap();
         assert_eq!(unpack(FIRST.as_bytes()).unwrap(), expected);
         assert_eq!(pack(&expected).unwrap(), FIRST);
+        let mut other_name = expected.clone();
+        if let Message::Tool(result) = &mut other_name[3] {
+            result.tool_name = "an older name of add".to_owned();
+        }
+        let packed = pack(&other_name).unwrap();
+        assert_eq!(unpack(packed.as_bytes()).unwrap(), other_name);
         let newer = FIRST.replacen("[1,", "[2,", 1);
         assert!(unpack(newer.as_bytes()).is_err());
     }

@@ -99,6 +99,41 @@ pub async fn a_session_throws_away_its_own_deltas_only(on: &Subject) {
     assert_eq!(words(&chunks(on, &root).await), ["theirs", "discarded"]);
 }
 
+/// What was appended together can be thrown away from any place on; the rest are deltas as before,
+/// and go with the next attempt that is thrown away.
+pub async fn a_batch_is_thrown_away_in_parts(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    let last = stream(on, &writer, &["a", "b", "c", "d"]).await;
+    let discard = async |after, name| {
+        let sorry = event(on, &root, name);
+        let told = on.streams.discard_deltas(&writer, after, sorry).await;
+        told.unwrap();
+        chunks(on.elsewhere(), &root).await
+    };
+    let second = Sequence(last.0 - 2);
+    let found = discard(second, "half").await;
+    assert_eq!(words(&found), ["a", "b", "half"]);
+    assert_eq!(found[1].sequence, second);
+    let found = discard(Sequence(last.0 - 3), "most").await;
+    assert_eq!(words(&found), ["a", "half", "most"]);
+    let found = discard(Sequence::START, "all").await;
+    assert_eq!(words(&found), ["half", "most", "all"]);
+}
+
+/// What was appended together can be trimmed up to any place.
+pub async fn a_batch_is_trimmed_in_parts(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    stream(on, &writer, &["a", "b", "c"]).await;
+    let all = chunks(on, &root).await;
+    for kept in 1..=all.len() {
+        on.streams
+            .trim(&root, all[kept - 1].sequence)
+            .await
+            .unwrap();
+        assert_eq!(chunks(on.elsewhere(), &root).await, all[kept..]);
+    }
+}
+
 /// Retention removes the oldest; the numbers of the rest stay.
 ///
 /// proves: STR-01

@@ -1,10 +1,30 @@
 //! No question reads more than it has to: that is what SQLite says of each of them.
 
-use helix_agents_core::session::SessionStatus;
+use helix_agents_core::session::{RunRecord, RunTrigger, SessionState, SessionStatus};
+use helix_agents_core::store::{Change, Commit, Fence, Headers, Lease, plan};
 
 use super::*;
 use crate::config::SqliteConfig;
-use crate::connection;
+use crate::{connection, headers};
+
+const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+/// The header of a session with a run.
+fn made(state: SessionState) -> Header {
+    let session = state.session_id.clone();
+    let run = RunRecord::started(
+        "run".parse().unwrap(),
+        session.clone(),
+        RunTrigger::Execute,
+        "local",
+        NOW,
+    );
+    let commit = Commit::new(session.clone(), NOW)
+        .then(Change::Create(Box::new(state)))
+        .then(Change::StartRun(Box::new(run)));
+    let plan = plan(commit, &Headers::new(), || Ok(Fence(0)), |_, _| Ok(0)).unwrap();
+    Header::clone(plan.headers[&session].as_ref().unwrap())
+}
 
 /// How SQLite goes about a statement.
 fn steps(conn: &Connection, sql: &str, values: usize) -> Vec<String> {
@@ -64,6 +84,38 @@ fn every_list_comes_out_of_an_index_in_its_order() {
             let steps = steps(&conn, &sql, values);
             assert!(!steps.iter().any(|step| is_slow(step)), "{sql}\n{steps:#?}");
         }
+    }
+}
+
+/// Sessions of processes that have ended and those that are due anyway are asked for separately.
+#[test]
+#[cfg(target_os = "linux")]
+fn no_more_due_work_is_given_than_was_asked_for() {
+    let conn = connection::memory(&SqliteConfig::new()).unwrap();
+    let (own, _) = process::holder().rsplit_once(':').unwrap();
+    let dead = format!("{own}:1");
+    assert!(process::is_dead(&dead));
+    for (name, expires, holder) in [
+        ("expired-1", Some(1), None),
+        ("expired-2", Some(2), None),
+        ("held", None, Some(&dead)),
+    ] {
+        let mut state = SessionState::new(name.parse().unwrap(), "a", NOW);
+        state.expires_at = expires.map(Timestamp::from_millis);
+        let mut header = made(state);
+        header.lease =
+            holder.map(|holder| Lease::new(holder, Timestamp::from_millis(u64::MAX >> 12)));
+        headers::insert(&conn, &name.parse().unwrap(), &header).unwrap();
+    }
+    for (limit, wanted) in [
+        (0, &[][..]),
+        (1, &["held"]),
+        (2, &["held", "expired-1"]),
+        (9, &["held", "expired-1", "expired-2"]),
+    ] {
+        let found = due(&conn, NOW, limit).unwrap();
+        let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, wanted, "{limit}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::task::Wake;
 
 use super::*;
 use crate::bells::Listening;
+use crate::key::Owner;
 
 struct Count(AtomicUsize);
 
@@ -153,6 +154,25 @@ fn a_group_that_one_write_breaks_is_made_again_one_by_one() {
     let well: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
     assert_eq!(well, [true, false, false, true]);
     assert_eq!(content(&writer), [1, 2], "each once, and no half of one");
+}
+
+fn forgets(desk: &Desk) -> Result<i64, Fail> {
+    // What the part before wrote is not there, so it must not be known either.
+    match desk.known.borrow().usage(Owner(1)) {
+        None => Ok(0),
+        Some(count) => Err(Fail::internal(format!("{count} are remembered"))),
+    }
+}
+
+#[test]
+fn what_a_refused_part_of_a_group_learned_is_forgotten() {
+    let learns: Step = |desk| {
+        desk.known.borrow_mut().put_usage(Owner(1), 5);
+        Err(Fail::internal("refused"))
+    };
+    let outcomes = together(&writer(), &[learns, forgets]);
+    assert!(outcomes[0].is_err());
+    assert_eq!(outcomes[1], Ok(0));
 }
 
 #[test]

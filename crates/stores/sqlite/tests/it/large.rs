@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use helix_agents_core::message::{FilePart, Message, UserMessage};
 use helix_agents_core::session::{PendingCall, RunStatus, RunTrigger};
-use helix_agents_core::store::{Change, Field, Page, SessionStore};
-use helix_agents_core::stream::{Sequence, StreamManager};
+use helix_agents_core::store::{Change, Fence, Field, Page, SessionStore};
+use helix_agents_core::stream::{Sequence, StreamManager, StreamWriter};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 use serde_json::{Value, json};
@@ -50,6 +50,27 @@ fn a_large_value_is_kept_once_and_goes_with_its_last_user() {
             .unwrap();
         assert_eq!(count(&path, BLOBS), 0);
         assert_eq!(count(&path, "SELECT count(*) FROM blob_use"), 0);
+    });
+}
+
+#[test]
+fn a_large_delta_goes_with_the_attempt_that_is_thrown_away() {
+    let folder = Folder::new();
+    let path = folder.file("helix.db");
+    block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        let session = create(&store, "s").await;
+        let writer = StreamWriter::new(session.clone(), session.clone(), Fence(0));
+        let large = |letter: &str| delta(&session, &letter.repeat(100_000));
+        let both = vec![large("a"), large("b")];
+        store.append_deltas(&writer, both).await.unwrap();
+        assert_eq!(count(&path, BLOBS), 2);
+        for (after, kept) in [(Sequence(1), 1), (Sequence::START, 0)] {
+            let sorry = delta(&session, "sorry");
+            store.discard_deltas(&writer, after, sorry).await.unwrap();
+            assert_eq!(count(&path, BLOBS), kept);
+            assert_eq!(count(&path, "SELECT count(*) FROM blob_use"), kept);
+        }
     });
 }
 

@@ -59,6 +59,23 @@ fn old_chunks_go_when_the_next_turn_begins() {
 }
 
 #[test]
+fn a_turn_that_was_paused_keeps_its_chunks() {
+    let folder = Folder::new();
+    block_on(async {
+        let store = opened(&folder).await;
+        turn(&store, 0).await;
+        let set = |minute, status| Commit::new(id("s"), at(minute)).stream(status);
+        for (minute, status) in [(1, StreamStatus::Paused), (500, StreamStatus::Active)] {
+            store.commit(set(minute, status)).await.unwrap();
+        }
+        assert_eq!(kept(&store).await, [1, 2], "the same turn goes on");
+        store.commit(set(501, StreamStatus::Paused)).await.unwrap();
+        let removed = store.remove_old_chunks(at(5_000), 10).await.unwrap();
+        assert_eq!((removed, kept(&store).await.len()), (0, 2));
+    });
+}
+
+#[test]
 fn chunks_of_what_is_long_over_are_removed_on_request() {
     let folder = Folder::new();
     block_on(async {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
+    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
     Snapshot, StoreError,
 };
 use helix_agents_core::stream::{
@@ -19,7 +19,7 @@ use helix_agents_core::stream::{
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
-use helix_agents_core::{CheckpointId, RunId, SessionId};
+use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
 use super::super::Subject;
@@ -178,6 +178,14 @@ impl SessionStore for Faulty {
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
         self.on.store.usage(session, page).await
+    }
+
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        self.on.store.answered(session, which).await
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
