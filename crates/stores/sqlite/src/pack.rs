@@ -298,7 +298,7 @@ mod tests {
         .unwrap();
         assert_eq!(unpack(FIRST.as_bytes()).unwrap(), expected);
         assert_eq!(pack(&expected).unwrap(), FIRST);
-        let mut other_name = expected.clone();
+        let mut other_name = expected;
         if let Message::Tool(result) = &mut other_name[3] {
             result.tool_name = "an older name of add".to_owned();
         }

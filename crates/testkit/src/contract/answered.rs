@@ -42,7 +42,7 @@ pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
     let many = (20..320).map(|n| answer(on, &format!("c-{n:03}")));
     let many = many.fold(commit(on, &id), Commit::then);
     accepted(on, many).await;
-    for on in [on, &on.elsewhere()] {
+    for on in [on, on.elsewhere()] {
         assert_eq!(
             one(on, "c-003").await,
             [AnsweredCall::new(call("c-003"), at)]

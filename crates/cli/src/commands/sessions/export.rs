@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use helix_agents_core::SessionId;
-use helix_agents_core::session::SessionState;
 use helix_agents_core::store::{Lookup, Page};
 
 use super::super::{id, load};
@@ -35,7 +34,7 @@ impl Export {
         let session: SessionId = id(&self.session)?;
         let setup = self.place.open_existing().await?;
         let store = setup.backend.store.as_ref();
-        let found = load(store, &session).await?;
+        let mut found = load(store, &session).await?;
         refuse_running(store, &found, &self.place).await?;
         let family = store.family(&session).await?;
         if !family.children.is_empty() || found.state.parent_session_id.is_some() {
@@ -43,7 +42,8 @@ impl Export {
         }
         let answered = store.answered(&session, Lookup::Page(Page::ALL)).await?;
         let answered = answered.items.into_iter();
-        let answered = answered.map(|one| (one.call, one.at)).collect();
+        let answered = answered.map(|one| (one.call, one.at));
+        found.state.completed_client_tool_calls = answered.collect();
         let exported = Exported {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -52,10 +52,7 @@ impl Export {
             usage: store.usage(&session, Page::ALL).await?.items,
             open_step: found.open_step,
             retired_call_ids: family.retired_call_ids,
-            session: SessionState {
-                completed_client_tool_calls: answered,
-                ..found.state
-            },
+            session: found.state,
         };
         let again = load(store, &session).await?;
         if again.state.version != exported.session.version {
