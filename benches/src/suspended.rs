@@ -1,13 +1,14 @@
 //! A hundred thousand sessions that wait for somebody cost nothing until they are asked about.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use helix_agents_core::id::{CallId, RunId, SessionId, UserId};
 use helix_agents_core::session::{PendingCall, RunRecord, RunStatus, RunTrigger, SessionState};
-use helix_agents_core::store::{Change, Commit, PendingQuery, SessionStore};
+use helix_agents_core::store::{Change, Commit, DueQuery, PendingQuery, SessionStore};
 use helix_agents_core::time::Timestamp;
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
-use helix_agents_testkit::block_on;
+use helix_agents_testkit::{VirtualClock, block_on};
 use serde_json::json;
 
 use crate::measure::{Report, median, say};
@@ -47,7 +48,9 @@ fn measure(report: &mut Report) -> Outcome<()> {
     );
 
     let before = resident_kb();
-    let store = block_on(SqliteStore::open(&full))?;
+    let soon = NOW.saturating_add(std::time::Duration::from_secs(60));
+    let config = SqliteConfig::new().clock(Arc::new(VirtualClock::new(soon)));
+    let store = block_on(SqliteStore::open_with(&full, config))?;
     let inbox = PendingQuery {
         user_id: Some(UserId::new("user-7")?),
         ..PendingQuery::default()
@@ -61,8 +64,7 @@ fn measure(report: &mut Report) -> Outcome<()> {
             return Err(format!("the inbox has {} entries", found.total).into());
         }
         let start = Instant::now();
-        let found =
-            block_on(store.due(NOW.saturating_add(std::time::Duration::from_secs(60)), 50))?;
+        let found = block_on(store.due(&DueQuery::at(NOW).limit(50)))?.items;
         due.push(start.elapsed().as_secs_f64() * 1e3);
         if found.len() != 10 {
             return Err(format!("{} sessions are due", found.len()).into());

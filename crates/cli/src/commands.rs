@@ -17,7 +17,7 @@ pub(crate) mod worker;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{RunRecord, RunStatus};
-use helix_agents_core::store::{Due, SessionStore, Snapshot, StoreError};
+use helix_agents_core::store::{DueKind, DueQuery, SessionStore, Snapshot, StoreError};
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_runtime_local::SystemClock;
 
@@ -49,12 +49,20 @@ fn is_running(run: Option<&RunRecord>) -> bool {
 
 /// Whether the run of a session goes on by the book, and nobody performs it: its process is gone.
 async fn is_left_alone(store: &dyn SessionStore, session: &SessionId) -> Result<bool, StoreError> {
-    let due = store.due(SystemClock::new().now(), usize::MAX).await?;
-    let mut all = due.iter().filter(|(due, _)| due == session);
-    Ok(all.any(|(_, reasons)| {
-        let mut reasons = reasons.iter();
-        reasons.any(|reason| matches!(reason, Due::LapsedLease { .. }))
-    }))
+    let agent = load(store, session).await?.state.agent_type;
+    let mut query = DueQuery::at(SystemClock::new().now())
+        .of_kinds([DueKind::LapsedLease])
+        .of_agents([agent]);
+    loop {
+        let page = store.due(&query).await?;
+        if page.items.iter().any(|(due, _)| due == session) {
+            return Ok(true);
+        }
+        match page.next {
+            Some(next) => query = query.after(Some(next)),
+            None => return Ok(false),
+        }
+    }
 }
 
 /// An instant for a table: to a person how long ago it was, to a program the date.

@@ -100,7 +100,7 @@ impl Entries {
     ///
     /// # Errors
     /// [`EntryError::StillHeld`] while somebody's lease is valid, [`EntryError::NotRunning`] when
-    /// there is nothing to take over.
+    /// there is nothing to take over, [`EntryError::OtherHost`] for a run of another kind of host.
     pub async fn recover(
         &self,
         session: &SessionId,
@@ -144,7 +144,7 @@ impl Entries {
             match self.store.commit(drive.commit).await {
                 Ok(receipt) => return Ok(drive.state.fenced(&receipt)),
                 Err(StoreError::Refused {
-                    expected: Precondition::LeaseFree { .. },
+                    expected: Precondition::LeaseFree,
                     ..
                 }) => {
                     let lease = found.and_then(|found| found.lease);

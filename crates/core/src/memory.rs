@@ -1,5 +1,6 @@
 //! Everything in memory: for tests, for trying out, and as the plainest form of each port's contract.
 
+mod due;
 mod query;
 mod record;
 mod state_log;
@@ -16,28 +17,34 @@ use crate::message::Message;
 use crate::notify::Notify;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
-    AnsweredCall, Commit, Due, Family, Fence, Headers, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops, plan,
+    AnsweredCall, Commit, DuePage, DueQuery, Family, Fence, Headers, Lookup, Page, Paged,
+    PendingQuery, Receipt, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops, plan,
 };
 use crate::stream::Sequence;
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 use crate::usage::UsageEntry;
 
+use due::DueIndex;
 use record::Record;
 pub use state_log::StateLog;
 use streams::Log;
 
 /// Sessions and streams in memory. Clones are the same store.
+///
+/// Without a clock of its own it judges leases and due work by the time that each commit and each
+/// question carries.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,
     bell: Notify,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     sessions: BTreeMap<SessionId, Record>,
     streams: HashMap<SessionId, Log>,
+    due: DueIndex,
     /// Counts what was created, so that a list has an order within a millisecond.
     created: u64,
     /// The fence at which sessions begin.
@@ -49,6 +56,18 @@ impl MemoryStore {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same store, judging leases and due work by this clock, whoever asks.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// What time it is for this store, when whoever asks says that it is this.
+    fn now(&self, told: Timestamp) -> Timestamp {
+        self.clock.as_ref().map_or(told, |clock| clock.now())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -66,7 +85,7 @@ impl Inner {
             })
     }
 
-    fn commit(&mut self, commit: Commit) -> Result<Receipt, StoreError> {
+    fn commit(&mut self, commit: Commit, now: Timestamp) -> Result<Receipt, StoreError> {
         let root = commit.root.clone();
         let headers: Headers = commit
             .sessions()
@@ -77,7 +96,7 @@ impl Inner {
             })
             .collect();
         let kept = |session: &SessionId, count| Ok(self.record(session)?.kept(count));
-        let mut plan = plan(commit, &headers, || Ok(self.floor), kept)?;
+        let mut plan = plan(commit, &headers, now, || Ok(self.floor), kept)?;
         record::check(&self.sessions, &plan.rows)?;
 
         // From here on nothing fails: the commit happens.
@@ -95,6 +114,8 @@ impl Inner {
             record.write(row);
         }
         for (session, header) in &plan.headers {
+            let before = headers.get(session).map(|before| &**before);
+            self.due.moved(session, before, header.as_deref());
             if let Some(header) = header
                 && let Some(record) = self.sessions.get_mut(session)
             {
@@ -123,7 +144,10 @@ impl Inner {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 impl SessionStore for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
-        let receipt = self.lock().commit(commit)?;
+        let mut inner = self.lock();
+        let now = self.now(commit.at);
+        let receipt = inner.commit(commit, now)?;
+        drop(inner);
         self.bell.ring();
         Ok(receipt)
     }
@@ -225,12 +249,10 @@ impl SessionStore for MemoryStore {
         Ok(query::pending(&self.lock().sessions, query))
     }
 
-    async fn due(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
-        Ok(query::due(&self.lock().sessions, at, limit))
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        let inner = self.lock();
+        let now = self.now(query.at);
+        inner.due.page(&inner.sessions, query, now)
     }
 }
 

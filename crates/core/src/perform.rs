@@ -13,6 +13,7 @@ mod end;
 mod error;
 mod executable;
 mod guard;
+mod hold;
 mod hooks;
 mod intents;
 mod model;
@@ -32,6 +33,7 @@ use crate::machine::{Effect, EffectKind, Event, Happened};
 
 pub use attempt::Attempt;
 pub use error::PerformError;
+pub use hold::Hold;
 pub use ports::{Models, Ports};
 
 /// Performs an effect and gives its event. `attempt` says whether it may have been begun before.

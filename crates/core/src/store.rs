@@ -6,6 +6,7 @@
 //! headers, ask, and write what it is told in one atomic step.
 
 mod commit;
+mod due;
 mod error;
 mod header;
 mod mark;
@@ -24,15 +25,15 @@ use serde_json::Value;
 use crate::id::{CallId, CheckpointId, RunId, SessionId};
 use crate::message::Message;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
-use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
 pub use commit::{
     CallStanding, Change, Commit, Committed, EffectPlace, Fence, Field, InboxRow, Lease,
-    Precondition, Receipt, Unstage,
+    LeaseRequest, Precondition, Receipt, Unstage,
 };
+pub use due::{Due, DueCursor, DueKind, DuePage, DueQuery};
 pub use error::{Current, StoreError};
-pub use header::{Due, Header, LatestRun, PendingMark};
+pub use header::{Header, LatestRun, PendingMark};
 pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
 pub use plan::{Headers, Plan, plan};
 pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
@@ -46,6 +47,9 @@ pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
 /// ever. When `commit` has returned `Ok`, it is durable. When it has returned a refusal, nothing was
 /// written. Commits of one session happen one after another; versions grow by one with each.
 /// Nothing is visible before it is durable.
+///
+/// Leases and due work are judged by one clock: the store's, where it has one. A store without a clock
+/// goes by the time that each commit and each question carries.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait SessionStore: Send + Sync + fmt::Debug {
@@ -104,12 +108,11 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Calls that wait for an answer, across sessions, oldest first.
     async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError>;
 
-    /// Sessions that need attention at this instant, most overdue first, and why.
-    async fn due(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError>;
+    /// Sessions that need attention, most overdue first, and why.
+    ///
+    /// It reads work of the kinds and agents that are asked for and no other, so that what is due to
+    /// others, however much, costs and hides nothing.
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError>;
 }
 
 /// Tells a run that it is asked to stop.

@@ -6,6 +6,7 @@
 mod manager;
 mod payload;
 mod reader;
+mod retention;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::time::Timestamp;
 pub use manager::{DeltasOf, StreamError, StreamInfo, StreamLimits, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
 pub use reader::{StreamItem, StreamReader};
+pub use retention::Retention;
 
 /// A position in a stream: from 1, never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

@@ -24,6 +24,7 @@ mod answered;
 mod appending;
 mod branching;
 mod checkpoints;
+mod clocks;
 mod commits;
 mod creating;
 mod deleting;
@@ -52,6 +53,7 @@ mod status;
 mod stops;
 mod streaming;
 mod subject;
+mod takeovers;
 
 pub use runner::{Runner, Task};
 pub use runtime::{RuntimeSubject, Wanted};
@@ -318,6 +320,40 @@ suite! { ($)
         a_stop_is_owed_when_nobody_performs_the_run,
         a_session_is_due_when_it_expires,
         the_most_overdue_comes_first,
+        due_work_is_asked_for_by_kind_and_agent,
+        pages_of_due_work_miss_nothing,
+    }
+    takeovers {
+        a_take_over_is_counted_until_the_run_commits,
+        an_orderly_hand_over_is_not_counted,
+        a_new_run_was_never_taken_over,
+        a_run_of_another_host_is_left_to_it,
+        nobody_takes_a_run_whose_lease_is_valid,
+    }
+}
+
+suite! { ($)
+    /// The contract of a [`SessionStore`](helix_agents_core::store::SessionStore) that has a clock of
+    /// its own.
+    mod clock(Subject);
+
+    /// Makes a test of every case about stores that judge leases and due work by a clock of their
+    /// own. The argument is that of `store_contract!`, of which the cases know the clock:
+    ///
+    /// ```
+    /// # use helix_agents_core::memory::MemoryStore;
+    /// # use helix_agents_testkit::contract::Subject;
+    /// helix_agents_testkit::clock_contract!(async || {
+    ///     let clock = Subject::fresh_clock();
+    ///     Subject::from(MemoryStore::new().with_clock(clock.clone())).living_by(clock)
+    /// });
+    /// ```
+    macro clock_contract;
+
+    clocks {
+        who_is_ahead_takes_no_lease,
+        who_is_ahead_finds_nothing_due,
+        a_lease_lasts_as_long_as_was_asked_for,
     }
 }
 

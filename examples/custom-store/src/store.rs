@@ -11,11 +11,11 @@ use helix_agents::core::message::Message;
 use helix_agents::core::notify::Notify;
 use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents::core::store::{
-    AnsweredCall, Commit, Due, Family, Fence, Header, Headers, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionQuery, SessionStore, Snapshot, Staged, StoreError, WatchStops, plan,
+    AnsweredCall, Commit, DueCursor, DuePage, DueQuery, Family, Fence, Header, Headers, Lookup,
+    Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore, Snapshot, Staged, StoreError,
+    WatchStops, plan,
 };
 use helix_agents::core::stored::{decode, encode};
-use helix_agents::core::time::Timestamp;
 use helix_agents::core::usage::UsageEntry;
 use helix_agents::core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -120,10 +120,13 @@ fn commit(transaction: &mut Transaction<'_>, floor: &AtomicU64, commit: Commit) 
             headers.insert(session, header);
         }
     }
+    // A store on a server of its own would ask that for the time: one clock judges leases.
+    let now = commit.at;
     let before = Fence(floor.load(Ordering::Relaxed));
     let mut plan = plan(
         commit,
         &headers,
+        now,
         || Ok(before),
         |session, count| Ok(transaction.open(session)?.whole_steps(count)),
     )?;
@@ -251,16 +254,19 @@ impl SessionStore for JsonStore {
         Ok(Paged::of(open.into_iter(), query.page.capped()))
     }
 
-    async fn due(&self, at: Timestamp, limit: usize) -> Result<Vec<(SessionId, Vec<Due>)>> {
-        let headers = self.headers()?;
-        let mut found: Vec<_> = headers
-            .filter(|header| !header.due(at).is_empty())
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        let now = query.at;
+        let all: BTreeMap<_, _> = self
+            .headers()?
+            .map(|header| (header.session.session_id.clone(), Arc::new(header)))
             .collect();
-        found.sort_by_key(Header::due_at);
-        let due = found
-            .iter()
-            .map(|header| (header.session.session_id.clone(), header.due(at)));
-        Ok(due.take(limit).collect())
+        let places = all.iter().filter_map(|(id, header)| {
+            let (since, _) = query.judge(header, now)?;
+            Some(DueCursor::new(since, id.clone()))
+        });
+        let mut places: Vec<_> = places.collect();
+        places.sort();
+        query.page(now, [places], |id| Ok(all.get(id).cloned()))
     }
 }
 

@@ -15,7 +15,7 @@ use helix_agents_core::session::{
 use helix_agents_core::state::{Pointer, StateOp};
 use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
 use helix_agents_core::store::{
-    Change, Commit, Lease, NewSession, Page, Precondition, SessionStore, Sessions,
+    Change, Commit, LeaseRequest, NewSession, Page, Precondition, SessionStore, Sessions,
 };
 use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamManager};
 use helix_agents_core::time::Timestamp;
@@ -136,13 +136,9 @@ pub fn run(session: &SessionId) -> Result<RunRecord> {
 
 /// Takes a session's lease for an hour, if nobody who lives has it.
 pub fn lease(session: &SessionId, holder: &str) -> Commit {
-    let free = Precondition::LeaseFree {
-        holder: holder.to_owned(),
-        at: NOW,
-    };
-    let lease = Lease::new(holder, NOW.saturating_add(HOUR));
+    let lease = LeaseRequest::new(holder, HOUR);
     Commit::new(session.clone(), NOW)
-        .when(free)
+        .when(Precondition::LeaseFree)
         .then(Change::RaiseFence)
         .then(Change::Lease(Some(lease)))
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use helix_agents_core::session::SessionStatus;
-use helix_agents_core::store::{Due, Page, PendingQuery, SessionQuery, StoreError};
+use helix_agents_core::store::{
+    Due, DueKind, DueQuery, Page, PendingQuery, SessionQuery, StoreError,
+};
 use helix_agents_core::time::Clock;
 use helix_agents_runtime_local::SystemClock;
 use serde::Serialize;
@@ -265,8 +267,10 @@ async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError>
 
 /// Runs whose process is gone, and answers that nobody went on with.
 async fn left_alone(setup: &Setup, place: &Place, report: &mut Report) -> Result<(), StoreError> {
-    let now = SystemClock::new().now();
-    for (session, reasons) in setup.backend.store.due(now, DUE).await? {
+    let query = DueQuery::at(SystemClock::new().now())
+        .of_kinds([DueKind::LapsedLease, DueKind::Answered])
+        .limit(DUE);
+    for (session, reasons) in setup.backend.store.due(&query).await?.items {
         for reason in reasons {
             let what = match reason {
                 Due::LapsedLease { run, .. } => format!("run {run} was left by its process"),

@@ -59,6 +59,21 @@ pub enum EntryError {
         /// Who performs it.
         holder: String,
     },
+    /// Another kind of host performs the run, and only that kind knows whether it still does.
+    #[error(
+        "run {run} of session {session} is performed by a host of the kind {has}, not {asked}; let \
+         that host go on with it, or stop it"
+    )]
+    OtherHost {
+        /// The session.
+        session: SessionId,
+        /// The run.
+        run: RunId,
+        /// The kind of host that performs it.
+        has: String,
+        /// The kind that asked.
+        asked: String,
+    },
     /// The session talks to another agent.
     #[error(
         "session {session} talks to agent {has}, not to {asked}; use that one, or another session"
@@ -102,7 +117,9 @@ fn list(calls: &[CallId]) -> String {
 impl Coded for EntryError {
     fn code(&self) -> ErrorCode {
         match self {
-            Self::AlreadyRunning { .. } | Self::StillHeld { .. } => ErrorCode::SessionRunning,
+            Self::AlreadyRunning { .. } | Self::StillHeld { .. } | Self::OtherHost { .. } => {
+                ErrorCode::SessionRunning
+            }
             Self::AwaitingAnswers { .. } => ErrorCode::SessionAwaitingAnswers,
             Self::AlreadyCompleted { .. } => ErrorCode::SessionCompleted,
             Self::Stale { .. } | Self::NotRunning { .. } => ErrorCode::StateStale,

@@ -15,8 +15,11 @@ use crate::stream::ChunkPayload;
 /// Whether somebody else's lease is valid is for the store to say, which may know that its process
 /// is gone.
 ///
+/// A take-over is counted ([`Snapshot::takeovers`]) until the run makes a commit of its own.
+///
 /// # Errors
-/// [`EntryError::NotRunning`].
+/// [`EntryError::NotRunning`]; [`EntryError::OtherHost`] for a run that another kind of host
+/// performs.
 pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     let Some(run) = found
@@ -28,15 +31,19 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
             session: session.clone(),
         });
     };
-    let me = start.performer.lease.as_ref().map(|(holder, _)| holder);
-    let mut commit = on(found, start);
-    if let Some(holder) = me {
-        let free = Precondition::LeaseFree {
-            holder: holder.clone(),
-            at: start.at,
-        };
-        commit = commit.when_in(session.clone(), free);
+    if run.host != start.performer.host {
+        return Err(EntryError::OtherHost {
+            session: session.clone(),
+            run: run.id.clone(),
+            has: run.host.clone(),
+            asked: start.performer.host.clone(),
+        });
     }
+    let mut commit = on(found, start);
+    if start.performer.lease.is_some() {
+        commit = commit.when_in(session.clone(), Precondition::LeaseFree);
+    }
+    commit = commit.then_in(session.clone(), Change::TakeOver);
     commit = take_hold(commit, session, start);
     let mut after = found.clone();
     if let Some(step) = &mut after.open_step {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
 use crate::session::{OpenStep, RunRecord, RunTrigger};
-use crate::store::{Change, Commit, Fence, Lease, OpenMark, Precondition, Snapshot};
+use crate::store::{Change, Commit, Fence, LeaseRequest, OpenMark, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
@@ -36,11 +36,11 @@ impl Performer {
         self
     }
 
-    /// The lease from this instant on.
+    /// The lease to ask for, by its length.
     #[must_use]
-    pub fn lease_at(&self, now: Timestamp) -> Option<Lease> {
+    pub fn lease_request(&self) -> Option<LeaseRequest> {
         let (holder, lasts) = self.lease.as_ref()?;
-        Some(Lease::new(holder.clone(), now.saturating_add(*lasts)))
+        Some(LeaseRequest::new(holder.clone(), *lasts))
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn on(found: &Snapshot, start: &Start) -> Commit {
 /// Raises the fence, takes the lease and opens the stream.
 pub(super) fn take_hold(commit: Commit, session: &SessionId, start: &Start) -> Commit {
     let commit = commit.then_in(session.clone(), Change::RaiseFence);
-    let lease = start.performer.lease_at(start.at);
+    let lease = start.performer.lease_request();
     commit
         .then_in(session.clone(), Change::Lease(lease))
         .stream(StreamStatus::Active)

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use super::record::Record;
 use crate::id::SessionId;
 use crate::session::{PendingCall, SessionState};
-use crate::store::{Due, Lookup, Paged, PendingQuery, SessionQuery};
-use crate::time::Timestamp;
+use crate::store::{Lookup, Paged, PendingQuery, SessionQuery};
 
 pub(super) fn lookup<'a, T: Clone + 'a, Id: PartialEq>(
     mut all: impl ExactSizeIterator<Item = &'a T>,
@@ -76,22 +75,4 @@ pub(super) fn pending(
         .collect();
     open.sort_by_key(|call| (call.created_at, &call.session_id, &call.tool_call_id));
     Paged::of(open.into_iter().cloned(), query.page.capped())
-}
-
-pub(super) fn due(
-    sessions: &BTreeMap<SessionId, Record>,
-    at: Timestamp,
-    limit: usize,
-) -> Vec<(SessionId, Vec<Due>)> {
-    let mut found: Vec<_> = sessions
-        .iter()
-        .filter_map(|(id, record)| Some((record.header.due_at()?, id, record)))
-        .filter(|(due_at, ..)| *due_at <= at)
-        .collect();
-    found.sort_by_key(|(due_at, id, _)| (*due_at, *id));
-    found
-        .into_iter()
-        .take(limit)
-        .map(|(_, id, record)| (id.clone(), record.header.due(at)))
-        .collect()
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::PerformError;
+use super::hold::Hold;
 use super::work::Work;
 use crate::abort::AbortSignal;
 use crate::agent::AgentRegistry;
@@ -53,6 +54,8 @@ pub struct Ports {
     pub execution_hooks: Vec<Arc<dyn AgentHooks>>,
     /// Tells tools and hooks to stop.
     pub abort: AbortSignal,
+    /// Whether the run is held, for hosts that have leases; without it, it always is.
+    pub hold: Option<Arc<Hold>>,
     pub(super) memo: Option<Arc<Mutex<Option<Work>>>>,
 }
 
@@ -77,6 +80,7 @@ impl Ports {
             parent_hooks: Vec::new(),
             execution_hooks: Vec::new(),
             abort: AbortSignal::default(),
+            hold: None,
             memo: None,
         }
     }
@@ -95,10 +99,21 @@ impl Ports {
         self
     }
 
-    /// Resolves when the run may commit: at once where its host holds no lease.
+    /// Resolves when the run may commit: at once where its host holds no lease, or the lease is valid;
+    /// else when it was renewed.
+    ///
+    /// # Errors
+    /// [`PerformError::Superseded`] when the lease is lost.
     pub(super) async fn held(&self, at: &At) -> Result<(), PerformError> {
-        let _ = at;
-        Ok(())
+        let Some(hold) = &self.hold else {
+            return Ok(());
+        };
+        if hold.valid(self.clock.as_ref()).await {
+            return Ok(());
+        }
+        Err(PerformError::Superseded {
+            session: at.session_id.clone(),
+        })
     }
 
     /// The same ports without a memory.

@@ -8,7 +8,7 @@ use crate::id::{RunId, SessionId};
 use crate::memory::MemoryStore;
 use crate::session::{PendingCall, RunRecord};
 use crate::store::{Lookup, Page, PendingQuery, SessionStore, StoreError, WatchStops};
-use crate::stream::{Sequence, StreamManager, StreamStatus};
+use crate::stream::{Retention, Sequence, StreamManager, StreamStatus};
 
 /// Where sessions and streams are. Every store of ours turns into one.
 #[derive(Clone)]
@@ -20,7 +20,10 @@ pub struct Backend {
     pub streams: Arc<dyn StreamManager>,
     /// What tells runs to stop.
     pub stops: Arc<dyn WatchStops>,
-    /// The name under which the store knows this process, where it can tell when that is gone.
+    /// What forgets old chunks, where the store does.
+    pub retention: Option<Arc<dyn Retention>>,
+    /// The name under which the store knows this process, where it can tell when that is gone. A
+    /// runtime takes leases under this name, `:`, and a number of its own.
     pub holder: Option<String>,
 }
 
@@ -36,6 +39,7 @@ impl Backend {
             store: Arc::clone(&store) as Arc<dyn SessionStore>,
             streams: Arc::clone(&store) as Arc<dyn StreamManager>,
             stops: store,
+            retention: None,
             holder: None,
         }
     }
@@ -44,6 +48,13 @@ impl Backend {
     #[must_use]
     pub fn held_by(mut self, holder: impl Into<String>) -> Self {
         self.holder = Some(holder.into());
+        self
+    }
+
+    /// Says what forgets old chunks.
+    #[must_use]
+    pub fn retained_by(mut self, retention: impl Retention + 'static) -> Self {
+        self.retention = Some(Arc::new(retention));
         self
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,8 +39,11 @@ pub struct Fence(pub u64);
 pub struct Lease {
     /// The process.
     pub holder: String,
-    /// Until when.
+    /// Until when, by the clock that the store judges leases by.
     pub until: Timestamp,
+    /// Whether its holder left the run in good order: taking over is no sign of trouble then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
 }
 
 impl Lease {
@@ -49,6 +53,57 @@ impl Lease {
         Self {
             holder: holder.into(),
             until,
+            given_up: false,
+        }
+    }
+
+    /// Whether it binds others at this instant.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.until > now && !self.given_up
+    }
+}
+
+/// A lease as a commit asks for it: by its length. When it begins, the store says, whose clock is
+/// one for all who ask; no process writes an instant of its own clock that others are judged by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseRequest {
+    /// The process.
+    pub holder: String,
+    /// How long it lasts from the commit on.
+    pub lasts: Duration,
+    /// Whether the process gives the lease up and leaves the run to others, in good order.
+    pub gives_up: bool,
+}
+
+impl LeaseRequest {
+    /// Asks for a lease, or for its renewal.
+    #[must_use]
+    pub fn new(holder: impl Into<String>, lasts: Duration) -> Self {
+        Self {
+            holder: holder.into(),
+            lasts,
+            gives_up: false,
+        }
+    }
+
+    /// Gives a lease up: the run is due for somebody else at once, and its take-over is not counted.
+    #[must_use]
+    pub fn given_up(holder: impl Into<String>) -> Self {
+        Self {
+            gives_up: true,
+            ..Self::new(holder, Duration::ZERO)
+        }
+    }
+
+    /// The lease that a store writes at this instant of its clock.
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Lease {
+        Lease {
+            holder: self.holder,
+            until: now.saturating_add(self.lasts),
+            given_up: self.gives_up,
         }
     }
 }
@@ -112,13 +167,9 @@ pub enum Precondition {
     Stop(RunId, bool),
     /// A call stands like this.
     Call(CallId, CallStanding),
-    /// Nobody else's lease is valid at this instant.
-    LeaseFree {
-        /// Who asks.
-        holder: String,
-        /// When.
-        at: Timestamp,
-    },
+    /// Nobody's lease is valid when the commit is made, by the store's clock. That of whoever asks
+    /// counts too: a process that lost sight of its run cannot tell that nothing of it goes on.
+    LeaseFree,
     /// The session has this version.
     Version(u64),
     /// An effect was not committed yet, nor a later one of its run, and no later attempt at it has
@@ -178,7 +229,7 @@ impl fmt::Display for Precondition {
             Self::Stop(run, true) => write!(f, "run {run} is asked to stop"),
             Self::Stop(run, false) => write!(f, "run {run} is not asked to stop"),
             Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
-            Self::LeaseFree { .. } => f.write_str("nobody else holds its lease"),
+            Self::LeaseFree => f.write_str("nobody holds its lease"),
             Self::Version(version) => write!(f, "its version is {version}"),
             Self::Effect(effect) => write!(
                 f,
@@ -268,8 +319,11 @@ pub enum Change {
     Set(Field),
     /// Raises the fence: earlier holders cannot write any more.
     RaiseFence,
-    /// Takes, renews or gives up the lease.
-    Lease(Option<Lease>),
+    /// Takes, renews or gives up the lease; `None`: there is no run to hold it for.
+    Lease(Option<LeaseRequest>),
+    /// Counts a take-over of the latest run, unless its lease was given up. Comes before the new
+    /// lease.
+    TakeOver,
     /// Writes a run that becomes the latest. A request to stop the one before it is done with, unless
     /// that is paused and this one continues it. While a step is open, no other run can start.
     StartRun(Box<RunRecord>),

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::EffectPlace;
-use super::{CallStanding, Committed, Current, EffectMark, Fence, InboxRow, Lease, Precondition};
+use super::{
+    CallStanding, Committed, Current, Due, DueKind, EffectMark, EffectPlace, Fence, InboxRow,
+    Lease, Precondition,
+};
 use crate::id::{CallId, RunId, StepId};
 use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopRequest};
 use crate::stored::Stored;
@@ -29,6 +31,10 @@ pub struct Header {
     /// Who performs its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
+    /// How often its latest run was taken over since it last made a commit of its own; orderly
+    /// hand-overs are not counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub takeovers: u32,
     /// How many messages it has.
     pub messages: usize,
     /// The version of its state.
@@ -66,11 +72,6 @@ pub struct LatestRun {
     pub steps: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
-}
-
 impl LatestRun {
     pub(super) fn of(run: &RunRecord) -> Self {
         Self {
@@ -98,41 +99,14 @@ pub struct PendingMark {
     pub deadline: Option<Timestamp>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Stored for Header {
     const KIND: &'static str = "header";
     const VERSION: u32 = 1;
-}
-
-/// Why a session needs somebody's attention.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Due {
-    /// A run goes on, and its lease has lapsed.
-    LapsedLease {
-        /// The run.
-        run: RunId,
-        /// Which kind of host performs it.
-        host: String,
-    },
-    /// A pending call's deadline has passed.
-    Deadline {
-        /// The call.
-        call: CallId,
-    },
-    /// A run is paused and all its calls are answered.
-    Answered {
-        /// The run.
-        run: RunId,
-    },
-    /// Messages wait and no run goes on.
-    Inbox,
-    /// A run that nobody performs is asked to stop.
-    OwedStop {
-        /// The run.
-        run: RunId,
-    },
-    /// The session may be cleaned up.
-    Expired,
 }
 
 impl Header {
@@ -141,6 +115,7 @@ impl Header {
             session,
             fence,
             lease: None,
+            takeovers: 0,
             messages: 0,
             state_version: 0,
             run: None,
@@ -172,9 +147,9 @@ impl Header {
         }
     }
 
-    /// Whether a precondition holds.
+    /// Whether a precondition holds at this instant of the store's clock.
     #[must_use]
-    pub fn holds(&self, precondition: &Precondition) -> bool {
+    pub fn holds(&self, precondition: &Precondition, now: Timestamp) -> bool {
         match precondition {
             Precondition::Absent => false,
             Precondition::Exists => true,
@@ -190,9 +165,9 @@ impl Header {
                 self.stop.as_ref().is_some_and(|stop| stop.run_id == *id) == *present
             }
             Precondition::Call(call, standing) => self.standing(call) == *standing,
-            Precondition::LeaseFree { holder, at } => {
+            Precondition::LeaseFree => {
                 let lease = self.lease.as_ref();
-                lease.is_none_or(|lease| lease.holder == *holder || lease.until <= *at)
+                lease.is_none_or(|lease| !lease.is_valid(now))
             }
             Precondition::Version(version) => self.session.version == *version,
             Precondition::Effect(effect) => self.awaits(effect),
@@ -273,52 +248,74 @@ impl Header {
     }
 
     /// Everything that may need attention, each with the instant from which on it does.
-    ///
-    /// One index over the earliest of them finds all due work of a store.
     pub fn agenda(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
-        let now = Timestamp::default();
         let mut all = Vec::new();
+        self.each_due(|at, kind, call| {
+            let run = self.run.as_ref();
+            let id = || run.map(|run| run.id.clone());
+            let due = match kind {
+                DueKind::LapsedLease => run.map(|run| Due::LapsedLease {
+                    run: run.id.clone(),
+                    host: run.host.clone(),
+                }),
+                DueKind::Answered => id().map(|run| Due::Answered { run }),
+                DueKind::OwedStop => id().map(|run| Due::OwedStop { run }),
+                DueKind::Deadline => call.cloned().map(|call| Due::Deadline { call }),
+                DueKind::Inbox => Some(Due::Inbox),
+                DueKind::Expired => Some(Due::Expired),
+            };
+            all.extend(due.map(|due| (at, due)));
+        });
+        all.into_iter()
+    }
+
+    /// The instant from which on each kind of work is due: what a store indexes.
+    #[must_use]
+    pub fn due_from(&self) -> BTreeMap<DueKind, Timestamp> {
+        let mut from = BTreeMap::new();
+        self.each_due(|at, kind, _| {
+            let earliest = from.entry(kind).or_insert(at);
+            *earliest = at.min(*earliest);
+        });
+        from
+    }
+
+    /// Tells of everything that may need attention: from when on, what kind, and which call.
+    fn each_due(&self, mut tell: impl FnMut(Timestamp, DueKind, Option<&CallId>)) {
+        let now = Timestamp::default();
         if let Some(run) = &self.run {
-            let id = || run.id.clone();
             if run.status == RunStatus::Running {
                 // A host without leases looks after its runs itself.
                 if let Some(lease) = &self.lease {
-                    let host = run.host.clone();
-                    all.push((lease.until, Due::LapsedLease { run: id(), host }));
+                    let until = if lease.given_up { now } else { lease.until };
+                    tell(until, DueKind::LapsedLease, None);
                 }
             } else {
                 if run.status.is_suspended()
                     && !self.calls.is_empty()
                     && self.calls.values().all(|mark| mark.answered)
                 {
-                    all.push((now, Due::Answered { run: id() }));
+                    tell(now, DueKind::Answered, None);
                 }
                 if self.stop.as_ref().is_some_and(|stop| stop.run_id == run.id) {
-                    all.push((now, Due::OwedStop { run: id() }));
+                    tell(now, DueKind::OwedStop, None);
                 }
             }
         }
-        if !self.is_running() && !self.inbox.is_empty() {
-            all.push((now, Due::Inbox));
+        for (call, mark) in &self.calls {
+            if let Some(deadline) = mark.deadline.filter(|_| !mark.answered) {
+                tell(deadline, DueKind::Deadline, Some(call));
+            }
         }
-        let deadlines = self.calls.iter().filter(|(_, mark)| !mark.answered);
-        all.extend(deadlines.filter_map(|(call, mark)| {
-            Some((mark.deadline?, Due::Deadline { call: call.clone() }))
-        }));
-        all.extend(self.session.expires_at.map(|at| (at, Due::Expired)));
-        all.into_iter()
-    }
-
-    /// The instant from which on the session needs attention: what a store indexes.
-    #[must_use]
-    pub fn due_at(&self) -> Option<Timestamp> {
-        self.agenda().map(|(at, _)| at).min()
-    }
-
-    /// What needs attention at this instant.
-    #[must_use]
-    pub fn due(&self, at: Timestamp) -> Vec<Due> {
-        let due = self.agenda().filter(|(from, _)| *from <= at);
-        due.map(|(_, due)| due).collect()
+        if self.is_running() {
+            // Messages are its run's to take, and nothing is removed under a run.
+            return;
+        }
+        if !self.inbox.is_empty() {
+            tell(now, DueKind::Inbox, None);
+        }
+        if let Some(at) = self.session.expires_at {
+            tell(at, DueKind::Expired, None);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! A backend reads the headers of the sessions that a commit names, asks [`plan`], and writes the
 //! new headers and the rows in one atomic step. Nothing here does any I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -58,6 +58,10 @@ impl Plan {
 
 /// Judges a commit and says what is to be written.
 ///
+/// `now` is the instant by the store's clock, or [`Commit::at`] for a store that has none: leases are
+/// judged at it and begin at it. One clock judges all who write to a store, so that a process whose
+/// own clock is wrong takes nothing from anybody.
+///
 /// `messages_kept` rounds a truncation down to whole steps: given a session and a count it returns
 /// how many messages stay. It is asked at most once per truncation.
 ///
@@ -71,6 +75,7 @@ impl Plan {
 pub fn plan(
     commit: Commit,
     headers: &Headers,
+    now: Timestamp,
     mut floor: impl FnMut() -> Result<Fence, StoreError>,
     mut messages_kept: impl FnMut(&SessionId, usize) -> Result<usize, StoreError>,
 ) -> Result<Plan, StoreError> {
@@ -79,8 +84,10 @@ pub fn plan(
             session,
             precondition,
             headers.get(session).map(|header| &**header),
+            now,
         )?;
     }
+    let alive = signs_of_life(&commit);
     let mut plan = Plan {
         chunks: commit.chunks,
         stream: commit.stream,
@@ -99,6 +106,7 @@ pub fn plan(
         let mut step = Applying {
             session: &session,
             at: commit.at,
+            now,
             rows: &mut plan.rows,
             raised: &mut plan.floor,
             floor: &mut floor,
@@ -123,6 +131,9 @@ pub fn plan(
             let header = Arc::make_mut(header);
             header.session.version = before + 1;
             header.session.updated_at = commit.at;
+            if alive.contains(session) {
+                header.takeovers = 0;
+            }
         }
     }
     Ok(plan)
@@ -140,13 +151,35 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
     }
 }
 
+/// The sessions whose run says with this commit that it gets on: it is made under the run's fence,
+/// and is more than holding the lease or taking the run over.
+fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
+    let fenced = commit.preconditions.iter();
+    let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
+    let mut alive: BTreeSet<_> = fenced.map(|(session, _)| session.clone()).collect();
+    alive.retain(|session| {
+        let changes = commit.changes.iter().filter(|(of, _)| of == session);
+        let (mut does, mut takes_over) = (false, false);
+        for (_, change) in changes {
+            match change {
+                Change::TakeOver => takes_over = true,
+                Change::Lease(_) => {}
+                _ => does = true,
+            }
+        }
+        does && !takes_over
+    });
+    alive
+}
+
 fn check(
     session: &SessionId,
     precondition: &Precondition,
     header: Option<&Header>,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     let holds = match header {
-        Some(header) => header.holds(precondition),
+        Some(header) => header.holds(precondition, now),
         None => match precondition {
             Precondition::Absent => true,
             // Not there is a clearer answer than changed, for all but those who know it was there.
@@ -180,6 +213,7 @@ const MODE_IS_SET: &str = "its mode is set already, and is set only once";
 struct Applying<'a> {
     session: &'a SessionId,
     at: Timestamp,
+    now: Timestamp,
     rows: &'a mut Vec<(SessionId, Row)>,
     raised: &'a mut Option<Fence>,
     floor: &'a mut dyn FnMut() -> Result<Fence, StoreError>,
@@ -359,7 +393,11 @@ impl Applying<'_> {
                 header.fence.0 += 1;
                 header.mark.fenced();
             }
-            Change::Lease(lease) => header.lease = lease,
+            Change::Lease(lease) => header.lease = lease.map(|lease| lease.at(self.now)),
+            Change::TakeOver => {
+                let in_order = header.lease.as_ref().is_some_and(|lease| lease.given_up);
+                header.takeovers = header.takeovers.saturating_add(u32::from(!in_order));
+            }
             Change::StartRun(run) => {
                 if header.mark.open.is_some() && run.trigger != RunTrigger::Continue {
                     return Err(self.invalid(STEP_IS_OPEN));
@@ -372,6 +410,7 @@ impl Applying<'_> {
                     ..stop
                 });
                 header.run = Some(LatestRun::of(&run));
+                header.takeovers = 0;
                 self.row(Row::Run(run));
             }
             Change::Run(run) => {

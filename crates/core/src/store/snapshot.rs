@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub fence: Fence,
     /// Who performs its run.
     pub lease: Option<Lease>,
+    /// How often its latest run was taken over since it last made a commit of its own.
+    pub takeovers: u32,
     /// How many messages it has.
     pub message_count: usize,
     /// The version of its state.
@@ -62,6 +64,7 @@ impl Snapshot {
             state,
             fence: header.fence,
             lease: header.lease,
+            takeovers: header.takeovers,
             message_count: header.messages,
             state_version: header.state_version,
             run,

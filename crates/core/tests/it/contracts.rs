@@ -6,6 +6,20 @@ mod store {
     helix_agents_testkit::store_contract!(async || MemoryStore::new());
 }
 
+/// The same by a store that has a clock of its own.
+mod clocked_store {
+    use helix_agents_core::memory::MemoryStore;
+    use helix_agents_testkit::contract::Subject;
+
+    async fn fresh() -> Subject {
+        let clock = Subject::fresh_clock();
+        Subject::from(MemoryStore::new().with_clock(clock.clone())).living_by(clock)
+    }
+
+    helix_agents_testkit::store_contract!(fresh);
+    helix_agents_testkit::clock_contract!(fresh);
+}
+
 mod stream {
     use helix_agents_core::memory::MemoryStore;
 

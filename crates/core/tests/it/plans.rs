@@ -2,12 +2,13 @@
 //! asked on the way.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helix_agents_core::message::UserMessage;
-use helix_agents_core::session::{PendingCall, RunRecord, RunTrigger, SessionState};
+use helix_agents_core::session::{PendingCall, RunRecord, RunStatus, RunTrigger, SessionState};
 use helix_agents_core::store::{
-    Change, Commit, Due, Fence, Field, Headers, InboxRow, Lease, Plan, Precondition, Row,
-    StoreError, plan,
+    Change, Commit, Due, DueKind, DueQuery, Fence, Field, Headers, InboxRow, LeaseRequest, Plan,
+    Precondition, Row, StoreError, plan,
 };
 use helix_agents_core::stream::{Sequence, StreamStatus};
 use helix_agents_core::time::Timestamp;
@@ -37,6 +38,7 @@ fn planned(commit: Commit, headers: &Headers) -> Result<Plan, StoreError> {
     plan(
         commit,
         headers,
+        NOW,
         || Ok(Fence(7)),
         |_, _| panic!("nothing is cut"),
     )
@@ -107,7 +109,7 @@ fn a_cut_is_asked_about_once_and_only_when_it_cuts() {
         asked.push((id.clone(), count));
         Ok(1)
     };
-    let plan = plan(commit, &headers, || panic!("nothing is created"), cut).unwrap();
+    let plan = plan(commit, &headers, NOW, || panic!("nothing is created"), cut).unwrap();
     assert_eq!(asked, [(session("s"), 2)]);
     let rows: Vec<_> = plan.rows.iter().map(|(_, row)| row).collect();
     assert_eq!(rows, [&Row::TruncateMessages { keep: 1 }]);
@@ -150,7 +152,7 @@ fn a_save_replaces_the_rows_of_pending_calls() {
 fn what_only_the_header_keeps_makes_no_row() {
     let changes = [
         Change::RaiseFence,
-        Change::Lease(Some(Lease::new("a", NOW))),
+        Change::Lease(Some(LeaseRequest::new("a", Duration::ZERO))),
         Change::Set(Field::OneStepMore),
         Change::Inbox(InboxRow::new("in", Vec::new(), NOW)),
         Change::ClearStop,
@@ -223,34 +225,50 @@ fn a_session_that_is_gone_is_a_conflict_for_those_who_knew_it() {
     }
 }
 
-/// One indexed instant finds all due work: it is the earliest of the agenda.
+/// A store indexes the earliest instant of each kind of work.
 #[test]
-fn a_session_is_indexed_under_its_earliest_instant() {
+fn a_session_is_indexed_under_the_earliest_instant_of_each_kind() {
     let at = Timestamp::from_millis;
     let run = RunId::new("run").unwrap();
     let started = RunRecord::started(run.clone(), session("s"), RunTrigger::Execute, "local", NOW);
-    let mut pending = waiting("c");
-    pending.deadline = Some(at(2_000));
-    let headers = after([
-        Change::StartRun(Box::new(started)),
-        Change::Lease(Some(Lease::new("a", at(3_000)))),
-        Change::Pending(Box::new(pending)),
+    let mut pending = [waiting("c"), waiting("d"), waiting("e")];
+    (pending[0].deadline, pending[1].deadline) = (Some(at(2_500)), Some(at(2_000)));
+    let [one, two, three] = pending.map(|call| Change::Pending(Box::new(call)));
+    let lease = LeaseRequest::new("a", Duration::from_secs(2));
+    let mut changes = vec![
+        Change::StartRun(Box::new(started.clone())),
+        Change::Lease(Some(lease)),
+        one,
+        two,
+        three,
         Change::Set(Field::ExpiresAt(Some(at(4_000)))),
-    ]);
-    let header = &headers[&session("s")];
-    assert_eq!(header.due_at(), Some(at(2_000)));
-    assert_eq!(header.due(at(1_999)), []);
-    let host = "local".to_owned();
-    let call = call_id("c");
-    let all = [
-        Due::LapsedLease { run, host },
-        Due::Deadline { call },
-        Due::Expired,
     ];
-    for (instant, count) in [(2_000, 1), (3_000, 2), (4_000, 3)] {
-        let due = header.due(at(instant));
-        assert_eq!(due.len(), count);
-        assert!(due.iter().all(|one| all.contains(one)), "{due:?}");
-    }
-    assert_eq!(after([])[&session("s")].due_at(), None);
+    let headers = after(changes.clone());
+    let header = &headers[&session("s")];
+    let wanted = [
+        (DueKind::LapsedLease, at(3_000)),
+        (DueKind::Deadline, at(2_000)),
+    ];
+    assert_eq!(header.due_from(), wanted.into());
+    let due = |instant| DueQuery::at(NOW).judge(header, at(instant));
+    assert_eq!(due(1_999), None);
+    let deadline = |call| Due::Deadline {
+        call: call_id(call),
+    };
+    assert_eq!(due(2_000), Some((at(2_000), vec![deadline("d")])));
+    let host = "local".to_owned();
+    let all = vec![Due::LapsedLease { run, host }, deadline("c"), deadline("d")];
+    assert_eq!(due(9_000), Some((at(2_000), all)), "no end while it runs");
+
+    let mut ended = started;
+    ended.status = RunStatus::Completed;
+    changes.push(Change::Run(Box::new(ended)));
+    let headers = after(changes);
+    let from = headers[&session("s")].due_from();
+    let wanted = [
+        (DueKind::Deadline, at(2_000)),
+        (DueKind::Expired, at(4_000)),
+    ];
+    assert_eq!(from, wanted.into());
+    assert!(after([])[&session("s")].due_from().is_empty());
 }

@@ -29,6 +29,7 @@ pub struct LocalRuntimeBuilder {
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) auto_continue: bool,
     pub(crate) take_over: bool,
+    pub(crate) clean_up: bool,
     pub(crate) lease: Duration,
     pub(crate) sweep_every: Duration,
     pub(crate) holder: Option<String>,
@@ -44,6 +45,7 @@ impl LocalRuntimeBuilder {
             ids: Arc::new(UuidIds::new()),
             auto_continue: false,
             take_over: true,
+            clean_up: true,
             lease: LEASE,
             sweep_every: SWEEP_EVERY,
             holder: None,
@@ -101,6 +103,13 @@ impl LocalRuntimeBuilder {
         self
     }
 
+    /// Whether the sweeper removes what is over: sessions whose time has come, and chunks that are
+    /// older than the store keeps them. On by default.
+    pub fn clean_up(mut self, clean_up: bool) -> Self {
+        self.clean_up = clean_up;
+        self
+    }
+
     /// How long a run is left alone after this process was last heard of; 10 s by default. It is
     /// renewed every third of that, about. Longer than any pause of the process, or its runs are
     /// taken over while it lives.
@@ -116,7 +125,8 @@ impl LocalRuntimeBuilder {
     }
 
     /// The name under which leases are taken. Without it, the one under which the store knows this
-    /// process, so that it sees when that has ended; or else a name of this runtime's own.
+    /// process, so that it sees when that has ended, with a number of this runtime's own behind it; or
+    /// else a name of this runtime's own.
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.holder = Some(holder.into());
         self

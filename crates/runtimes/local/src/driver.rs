@@ -10,6 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use helix_agents_core::abort::{AbortHandle, AbortSignal};
 use helix_agents_core::machine::{AgentFacts, Effect, EffectKind, Event, RunState, decide};
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
+use helix_agents_core::time::Timestamp;
 
 use crate::lease::Holding;
 use crate::table::Report;
@@ -28,8 +29,8 @@ pub(crate) struct Driver {
 enum Next {
     /// An effect has its event; `None`: no effect is under way.
     Event(Option<Result<Event, PerformError>>),
-    /// The lease was renewed, or lost.
-    Lease(Result<(), PerformError>),
+    /// The lease was renewed, or could not be, and is again at this instant; or it is lost.
+    Lease(Result<Timestamp, PerformError>),
     /// The process shuts down.
     Stop,
 }
@@ -55,11 +56,19 @@ impl Driver {
         // Tools that outlive their run are told so.
         let abort = AbortHandle::new();
         ports.abort = abort.signal();
-        let ports = &ports;
-        let perform = |effect: Effect| async move { perform(&effect, Attempt::First, ports).await };
+        let (ports, hold, session) = (&ports, &*holding.hold, &state.session_id.clone());
+        let perform = |effect: Effect| async move {
+            // Nothing is begun under a lease that has lapsed: somebody else may be at it already.
+            // A renewal under the same fence says that nobody is.
+            if !hold.valid(&*ports.clock).await {
+                let session = session.clone();
+                return Err(PerformError::Superseded { session });
+            }
+            perform(&effect, Attempt::First, ports).await
+        };
         let mut under_way = FuturesUnordered::new();
 
-        let mut renew_at = holding.next();
+        let mut renew_at = holding.first_renewal();
         let mut renewal: Pin<Box<_>> = Box::pin(holding.renew(renew_at));
         let mut stopped = std::pin::pin!(stop.aborted());
         let mut leaving = stop.is_aborted().then_some(Leaving::Stop);
@@ -87,8 +96,8 @@ impl Driver {
                 renewal.as_mut().poll(cx).map(Next::Lease)
             });
             match next.await {
-                Next::Lease(Ok(())) => {
-                    renew_at = holding.next();
+                Next::Lease(Ok(next)) => {
+                    renew_at = next;
                     renewal = Box::pin(holding.renew(renew_at));
                 }
                 Next::Lease(Err(error)) => {

@@ -40,6 +40,8 @@
 //! - **The process is killed**: each run holds a lease, which is renewed while it is performed. Once
 //!   it has lapsed, [`LocalRuntime::recover`] in any process that has the agent takes the run over;
 //!   [`LocalRuntime::sweeper`] does so every second. Calls that had a result are not run again.
+//! - **The store cannot be reached for longer than a lease**: what runs is kept, and nothing new is
+//!   begun before the lease is renewed under the same fence.
 //! - **The process is shut down**: runs finish the step they are in, give up their leases, and are
 //!   taken over at once.
 //! - **Two processes perform one run**: they cannot. The one that was taken over can no longer
@@ -59,6 +61,7 @@ mod runtime;
 mod shutdown;
 mod sweep;
 mod table;
+mod tidy;
 
 pub use blocking::blocking;
 pub use builder::LocalRuntimeBuilder;

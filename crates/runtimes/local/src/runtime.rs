@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
 use helix_agents_core::store::{Lookup, Snapshot, StoreError};
-use helix_agents_core::time::Clock;
+use helix_agents_core::time::{Clock, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::LocalRuntimeBuilder;
@@ -50,6 +50,9 @@ pub(crate) struct Inner {
     pub(crate) table: Arc<Table>,
     pub(crate) auto_continue: bool,
     pub(crate) take_over: bool,
+    pub(crate) clean_up: bool,
+    /// When old chunks were last looked for.
+    pub(crate) tidied: Mutex<Option<Timestamp>>,
     pub(crate) sweep_every: Duration,
     /// Whether the sweeper was started.
     pub(crate) sweeps: AtomicBool,
@@ -95,11 +98,12 @@ impl LocalRuntime {
             ids,
             auto_continue,
             take_over,
+            clean_up,
             lease,
             sweep_every,
             holder,
         } = with;
-        let holder = holder.or_else(|| backend.holder.clone());
+        let holder = holder.or_else(|| backend.holder.as_deref().map(instance_of));
         let holder = holder.unwrap_or_else(|| ids.next(HOST));
         let (store, streams) = (&backend.store, &backend.streams);
         let entries = Entries::new(
@@ -129,6 +133,8 @@ impl LocalRuntime {
                 table: Arc::default(),
                 auto_continue,
                 take_over,
+                clean_up,
+                tidied: Mutex::default(),
                 sweep_every,
                 sweeps: AtomicBool::new(false),
                 sweeping: tokio::sync::Mutex::default(),
@@ -154,6 +160,8 @@ impl LocalRuntime {
         let facts = AgentFacts::of(agent);
         let (tell, told) = oneshot::channel();
         host.spawn(async move {
+            // The lease counts from before it is asked for.
+            let asked = inner.clock.now();
             let state = match entry.await {
                 Ok(state) => state,
                 Err(error) => {
@@ -166,7 +174,7 @@ impl LocalRuntime {
             let run = StartedRun::new(state.session_id.clone(), state.run_id.clone());
             let performing = entering.perform(&run);
             let _ = tell.send(Ok(run));
-            let report = inner.driver(facts, state, options).drive().await;
+            let report = inner.driver(facts, state, options, asked).drive().await;
             if let Report::Stalled(error) = &report {
                 tracing::error!(event = "run.stalled", host = HOST, %error);
             }
@@ -220,7 +228,13 @@ impl LocalRuntime {
 }
 
 impl Inner {
-    fn driver(&self, facts: AgentFacts, state: RunState, options: RunOptions) -> Driver {
+    fn driver(
+        &self,
+        facts: AgentFacts,
+        state: RunState,
+        options: RunOptions,
+        asked: Timestamp,
+    ) -> Driver {
         let mut ports = self.ports.clone().remembering();
         ports.execution_hooks = options.hooks;
         let holding = Holding::new(
@@ -228,7 +242,9 @@ impl Inner {
             Arc::clone(&self.clock),
             self.performer.clone(),
             &state,
+            asked,
         );
+        ports.hold = Some(Arc::clone(&holding.hold));
         Driver {
             facts,
             state,
@@ -237,6 +253,14 @@ impl Inner {
             stop: self.table.stop(),
         }
     }
+}
+
+/// The name of one more runtime in a process of this name. Runs of one are not taken for its own by
+/// another.
+fn instance_of(process: &str) -> String {
+    static INSTANCES: AtomicU64 = AtomicU64::new(1);
+    let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
+    format!("{process}:{number}")
 }
 
 /// Whether an entry was refused because somebody else was faster.
@@ -249,6 +273,7 @@ pub(crate) fn is_late(error: &EntryError) -> bool {
             | EntryError::Stale { .. }
             | EntryError::NotRunning { .. }
             | EntryError::StillHeld { .. }
+            | EntryError::OtherHost { .. }
     )
 }
 

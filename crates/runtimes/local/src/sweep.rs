@@ -1,4 +1,5 @@
-//! Looks for work that nobody does: runs whose process is gone, answers that nobody continued.
+//! Looks for work that nobody does: runs whose process is gone, answers that nobody continued, stops
+//! that nobody heard.
 
 use std::future::Future;
 use std::pin::pin;
@@ -6,17 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::{Either, select};
-use helix_agents_core::SessionId;
 use helix_agents_core::agent::{Agent, ResolveError};
+use helix_agents_core::entries::EntryError;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
-use helix_agents_core::store::{Due, Snapshot, StoreError};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::store::{Due, DueKind, DueQuery, StoreError};
+use helix_agents_core::{RunId, SessionId};
 
 use crate::LocalRuntime;
 use crate::runtime::{HOST, is_late, tokio_here};
 use crate::table::Known;
 
-/// How many sessions are looked at, unless all of them are somebody else's.
-const AT_ONCE: usize = 256;
+/// How many sessions are read at once.
+pub(crate) const PAGE: usize = 256;
+/// How many runs one look starts at most. The next look goes on; meanwhile others have their share.
+const STARTS: usize = 256;
 
 /// What a look for due work came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,8 +31,18 @@ pub struct SweepReport {
     pub recovered: Vec<StartedRun>,
     /// Runs that were started because all their calls were answered.
     pub continued: Vec<StartedRun>,
-    /// How many sessions should go on here and could not; the log says why.
+    /// Runs that were started to end a pause that was asked to stop.
+    pub stopped: Vec<StartedRun>,
+    /// How many sessions were removed because their time had come.
+    pub removed: usize,
+    /// How many sessions should have been attended to here and could not; the log says why.
     pub failed: usize,
+}
+
+impl SweepReport {
+    fn started(&self) -> usize {
+        self.recovered.len() + self.continued.len() + self.stopped.len()
+    }
 }
 
 /// What can be done here about a session.
@@ -35,15 +50,17 @@ pub struct SweepReport {
 enum Todo {
     Recover,
     Continue,
+    Stop,
 }
 
 impl LocalRuntime {
-    /// Takes over what is due, once: runs of this kind of host whose lease has lapsed (see
-    /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), and with
-    /// [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) paused runs whose calls are all
-    /// answered. Runs of agents that are not registered here are left to others.
+    /// Attends to what is due, once: takes over runs of this kind of host whose lease has lapsed (see
+    /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), ends pauses that were asked to stop, and
+    /// with [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) continues paused runs whose
+    /// calls are all answered. Sessions of agents that are not registered here are left to others.
+    /// Then it removes what is over (see [`clean_up`](crate::LocalRuntimeBuilder::clean_up)).
     ///
-    /// They go on by themselves; the report names them.
+    /// Runs go on by themselves; the report names them.
     ///
     /// # Errors
     /// When the store cannot be read, or the runtime shuts down.
@@ -54,36 +71,76 @@ impl LocalRuntime {
             return Err(RuntimeError::ShuttingDown);
         }
         let mut report = SweepReport::default();
-        for (session, todo) in self.due().await? {
-            match self.attend(&session, todo).await {
-                Ok(Some(run)) => match todo {
-                    Todo::Recover => report.recovered.push(run),
-                    Todo::Continue => report.continued.push(run),
-                },
-                Ok(None) => {}
-                Err(RuntimeError::ShuttingDown) => return Err(RuntimeError::ShuttingDown),
-                // One session that cannot go on does not keep the others waiting.
-                Err(error) => {
-                    tracing::error!(event = "sweep.failed", %session, %error);
-                    report.failed += 1;
-                }
-            }
+        self.go_on_with_what_is_due(&mut report).await?;
+        if self.inner.clean_up {
+            self.remove_what_is_over(&mut report).await?;
         }
         Ok(report)
+    }
+
+    /// Reads due work page by page, until there is no more or enough is started. What cannot go on
+    /// stays due, and is passed by.
+    async fn go_on_with_what_is_due(&self, report: &mut SweepReport) -> Result<(), RuntimeError> {
+        let mut kinds = vec![DueKind::OwedStop];
+        kinds.extend(self.inner.take_over.then_some(DueKind::LapsedLease));
+        kinds.extend(self.inner.auto_continue.then_some(DueKind::Answered));
+        let mut query = DueQuery::at(self.inner.clock.now())
+            .of_kinds(kinds)
+            .of_agents(self.inner.agents.names())
+            .limit(PAGE);
+        loop {
+            let page = self.inner.backend.store.due(&query).await?;
+            for (session, reasons) in page.items {
+                if report.started() >= STARTS {
+                    return Ok(());
+                }
+                let Some(todo) = self.todo(&session, &reasons) else {
+                    continue;
+                };
+                match self.attend(&session, todo).await {
+                    Ok(None) => {}
+                    Ok(Some(run)) => match todo {
+                        Todo::Recover => report.recovered.push(run),
+                        Todo::Continue => report.continued.push(run),
+                        Todo::Stop => report.stopped.push(run),
+                    },
+                    Err(RuntimeError::ShuttingDown) => return Err(RuntimeError::ShuttingDown),
+                    // One session that cannot go on does not keep the others waiting.
+                    Err(error) => {
+                        tracing::error!(event = "sweep.failed", %session, %error);
+                        report.failed += 1;
+                    }
+                }
+            }
+            match page.next {
+                Some(next) => query = query.after(Some(next)),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Takes over the run of one session, whose process is gone.
     ///
     /// # Errors
-    /// [`EntryError::StillHeld`](helix_agents_core::entries::EntryError::StillHeld) while somebody
-    /// performs it, `NotRunning` when there is nothing to take over, and when the agent is not
-    /// registered here.
+    /// [`EntryError::StillHeld`] while somebody performs it, this runtime included,
+    /// [`EntryError::OtherHost`] when another kind of host does, [`EntryError::NotRunning`] when there
+    /// is nothing to take over; and when the agent is not registered here.
     pub async fn recover_session(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
         let found = self.inner.backend.store.load(session).await?;
         let found = found.ok_or_else(|| StoreError::NotFound {
             session: session.clone(),
         })?;
         let agent = self.agent_of(&found)?;
+        let running = found.run.filter(|run| run.status == RunStatus::Running);
+        if let Some(run) = running.filter(|run| self.performs(session, &run.id)) {
+            let lease = self.inner.performer.lease.as_ref();
+            let held = EntryError::StillHeld {
+                session: session.clone(),
+                run: run.id,
+                holder: lease.map(|(holder, _)| holder.clone()).unwrap_or_default(),
+            };
+            return Err(held.into());
+        }
         self.take_over(&agent, session).await
     }
 
@@ -123,35 +180,29 @@ impl LocalRuntime {
         Ok(())
     }
 
-    /// What is due and can be done here. Looks farther as long as everything it finds is for others.
-    async fn due(&self) -> Result<Vec<(SessionId, Todo)>, RuntimeError> {
-        let mut limit = AT_ONCE;
-        loop {
-            let now = self.inner.clock.now();
-            let found = self.inner.backend.store.due(now, limit).await?;
-            let is_all = found.len() < limit;
-            let mut todo = Vec::new();
-            for (session, reasons) in found {
-                let reason = reasons.iter().find_map(|due| self.todo(&session, due));
-                todo.extend(reason.map(|reason| (session, reason)));
-            }
-            if is_all || !todo.is_empty() {
-                return Ok(todo);
-            }
-            limit = limit.saturating_mul(4);
-        }
+    /// Whether this runtime performs a run.
+    fn performs(&self, session: &SessionId, run: &RunId) -> bool {
+        let run = StartedRun::new(session.clone(), run.clone());
+        matches!(self.inner.table.known(&run), Known::Performed(_))
     }
 
-    fn todo(&self, session: &SessionId, due: &Due) -> Option<Todo> {
-        match due {
-            Due::LapsedLease { run, host } if host == HOST && self.inner.take_over => {
-                let run = StartedRun::new(session.clone(), run.clone());
-                let is_here = matches!(self.inner.table.known(&run), Known::Performed(_));
-                (!is_here).then_some(Todo::Recover)
+    /// What can be done here about a session that is due for these reasons.
+    fn todo(&self, session: &SessionId, reasons: &[Due]) -> Option<Todo> {
+        let of = |due: &Due| match due {
+            Due::LapsedLease { run, host } if host == HOST => {
+                (!self.performs(session, run)).then_some(Todo::Recover)
             }
-            Due::Answered { .. } if self.inner.auto_continue => Some(Todo::Continue),
+            Due::OwedStop { .. } => Some(Todo::Stop),
+            Due::Answered { .. } => Some(Todo::Continue),
             _ => None,
-        }
+        };
+        let mut todo = reasons.iter().filter_map(of);
+        // A stop comes before an answer, which it may be there to overrule.
+        let first = todo.next()?;
+        Some(
+            todo.find(|next| matches!(next, Todo::Stop))
+                .unwrap_or(first),
+        )
     }
 
     /// Goes on with one session; `None` when it is somebody else's.
@@ -169,9 +220,8 @@ impl LocalRuntime {
             Err(error) => return Err(error.into()),
         };
         let entered = match todo {
-            Todo::Recover if self.is_held_beside(&found) => return Ok(None),
             Todo::Recover => self.take_over(&agent, session).await,
-            Todo::Continue => self.go_on(&agent, session, RunOptions::default()).await,
+            Todo::Continue | Todo::Stop => self.go_on(&agent, session, RunOptions::default()).await,
         };
         match entered {
             Ok(run) => Ok(Some(run)),
@@ -189,18 +239,5 @@ impl LocalRuntime {
         let session = session.clone();
         let entry = async move { entries.recover(&session, &performer).await };
         self.enter(agent, RunOptions::default(), entry)
-    }
-
-    /// Whether another runtime of this process took the run over meanwhile. To the store the two
-    /// have one name, so it would let this one have the run, too.
-    fn is_held_beside(&self, found: &Snapshot) -> bool {
-        let me = self
-            .inner
-            .performer
-            .lease
-            .as_ref()
-            .map(|(holder, _)| holder);
-        let lease = found.lease.as_ref();
-        lease.is_some_and(|lease| Some(&lease.holder) == me && lease.until > self.inner.clock.now())
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, StoreError,
+    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError,
 };
-use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
@@ -66,7 +65,7 @@ impl SessionStore for Broken {
     async fn pending(&self, _: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
         gone()
     }
-    async fn due(&self, _: Timestamp, _: usize) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+    async fn due(&self, _: &DueQuery) -> Result<DuePage, StoreError> {
         gone()
     }
 }

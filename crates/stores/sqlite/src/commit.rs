@@ -11,7 +11,7 @@ use crate::config::SqliteConfig;
 use crate::desk::Desk;
 use crate::fail::Fail;
 use crate::headers::{self, Found, Place};
-use crate::{messages, process, rows, streams};
+use crate::{due, messages, process, rows, streams};
 
 /// Judges a commit and writes what it comes to. When it fails, the caller rolls back.
 pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Result<Receipt, Fail> {
@@ -25,7 +25,8 @@ pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Resu
             headers.insert(session, header);
         }
     }
-    let stored = void_leases_of_the_dead(&commit.preconditions, &mut headers);
+    let now = config.now();
+    let stored = void_leases_of_the_dead(&commit.preconditions, &mut headers, now);
     let kept = |session: &SessionId, count| {
         let Some(place) = places.get(session) else {
             return Err(StoreError::NotFound {
@@ -35,7 +36,7 @@ pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Resu
         Ok(messages::kept(conn, place.owner, count)?)
     };
     let floor = || Ok(headers::floor(conn)?);
-    let mut plan = plan(commit, &headers, floor, kept)?;
+    let mut plan = plan(commit, &headers, now, floor, kept)?;
     headers.extend(stored);
     if let Some(fence) = plan.floor {
         headers::raise_floor(conn, fence)?;
@@ -57,16 +58,17 @@ pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Resu
 fn void_leases_of_the_dead(
     preconditions: &[(SessionId, Precondition)],
     headers: &mut Headers,
+    now: Timestamp,
 ) -> Headers {
     let mut stored = Headers::new();
     for (session, precondition) in preconditions {
-        if !matches!(precondition, Precondition::LeaseFree { .. }) {
+        if *precondition != Precondition::LeaseFree {
             continue;
         }
         let Some(header) = headers.get_mut(session) else {
             continue;
         };
-        if header.holds(precondition) {
+        if header.holds(precondition, now) {
             continue;
         }
         let is_dead = |lease: &Lease| process::is_dead(&lease.holder);
@@ -77,7 +79,7 @@ fn void_leases_of_the_dead(
             .entry(session.clone())
             .or_insert_with(|| Arc::clone(header));
         if let Some(lease) = &mut Arc::make_mut(header).lease {
-            lease.until = Timestamp::default();
+            due::void(lease);
         }
     }
     stored

@@ -1,6 +1,9 @@
 //! How a store is opened.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use helix_agents_core::time::{Clock, Timestamp};
 
 /// How sure it is that a commit survives a loss of power.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -36,7 +39,7 @@ impl Synchronous {
 ///     .synchronous(Synchronous::Normal)
 ///     .keep_chunks(Duration::from_secs(24 * 60 * 60));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct SqliteConfig {
     pub(crate) synchronous: Synchronous,
     pub(crate) busy_timeout: Duration,
@@ -44,6 +47,7 @@ pub struct SqliteConfig {
     pub(crate) keep_chunks: Option<Duration>,
     pub(crate) migrate: bool,
     pub(crate) max_pages: Option<u32>,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
 }
 
 impl Default for SqliteConfig {
@@ -55,6 +59,7 @@ impl Default for SqliteConfig {
             keep_chunks: None,
             migrate: true,
             max_pages: None,
+            clock: None,
         }
     }
 }
@@ -112,5 +117,24 @@ impl SqliteConfig {
     pub fn max_pages(mut self, pages: u32) -> Self {
         self.max_pages = Some(pages);
         self
+    }
+
+    /// The clock by which leases, due work and the age of chunks are judged. Without one it is the
+    /// wall clock of this host, which is the same for all processes that use the file; give another
+    /// in tests that move the time.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Timestamp {
+        if let Some(clock) = &self.clock {
+            return clock.now();
+        }
+        let date = SystemTime::now().duration_since(UNIX_EPOCH);
+        let millis = date.unwrap_or_default().as_millis();
+        Timestamp::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::session::{OpenStep, RunStatus, SessionState, SessionStatus};
+use helix_agents_core::session::{OpenStep, SessionState, SessionStatus};
 use helix_agents_core::store::{Fence, Header};
 use helix_agents_core::stored::decode;
 use helix_agents_core::time::Timestamp;
@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Cell, Holder, Kind};
 use crate::desk::Desk;
+use crate::due;
 use crate::fail::Fail;
 use crate::json;
 use crate::key::{Owner, millis, name_of, signed, unsigned};
@@ -107,26 +108,17 @@ struct Columns<'a> {
     parent: Option<&'a str>,
     status: SessionStatus,
     created: Timestamp,
-    due: Option<Timestamp>,
-    holder: Option<&'a str>,
 }
 
 impl<'a> Columns<'a> {
     fn of(header: &'a Header) -> Self {
         let session = &header.session;
-        let runs = header
-            .run
-            .as_ref()
-            .is_some_and(|run| run.status == RunStatus::Running);
-        let lease = header.lease.as_ref().filter(|_| runs);
         Self {
             agent: &session.agent_type,
             user: session.user_id.as_ref().map(AsRef::as_ref),
             parent: session.parent_session_id.as_ref().map(AsRef::as_ref),
             status: session.status,
             created: session.created_at,
-            due: header.due_at(),
-            holder: lease.map(|lease| lease.holder.as_str()),
         }
     }
 }
@@ -145,8 +137,8 @@ pub(crate) fn insert(
         false => (text.as_str(), None),
     };
     conn.prepare_cached(
-        "INSERT INTO session (name, agent, user, parent, status, created, due, holder, header) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO session (name, agent, user, parent, status, created, header) \
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         session.as_str(),
@@ -155,8 +147,6 @@ pub(crate) fn insert(
         columns.parent,
         name_of("status", columns.status)?,
         millis(columns.created),
-        columns.due.map(millis),
-        columns.holder,
         now,
     ])?;
     let owner = Owner(conn.last_insert_rowid());
@@ -166,6 +156,7 @@ pub(crate) fn insert(
         conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
             .execute(params![cell, owner])?;
     }
+    due::moved(conn, session, None, Some(header))?;
     add_labels(conn, owner, &header.session)?;
     Ok(owner)
 }
@@ -204,8 +195,8 @@ pub(crate) fn update(
     // Columns that did not change are not named: their indexes stay untouched.
     if columns != Columns::of(before) {
         conn.prepare_cached(
-            "UPDATE session SET agent = ?, user = ?, parent = ?, status = ?, created = ?, \
-             due = ?, holder = ? WHERE id = ?",
+            "UPDATE session SET agent = ?, user = ?, parent = ?, status = ?, created = ? \
+             WHERE id = ?",
         )?
         .execute(params![
             columns.agent,
@@ -213,11 +204,10 @@ pub(crate) fn update(
             columns.parent,
             name_of("status", columns.status)?,
             millis(columns.created),
-            columns.due.map(millis),
-            columns.holder,
             owner,
         ])?;
     }
+    due::moved(conn, &header.session.session_id, Some(before), Some(header))?;
     let (before, now) = (&before.session, &header.session);
     if before.user_id != now.user_id {
         conn.prepare_cached("UPDATE pending SET user = ? WHERE session = ?")?

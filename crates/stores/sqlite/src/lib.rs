@@ -31,6 +31,7 @@ mod connection;
 mod content;
 mod delete;
 mod desk;
+mod due;
 mod error;
 mod fail;
 mod family;

@@ -1,22 +1,15 @@
 //! Questions over many sessions, each answered by an index.
 
-use std::collections::BTreeMap;
-
-use helix_agents_core::SessionId;
 use helix_agents_core::session::{PendingCall, SessionState};
-use helix_agents_core::store::{
-    Due, Header, Page, Paged, ParentFilter, PendingQuery, SessionQuery,
-};
+use helix_agents_core::store::{Header, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
 use helix_agents_core::stored::decode;
-use helix_agents_core::time::Timestamp;
 use rusqlite::types::Value as SqlValue;
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use crate::content;
 use crate::fail::Fail;
 use crate::headers::{METADATA, TAG};
-use crate::key::{millis, name_of, parsed, signed, size, unsigned, wide};
-use crate::process;
+use crate::key::{millis, name_of, signed, size, unsigned, wide};
 
 /// Conditions that grow. The first one that an index can answer chooses that index; on later ones a
 /// plus keeps SQLite from choosing another.
@@ -188,80 +181,6 @@ pub(crate) fn pending(conn: &Connection, query: &PendingQuery) -> Result<Paged<P
         items.push(decode(&content::get(conn, row.get(0)?)?)?);
     }
     Ok(Paged::new(items, size(unsigned(total)), page))
-}
-
-const DUE: &str = "SELECT name, header FROM session WHERE due <= ? ORDER BY due, name LIMIT ?";
-const HELD: &str = "SELECT name, header FROM session WHERE holder = ? ORDER BY id LIMIT ?";
-/// Jumps from one holder to the next in the index, however many sessions each of them has.
-const HOLDERS: &str = "WITH RECURSIVE each (holder) AS ( \
-       SELECT min(holder) FROM session WHERE holder IS NOT NULL \
-       UNION ALL \
-       SELECT (SELECT min(s.holder) FROM session s \
-               WHERE s.holder > each.holder AND s.holder IS NOT NULL) \
-       FROM each WHERE each.holder IS NOT NULL) \
-     SELECT holder FROM each WHERE holder IS NOT NULL";
-
-/// Sessions that need attention, most overdue first.
-pub(crate) fn due(
-    conn: &Connection,
-    at: Timestamp,
-    limit: usize,
-) -> Result<Vec<(SessionId, Vec<Due>)>, Fail> {
-    let mut found: BTreeMap<SessionId, Header> = BTreeMap::new();
-    let limit_sql = signed(wide(limit));
-    for holder in holders(conn)? {
-        if process::is_dead(&holder) {
-            collect(
-                conn,
-                HELD,
-                params![holder, limit_sql],
-                |name, mut header| {
-                    // Nobody needs to wait for a process that has ended.
-                    if let Some(lease) = &mut header.lease {
-                        lease.until = Timestamp::default();
-                    }
-                    found.insert(name, header);
-                },
-            )?;
-        }
-    }
-    collect(conn, DUE, params![millis(at), limit_sql], |name, header| {
-        found.entry(name).or_insert(header);
-    })?;
-    let mut found: Vec<(Timestamp, SessionId, Header)> = found
-        .into_iter()
-        .filter_map(|(name, header)| Some((header.due_at()?, name, header)))
-        .collect();
-    found.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    found.truncate(limit);
-    let reasons = found.into_iter().map(|(_, name, header)| {
-        let due = header.due(at);
-        (name, due)
-    });
-    Ok(reasons.collect())
-}
-
-fn collect(
-    conn: &Connection,
-    sql: &str,
-    params: impl rusqlite::Params,
-    mut take: impl FnMut(SessionId, Header),
-) -> Result<(), Fail> {
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query(params)?;
-    while let Some(row) = rows.next()? {
-        take(parsed(row, 0)?, decode(&content::get(conn, row.get(1)?)?)?);
-    }
-    Ok(())
-}
-
-/// Everybody who performs a run.
-fn holders(conn: &Connection) -> Result<Vec<String>, Fail> {
-    let holders = conn
-        .prepare_cached(HOLDERS)?
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    Ok(holders)
 }
 
 #[cfg(test)]

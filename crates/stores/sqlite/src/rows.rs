@@ -12,7 +12,7 @@ use crate::fail::Fail;
 use crate::headers::{self, Place};
 use crate::key::{Owner, signed};
 use crate::open_steps::Step;
-use crate::{answered, checkpoints, delete, family, messages, pending, runs, states, usage};
+use crate::{answered, checkpoints, delete, due, family, messages, pending, runs, states, usage};
 
 /// Writes what a plan says, but its chunks. `places` and `before` are the sessions as they were
 /// found; the places of those that are removed are removed.
@@ -89,6 +89,8 @@ impl Writing<'_> {
 
     fn delete(&mut self, session: &SessionId) -> Result<(), Fail> {
         if let Some(place) = self.places.remove(session) {
+            let before = self.before.get(session).map(|before| &**before);
+            due::moved(&self.desk.conn, session, before, None)?;
             delete::session(&self.desk.conn, place.owner, session)?;
             self.desk.known.borrow_mut().clear();
         }

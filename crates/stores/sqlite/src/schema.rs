@@ -7,20 +7,41 @@
 
 use std::path::Path;
 
+use helix_agents_core::store::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::due;
 use crate::error::{Error, Result};
+use crate::fail::Fail;
 
 /// Says that a file is ours: "HELX".
 const APPLICATION_ID: u32 = 0x4845_4c58;
 
 /// One step per version; never changed once released, only added to.
-const MIGRATIONS: &[&str] = &[
-    include_str!("schema/v1.sql"),
-    include_str!("schema/v2.sql"),
-    include_str!("schema/v3.sql"),
-    include_str!("schema/v4.sql"),
+const MIGRATIONS: &[Step] = &[
+    Step::sql(include_str!("schema/v1.sql")),
+    Step::sql(include_str!("schema/v2.sql")),
+    Step::sql(include_str!("schema/v3.sql")),
+    Step::sql(include_str!("schema/v4.sql")),
+    Step {
+        sql: include_str!("schema/v5.sql"),
+        fill: Some(due::fill),
+    },
 ];
+
+/// What makes a version of the one before.
+#[derive(Clone, Copy)]
+struct Step {
+    sql: &'static str,
+    /// Fills what the statements made, from what is stored.
+    fill: Option<fn(&Connection) -> Result<(), Fail>>,
+}
+
+impl Step {
+    const fn sql(sql: &'static str) -> Self {
+        Self { sql, fill: None }
+    }
+}
 
 /// Says why a file cannot be used, without changing it.
 pub(crate) fn check(connection: &Connection, path: &Path, may_migrate: bool) -> Result<()> {
@@ -46,7 +67,7 @@ fn migrate_to(
     connection: &mut Connection,
     path: &Path,
     allowed: bool,
-    migrations: &[&str],
+    migrations: &[Step],
 ) -> Result<()> {
     let failed = |error| Error::opening(path, error);
     let known = latest(migrations);
@@ -65,7 +86,16 @@ fn migrate_to(
     judge(path, found, known, allowed)?;
     let done = usize::try_from(found).unwrap_or(usize::MAX);
     for step in migrations.iter().skip(done) {
-        locked.execute_batch(step).map_err(failed)?;
+        locked.execute_batch(step.sql).map_err(failed)?;
+        if let Some(fill) = step.fill {
+            fill(&locked).map_err(|fail| match fail {
+                Fail::Sqlite(error) => failed(error),
+                other => Error::Open {
+                    path: path.to_owned(),
+                    source: Box::new(StoreError::from(other)),
+                },
+            })?;
+        }
     }
     let set = |pragma, value| locked.pragma_update(None, pragma, value).map_err(failed);
     set("application_id", APPLICATION_ID)?;
@@ -73,7 +103,7 @@ fn migrate_to(
     locked.commit().map_err(failed)
 }
 
-fn latest(migrations: &[&str]) -> u32 {
+fn latest(migrations: &[Step]) -> u32 {
     u32::try_from(migrations.len()).unwrap_or(u32::MAX)
 }
 
@@ -113,9 +143,15 @@ fn version(connection: &Connection, path: &Path) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    use helix_agents_core::store::DueQuery;
+    use helix_agents_core::time::Timestamp;
+
     use super::*;
 
-    const TWO: &[&str] = &["CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y"];
+    const TWO: &[Step] = &[
+        Step::sql("CREATE TABLE a (x)"),
+        Step::sql("ALTER TABLE a ADD COLUMN y"),
+    ];
 
     fn memory() -> Connection {
         Connection::open_in_memory().unwrap()
@@ -149,6 +185,41 @@ mod tests {
         assert_eq!(row, (7, None));
     }
 
+    /// What is due in a file of the version before is due in it afterwards.
+    ///
+    /// proves: STO-12
+    #[test]
+    fn due_work_of_an_older_file_is_found() {
+        let path = Path::new("x.db");
+        let mut connection = memory();
+        migrate_to(&mut connection, path, true, &MIGRATIONS[..2]).unwrap();
+        let header = |holder: &str| {
+            format!(
+                r#"["header",1,{{"session":{{"sessionId":"{holder}","agentType":"desk","customState":{{}},
+                "status":"active","stepCount":0,"resumeCount":0,"version":1,"createdAt":1,
+                "updatedAt":1,"expiresAt":9}},"fence":1,"lease":{{"holder":"{holder}","until":7}},
+                "messages":0,"stateVersion":1,"run":{{"id":"r","status":"running","host":"local"}}}}]"#
+            )
+        };
+        for name in ["a", "b"] {
+            let sql = "INSERT INTO session (name, agent, status, created, due, holder, header) \
+                       VALUES (?, 'desk', 'active', 1, 7, ?, ?)";
+            connection
+                .execute(sql, [name, name, &header(name)])
+                .unwrap();
+        }
+        migrate(&mut connection, path, true).unwrap();
+        let query = DueQuery::at(Timestamp::default()).of_agents(["desk"]);
+        let found = |at| due::page(&connection, &query, Timestamp::from_millis(at)).unwrap();
+        assert_eq!(found(6).items, []);
+        let names: Vec<_> = found(7)
+            .items
+            .into_iter()
+            .map(|(id, _)| id.to_string())
+            .collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+
     /// proves: STO-12
     #[test]
     fn a_newer_schema_is_refused() {
@@ -169,7 +240,7 @@ mod tests {
     #[test]
     fn a_step_that_fails_leaves_the_schema_as_it_was() {
         let mut connection = memory();
-        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); nonsense"];
+        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); nonsense"].map(Step::sql);
         assert!(migrate_to(&mut connection, Path::new("x.db"), true, &broken).is_err());
         assert_eq!(version(&connection, Path::new("x.db")).unwrap(), 0);
     }

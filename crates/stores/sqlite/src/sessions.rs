@@ -6,10 +6,9 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
-use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use rusqlite::Connection;
@@ -20,8 +19,8 @@ use crate::fail::Fail;
 use crate::store::SqliteStore;
 use crate::ticket::Attempt;
 use crate::{
-    answered, checkpoints, commit, family, headers, messages, open_steps, pending, query, runs,
-    states, usage,
+    answered, checkpoints, commit, due, family, headers, messages, open_steps, pending, query,
+    runs, states, usage,
 };
 
 #[async_trait]
@@ -109,12 +108,9 @@ impl SessionStore for SqliteStore {
         Ok(self.read(|conn| query::pending(conn, query))?)
     }
 
-    async fn due(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
-        Ok(self.read(|conn| query::due(conn, at, limit))?)
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        let now = self.config().now();
+        Ok(self.read(|conn| due::page(conn, query, now))?)
     }
 }
 

@@ -6,20 +6,17 @@ use std::sync::Arc;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
-use helix_agents_core::store::StoreError;
-use helix_agents_core::time::Timestamp;
 use rusqlite::Connection;
 
 use crate::bells::{Bells, Listening};
 use crate::config::SqliteConfig;
-use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::fail::Fail;
 use crate::log::Log;
 use crate::readers::Readers;
 use crate::ticket::Work;
 use crate::writer::Writer;
-use crate::{connection, poll, process, streams};
+use crate::{connection, poll, process};
 
 /// Sessions, streams and locks in one SQLite file. Clones are the same store.
 ///
@@ -56,7 +53,9 @@ impl fmt::Debug for SqliteStore {
 
 impl From<SqliteStore> for Backend {
     fn from(store: SqliteStore) -> Self {
-        Self::new(store).held_by(SqliteStore::holder())
+        Self::new(store.clone())
+            .held_by(SqliteStore::holder())
+            .retained_by(store)
     }
 }
 
@@ -109,7 +108,14 @@ impl SqliteStore {
     /// # Errors
     /// When there is no memory.
     pub async fn in_memory() -> Result<Self> {
-        let config = SqliteConfig::new();
+        Self::in_memory_with(SqliteConfig::new()).await
+    }
+
+    /// A store in memory in another than the usual way.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub async fn in_memory_with(config: SqliteConfig) -> Result<Self> {
         let connection = connection::memory(&config)?;
         Ok(Self::new(":memory:".into(), config, connection, None))
     }
@@ -138,28 +144,12 @@ impl SqliteStore {
         }
     }
 
-    /// The name under which this process takes leases and locks. When the process has ended, other
-    /// processes on this host see that at once, and need not wait until its leases lapse.
+    /// The name under which this process takes locks; runtimes take leases under it, each with `:` and
+    /// a number of its own. When the process has ended, other processes on this host see that at
+    /// once, and need not wait until its leases lapse.
     #[must_use]
     pub fn holder() -> &'static str {
         process::holder()
-    }
-
-    /// Removes the chunks of up to `limit` streams whose turn ended longer ago than the window of
-    /// [`SqliteConfig::keep_chunks`], and gives the number of these streams.
-    ///
-    /// # Errors
-    /// When the file cannot be written to.
-    pub async fn remove_old_chunks(
-        &self,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<usize, StoreError> {
-        let Some(window) = self.inner.config.keep_chunks else {
-            return Ok(0);
-        };
-        let work = move |desk: &Desk, _| streams::forget(desk, now, window, limit);
-        Ok(self.write(None, Vec::new(), work).await?)
     }
 
     pub(crate) fn config(&self) -> &Arc<SqliteConfig> {

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::stream::{
-    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
+    Chunk, Retention, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamStatus, StreamWriter,
 };
+use helix_agents_core::time::Timestamp;
 
 use crate::desk::Desk;
 use crate::store::SqliteStore;
@@ -13,6 +14,19 @@ use crate::streams;
 
 /// As large as a JSON string that a browser takes without trouble.
 const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
+
+#[async_trait]
+impl Retention for SqliteStore {
+    /// The window is that of [`SqliteConfig::keep_chunks`](crate::SqliteConfig::keep_chunks).
+    async fn remove_old_chunks(&self, _: Timestamp, limit: usize) -> Result<usize, StreamError> {
+        let Some(window) = self.config().keep_chunks else {
+            return Ok(0);
+        };
+        let now = self.config().now();
+        let work = move |desk: &Desk, _| streams::forget(desk, now, window, limit);
+        Ok(self.write(None, Vec::new(), work).await?)
+    }
+}
 
 #[async_trait]
 impl StreamManager for SqliteStore {

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
-use helix_agents_core::session::{CheckpointSource, SessionState, SubSessionRef};
-use helix_agents_core::store::{Change, Field, InboxRow, NewSession, Page, SessionQuery};
+use helix_agents_core::session::{CheckpointSource, RunStatus, SessionState, SubSessionRef};
+use helix_agents_core::store::{Change, DueQuery, Field, InboxRow, NewSession, Page, SessionQuery};
 use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
 
 use super::Subject;
 use super::everything::{chunks, everything};
 use super::make::{
     accepted, call, changed, checkpoint_of, child_of, commit, created, event, open_step, paired,
-    running, session, sets, step, usage_id, waiting,
+    run, running, session, sets, step, usage_id, waiting,
 };
 
 /// Fills every kind of row of a session.
@@ -166,7 +166,8 @@ async fn expiring(on: &Subject, name: &str, after: u64) -> SessionId {
     id
 }
 
-/// What has expired is cleaned up, children and all; what has not, stays.
+/// What has expired is cleaned up, children and all; what has not, stays, and so does what a run
+/// goes on in.
 ///
 /// proves: SES-11
 pub async fn what_has_expired_is_cleaned_up(on: &Subject) {
@@ -180,6 +181,12 @@ pub async fn what_has_expired_is_cleaned_up(on: &Subject) {
     on.clock.advance(Duration::from_millis(999));
     assert_eq!(on.sessions().cleanup_expired(100).await.unwrap(), 0);
     on.clock.advance(Duration::from_millis(1));
+    let cleaned = on.sessions().cleanup_expired(100).await.unwrap();
+    assert_eq!(cleaned, 0, "the child's run goes on");
+    on.sessions()
+        .update_run_status(&child, &run("run"), RunStatus::Completed)
+        .await
+        .unwrap();
     assert_eq!(on.sessions().cleanup_expired(100).await.unwrap(), 1);
     for (id, exists) in [
         (&soon, false),
@@ -215,6 +222,6 @@ pub async fn expired_sessions_are_found_among_other_due_work(on: &Subject) {
     }
     assert_eq!(on.sessions().cleanup_expired(2).await.unwrap(), 2);
     assert_eq!(on.sessions().cleanup_expired(100).await.unwrap(), 7);
-    let busy = on.store.due(on.now(), 100).await.unwrap();
-    assert_eq!(busy.len(), 9, "those stay");
+    let busy = on.store.due(&DueQuery::at(on.now())).await.unwrap();
+    assert_eq!(busy.items.len(), 9, "those stay");
 }

@@ -4,24 +4,30 @@ use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::RunStatus;
-use helix_agents_core::store::{Change, Due, Field, InboxRow, Lease};
+use helix_agents_core::store::{
+    Change, Due, DueKind, DueQuery, Field, InboxRow, LeaseRequest, NewSession,
+};
 use helix_agents_core::time::Timestamp;
 
 use super::Subject;
-use super::make::{answer, call, changed, created, run, running, stop, waiting};
+use super::make::{answer, call, changed, created, run, running, session, stop, waiting};
 
 async fn due(on: &Subject, at: Timestamp) -> Vec<(SessionId, Vec<Due>)> {
-    on.elsewhere().store.due(at, 100).await.unwrap()
+    let page = on.elsewhere().store.due(&DueQuery::at(at)).await.unwrap();
+    assert_eq!(page.next, None, "that is all");
+    page.items
 }
 
 /// Holds that a session is due for this reason alone from an instant on, and not before.
 async fn is_due_from(on: &Subject, id: &SessionId, from: Timestamp, why: Due) {
-    let before = Timestamp::from_millis(from.as_millis() - 1);
-    assert_eq!(due(on, before).await, [], "{why:?} is not due yet");
+    let before = from.since(on.now()) - Duration::from_millis(1);
+    on.clock.advance(before);
+    assert_eq!(due(on, on.now()).await, [], "{why:?} is not due yet");
     let wanted = vec![(id.clone(), vec![why])];
-    assert_eq!(due(on, from).await, wanted);
-    let later = from.saturating_add(Duration::from_secs(999));
-    assert_eq!(due(on, later).await, wanted);
+    for wait in [Duration::from_millis(1), Duration::from_secs(999)] {
+        on.clock.advance(wait);
+        assert_eq!(due(on, on.now()).await, wanted);
+    }
 }
 
 async fn is_due_now(on: &Subject, id: &SessionId, why: Due) {
@@ -31,6 +37,10 @@ async fn is_due_now(on: &Subject, id: &SessionId, why: Due) {
 async fn nothing_is_due(on: &Subject) {
     let far = on.now().saturating_add(Duration::from_secs(1 << 30));
     assert_eq!(due(on, far).await, []);
+}
+
+async fn nothing_is_due_yet(on: &Subject) {
+    assert_eq!(due(on, on.now()).await, []);
 }
 
 async fn ends(on: &Subject, id: &SessionId, status: RunStatus) {
@@ -50,8 +60,9 @@ pub async fn a_running_run_is_due_when_its_lease_lapses(on: &Subject) {
     nothing_is_due(on).await;
     running(on, &id, "run").await;
     nothing_is_due(on).await;
+    let ten = || Change::Lease(Some(LeaseRequest::new("a", Duration::from_secs(10))));
     let until = in_ten(on);
-    changed(on, &id, Change::Lease(Some(Lease::new("a", until)))).await;
+    changed(on, &id, ten()).await;
     let why = || Due::LapsedLease {
         run: run("run"),
         host: "local".to_owned(),
@@ -59,8 +70,13 @@ pub async fn a_running_run_is_due_when_its_lease_lapses(on: &Subject) {
     is_due_from(on, &id, until, why()).await;
     on.clock.advance(Duration::from_secs(3));
     let renewed = in_ten(on);
-    changed(on, &id, Change::Lease(Some(Lease::new("a", renewed)))).await;
+    changed(on, &id, ten()).await;
     is_due_from(on, &id, renewed, why()).await;
+    changed(on, &id, ten()).await;
+    nothing_is_due_yet(on).await;
+    let given_up = Change::Lease(Some(LeaseRequest::given_up("a")));
+    changed(on, &id, given_up).await;
+    is_due_now(on, &id, why()).await;
     ends(on, &id, RunStatus::Completed).await;
     nothing_is_due(on).await;
 }
@@ -69,15 +85,16 @@ pub async fn a_running_run_is_due_when_its_lease_lapses(on: &Subject) {
 pub async fn a_pending_call_is_due_at_its_deadline(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
+    let deadline = in_ten(on);
     for name in ["c-1", "c-2", "c-3"] {
         let mut pending = waiting(on, &id, &run("run"), name);
-        pending.deadline = (name != "c-3").then(|| in_ten(on));
+        pending.deadline = (name != "c-3").then_some(deadline);
         changed(on, &id, Change::Pending(Box::new(pending))).await;
     }
     ends(on, &id, RunStatus::SuspendedClientTool).await;
     let given = Change::Answer(call("c-1"), Box::new(answer(on, "c-1")));
     changed(on, &id, given).await;
-    is_due_from(on, &id, in_ten(on), Due::Deadline { call: call("c-2") }).await;
+    is_due_from(on, &id, deadline, Due::Deadline { call: call("c-2") }).await;
     changed(on, &id, Change::RemovePending(call("c-2"))).await;
     nothing_is_due(on).await;
 }
@@ -136,7 +153,7 @@ pub async fn a_stop_is_owed_when_nobody_performs_the_run(on: &Subject) {
     is_due_now(on, &id, Due::OwedStop { run: asked }).await;
 }
 
-/// A session that may be cleaned up.
+/// A session that may be cleaned up; never while a run goes on in it.
 ///
 /// proves: SES-11
 pub async fn a_session_is_due_when_it_expires(on: &Subject) {
@@ -144,6 +161,10 @@ pub async fn a_session_is_due_when_it_expires(on: &Subject) {
     let at = in_ten(on);
     changed(on, &id, Change::Set(Field::ExpiresAt(Some(at)))).await;
     is_due_from(on, &id, at, Due::Expired).await;
+    running(on, &id, "run").await;
+    nothing_is_due(on).await;
+    ends(on, &id, RunStatus::Completed).await;
+    is_due_now(on, &id, Due::Expired).await;
     on.sessions().delete_session(&id).await.unwrap();
     nothing_is_due(on).await;
 }
@@ -158,20 +179,104 @@ pub async fn the_most_overdue_comes_first(on: &Subject) {
         pending.deadline = Some(at.saturating_add(Duration::from_secs(100)));
         changed(on, &id, Change::Pending(Box::new(pending))).await;
     }
-    let at = on.now().saturating_add(Duration::from_secs(25));
-    let names = async |at, limit| {
-        let found = on.store.due(at, limit).await.unwrap();
+    let names = async |limit| {
+        let query = DueQuery::at(on.now()).limit(limit);
+        let found = on.store.due(&query).await.unwrap().items;
         found
             .into_iter()
             .map(|(id, _)| id.as_str().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(names(at, 100).await, ["z-early", "m-middle"]);
-    assert_eq!(names(at, 1).await, ["z-early"]);
-    assert!(names(at, 0).await.is_empty());
-    let at = at.saturating_add(Duration::from_secs(90));
-    let found = on.store.due(at, 100).await.unwrap();
+    on.clock.advance(Duration::from_secs(25));
+    assert_eq!(names(100).await, ["z-early", "m-middle"]);
+    assert_eq!(names(1).await, ["z-early"]);
+    assert!(names(0).await.is_empty());
+    on.clock.advance(Duration::from_secs(90));
+    let found = due(on, on.now()).await;
     assert_eq!(found.len(), 3);
     let both = |found: &[Due]| found.contains(&Due::Expired) && found.len() == 2;
     assert!(both(&found[0].1) && !both(&found[1].1), "{found:?}");
+}
+
+/// A session of an agent that is due for two reasons: its inbox from now on, its end since `ago`.
+async fn busy(on: &Subject, name: &str, agent: &str, ago: u64) -> SessionId {
+    let id = session(name);
+    let mut new = NewSession::of(agent);
+    new.expires_at = Some(Timestamp::from_millis(on.now().as_millis() - ago));
+    on.sessions().create_session(&id, new).await.unwrap();
+    let row = InboxRow::new("in", Vec::new(), on.now());
+    changed(on, &id, Change::Inbox(row)).await;
+    id
+}
+
+/// Only what is asked for is given: kinds of work, and agents.
+pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
+    for (name, agent) in [("a", "one"), ("b", "two"), ("c", "three"), ("d", "one")] {
+        busy(on, name, agent, 1_000).await;
+    }
+    let ask = async |query: DueQuery| {
+        let found = on.elsewhere().store.due(&query).await.unwrap().items;
+        let shown = found
+            .into_iter()
+            .map(|(id, due)| (id.as_str().to_owned(), due));
+        shown.collect::<Vec<_>>()
+    };
+    let given = |names: &[&str], due: &[Due]| {
+        let all = names.iter().map(|name| ((*name).to_owned(), due.to_vec()));
+        all.collect::<Vec<_>>()
+    };
+    let query = || DueQuery::at(on.now());
+    let expired = ask(query().of_kinds([DueKind::Expired])).await;
+    assert_eq!(expired, given(&["a", "b", "c", "d"], &[Due::Expired]));
+    let inbox = ask(query().of_kinds([DueKind::Inbox]).of_agents(["one"])).await;
+    assert_eq!(inbox, given(&["a", "d"], &[Due::Inbox]));
+    let both = ask(query().of_agents(["two", "three", "nobody"])).await;
+    assert_eq!(both, given(&["b", "c"], &[Due::Inbox, Due::Expired]));
+    let none = Vec::<(String, Vec<Due>)>::new();
+    assert_eq!(ask(query().of_agents(Vec::<String>::new())).await, none);
+    assert_eq!(ask(query().of_kinds([DueKind::Answered])).await, none);
+    // Another agent is another owner of its due work.
+    let mut moved = on.store.load(&session("a")).await.unwrap().unwrap().state;
+    moved.agent_type = "two".to_owned();
+    changed(on, &session("a"), Change::Overwrite(Box::new(moved))).await;
+    let two = ask(query().of_kinds([DueKind::Inbox]).of_agents(["two"])).await;
+    assert_eq!(two, given(&["a", "b"], &[Due::Inbox]));
+    on.sessions().delete_session(&session("b")).await.unwrap();
+    let two = ask(query().of_agents(["two"])).await;
+    assert_eq!(two, given(&["a"], &[Due::Inbox, Due::Expired]));
+}
+
+/// Page after page gives every session once, whatever the size of the pages, and also when what a
+/// page gave is attended to before the next is asked for.
+pub async fn pages_of_due_work_miss_nothing(on: &Subject) {
+    let mut all = Vec::new();
+    for index in 0..12_u64 {
+        let agent = ["one", "two", "three"][usize::try_from(index % 3).unwrap()];
+        // Several since the same instant, in another order than their names.
+        all.push(busy(on, &format!("s-{}", (index * 7) % 12), agent, index / 2).await);
+    }
+    all.sort();
+    for limit in [1, 2, 3, 5, 12, 100] {
+        let mut query = DueQuery::at(on.now()).of_agents(["one", "two", "three"]);
+        query = query.limit(limit);
+        let mut seen = Vec::new();
+        loop {
+            let page = on.store.due(&query).await.unwrap();
+            assert!(page.items.len() <= limit, "no more than were asked for");
+            for (id, due) in page.items {
+                assert_eq!(due.len(), 2, "with all its reasons");
+                if limit == 100 {
+                    on.sessions().delete_session(&id).await.unwrap();
+                }
+                seen.push(id);
+            }
+            match page.next {
+                Some(next) => query = query.after(Some(next)),
+                None => break,
+            }
+        }
+        seen.sort();
+        assert_eq!(seen, all, "in pages of {limit}");
+    }
+    nothing_is_due(on).await;
 }

@@ -6,7 +6,8 @@ use helix_agents_core::SessionId;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Due, Family, Fence, Lookup, Page, Paged, PendingQuery, SessionQuery, Snapshot,
+    AnsweredCall, Due, DueQuery, Family, Fence, Lookup, Page, Paged, PendingQuery, SessionQuery,
+    Snapshot,
 };
 use helix_agents_core::stream::{Sequence, StoredChunk, StreamInfo};
 use helix_agents_core::time::Timestamp;
@@ -61,11 +62,12 @@ pub(super) async fn everything(on: &Subject, sessions: &[&SessionId]) -> Everyth
         ..SessionQuery::default()
     };
     let far_future = Timestamp::from_millis(u64::MAX >> 12);
+    let all_due = DueQuery::at(far_future).limit(1000);
     Everything {
         sessions: wholes,
         list: on.store.list(&of_all).await.unwrap(),
         pending: on.store.pending(&PendingQuery::default()).await.unwrap(),
-        due: on.store.due(far_future, 1000).await.unwrap(),
+        due: on.store.due(&all_due).await.unwrap().items,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use helix_agents_core::store::{CallStanding, Change, Lease, Precondition, StoreError};
+use helix_agents_core::store::{
+    CallStanding, Change, Lease, LeaseRequest, Precondition, StoreError,
+};
 use helix_agents_core::stream::StreamWriter;
 
 use super::Subject;
@@ -88,32 +90,34 @@ pub async fn a_deleted_sessions_fence_is_never_used_again(on: &Subject) {
     }
 }
 
-/// A lease is valid up to its instant, and its holder may renew it.
+/// A lease is valid up to its instant, for everybody: whoever lost sight of its own run waits, too.
+/// Its holder renews it under its fence.
 ///
 /// proves: LCK-01
 pub async fn a_lease_keeps_others_out_until_it_lapses(on: &Subject) {
     let id = created(on, "s").await;
     let ten = Duration::from_secs(10);
     let taking = |holder: &str| {
-        let free = Precondition::LeaseFree {
-            holder: holder.to_owned(),
-            at: on.now(),
-        };
-        let lease = Lease::new(holder, on.now().saturating_add(ten));
-        commit(on, &id).when(free).then(Change::Lease(Some(lease)))
+        let lease = LeaseRequest::new(holder, ten);
+        commit(on, &id)
+            .when(Precondition::LeaseFree)
+            .then(Change::RaiseFence)
+            .then(Change::Lease(Some(lease)))
     };
-    accepted(on, taking("a")).await;
+    let fence = accepted(on, taking("a")).await.sessions[&id].fence;
     on.clock.advance(Duration::from_millis(9_999));
-    assert!(
-        on.store.commit(taking("b")).await.is_err(),
-        "it is still valid"
-    );
-    accepted(on, taking("a")).await;
+    for holder in ["a", "b"] {
+        let taken = on.store.commit(taking(holder)).await;
+        assert!(taken.is_err(), "it is still valid");
+    }
+    let renewal = Change::Lease(Some(LeaseRequest::new("a", ten)));
+    let renewal = commit(on, &id)
+        .when(Precondition::Fence(fence))
+        .then(renewal);
+    accepted(on, renewal).await;
     on.clock.advance(Duration::from_millis(9_999));
-    assert!(
-        on.store.commit(taking("b")).await.is_err(),
-        "it was renewed"
-    );
+    let taken = on.store.commit(taking("b")).await;
+    assert!(taken.is_err(), "it was renewed");
     on.clock.advance(Duration::from_millis(1));
     accepted(on, taking("b")).await;
     let found = on.store.load(&id).await.unwrap().unwrap();
@@ -121,4 +125,7 @@ pub async fn a_lease_keeps_others_out_until_it_lapses(on: &Subject) {
     assert_eq!(found.lease, Some(wanted));
     changed(on, &id, Change::Lease(None)).await;
     accepted(on, taking("a")).await;
+    let given_up = Change::Lease(Some(LeaseRequest::given_up("a")));
+    changed(on, &id, given_up).await;
+    accepted(on, taking("c")).await;
 }

@@ -1,11 +1,12 @@
 //! A session of which every part has content, and a commit that changes something of everything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{CheckpointSource, SessionStatus};
-use helix_agents_core::store::{Change, Commit, Fence, Field, InboxRow, Lease, Unstage};
+use helix_agents_core::store::{Change, Commit, Fence, Field, InboxRow, LeaseRequest, Unstage};
 use helix_agents_core::stream::StreamStatus;
 
 use super::Subject;
@@ -50,7 +51,10 @@ pub(super) fn sweeping(on: &Subject, id: &SessionId) -> Commit {
         .set(Field::Status(SessionStatus::Failed))
         .set(Field::OneStepMore)
         .then(Change::RaiseFence)
-        .then(Change::Lease(Some(Lease::new("intruder", on.now()))))
+        .then(Change::Lease(Some(LeaseRequest::new(
+            "intruder",
+            Duration::ZERO,
+        ))))
         .then(Change::OpenStep(None))
         .then(Change::StartRun(Box::new(started(on, id, "intruder"))))
         .then(Change::Checkpoint(

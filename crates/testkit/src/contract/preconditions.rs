@@ -5,7 +5,7 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{RunStatus, SessionStatus};
 use helix_agents_core::store::{
-    CallStanding, Change, Commit, Current, Fence, Field, Lease, Precondition, StoreError,
+    CallStanding, Change, Commit, Current, Fence, Field, LeaseRequest, Precondition, StoreError,
 };
 
 use super::Subject;
@@ -14,7 +14,7 @@ use super::furnished::{furnished, sweeping};
 use super::make::{accepted, call, changed, commit, created, run, session};
 
 /// One precondition of each kind that does not hold for a furnished session.
-fn that_do_not_hold(on: &Subject, fence: Fence) -> Vec<Precondition> {
+fn that_do_not_hold(fence: Fence) -> Vec<Precondition> {
     let (mine, other) = (run("run"), run("other"));
     vec![
         Precondition::Absent,
@@ -31,18 +31,15 @@ fn that_do_not_hold(on: &Subject, fence: Fence) -> Vec<Precondition> {
         Precondition::Call(call("c-1"), CallStanding::Answered),
         Precondition::Call(call("c-1"), CallStanding::Absent),
         Precondition::Call(call("c-0"), CallStanding::Open),
-        Precondition::LeaseFree {
-            holder: "somebody".to_owned(),
-            at: on.now(),
-        },
+        Precondition::LeaseFree,
         Precondition::Version(1),
         Precondition::Version(99),
     ]
 }
 
 async fn leased(on: &Subject, id: &SessionId) {
-    let until = on.now().saturating_add(Duration::from_secs(10));
-    changed(on, id, Change::Lease(Some(Lease::new("owner", until)))).await;
+    let lease = LeaseRequest::new("owner", Duration::from_secs(10));
+    changed(on, id, Change::Lease(Some(lease))).await;
 }
 
 /// When a commit is refused, nothing was written: not a field, not a row, not a chunk.
@@ -52,7 +49,7 @@ pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject)
     let (id, fence) = furnished(on, "s").await;
     leased(on, &id).await;
     let before = everything(on, &[&id]).await;
-    for precondition in that_do_not_hold(on, fence) {
+    for precondition in that_do_not_hold(fence) {
         let refusal = on
             .store
             .commit(sweeping(on, &id).when(precondition.clone()))
@@ -86,6 +83,7 @@ pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject)
 pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
     let (id, fence) = furnished(on, "s").await;
     leased(on, &id).await;
+    on.clock.advance(Duration::from_secs(10));
     let version = on.store.load(&id).await.unwrap().unwrap().state.version;
     let mine = run("run");
     let all = [
@@ -98,10 +96,7 @@ pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
         Precondition::Stop(mine, false),
         Precondition::Call(call("c-1"), CallStanding::Open),
         Precondition::Call(call("c-0"), CallStanding::Absent),
-        Precondition::LeaseFree {
-            holder: "owner".to_owned(),
-            at: on.now(),
-        },
+        Precondition::LeaseFree,
         Precondition::Version(version),
     ];
     let guarded = all

@@ -56,11 +56,28 @@ impl Subject {
             store,
             streams,
             stops,
-            clock: Arc::new(VirtualClock::new(DAWN)),
+            clock: Self::fresh_clock(),
             runner: Runner::default(),
             elsewhere: None,
             kept: Vec::new(),
         }
+    }
+
+    /// A clock that stands at the instant at which every case begins, for a backend that has a clock
+    /// of its own: give it to the backend, and the backend to [`Subject::living_by`].
+    #[must_use]
+    pub fn fresh_clock() -> Arc<VirtualClock> {
+        Arc::new(VirtualClock::new(DAWN))
+    }
+
+    /// Says that the backend judges leases and due work by this clock. The cases live by it, too.
+    #[must_use]
+    pub fn living_by(mut self, clock: Arc<VirtualClock>) -> Self {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            *elsewhere = Arc::new(Self::clone(elsewhere).living_by(Arc::clone(&clock)));
+        }
+        self.clock = clock;
+        self
     }
 
     /// Names a second way to the same data, like another connection. Cases about several processes

@@ -7,14 +7,13 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamStatus, StreamWriter,
 };
-use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -113,12 +112,8 @@ impl SessionStore for MortalStore {
         self.inner.store.pending(query).await
     }
 
-    async fn due(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
-        self.inner.store.due(at, limit).await
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        self.inner.store.due(query).await
     }
 }
 

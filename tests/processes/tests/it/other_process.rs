@@ -4,7 +4,9 @@ use std::process::{Child, Command};
 use helix_agents_core::SessionId;
 use helix_agents_core::lock::LockManager;
 use helix_agents_core::session::StopKind;
-use helix_agents_core::store::{Change, Commit, Due, SessionStore, StoreError, WatchStops};
+use helix_agents_core::store::{
+    Change, Commit, Due, DueQuery, SessionStore, StoreError, WatchStops,
+};
 use helix_agents_core::stream::{Sequence, StreamManager, StreamStatus};
 use helix_agents_process_tests::{HOUR, NOW, create, lease, run};
 use helix_agents_store_sqlite::SqliteStore;
@@ -41,8 +43,11 @@ fn what_a_dead_process_held_is_free_at_once() {
             run: run(&session).unwrap().id,
             host: "local".to_owned(),
         };
-        let due = store.due(NOW, 10).await.unwrap();
-        assert_eq!(due, [(session.clone(), vec![lapsed])]);
+        let due = async || {
+            let query = DueQuery::at(NOW).of_agents(["writer"]);
+            store.due(&query).await.unwrap().items
+        };
+        assert_eq!(due().await, [(session.clone(), vec![lapsed])]);
         let taken = lease(&session, SqliteStore::holder());
         store.commit(taken).await.unwrap();
         let refused = store.commit(lease(&session, "somebody")).await;
@@ -50,7 +55,7 @@ fn what_a_dead_process_held_is_free_at_once() {
             matches!(refused, Err(StoreError::Refused { .. })),
             "this one lives"
         );
-        assert_eq!(store.due(NOW, 10).await.unwrap(), []);
+        assert_eq!(due().await, []);
 
         let lock = store.acquire("key", "somebody", NOW, HOUR).await.unwrap();
         assert_eq!(lock.unwrap().token, 2);

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::Sessions;
 use crate::id::{SessionId, UserId};
-use crate::session::SessionState;
+use crate::session::{RunStatus, SessionState};
 use crate::store::{
-    Change, Committed, Due, Page, Paged, ParentFilter, Precondition, SessionQuery, StoreError,
+    Change, Committed, DueKind, DueQuery, Page, Paged, ParentFilter, Precondition, SessionQuery,
+    StoreError,
 };
 use crate::time::Timestamp;
 
@@ -146,34 +147,74 @@ impl Sessions<'_> {
         self.store.list(query).await
     }
 
-    /// Removes sessions whose time has come, with their children: at most `limit` at once. Gives
-    /// how many were removed, not counting those that went with their parents.
+    /// Removes sessions whose time has come and in which nothing runs, with their children: at most
+    /// `limit` at once. Gives how many were removed, not counting those that went with their parents.
     ///
     /// # Errors
     /// When the store cannot be read or written.
     pub async fn cleanup_expired(&self, limit: usize) -> Result<usize, StoreError> {
+        let mut query = DueQuery::at(self.clock.now())
+            .of_kinds([DueKind::Expired])
+            .limit(limit.min(Page::MAX));
         let mut removed = 0;
-        for session in self.expired(limit).await? {
-            removed += usize::from(self.delete_session(&session).await?);
+        loop {
+            let page = self.store.due(&query).await?;
+            for (session, _) in page.items {
+                if removed == limit {
+                    return Ok(removed);
+                }
+                removed += usize::from(self.delete_expired(&session, page.at).await?);
+            }
+            match page.next {
+                Some(next) if removed < limit => query = query.after(Some(next)),
+                _ => return Ok(removed),
+            }
         }
-        Ok(removed)
     }
 
-    /// Up to `limit` sessions whose time has come, however much other work is due.
-    async fn expired(&self, limit: usize) -> Result<Vec<SessionId>, StoreError> {
-        let now = self.clock.now();
-        let mut window = limit;
-        loop {
-            let due = self.store.due(now, window).await?;
-            let is_all = due.len() < window;
-            let expired = due
-                .into_iter()
-                .filter(|(_, due)| due.contains(&Due::Expired));
-            let found: Vec<_> = expired.map(|(session, _)| session).take(limit).collect();
-            if is_all || found.len() == limit {
-                return Ok(found);
-            }
-            window = window.saturating_mul(4);
+    /// Removes a session, as [`Sessions::delete_session`] does, if its time had come at this instant
+    /// and no run goes on in it or in a child. False when it stays, or is gone already.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn delete_expired(
+        &self,
+        session: &SessionId,
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let Some(found) = self.store.load(session).await? else {
+            return Ok(false);
+        };
+        if found.state.expires_at.is_none_or(|expires| expires > at) {
+            return Ok(false);
+        }
+        let mut commit = self.commit_on(session);
+        commit.root = found.state.root().clone();
+        // Somebody who gives it more time meanwhile, or starts a run, is heard.
+        let version = Precondition::Version(found.state.version);
+        commit = commit.when_in(session.clone(), version);
+        for doomed in self.descendants(session).await? {
+            let run = match doomed == *session {
+                true => found.run.clone(),
+                false => match self.store.load(&doomed).await? {
+                    Some(child) => child.run,
+                    None => continue,
+                },
+            };
+            let still = match run {
+                Some(run) if run.status == RunStatus::Running => return Ok(false),
+                Some(run) => Precondition::Run(run.id, vec![run.status]),
+                None => Precondition::CurrentRun(None),
+            };
+            commit = commit
+                .when_in(doomed.clone(), still)
+                .then_in(doomed, Change::Delete);
+        }
+        match self.store.commit(commit).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_conflict() => Ok(false),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 }

@@ -198,6 +198,15 @@ pub(super) fn headers() -> Vec<Header> {
                 },
             },
         },
+        {
+            "session": session,
+            "fence": 9,
+            "lease": { "holder": "host-1", "until": 50, "givenUp": true },
+            "takeovers": 4,
+            "messages": 1,
+            "stateVersion": 1,
+            "run": { "id": run_id, "status": "running", "host": "local" },
+        },
     ]);
     serde_json::from_value(samples).unwrap()
 }

@@ -18,7 +18,7 @@ use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{SessionId, ToolResult};
 use helix_agents_models::{Script, ScriptedModel};
 use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder};
-use helix_agents_store_sqlite::SqliteStore;
+use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::VirtualClock;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,8 +44,19 @@ impl Place {
     }
 
     /// The same store as another process would open it.
-    #[expect(clippy::print_stdout, reason = "a test that fails says where")]
     pub(crate) async fn open(&self) -> Backend {
+        self.open_with(SqliteConfig::new()).await
+    }
+
+    /// The same store as a process opens it whose host has this clock. (The one in memory has none,
+    /// and goes by what each process says.)
+    pub(crate) async fn open_at(&self, clock: &Arc<VirtualClock>) -> Backend {
+        let config = SqliteConfig::new().clock(Arc::clone(clock) as _);
+        self.open_with(config).await
+    }
+
+    #[expect(clippy::print_stdout, reason = "a test that fails says where")]
+    async fn open_with(&self, config: SqliteConfig) -> Backend {
         match self {
             Self::Memory(store) => {
                 println!("on memory");
@@ -54,14 +65,28 @@ impl Place {
             Self::Sqlite(folder) => {
                 println!("on sqlite");
                 let file: PathBuf = folder.path().join("helix.db");
-                SqliteStore::open(file).await.unwrap().into()
+                let store = SqliteStore::open_with(file, config).await;
+                store.unwrap().into()
             }
+        }
+    }
+
+    /// A store with a clock of its own, as every process opens it.
+    pub(crate) async fn clocked(&self, clock: &Arc<VirtualClock>) -> Backend {
+        match self {
+            Self::Memory(store) => store.clone().with_clock(Arc::clone(clock) as _).into(),
+            Self::Sqlite(_) => self.open_at(clock).await,
         }
     }
 
     /// A runtime over it, as in another process.
     pub(crate) async fn builder(&self) -> LocalRuntimeBuilder {
         LocalRuntime::builder(self.open().await)
+    }
+
+    /// The same in a process, and on a host, whose clock is this one.
+    pub(crate) async fn builder_at(&self, clock: &Arc<VirtualClock>) -> LocalRuntimeBuilder {
+        LocalRuntime::builder(self.open_at(clock).await).clock(Arc::clone(clock) as _)
     }
 
     pub(crate) async fn runtime(&self) -> LocalRuntime {
@@ -270,8 +295,8 @@ pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
 /// A runtime of this name, as in another process, with the time of a test.
 pub(crate) async fn timed(place: &Place, holder: &str, clock: &Arc<VirtualClock>) -> LocalRuntime {
-    let builder = place.builder().await.holder(holder).lease(LEASE);
-    builder.clock(Arc::clone(clock) as _).build()
+    let builder = place.builder_at(clock).await;
+    builder.holder(holder).lease(LEASE).build()
 }
 
 /// Starts a run in session `s` that stands before the gate.

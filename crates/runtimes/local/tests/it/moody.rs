@@ -9,10 +9,9 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Change, Commit, Due, DuePage, DueQuery, Family, Lookup, Page, Paged,
+    PendingQuery, Receipt, SessionQuery, SessionStore, Snapshot, StoreError,
 };
-use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use serde_json::Value;
 
@@ -138,15 +137,14 @@ impl SessionStore for Moody {
         self.store.pending(query).await
     }
 
-    async fn due(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
         let lie = self.mood.due.lock().unwrap().pop();
         match lie {
-            None => self.store.due(at, limit).await,
-            Some(Lie::Stale(session, due)) => Ok(vec![(session, vec![due])]),
+            None => self.store.due(query).await,
+            Some(Lie::Stale(session, due)) => {
+                let items = vec![(session, vec![due])];
+                Ok(DuePage::new(query.at, items, None))
+            }
             Some(Lie::Failure) => Err(in_a_mood(session("none"))),
             Some(Lie::Panic) => panic!("the store fell over"),
         }

@@ -43,8 +43,8 @@ fn a_run_whose_process_is_gone_is_taken_over() {
             let without = timed(&place, "without", &time).await;
             let left = without.recover().await.unwrap();
             assert_eq!(left, SweepReport::default(), "it does not have the agent");
-            let careful = place.builder().await.holder("careful").lease(LEASE);
-            let careful = careful.clock(Arc::clone(&time) as _).take_over(false);
+            let careful = place.builder_at(&time).await.holder("careful").lease(LEASE);
+            let careful = careful.take_over(false);
             let careful = careful.agent(&agent).build();
             let left = careful.recover().await.unwrap();
             assert_eq!(left, SweepReport::default(), "it was told not to");
@@ -68,8 +68,8 @@ fn a_run_whose_process_is_gone_is_taken_over() {
 #[tokio::test]
 async fn a_run_that_cannot_write_stalls_and_is_recovered() {
     for place in Place::all() {
-        let (backend, mood) = moody(place.open().await);
         let time = clock();
+        let (backend, mood) = moody(place.open_at(&time).await);
         let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
         let runtime = builder.clock(time.clone()).build();
         let gate = Gate::new();
@@ -118,7 +118,7 @@ async fn a_broken_driver_is_told_and_its_run_recovered() {
 }
 
 /// What was due when it was listed may be in good hands when its turn comes: those of another
-/// process, or of another runtime of this one, which the store cannot tell apart.
+/// process, or of another runtime of this one, even under the same name.
 #[tokio::test]
 async fn a_run_in_good_hands_is_left_there() {
     for place in Place::all() {
@@ -127,7 +127,7 @@ async fn a_run_in_good_hands_is_left_there() {
         let time = clock();
         let one = timed(&place, "one", &time).await;
         let handle = waiting(&one, &agent, &gate).await;
-        let (backend, mood) = moody(place.open().await);
+        let (backend, mood) = moody(place.open_at(&time).await);
         for holder in ["one", "other"] {
             let due = Due::LapsedLease {
                 run: handle.run_id().clone(),
@@ -167,8 +167,8 @@ async fn runs_of_other_hosts_are_left_alone() {
 #[tokio::test]
 async fn siblings_of_a_call_that_fails_are_kept() {
     for place in Place::all() {
-        let (backend, mood) = moody(place.open().await);
         let time = clock();
+        let (backend, mood) = moody(place.open_at(&time).await);
         let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
         let runtime = builder.clock(time.clone()).build();
         let gate = Gate::new();

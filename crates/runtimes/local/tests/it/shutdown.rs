@@ -22,7 +22,7 @@ async fn what_goes_on_is_handed_over() {
         let gate = Gate::new();
         let agent = desk(&gate);
         // The clocks stand still: nothing here waits for a lease to lapse.
-        let leaving = place.builder().await.clock(clock()).holder("a").build();
+        let leaving = place.builder_at(&clock()).await.holder("a").build();
         let request = Execute::new(&agent, "wait").in_session(session("s"));
         let options = RunOptions::default();
         let handle = leaving
@@ -54,9 +54,8 @@ async fn what_goes_on_is_handed_over() {
         );
 
         let next = place
-            .builder()
+            .builder_at(&clock())
             .await
-            .clock(clock())
             .holder("b")
             .agent(&agent)
             .build();
@@ -86,7 +85,7 @@ async fn calls_of_the_last_reply_are_run_before_the_end() {
     for place in Place::all() {
         let (reply, gate) = (Gate::new(), Gate::new());
         let agent = desk_with(Arc::new(Slow(Arc::clone(&reply))), &gate);
-        let leaving = place.builder().await.clock(clock()).holder("a").build();
+        let leaving = place.builder_at(&clock()).await.holder("a").build();
         let request = Execute::new(&agent, "wait").in_session(session("s"));
         let options = RunOptions::default();
         let handle = leaving.execute_with(&agent, request, options).await;
@@ -105,9 +104,8 @@ async fn calls_of_the_last_reply_are_run_before_the_end() {
 
         let agent = desk(&gate);
         let next = place
-            .builder()
+            .builder_at(&clock())
             .await
-            .clock(clock())
             .holder("b")
             .agent(&agent)
             .build();

@@ -80,8 +80,8 @@ async fn the_sweeper_finds_what_comes_later() {
         let agent = desk(&gate);
         let time = clock();
         let every = Duration::from_secs(60);
-        let builder = place.builder().await.agent(&agent).auto_continue(true);
-        let builder = builder.clock(time.clone()).sweep_every(every);
+        let builder = place.builder_at(&time).await.agent(&agent);
+        let builder = builder.auto_continue(true).sweep_every(every);
         let sweeping = builder.build();
         sweeping.sweeper().unwrap();
         sweeping.sweeper().unwrap();

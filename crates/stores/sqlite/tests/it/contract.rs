@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use helix_agents_core::id::IdSource;
 use helix_agents_core::runtime::Runtime;
 use helix_agents_core::time::{Clock, Timestamp};
-use helix_agents_store_sqlite::SqliteStore;
+use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::contract::{LockSubject, RuntimeSubject, Subject, Wanted};
 use helix_agents_testkit::{SequentialIds, ThreadRuntime, VirtualClock};
 
@@ -16,9 +16,14 @@ use crate::folder::Folder;
 async fn in_file() -> Subject {
     let folder = Folder::new();
     let path = folder.file("helix.db");
-    let store = SqliteStore::open(&path).await.unwrap();
-    let elsewhere = SqliteStore::open(&path).await.unwrap();
-    Subject::from(store).also(elsewhere).keeping(folder)
+    let clock = Subject::fresh_clock();
+    let open = async || {
+        let config = SqliteConfig::new().clock(clock.clone());
+        SqliteStore::open_with(&path, config).await.unwrap()
+    };
+    let (store, elsewhere) = (open().await, open().await);
+    let subject = Subject::from(store).also(elsewhere);
+    subject.living_by(clock).keeping(folder)
 }
 
 async fn locks_in_file() -> LockSubject {
@@ -29,7 +34,14 @@ async fn locks_in_file() -> LockSubject {
     LockSubject::from(store).also(elsewhere).keeping(folder)
 }
 
-async fn in_memory() -> SqliteStore {
+async fn in_memory() -> Subject {
+    let clock = Subject::fresh_clock();
+    let config = SqliteConfig::new().clock(clock.clone());
+    let store = SqliteStore::in_memory_with(config).await.unwrap();
+    Subject::from(store).living_by(clock)
+}
+
+async fn locks_in_memory() -> SqliteStore {
     SqliteStore::in_memory().await.unwrap()
 }
 
@@ -44,7 +56,8 @@ async fn runtime_on_file() -> RuntimeSubject {
     let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
         let (path, clock, ids) = (path.clone(), Arc::clone(&time), Arc::clone(&ids));
         Box::pin(async move {
-            let store = SqliteStore::open(&path).await.unwrap();
+            let config = SqliteConfig::new().clock(Arc::clone(&clock));
+            let store = SqliteStore::open_with(&path, config).await.unwrap();
             let runtime = ThreadRuntime::new(store).with_clock(clock).with_ids(ids);
             let runtime = if wanted.auto_continue {
                 runtime.auto_continue()
@@ -60,12 +73,14 @@ async fn runtime_on_file() -> RuntimeSubject {
 mod file {
     helix_agents_testkit::runtime_contract!(super::runtime_on_file);
     helix_agents_testkit::store_contract!(super::in_file);
+    helix_agents_testkit::clock_contract!(super::in_file);
     helix_agents_testkit::stream_contract!(super::in_file);
     helix_agents_testkit::lock_contract!(super::locks_in_file);
 }
 
 mod memory {
     helix_agents_testkit::store_contract!(super::in_memory);
+    helix_agents_testkit::clock_contract!(super::in_memory);
     helix_agents_testkit::stream_contract!(super::in_memory);
-    helix_agents_testkit::lock_contract!(super::in_memory);
+    helix_agents_testkit::lock_contract!(super::locks_in_memory);
 }

@@ -1,11 +1,29 @@
 //! Every scenario, killed at every point, in a file.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use helix_agents_core::runtime::Backend;
+use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
 
 use crate::folder::Folder;
+
+/// Whoever held a lease in a play is dead when somebody else asks for it: each look at this clock is
+/// past every lease that was given before.
+#[derive(Debug, Default)]
+struct Hasty(AtomicU64);
+
+#[async_trait]
+impl Clock for Hasty {
+    fn now(&self) -> Timestamp {
+        const HOUR: u64 = 3_600_000;
+        Timestamp::from_millis(self.0.fetch_add(HOUR, Ordering::Relaxed))
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {}
+}
 
 /// Gives a new file for every play.
 fn files() -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Backend>>> {
@@ -17,6 +35,7 @@ fn files() -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Backend>>> {
         Box::pin(async move {
             // Death is played here, and what is played keeps what was written without the disk.
             let config = SqliteConfig::new().synchronous(Synchronous::Normal);
+            let config = config.clock(Arc::new(Hasty::default()));
             let store = SqliteStore::open_with(path, config).await.unwrap();
             store.into()
         })

@@ -1,15 +1,20 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use helix_agents_core::store::{Change, Commit, SessionStore};
-use helix_agents_core::stream::{Sequence, StreamManager, StreamStatus};
+use helix_agents_core::stream::{Retention, Sequence, StreamManager, StreamStatus};
 use helix_agents_core::time::Timestamp;
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
-use helix_agents_testkit::block_on;
+use helix_agents_testkit::{VirtualClock, block_on};
 
 use crate::folder::Folder;
 use crate::make::{NOW, create, delta, id, on};
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+fn clock() -> Arc<VirtualClock> {
+    Arc::new(VirtualClock::new(NOW))
+}
 
 fn at(minutes: u64) -> Timestamp {
     NOW.saturating_add(Duration::from_secs(60 * minutes))
@@ -29,8 +34,8 @@ async fn turn(store: &SqliteStore, minute: u64) {
     store.commit(end).await.unwrap();
 }
 
-async fn opened(folder: &Folder) -> SqliteStore {
-    let config = SqliteConfig::new().keep_chunks(HOUR);
+async fn opened(folder: &Folder, clock: &Arc<VirtualClock>) -> SqliteStore {
+    let config = SqliteConfig::new().keep_chunks(HOUR).clock(clock.clone());
     let store = SqliteStore::open_with(folder.file("helix.db"), config)
         .await
         .unwrap();
@@ -47,7 +52,7 @@ async fn kept(store: &SqliteStore) -> Vec<u64> {
 fn old_chunks_go_when_the_next_turn_begins() {
     let folder = Folder::new();
     block_on(async {
-        let store = opened(&folder).await;
+        let store = opened(&folder, &clock()).await;
         turn(&store, 0).await;
         turn(&store, 50).await;
         assert_eq!(kept(&store).await, [1, 2, 3, 4]);
@@ -62,7 +67,8 @@ fn old_chunks_go_when_the_next_turn_begins() {
 fn a_turn_that_was_paused_keeps_its_chunks() {
     let folder = Folder::new();
     block_on(async {
-        let store = opened(&folder).await;
+        let clock = clock();
+        let store = opened(&folder, &clock).await;
         turn(&store, 0).await;
         let set = |minute, status| Commit::new(id("s"), at(minute)).stream(status);
         for (minute, status) in [(1, StreamStatus::Paused), (500, StreamStatus::Active)] {
@@ -70,6 +76,7 @@ fn a_turn_that_was_paused_keeps_its_chunks() {
         }
         assert_eq!(kept(&store).await, [1, 2], "the same turn goes on");
         store.commit(set(501, StreamStatus::Paused)).await.unwrap();
+        clock.advance(HOUR * 99);
         let removed = store.remove_old_chunks(at(5_000), 10).await.unwrap();
         assert_eq!((removed, kept(&store).await.len()), (0, 2));
     });
@@ -79,11 +86,15 @@ fn a_turn_that_was_paused_keeps_its_chunks() {
 fn chunks_of_what_is_long_over_are_removed_on_request() {
     let folder = Folder::new();
     block_on(async {
-        let store = opened(&folder).await;
+        let clock = clock();
+        let store = opened(&folder, &clock).await;
         turn(&store, 0).await;
-        assert_eq!(store.remove_old_chunks(at(60), 10).await.unwrap(), 0);
-        assert_eq!(store.remove_old_chunks(at(61), 10).await.unwrap(), 1);
-        assert_eq!(store.remove_old_chunks(at(61), 10).await.unwrap(), 0);
+        let remove = async |at| store.remove_old_chunks(at, 10).await.unwrap();
+        clock.advance(HOUR);
+        assert_eq!(remove(at(999)).await, 0, "the store's clock counts");
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(remove(NOW).await, 1);
+        assert_eq!(remove(NOW).await, 0);
         assert_eq!(kept(&store).await, [] as [u64; 0]);
         let receipt = store.commit(on("s").then(Change::ClearStop)).await.unwrap();
         assert_eq!(receipt.sequence, Sequence(2), "numbers go on");

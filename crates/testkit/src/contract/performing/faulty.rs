@@ -10,14 +10,13 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery,
-    SessionStore, Snapshot, StoreError,
+    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamStatus, StreamWriter,
 };
-use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -196,12 +195,8 @@ impl SessionStore for Faulty {
         self.on.store.pending(query).await
     }
 
-    async fn due(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
-        self.on.store.due(at, limit).await
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        self.on.store.due(query).await
     }
 }
 

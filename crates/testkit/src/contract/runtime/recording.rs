@@ -106,7 +106,9 @@ pub async fn a_lost_run_goes_on_from_its_last_checkpoint(on: &RuntimeSubject) {
         ids,
         Arc::clone(elsewhere.runtime.agents()),
     );
-    let performer = Performer::new("threads");
+    // Another process of the same kind.
+    let host = on.runs().await.remove(0).host;
+    let performer = Performer::new(host);
     let state = entries.recover(&session(), &performer).await.unwrap();
     assert_eq!(state.run_id, lost.run_id, "it is the same run");
     let facts = AgentFacts::of(&agent);

@@ -9,14 +9,13 @@ use helix_agents_core::session::{
     Checkpoint, CheckpointSource, PendingCall, RunRecord, SessionState, StopRequest,
 };
 use helix_agents_core::store::{
-    AnsweredCall, Change, Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Change, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamStatus, StreamWriter,
 };
-use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -182,12 +181,8 @@ impl SessionStore for Broken {
         self.inner.pending(query).await
     }
 
-    async fn due(
-        &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
-        self.inner.due(at, limit).await
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        self.inner.due(query).await
     }
 }
 

@@ -1,0 +1,90 @@
+//! Due work in memory, in the order in which it is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::record::Record;
+use crate::id::SessionId;
+use crate::store::{DueCursor, DueKind, DuePage, DueQuery, Header, StoreError};
+use crate::time::Timestamp;
+
+/// Since when which sessions are due, by kind, for each agent.
+#[derive(Debug, Default)]
+pub(super) struct DueIndex {
+    agents: BTreeMap<String, BTreeMap<DueKind, BTreeSet<DueCursor>>>,
+}
+
+impl DueIndex {
+    /// Notes what became of a session; `None`: it is not there.
+    pub(super) fn moved(
+        &mut self,
+        session: &SessionId,
+        before: Option<&Header>,
+        after: Option<&Header>,
+    ) {
+        let agenda = |header: Option<&Header>| {
+            header.map(|header| (header.session.agent_type.clone(), header.due_from()))
+        };
+        let (before, after) = (agenda(before), agenda(after));
+        if before == after {
+            return;
+        }
+        if let Some((agent, from)) = before {
+            for (kind, since) in from {
+                self.remove(&agent, kind, &DueCursor::new(since, session.clone()));
+            }
+        }
+        if let Some((agent, from)) = after {
+            let kinds = self.agents.entry(agent).or_default();
+            for (kind, since) in from {
+                let place = DueCursor::new(since, session.clone());
+                kinds.entry(kind).or_default().insert(place);
+            }
+        }
+        self.agents.retain(|_, kinds| !kinds.is_empty());
+    }
+
+    fn remove(&mut self, agent: &str, kind: DueKind, place: &DueCursor) {
+        if let Some(kinds) = self.agents.get_mut(agent)
+            && let Some(places) = kinds.get_mut(&kind)
+        {
+            places.remove(place);
+            if places.is_empty() {
+                kinds.remove(&kind);
+            }
+        }
+    }
+
+    pub(super) fn page(
+        &self,
+        sessions: &BTreeMap<SessionId, Record>,
+        query: &DueQuery,
+        now: Timestamp,
+    ) -> Result<DuePage, StoreError> {
+        let agents: Vec<_> = match &query.agents {
+            Some(names) => names
+                .iter()
+                .filter_map(|one| self.agents.get(one))
+                .collect(),
+            None => self.agents.values().collect(),
+        };
+        let ranges = agents.into_iter().flat_map(|kinds| {
+            let asked = query.kinds.iter().filter_map(|kind| kinds.get(kind));
+            asked.map(|places| {
+                let from = query
+                    .after
+                    .as_ref()
+                    .map_or(Bound::Unbounded, Bound::Excluded);
+                let later = places.range((from, Bound::Unbounded));
+                let due = later.take_while(|place| place.since <= now);
+                due.take(query.limit).cloned().collect()
+            })
+        });
+        let header = |id: &SessionId| {
+            let record = sessions.get(id);
+            Ok(record.map(|record| Arc::clone(&record.header)))
+        };
+        query.page(now, ranges, header)
+    }
+}

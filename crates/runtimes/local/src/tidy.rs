@@ -1,0 +1,79 @@
+//! Removes what is over: sessions whose time has come, chunks that nobody will read again.
+
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use helix_agents_core::runtime::RuntimeError;
+use helix_agents_core::store::{DueKind, DueQuery, Sessions};
+use helix_agents_core::time::Timestamp;
+
+use crate::sweep::PAGE;
+use crate::{LocalRuntime, SweepReport};
+
+/// How many sessions one look removes at most.
+const REMOVALS: usize = 256;
+/// How often old chunks are looked for.
+const CHUNKS_EVERY: Duration = Duration::from_secs(60);
+/// How many streams lose their old chunks at once.
+const STREAMS: usize = 64;
+
+impl LocalRuntime {
+    /// Removes sessions whose time has come, whoever they talked to, and now and then old chunks.
+    pub(crate) async fn remove_what_is_over(
+        &self,
+        report: &mut SweepReport,
+    ) -> Result<(), RuntimeError> {
+        let inner = &self.inner;
+        let sessions = Sessions::new(&*inner.backend.store, &*inner.clock);
+        let mut query = DueQuery::at(inner.clock.now())
+            .of_kinds([DueKind::Expired])
+            .limit(PAGE);
+        'pages: loop {
+            let page = inner.backend.store.due(&query).await?;
+            for (session, _) in page.items {
+                if report.removed >= REMOVALS || inner.table.is_closed() {
+                    break 'pages;
+                }
+                match sessions.delete_expired(&session, page.at).await {
+                    Ok(removed) => report.removed += usize::from(removed),
+                    Err(error) => {
+                        tracing::error!(event = "sweep.not_removed", %session, %error);
+                        report.failed += 1;
+                    }
+                }
+            }
+            match page.next {
+                Some(next) => query = query.after(Some(next)),
+                None => break,
+            }
+        }
+        self.remove_old_chunks().await;
+        Ok(())
+    }
+
+    /// Removes old chunks, when it is time to.
+    async fn remove_old_chunks(&self) {
+        let Some(retention) = &self.inner.backend.retention else {
+            return;
+        };
+        let now = self.inner.clock.now();
+        if self
+            .tidied()
+            .is_some_and(|last| now.since(last) < CHUNKS_EVERY)
+        {
+            return;
+        }
+        *self.tidied() = Some(now);
+        match retention.remove_old_chunks(now, STREAMS).await {
+            Ok(count) if count < STREAMS => {}
+            // There may be more: the next look goes on.
+            Ok(_) => *self.tidied() = None,
+            Err(error) => tracing::error!(event = "sweep.chunks_kept", %error),
+        }
+    }
+
+    fn tidied(&self) -> MutexGuard<'_, Option<Timestamp>> {
+        let tidied = self.inner.tidied.lock();
+        tidied.unwrap_or_else(PoisonError::into_inner)
+    }
+}

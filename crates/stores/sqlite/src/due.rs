@@ -1,0 +1,277 @@
+//! Due work: a table of its own, which a question reads by agent and kind and no further.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::store::{DueCursor, DueKind, DuePage, DueQuery, Header, Lease};
+use helix_agents_core::stored::decode;
+use helix_agents_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::content;
+use crate::fail::Fail;
+use crate::key::{millis, parsed, signed, unsigned, wide};
+use crate::process;
+
+/// How a kind is stored.
+fn number(kind: DueKind) -> Result<i64, Fail> {
+    Ok(match kind {
+        DueKind::LapsedLease => 0,
+        DueKind::Deadline => 1,
+        DueKind::Answered => 2,
+        DueKind::Inbox => 3,
+        DueKind::OwedStop => 4,
+        DueKind::Expired => 5,
+        other => {
+            let reason = format!("this store does not know {other:?}; upgrade it");
+            return Err(Fail::internal(reason));
+        }
+    })
+}
+
+/// What the table has of a session.
+#[derive(PartialEq)]
+struct Rows<'a> {
+    agent: &'a str,
+    since: BTreeMap<DueKind, Timestamp>,
+    holder: Option<&'a str>,
+}
+
+impl<'a> Rows<'a> {
+    fn of(header: &'a Header) -> Self {
+        let since = header.due_from();
+        let lease = header.lease.as_ref();
+        let lease = lease.filter(|_| since.contains_key(&DueKind::LapsedLease));
+        Self {
+            agent: &header.session.agent_type,
+            since,
+            holder: lease.map(|lease| lease.holder.as_str()),
+        }
+    }
+}
+
+/// Writes what became of a session; `None`: it is not there. What is the same stays untouched.
+pub(crate) fn moved(
+    conn: &Connection,
+    session: &SessionId,
+    before: Option<&Header>,
+    after: Option<&Header>,
+) -> Result<(), Fail> {
+    let (before, after) = (before.map(Rows::of), after.map(Rows::of));
+    let same = |a: &Rows<'_>, b: Option<&Rows<'_>>, kind: DueKind| {
+        b.is_some_and(|b| {
+            let holds = kind != DueKind::LapsedLease || a.holder == b.holder;
+            holds && a.agent == b.agent && a.since.get(&kind) == b.since.get(&kind)
+        })
+    };
+    if let Some(rows) = &before {
+        for (kind, since) in &rows.since {
+            if !same(rows, after.as_ref(), *kind) {
+                conn.prepare_cached(
+                    "DELETE FROM due WHERE agent = ? AND kind = ? AND since = ? AND name = ?",
+                )?
+                .execute(params![
+                    rows.agent,
+                    number(*kind)?,
+                    millis(*since),
+                    session.as_str()
+                ])?;
+            }
+        }
+    }
+    if let Some(rows) = &after {
+        for (kind, since) in &rows.since {
+            if !same(rows, before.as_ref(), *kind) {
+                let holder = rows.holder.filter(|_| *kind == DueKind::LapsedLease);
+                conn.prepare_cached("INSERT OR REPLACE INTO due VALUES (?, ?, ?, ?, ?)")?
+                    .execute(params![
+                        rows.agent,
+                        number(*kind)?,
+                        millis(*since),
+                        session.as_str(),
+                        holder
+                    ])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fills the table from the headers: what an older file does not have.
+pub(crate) fn fill(conn: &Connection) -> Result<(), Fail> {
+    let mut statement = conn.prepare("SELECT name, header FROM session")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let header: Header = decode(&content::get(conn, row.get(1)?)?)?;
+        moved(conn, &parsed(row, 0)?, None, Some(&header))?;
+    }
+    Ok(())
+}
+
+/// Jumps from one agent to the next, however many rows each of them has.
+pub(crate) const AGENTS: &str = "WITH RECURSIVE each (agent) AS ( \
+       SELECT min(agent) FROM due \
+       UNION ALL \
+       SELECT (SELECT min(d.agent) FROM due d WHERE d.agent > each.agent) \
+       FROM each WHERE each.agent IS NOT NULL) \
+     SELECT agent FROM each WHERE agent IS NOT NULL";
+/// Jumps from one holder of runs of an agent to the next.
+pub(crate) const HOLDERS: &str = "WITH RECURSIVE each (holder) AS ( \
+       SELECT min(holder) FROM due WHERE agent = ?1 AND holder IS NOT NULL \
+       UNION ALL \
+       SELECT (SELECT min(d.holder) FROM due d \
+               WHERE d.agent = ?1 AND d.holder > each.holder AND d.holder IS NOT NULL) \
+       FROM each WHERE each.holder IS NOT NULL) \
+     SELECT holder FROM each WHERE holder IS NOT NULL";
+pub(crate) const HELD: &str = "SELECT name FROM due \
+     WHERE agent = ? AND holder = ? AND holder IS NOT NULL AND name > ? ORDER BY name LIMIT ?";
+pub(crate) const DUE: &str = "SELECT name, since FROM due \
+     WHERE agent = ? AND kind = ? AND (since, name) > (?, ?) AND since <= ? \
+     ORDER BY since, name LIMIT ?";
+
+/// A page of due work at this instant.
+pub(crate) fn page(conn: &Connection, query: &DueQuery, now: Timestamp) -> Result<DuePage, Fail> {
+    let agents = match &query.agents {
+        Some(names) => names.clone(),
+        None => texts(conn, AGENTS, [])?,
+    };
+    let mut ranges = Vec::new();
+    let mut dead = BTreeMap::new();
+    for agent in &agents {
+        for kind in &query.kinds {
+            ranges.push(range(conn, query, agent, *kind, now)?);
+            if *kind == DueKind::LapsedLease {
+                for holder in texts(conn, HOLDERS, [agent])? {
+                    if is_dead(&mut dead, &holder) {
+                        ranges.push(held(conn, query, agent, &holder)?);
+                    }
+                }
+            }
+        }
+    }
+    query.page(now, ranges, |session| {
+        let header = header(conn, session)?;
+        Ok(header.map(|mut header| {
+            if let Some(lease) = &mut header.lease
+                && is_dead(&mut dead, &lease.holder)
+            {
+                void(lease);
+            }
+            Arc::new(header)
+        }))
+    })
+}
+
+/// A lease of a process that has ended: nobody needs to wait for it.
+pub(crate) fn void(lease: &mut Lease) {
+    lease.until = Timestamp::default();
+}
+
+/// Whether a holder is dead; each is asked about once.
+fn is_dead(known: &mut BTreeMap<String, bool>, holder: &str) -> bool {
+    if let Some(dead) = known.get(holder) {
+        return *dead;
+    }
+    let dead = process::is_dead(holder);
+    known.insert(holder.to_owned(), dead);
+    dead
+}
+
+fn texts(conn: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Vec<String>, Fail> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let texts = statement.query_map(params, |row| row.get(0))?;
+    Ok(texts.collect::<Result<_, _>>()?)
+}
+
+/// The sessions of an agent that are due for one kind of work.
+fn range(
+    conn: &Connection,
+    query: &DueQuery,
+    agent: &str,
+    kind: DueKind,
+    now: Timestamp,
+) -> Result<Vec<DueCursor>, Fail> {
+    let (since, name) = match &query.after {
+        Some(place) => (millis(place.since), place.session.as_str()),
+        None => (-1, ""),
+    };
+    let limit = signed(wide(query.limit));
+    let mut statement = conn.prepare_cached(DUE)?;
+    let mut rows = statement.query(params![
+        agent,
+        number(kind)?,
+        since,
+        name,
+        millis(now),
+        limit
+    ])?;
+    let mut places = Vec::new();
+    while let Some(row) = rows.next()? {
+        let since = Timestamp::from_millis(unsigned(row.get(1)?));
+        places.push(DueCursor::new(since, parsed(row, 0)?));
+    }
+    Ok(places)
+}
+
+/// The sessions of an agent whose run was left by a process that has ended: due since ever.
+fn held(
+    conn: &Connection,
+    query: &DueQuery,
+    agent: &str,
+    holder: &str,
+) -> Result<Vec<DueCursor>, Fail> {
+    let since = Timestamp::default();
+    let name = match &query.after {
+        Some(place) if place.since > since => return Ok(Vec::new()),
+        Some(place) => place.session.as_str(),
+        None => "",
+    };
+    let limit = signed(wide(query.limit));
+    let mut statement = conn.prepare_cached(HELD)?;
+    let mut rows = statement.query(params![agent, holder, name, limit])?;
+    let mut places = Vec::new();
+    while let Some(row) = rows.next()? {
+        places.push(DueCursor::new(since, parsed(row, 0)?));
+    }
+    Ok(places)
+}
+
+fn header(conn: &Connection, session: &SessionId) -> Result<Option<Header>, Fail> {
+    let found = conn
+        .prepare_cached("SELECT header FROM session WHERE name = ?")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(cell) = found else {
+        return Ok(None);
+    };
+    Ok(Some(decode(&content::get(conn, cell)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::params_from_iter;
+    use rusqlite::types::Value;
+
+    use super::*;
+    use crate::config::SqliteConfig;
+    use crate::connection;
+
+    /// No question reads what is due to others: that is what SQLite says of each of them.
+    #[test]
+    fn due_work_comes_out_of_an_index() {
+        let conn = connection::memory(&SqliteConfig::new()).unwrap();
+        for (sql, values) in [(DUE, 6), (HELD, 4), (HOLDERS, 1), (AGENTS, 0)] {
+            let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let values = vec![Value::Integer(0); values];
+            let steps = statement.query_map(params_from_iter(values), |row| row.get(3));
+            let steps: Vec<String> = steps.unwrap().map(Result::unwrap).collect();
+            let of_due = steps
+                .iter()
+                .filter(|step| step.contains(" due") || step.contains(" d "));
+            for step in of_due.chain(steps.iter().filter(|step| step.contains("TEMP"))) {
+                assert!(step.starts_with("SEARCH "), "{sql}\n{steps:#?}");
+            }
+        }
+    }
+}

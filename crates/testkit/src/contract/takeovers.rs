@@ -1,0 +1,142 @@
+//! Take-overs: whose runs are taken, and how often without anything coming of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helix_agents_core::SessionId;
+use helix_agents_core::entries::{Entries, EntryError, Performer};
+use helix_agents_core::store::{CallStanding, Change, Fence, LeaseRequest, Precondition};
+use helix_agents_core::time::Clock;
+
+use super::Subject;
+use super::everything::everything;
+use super::make::{
+    accepted, answer, call, changed, commit, created, event, run, running, sets, waiting,
+};
+use crate::SequentialIds;
+
+const TEN: Duration = Duration::from_secs(10);
+
+pub(super) fn entries(on: &Subject, clock: Arc<dyn Clock>) -> Entries {
+    let ids = Arc::new(SequentialIds::new());
+    Entries::new(on.store.clone(), on.streams.clone(), clock, ids)
+}
+
+pub(super) fn performer(holder: &str) -> Performer {
+    Performer::new("local").leased(holder, TEN)
+}
+
+/// Takes the session's run over for somebody, whoever had it; gives the fence.
+async fn taken(on: &Subject, id: &SessionId, holder: &str) -> Fence {
+    on.clock.advance(TEN);
+    let recovered = entries(on, on.clock.clone())
+        .recover(id, &performer(holder))
+        .await;
+    recovered.expect("nobody has it any more").fence
+}
+
+async fn takeovers(on: &Subject, id: &SessionId) -> u32 {
+    on.elsewhere()
+        .store
+        .load(id)
+        .await
+        .unwrap()
+        .unwrap()
+        .takeovers
+}
+
+fn leased(holder: &str) -> Change {
+    Change::Lease(Some(LeaseRequest::new(holder, TEN)))
+}
+
+/// The count grows with each take-over and ends with the first commit that the run makes: neither a
+/// renewal of the lease nor what others write is a sign of life.
+pub async fn a_take_over_is_counted_until_the_run_commits(on: &Subject) {
+    let id = created(on, "s").await;
+    running(on, &id, "run").await;
+    let pending = waiting(on, &id, &run("run"), "c-1");
+    changed(on, &id, Change::Pending(Box::new(pending))).await;
+    changed(on, &id, leased("a")).await;
+    assert_eq!(takeovers(on, &id).await, 0);
+    let mut fence = Fence::default();
+    for count in 1..=3 {
+        fence = taken(on, &id, "b").await;
+        assert_eq!(takeovers(on, &id).await, count);
+        let of_run = || commit(on, &id).when(Precondition::Fence(fence));
+        accepted(on, of_run().then(leased("b"))).await;
+        assert_eq!(takeovers(on, &id).await, count, "a renewal is no work");
+    }
+    let submission = commit(on, &id)
+        .when(Precondition::Call(call("c-1"), CallStanding::Open))
+        .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))));
+    accepted(on, submission).await;
+    assert_eq!(takeovers(on, &id).await, 3, "that was somebody else");
+    let of_run = commit(on, &id).when(Precondition::Fence(fence));
+    let work = of_run.then(Change::WriteState(sets("a", 1)));
+    accepted(on, work.then(leased("b")).say(event(on, &id, "work"))).await;
+    assert_eq!(takeovers(on, &id).await, 0);
+    taken(on, &id, "c").await;
+    assert_eq!(takeovers(on, &id).await, 1);
+}
+
+/// Who leaves a run in good order is no sign of trouble; what was counted before stays.
+pub async fn an_orderly_hand_over_is_not_counted(on: &Subject) {
+    let id = created(on, "s").await;
+    running(on, &id, "run").await;
+    changed(on, &id, leased("a")).await;
+    for counted in [0, 1] {
+        let give_up = Change::Lease(Some(LeaseRequest::given_up("a")));
+        changed(on, &id, give_up).await;
+        taken(on, &id, "b").await;
+        assert_eq!(takeovers(on, &id).await, counted, "it was given up");
+        taken(on, &id, "c").await;
+        assert_eq!(takeovers(on, &id).await, counted + 1, "it was not");
+    }
+}
+
+/// The count is that of one run.
+pub async fn a_new_run_was_never_taken_over(on: &Subject) {
+    let id = created(on, "s").await;
+    running(on, &id, "run").await;
+    changed(on, &id, leased("a")).await;
+    taken(on, &id, "b").await;
+    running(on, &id, "next").await;
+    assert_eq!(takeovers(on, &id).await, 0);
+}
+
+/// Only its own kind of host knows whether a run goes on.
+pub async fn a_run_of_another_host_is_left_to_it(on: &Subject) {
+    let id = created(on, "s").await;
+    running(on, &id, "run").await;
+    let before = everything(on, &[&id]).await;
+    for other in [
+        Performer::new("elsewhere"),
+        Performer::new("elsewhere").leased("b", TEN),
+    ] {
+        let taken = entries(on, on.clock.clone()).recover(&id, &other).await;
+        let Err(EntryError::OtherHost { has, asked, .. }) = taken else {
+            panic!("it is not taken over: {taken:?}");
+        };
+        assert_eq!((has.as_str(), asked.as_str()), ("local", "elsewhere"));
+    }
+    assert_eq!(everything(on, &[&id]).await, before, "nothing is written");
+}
+
+/// A valid lease keeps everybody out, also another part of the process that holds it.
+pub async fn nobody_takes_a_run_whose_lease_is_valid(on: &Subject) {
+    let id = created(on, "s").await;
+    running(on, &id, "run").await;
+    changed(on, &id, leased("a")).await;
+    on.clock.advance(TEN - Duration::from_millis(1));
+    let before = everything(on, &[&id]).await;
+    for holder in ["a", "b"] {
+        let taken = entries(on, on.clock.clone())
+            .recover(&id, &performer(holder))
+            .await;
+        let Err(EntryError::StillHeld { holder, .. }) = taken else {
+            panic!("it is not taken over: {taken:?}");
+        };
+        assert_eq!(holder, "a");
+    }
+    assert_eq!(everything(on, &[&id]).await, before, "nothing is written");
+}
