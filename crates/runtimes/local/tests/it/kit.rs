@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use helix_agents_core::agent::Agent;
-use helix_agents_core::entries::Execute;
+use helix_agents_core::entries::{Entries, Execute};
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::model::{EventStream, Model, ModelRequest};
 use helix_agents_core::runtime::{Backend, Handle, RunOptions, RuntimeExt};
@@ -17,7 +17,7 @@ use helix_agents_core::time::Timestamp;
 use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{SessionId, ToolResult};
 use helix_agents_models::{Script, ScriptedModel};
-use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder};
+use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder, UuidIds};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::VirtualClock;
 use schemars::JsonSchema;
@@ -113,7 +113,7 @@ impl Gate {
         })
     }
 
-    async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         self.entered.fetch_add(1, Ordering::SeqCst);
         self.reached.add_permits(1);
         self.open.acquire().await.unwrap().forget();
@@ -288,6 +288,16 @@ pub(crate) fn session(name: &str) -> SessionId {
 pub(crate) async fn runs(backend: &Backend, session: &SessionId) -> Vec<RunRecord> {
     let page = backend.store.runs(session, Lookup::Page(Page::ALL)).await;
     page.unwrap().items
+}
+
+/// The entries over a store, for runs that nobody performs.
+pub(crate) fn entries(backend: &Backend, clock: &Arc<VirtualClock>) -> Entries {
+    Entries::new(
+        Arc::clone(&backend.store),
+        Arc::clone(&backend.streams),
+        Arc::clone(clock) as _,
+        Arc::new(UuidIds::new()),
+    )
 }
 
 /// How long a lease lasts in tests that move the time.

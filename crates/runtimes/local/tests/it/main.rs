@@ -13,6 +13,8 @@ mod moody;
 
 /// The contract of runtimes.
 mod contract;
+/// What a process does whose lease has lapsed.
+mod holds;
 /// Leases: held, renewed, lost.
 mod leases;
 /// Pauses, answers and who continues.

@@ -24,6 +24,10 @@ pub(crate) struct Mood {
     pub(crate) refuses: AtomicBool,
     /// Refuses so many commits that keep the result of one call.
     pub(crate) refuses_calls: AtomicUsize,
+    /// Cannot be reached by commits that renew a lease.
+    pub(crate) keeps_leases: AtomicBool,
+    /// How many commits that renew a lease were tried.
+    pub(crate) renewals: AtomicUsize,
     /// Panics in commits that settle a step.
     pub(crate) panics: AtomicBool,
     /// What it says of due work instead of the truth, the last of them next.
@@ -71,6 +75,16 @@ impl SessionStore for Moody {
             }
             if self.mood.refuses.load(Ordering::SeqCst) {
                 return Err(in_a_mood(commit.root));
+            }
+        }
+        let renews = |(_, change): &(SessionId, Change)| matches!(change, Change::Lease(Some(_)));
+        if commit.changes.iter().all(renews) {
+            self.mood.renewals.fetch_add(1, Ordering::SeqCst);
+            if self.mood.keeps_leases.load(Ordering::SeqCst) {
+                return Err(StoreError::Unavailable {
+                    backend: "moody",
+                    source: "not now".into(),
+                });
             }
         }
         let keeps = |(_, change): &(SessionId, Change)| matches!(change, Change::OpenCall(..));

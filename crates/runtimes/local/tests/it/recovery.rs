@@ -1,17 +1,17 @@
 //! Runs that stood still, and go on.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use helix_agents_core::entries::{Entries, Execute, Performer};
+use helix_agents_core::entries::{EntryError, Execute, Performer};
 use helix_agents_core::message::{Message, ResultStatus};
-use helix_agents_core::runtime::{Backend, Outcome, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
 use helix_agents_core::store::{Due, Page};
-use helix_agents_runtime_local::{LocalRuntime, SweepReport, UuidIds};
+use helix_agents_runtime_local::{LocalRuntime, SweepReport};
+use helix_agents_store_sqlite::SqliteStore;
 use serde_json::json;
 
-use crate::kit::{Gate, LEASE, Place, clock, desk, runs, session, timed, waiting};
+use crate::kit::{Gate, LEASE, Place, clock, desk, entries, runs, session, timed, waiting};
 use crate::moody::{Lie, moody};
 
 /// A process is killed inside of a call: its tasks are gone between two polls.
@@ -144,22 +144,89 @@ async fn a_run_in_good_hands_is_left_there() {
     }
 }
 
-/// Only its own kind of host knows how to take a run over.
+/// Only its own kind of host knows how to take a run over, with a lease or without.
 #[tokio::test]
 async fn runs_of_other_hosts_are_left_alone() {
-    let place = Place::memory();
-    let agent = desk(&Gate::new());
-    let time = clock();
-    let Backend { store, streams, .. } = place.open().await;
-    let entries = Entries::new(store, streams, time.clone(), Arc::new(UuidIds::new()));
-    let elsewhere = Performer::new("elsewhere").leased("gone", LEASE);
-    let request = Execute::new(&agent, "hello").in_session(session("s"));
-    entries.execute(request, &elsewhere).await.unwrap();
-    time.advance(LEASE);
+    for place in Place::all() {
+        for (name, leased) in [("leased", true), ("not", false)] {
+            let agent = desk(&Gate::new());
+            let time = clock();
+            let backend = place.open_at(&time).await;
+            let mut elsewhere = Performer::new("elsewhere");
+            if leased {
+                elsewhere = elsewhere.leased("gone", LEASE);
+            }
+            let request = Execute::new(&agent, "hello").in_session(session(name));
+            let begun = entries(&backend, &time).execute(request, &elsewhere).await;
+            begun.unwrap();
+            time.advance(LEASE);
 
-    let local = timed(&place, "local", &time).await;
-    local.agents().register(&agent).unwrap();
-    assert_eq!(local.recover().await.unwrap(), SweepReport::default());
+            let local = timed(&place, "local", &time).await;
+            local.agents().register(&agent).unwrap();
+            assert_eq!(local.recover().await.unwrap(), SweepReport::default());
+            let refused = local.recover_session(&session(name)).await;
+            let Err(RuntimeError::Entry(EntryError::OtherHost { has, .. })) = refused else {
+                panic!("unexpected: {refused:?}");
+            };
+            assert_eq!(has, "elsewhere");
+            assert_eq!(runs(&backend, &session(name)).await[0].host, "elsewhere");
+        }
+    }
+}
+
+/// A run that this runtime performs is not taken over by it, not even when somebody asks, and not
+/// when its lease has lapsed.
+#[tokio::test]
+async fn a_runtime_does_not_recover_what_it_performs() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let time = clock();
+        let (backend, mood) = moody(place.open_at(&time).await);
+        mood.keeps_leases.store(true, Ordering::SeqCst);
+        let builder = LocalRuntime::builder(backend).lease(LEASE);
+        let runtime = builder.clock(time.clone()).build();
+        let handle = waiting(&runtime, &agent, &gate).await;
+        for _ in 0..2 {
+            let refused = runtime.recover_session(&session("s")).await;
+            let Err(RuntimeError::Entry(EntryError::StillHeld { run, .. })) = refused else {
+                panic!("unexpected: {refused:?}");
+            };
+            assert_eq!(run, *handle.run_id());
+            time.advance(LEASE);
+        }
+        mood.keeps_leases.store(false, Ordering::SeqCst);
+        time.advance(LEASE);
+        gate.open();
+        let outcome = handle.result().await.unwrap();
+        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        assert_eq!((gate.entered(), gate.passed()), (1, 1));
+    }
+}
+
+/// Two runtimes of one process are two holders, whose process the store still knows.
+#[tokio::test]
+async fn runtimes_of_one_process_have_names_of_their_own() {
+    let place = Place::Sqlite(tempfile::tempdir().unwrap());
+    let backend = place.open().await;
+    let gate = Gate::new();
+    let agent = desk(&gate);
+    let mut holders = Vec::new();
+    for name in ["s", "t"] {
+        let runtime = LocalRuntime::new(backend.clone());
+        let request = Execute::new(&agent, "wait").in_session(session(name));
+        let handle = runtime.execute_with(&agent, request, RunOptions::default());
+        handle.await.unwrap();
+        gate.reached().await;
+        let found = backend.store.load(&session(name)).await.unwrap().unwrap();
+        holders.push(found.lease.unwrap().holder);
+    }
+    let prefix = format!("{}:", SqliteStore::holder());
+    assert!(
+        holders.iter().all(|one| one.starts_with(&prefix)),
+        "{holders:?}"
+    );
+    assert_ne!(holders[0], holders[1]);
 }
 
 /// When one call cannot be kept, however often that is tried, its siblings are waited for: what they

@@ -1,13 +1,21 @@
 //! Due work, and what looks for it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use helix_agents_core::entries::{Continuation, Execute};
+use async_trait::async_trait;
+use helix_agents_core::agent::{Agent, AgentContext};
+use helix_agents_core::entries::{Continuation, Execute, Performer};
 use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeExt};
+use helix_agents_core::session::{StopKind, StopRequest};
+use helix_agents_core::store::{Change, Commit, Field, NewSession, Sessions};
+use helix_agents_core::stream::{Retention, StreamError};
+use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 use serde_json::json;
 
-use crate::kit::{Gate, LEASE, Place, clock, desk, runs, session, timed, waiting};
+use crate::kit::{Gate, LEASE, Place, clock, desk, entries, runs, session, timed, waiting};
 use crate::moody::{Lie, moody};
 
 /// An answer that was given where nobody continues is continued by a runtime that does.
@@ -144,4 +152,155 @@ async fn the_sweeper_outlives_what_goes_wrong() {
     let ended = backend.run_ended(&session("s"), handle.run_id()).await;
     assert!(ended.unwrap().status.is_ended());
     assert!(run.await.unwrap().status.is_ended());
+}
+
+/// Lapsed runs of an agent that is not here, and lapsed runs that can never go on, hide nothing and
+/// hold nothing up.
+#[tokio::test]
+async fn nobody_starves() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let time = clock();
+        let entries = entries(&place.open_at(&time).await, &time);
+        let dead = Performer::new("local").leased("dead", LEASE);
+        let begin = async |agent: &str, name: &str| {
+            let mut request = Execute::new(&desk(&Gate::new()), "hello");
+            request.agent_type = agent.to_owned();
+            let request = request.in_session(session(name));
+            entries.execute(request, &dead).await.unwrap();
+        };
+        for at in 0..300 {
+            begin("ghost", &format!("ghost-{at}")).await;
+            begin("broken", &format!("broken-{at}")).await;
+        }
+        time.advance(Duration::from_secs(1));
+        begin("desk", "ours").await;
+        time.advance(LEASE);
+
+        let next = timed(&place, "next", &time).await;
+        next.agents().register(&agent).unwrap();
+        let wrong = |_: &AgentContext| Agent::builder("broken").build();
+        next.agents().register_factory("broken", wrong).unwrap();
+        let report = next.recover().await.unwrap();
+        assert_eq!(report.failed, 300, "the log says why");
+        let [run] = report.recovered.as_slice() else {
+            panic!("unexpected: {report:?}");
+        };
+        assert_eq!(run.session_id, session("ours"));
+        assert!(next.ended(run).await.unwrap().status.is_ended());
+    }
+}
+
+/// A pause that is asked to stop is somebody's to end, whoever continues answers. (Here all calls are
+/// answered too, so that it can be.)
+#[tokio::test]
+async fn a_stop_of_a_paused_run_is_attended_to() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let asking = place.runtime().await;
+        let request = Execute::new(&agent, "pay").in_session(session("s"));
+        let options = RunOptions::default();
+        let handle = asking.execute_with(&agent, request, options).await.unwrap();
+        let pause = handle.result().await.unwrap().suspended().unwrap();
+        let yes = pause.pending()[0].approve();
+        asking.submit_tool_result(yes).await.unwrap();
+        let without = place.builder().await.agent(&agent).build();
+        assert_eq!(without.recover().await.unwrap(), SweepReport::default());
+
+        let store = &asking.backend().store;
+        let stop = StopRequest::new(
+            handle.run_id().clone(),
+            StopKind::Interrupt,
+            asking.clock().now(),
+        );
+        let asked = Commit::new(session("s"), asking.clock().now()).then(Change::Stop(stop));
+        store.commit(asked).await.unwrap();
+        let report = without.recover().await.unwrap();
+        assert_eq!((report.stopped.len(), report.continued.len()), (1, 0));
+        assert!(without.ended(&report.stopped[0]).await.is_ok());
+    }
+}
+
+/// Sessions whose time has come go, whoever they talked to, with their streams: not one in which
+/// something runs, and none where nobody is to clean up.
+#[tokio::test]
+async fn expired_sessions_are_removed() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let time = clock();
+        let sweeping = timed(&place, "sweeping", &time).await;
+        let store = Arc::clone(&sweeping.backend().store);
+        let sessions = Sessions::new(&*store, &*time);
+        let soon = Some(time.now().saturating_add(Duration::from_secs(5)));
+        for at in 0..3 {
+            let mut new = NewSession::of("nobody");
+            new.expires_at = soon;
+            let name = session(&format!("old-{at}"));
+            sessions.create_session(&name, new).await.unwrap();
+        }
+        let handle = waiting(&sweeping, &agent, &gate).await;
+        let expires = Change::Set(Field::ExpiresAt(soon));
+        let commit = Commit::new(session("s"), time.now()).then(expires);
+        store.commit(commit).await.unwrap();
+        let there = async || {
+            let mut there = 0;
+            for name in ["old-0", "old-1", "old-2", "s"] {
+                let exists = sessions.session_exists(&session(name)).await.unwrap();
+                there += usize::from(exists);
+            }
+            there
+        };
+        assert_eq!(sweeping.recover().await.unwrap(), SweepReport::default());
+        time.advance(Duration::from_secs(5));
+        let careful = place.builder_at(&time).await.clean_up(false).build();
+        assert_eq!(careful.recover().await.unwrap(), SweepReport::default());
+        assert_eq!(there().await, 4);
+        assert_eq!(sweeping.recover().await.unwrap().removed, 3);
+        assert_eq!(there().await, 1, "its run goes on");
+        gate.open();
+        assert!(handle.result().await.is_ok());
+        assert_eq!(sweeping.recover().await.unwrap().removed, 1);
+        assert_eq!(there().await, 0);
+        let stream = sweeping.backend().streams.info(&session("s")).await;
+        assert_eq!(stream.unwrap(), None);
+    }
+}
+
+/// Notes when it is asked to remove old chunks, and says that it removed so many streams' of them.
+#[derive(Debug, Clone, Default)]
+struct Broom {
+    asked: Arc<Mutex<Vec<Timestamp>>>,
+    removes: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Retention for Broom {
+    async fn remove_old_chunks(&self, at: Timestamp, limit: usize) -> Result<usize, StreamError> {
+        self.asked.lock().unwrap().push(at);
+        Ok(self.removes.load(Ordering::SeqCst).min(limit))
+    }
+}
+
+/// Old chunks are looked for each minute, and sooner while there are more.
+#[tokio::test]
+async fn old_chunks_are_removed_now_and_then() {
+    let (time, broom) = (clock(), Broom::default());
+    let backend = Place::memory().open().await.retained_by(broom.clone());
+    let runtime = LocalRuntime::builder(backend).clock(time.clone()).build();
+    let asked = async |after: u64| {
+        time.advance(Duration::from_secs(after));
+        runtime.recover().await.unwrap();
+        broom.asked.lock().unwrap().len()
+    };
+    assert_eq!(asked(0).await, 1);
+    assert_eq!(asked(59).await, 1);
+    broom.removes.store(usize::MAX, Ordering::SeqCst);
+    assert_eq!(asked(1).await, 2);
+    assert_eq!(asked(1).await, 3, "there was more than it removes at once");
+    broom.removes.store(0, Ordering::SeqCst);
+    assert_eq!(asked(1).await, 4);
+    assert_eq!(asked(1).await, 4);
 }

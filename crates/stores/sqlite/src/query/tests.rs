@@ -5,26 +5,7 @@ use helix_agents_core::time::Timestamp;
 
 use super::*;
 use crate::config::SqliteConfig;
-use crate::{connection, headers};
-
-const NOW: Timestamp = Timestamp::from_millis(1_000);
-
-/// The header of a session with a run.
-fn made(state: SessionState) -> Header {
-    let session = state.session_id.clone();
-    let run = RunRecord::started(
-        "run".parse().unwrap(),
-        session.clone(),
-        RunTrigger::Execute,
-        "local",
-        NOW,
-    );
-    let commit = Commit::new(session.clone(), NOW)
-        .then(Change::Create(Box::new(state)))
-        .then(Change::StartRun(Box::new(run)));
-    let plan = plan(commit, &Headers::new(), || Ok(Fence(0)), |_, _| Ok(0)).unwrap();
-    Header::clone(plan.headers[&session].as_ref().unwrap())
-}
+use crate::connection;
 
 /// How SQLite goes about a statement.
 fn steps(conn: &Connection, sql: &str, values: usize) -> Vec<String> {

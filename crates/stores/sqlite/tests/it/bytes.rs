@@ -1,4 +1,3 @@
-
 use helix_agents_core::state::{StateOp, StepWrites};
 use helix_agents_core::store::{Change, SessionStore};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
