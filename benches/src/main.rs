@@ -21,6 +21,7 @@ mod sqlite;
 mod state;
 mod steps;
 mod suspended;
+mod sweeps;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ const GROUPS: [Group; 7] = [
     ("sqlite", sqlite::run),
     ("flat", flat::run),
     ("suspended", suspended::run),
+    ("sweeps", sweeps::run),
     ("steps", steps::run),
     ("sessions", sessions::run),
 ];

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use helix_agents_core::Agent;
+use helix_agents_core::runtime::Runtime;
 use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_server::{Limits, ServeError, Server, ServerBuilder, serve};
 use tokio::net::TcpListener;
@@ -14,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::UsageError;
 use crate::config::ServerConfig;
 use crate::exit::Exit;
-use crate::screen::Screen;
+use crate::screen::{Look, Screen};
 use crate::setup::Setup;
 use crate::signals::Signals;
 
@@ -56,6 +57,33 @@ pub(crate) fn router(server: ServerBuilder) -> Result<Router, UsageError> {
     Ok(server.router())
 }
 
+/// Says that nobody enforces deadlines yet, where an agent has any.
+fn tell_of_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
+    let agents = runtime.agents();
+    let all = agents
+        .names()
+        .into_iter()
+        .filter_map(|name| agents.get(&name));
+    let limited: Vec<_> = all
+        .filter(|agent| {
+            agent
+                .tools()
+                .iter()
+                .any(|tool| tool.spec().deadline.is_some())
+        })
+        .map(|agent| agent.name().to_owned())
+        .collect();
+    if limited.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "`deadline_ms` is stored and shown, and not enforced yet: calls of {} wait for as long as it \
+         takes",
+        limited.join(", ")
+    );
+    Screen::here().note(Look::Yellow, text)
+}
+
 /// Listens, serves, and comes to an orderly end: no new requests, steps commit, leases are given up.
 pub(crate) async fn host(
     runtime: &LocalRuntime,
@@ -66,6 +94,7 @@ pub(crate) async fn host(
         .await
         .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
     let mut signals = Signals::listen()?;
+    tell_of_deadlines(runtime)?;
     runtime.sweeper()?;
     let address = listener
         .local_addr()

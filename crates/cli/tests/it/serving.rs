@@ -250,6 +250,22 @@ async fn dev_says_what_it_does_not_take_from_a_configuration() {
     }
 }
 
+/// Whoever configures a deadline is told that nobody keeps to it yet; nobody else is.
+#[test]
+fn deadlines_that_are_not_enforced_are_told_of() {
+    let told = "`deadline_ms` is stored and shown, and not enforced yet: calls of ";
+    for (deadline, times) in [("", 0), ("deadline_ms = 1000\n", 1)] {
+        let folder = Folder::with(&config(&format!("{AGENT}{deadline}")), SCRIPT);
+        let notes = folder.path().join("notes");
+        let mut command = folder.command(&["dev", "--config", "helix.toml"]);
+        command.args(["--listen", "127.0.0.1:0"]);
+        command.stderr(std::fs::File::create(&notes).unwrap());
+        assert_eq!(Served::spawn(command).terminate(), Some(0));
+        let notes = std::fs::read_to_string(notes).unwrap();
+        assert_eq!(notes.matches(told).count(), times, "{notes}");
+    }
+}
+
 #[test]
 fn localhost_can_be_listened_on() {
     let folder = Folder::empty();

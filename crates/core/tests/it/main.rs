@@ -23,6 +23,8 @@ mod crashes;
 mod errors;
 /// What is stored, in its present form and in the golden files.
 mod golden;
+/// What a process knows of its lease.
+mod holds;
 /// Ids and where they come from.
 mod ids;
 /// What is told to whoever keeps logs.

@@ -177,12 +177,13 @@ async fn tools_are_told_when_their_run_is_lost() {
             } else {
                 gate.open();
             }
-            told.acquire_many(2).await.unwrap().forget();
-            let told = handle.result().await;
+            let ended = handle.result().await;
             assert!(
-                matches!(told, Err(RuntimeError::Superseded { .. })),
-                "{told:?}"
+                matches!(ended, Err(RuntimeError::Superseded { .. })),
+                "{ended:?}"
             );
+            a_while().await;
+            assert_eq!(told.available_permits(), 2, "both calls are told");
             assert_eq!(gate.passed(), usize::from(!by_renewal));
         }
     }
