@@ -39,7 +39,7 @@ impl Host for AmnesiacHost {
 }
 
 /// Writes a value down and reads it back.
-fn on_paper<T: Stored + PartialEq + Debug>(value: T, limit: usize) -> T {
+pub(crate) fn on_paper<T: Stored + PartialEq + Debug>(value: T, limit: usize) -> T {
     let kind = T::KIND;
     let text = encode(&value).unwrap_or_default();
     let bytes = text.len();

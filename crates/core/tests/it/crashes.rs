@@ -6,6 +6,8 @@ mod bad_hosts;
 mod interleavings;
 /// A host whose engine delivers every effect twice.
 mod repeating;
+/// Random schedules on a store that misbehaves.
+mod schedules;
 
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;

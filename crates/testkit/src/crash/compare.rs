@@ -1,5 +1,7 @@
 //! What a play came to, and what is wrong with it.
 
+mod loosely;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use helix_agents_core::message::{AssistantPart, Message, ResultStatus};

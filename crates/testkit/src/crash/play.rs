@@ -26,8 +26,8 @@ const MAX_ROUNDS: usize = 64;
 /// What an undisturbed play came to.
 pub(super) struct Wanted {
     pub(super) points: usize,
-    seen: Seen,
-    stored: Stored,
+    pub(super) seen: Seen,
+    pub(super) stored: Stored,
 }
 
 /// One play.
@@ -295,7 +295,7 @@ impl<'a> Play<'a> {
     }
 }
 
-fn session() -> SessionId {
+pub(super) fn session() -> SessionId {
     // A constant text that is an id; the fallback is never taken.
     match SessionId::new("session-1") {
         Ok(session) => session,

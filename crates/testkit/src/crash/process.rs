@@ -74,7 +74,19 @@ impl Process {
             backend: backend.clone(),
             ..world.clone()
         };
-        let agent = (scenario.agent)(&world);
+        let performer = Performer::new("crash-test").leased(format!("process-{number}"), LEASE);
+        Self::over(scenario, &world, &backend, observer, performer)
+    }
+
+    /// One whose agent lives in this world, and whose effects go to this backend.
+    pub(super) fn over(
+        scenario: &Scenario,
+        world: &World,
+        backend: &Backend,
+        observer: &Observer,
+        performer: Performer,
+    ) -> Self {
+        let agent = (scenario.agent)(world);
         let agents = Arc::new(AgentRegistry::new());
         agents.replace(&agent);
         let mut ports = Ports::new(
@@ -89,12 +101,16 @@ impl Process {
             Arc::new(observer.clone()) as Arc<dyn AgentHooks>,
             Arc::new(mortal),
         ];
+        let world = World {
+            backend: backend.clone(),
+            ..world.clone()
+        };
         Self {
             entries: world.entries(),
             ports,
             facts: AgentFacts::of(&agent),
             agent,
-            performer: Performer::new("crash-test").leased(format!("process-{number}"), LEASE),
+            performer,
         }
     }
 }

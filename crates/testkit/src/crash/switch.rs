@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helix_agents_core::notify::Notify;
 
+use crate::{Dice, yields};
+
 /// Counts the points at which a process can die, and lets it die at one of them. Clones are the
 /// same.
 ///
@@ -13,6 +15,7 @@ use helix_agents_core::notify::Notify;
 pub struct KillSwitch {
     inner: Arc<Mutex<Inner>>,
     bell: Notify,
+    lingers: Option<(Dice, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +27,14 @@ struct Inner {
 }
 
 impl KillSwitch {
+    /// One that kills nobody, and lets others go on up to so many times at every point.
+    pub(super) fn lingering(dice: Dice, most: usize) -> Self {
+        Self {
+            lingers: Some((dice, most)),
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,6 +56,9 @@ impl KillSwitch {
         if dies {
             self.bell.ring();
             std::future::pending::<()>().await;
+        }
+        if let Some((dice, most)) = &self.lingers {
+            yields(dice.below(most + 1)).await;
         }
     }
 

@@ -100,7 +100,7 @@ impl CrashTest {
     }
 
     /// Plays it once on the plainest host, where nothing may go wrong.
-    async fn undisturbed(&self, store: Backend) -> Result<Wanted, String> {
+    pub(super) async fn undisturbed(&self, store: Backend) -> Result<Wanted, String> {
         let mut play = Play::new(&self.scenario, &PlainHost, store);
         play.until_over(&Disturbance::default()).await?;
         play.wanted().await

@@ -33,3 +33,5 @@ mod opening;
 mod retention;
 /// What was written is read back.
 mod round_trips;
+/// Every scenario by random schedules.
+mod schedules;

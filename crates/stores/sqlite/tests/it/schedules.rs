@@ -1,0 +1,39 @@
+//! Every scenario by random schedules, as in memory: the store fails, delays and loses answers,
+//! processes die or only seem to, effects are performed several times, and others answer, stop and
+//! write meanwhile.
+//!
+//! `HELIX_SEED` is the first seed and `HELIX_SCHEDULES` how many there are on each host.
+
+use helix_agents_core::runtime::Backend;
+use helix_agents_store_sqlite::SqliteStore;
+use helix_agents_testkit::crash::{Hosting, Schedules};
+
+const COUNT: usize = 120;
+
+async fn store() -> Backend {
+    SqliteStore::in_memory().await.unwrap().into()
+}
+
+fn check(hosting: Hosting) {
+    Schedules::new(hosting).check("SQLite", COUNT, store);
+}
+
+#[test]
+fn on_the_plainest_host() {
+    check(Hosting::Plain);
+}
+
+#[test]
+fn on_a_host_that_keeps_nothing() {
+    check(Hosting::Amnesiac);
+}
+
+#[test]
+fn on_a_host_that_performs_effects_several_times() {
+    check(Hosting::Crowded);
+}
+
+#[test]
+fn on_a_host_that_does_not_tell_which_attempt_it_is() {
+    check(Hosting::CrowdedUntold);
+}

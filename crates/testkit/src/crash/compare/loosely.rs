@@ -1,0 +1,203 @@
+//! What must be the same whenever answers come, however often anything is tried.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use helix_agents_core::CallId;
+use helix_agents_core::message::{Message, ToolMessage};
+use helix_agents_core::session::{RunRecord, RunTrigger};
+use helix_agents_core::stream::ChunkPayload;
+use helix_agents_core::usage::{UsageKind, UsageRollup};
+use serde_json::Value;
+
+use super::{Stored, tool_usage};
+
+impl Stored {
+    /// What a call came to.
+    pub(in crate::crash) fn result_of(&self, call: &CallId) -> Option<&ToolMessage> {
+        self.results().find(|result| result.tool_call_id == *call)
+    }
+
+    /// What all calls came to.
+    pub(in crate::crash) fn results(&self) -> impl Iterator<Item = &ToolMessage> {
+        self.messages.iter().filter_map(|message| match message {
+            Message::Tool(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// Whether everything was done once: what users said (`beside` is what somebody appended while
+    /// runs went on, at most so often), the steps, and what replies cost.
+    pub(in crate::crash) fn flaws_of_the_account(
+        &self,
+        turns: &[String],
+        beside: (&str, std::ops::RangeInclusive<usize>),
+    ) -> Vec<String> {
+        let mut flaws = Vec::new();
+        let executed = |run: &&RunRecord| run.trigger == RunTrigger::Execute;
+        let executed = self.runs.iter().filter(executed).count();
+        let heard: Vec<&str> = self
+            .messages
+            .iter()
+            .filter_map(|message| match message {
+                Message::User(user) if !user.is_hidden() => Some(user.content.as_str()),
+                _ => None,
+            })
+            .collect();
+        let (beside, allowed) = beside;
+        let appended = heard.iter().filter(|text| **text == beside).count();
+        if !allowed.contains(&appended) {
+            flaws.push(format!(
+                "{appended} messages were appended beside the run, not {allowed:?}"
+            ));
+        }
+        let said: Vec<_> = heard.iter().filter(|text| **text != beside).collect();
+        let wanted: Vec<_> = turns.iter().take(executed).collect();
+        if !said.iter().eq(wanted.iter()) {
+            flaws.push(format!("users said {said:?} instead of {wanted:?}"));
+        }
+        let replies = self.messages.iter();
+        let replies = replies.filter(|message| matches!(message, Message::Assistant(_)));
+        let replies = replies.count();
+        let steps: u32 = self.ends().values().map(|run| run.step_count).sum();
+        if usize::try_from(steps).ok() != Some(replies) {
+            flaws.push(format!(
+                "{replies} replies are in the history, the runs count {steps} steps"
+            ));
+        }
+        let paid = self.usage.iter();
+        let paid = paid.filter(|entry| matches!(entry.kind, UsageKind::Tokens { .. }));
+        let paid = paid.count();
+        if paid != replies {
+            flaws.push(format!(
+                "{replies} replies are in the history, {paid} were paid for"
+            ));
+        }
+        flaws
+    }
+
+    /// Whether readers were told everything once that happens once.
+    pub(in crate::crash) fn flaws_of_the_tale(&self) -> Vec<String> {
+        let mut told: BTreeMap<String, usize> = BTreeMap::new();
+        for stored in &self.chunks {
+            let run = &stored.chunk.base.run_id;
+            let what = match &stored.chunk.payload {
+                ChunkPayload::RunStarted { .. } => format!("the start of run {run}"),
+                ChunkPayload::RunPaused { .. } => format!("the pause of run {run}"),
+                ChunkPayload::RunInterrupted { .. } => format!("the interruption of run {run}"),
+                ChunkPayload::Error { .. } => format!("the failure of run {run}"),
+                ChunkPayload::Output { .. } => format!("the output of run {run}"),
+                ChunkPayload::CheckpointCreated { checkpoint_id } => {
+                    format!("checkpoint {checkpoint_id}")
+                }
+                ChunkPayload::ToolStart { tool_call_id, .. } => {
+                    format!("the start of call {tool_call_id}")
+                }
+                ChunkPayload::ToolApprovalRequest { tool_call_id, .. } => {
+                    format!("the question about call {tool_call_id}")
+                }
+                ChunkPayload::ToolApprovalResponse { tool_call_id, .. } => {
+                    format!("the decision about call {tool_call_id}")
+                }
+                _ => continue,
+            };
+            *told.entry(what).or_default() += 1;
+        }
+        let twice = told.into_iter().filter(|(_, count)| *count > 1);
+        twice
+            .map(|(what, count)| format!("readers saw {what} {count} times"))
+            .collect()
+    }
+
+    /// The last run of each turn.
+    fn ends(&self) -> BTreeMap<u32, &RunRecord> {
+        self.runs.iter().map(|run| (run.turn, run)).collect()
+    }
+
+    /// How this differs from an undisturbed play, whenever the answers came: they decide between how
+    /// many runs a turn is divided, and in which order calls of one step write to the state. `early`:
+    /// some may have come while a run went on.
+    pub(in crate::crash) fn loose_differences(
+        &self,
+        wanted: &Self,
+        unsure: &BTreeSet<CallId>,
+        early: bool,
+    ) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut differ = |what: &str, wanted: String, found: String| {
+            if wanted != found {
+                all.push(format!("{what}: {found} instead of {wanted}"));
+            }
+        };
+        let calls = self.calls();
+        let places: BTreeSet<usize> = unsure
+            .iter()
+            .filter_map(|id| calls.iter().position(|call| call == id))
+            .collect();
+        let (have, want) = (self.said(&places), wanted.said(&places));
+        differ("messages", want.len().to_string(), have.len().to_string());
+        for (place, (have, want)) in have.iter().zip(&want).enumerate() {
+            differ(&format!("message {place}"), want.clone(), have.clone());
+        }
+        let turns = |stored: &Self| -> Vec<String> {
+            let ends = stored.ends().into_iter();
+            ends.map(|(turn, run)| {
+                format!(
+                    "turn {turn} {:?} steps {} corrections {} output {:?} error {:?}",
+                    run.status,
+                    run.step_count,
+                    run.corrections,
+                    run.output,
+                    run.error.as_ref().map(|error| error.code),
+                )
+            })
+            .collect()
+        };
+        differ(
+            "turns",
+            format!("{:?}", turns(wanted)),
+            format!("{:?}", turns(self)),
+        );
+        let statuses = |stored: &Self| -> Vec<_> {
+            let runs = stored.runs.iter();
+            runs.map(|run| run.status).collect()
+        };
+        let same_pauses = !early && statuses(self) == statuses(wanted);
+        let rest = |stored: &Self| {
+            let session = stored.session.as_ref();
+            let state = session.map(|one| Value::clone(&one.state.custom_state));
+            let state = state.map(|state| if same_pauses { state } else { loose(state) });
+            format!(
+                "state {state:?}, status {:?}, stream {:?}, tokens {:?}",
+                session.map(|one| one.state.status),
+                stored.stream.map(|info| info.status),
+                stored.usage.iter().collect::<UsageRollup>().tokens,
+            )
+        };
+        differ("session", rest(wanted), rest(self));
+        if unsure.is_empty() {
+            let tools = |stored: &Self| {
+                let mut kinds: Vec<_> = stored.usage.iter().filter_map(tool_usage).collect();
+                kinds.sort();
+                format!("{kinds:?}")
+            };
+            differ("usage", tools(wanted), tools(self));
+        }
+        all
+    }
+}
+
+/// A state without what the order of writes decides: the order of lists, and which text came last.
+fn loose(state: Value) -> Value {
+    match state {
+        Value::Array(mut all) => {
+            all.sort_by_key(ToString::to_string);
+            Value::Array(all)
+        }
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            Value::Object(fields.map(|(name, value)| (name, loose(value))).collect())
+        }
+        Value::String(_) => Value::Null,
+        other => other,
+    }
+}

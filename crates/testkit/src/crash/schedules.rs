@@ -1,0 +1,212 @@
+//! Random schedules: everything that can go wrong beside a run, at moments that a seed decides.
+
+mod beside;
+mod director;
+mod draw;
+mod stage;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use helix_agents_core::runtime::Backend;
+use helix_agents_core::time::Timestamp;
+
+use self::draw::Schedule;
+use self::stage::Stage;
+use super::play::Wanted;
+use super::{CrashTest, Scenario};
+use crate::{Scheduler, VirtualClock, block_on, scenarios};
+
+/// How many times the tasks of one schedule may go on before it is said not to end.
+const MAX_POLLS: usize = 300_000;
+
+/// On which host schedules are played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hosting {
+    /// The plainest, which remembers what it read.
+    Plain,
+    /// One that keeps nothing ([`AmnesiacHost`](crate::AmnesiacHost)).
+    Amnesiac,
+    /// One that performs each effect up to three times and tells which attempt is the first
+    /// ([`CrowdedHost`](crate::CrowdedHost)).
+    Crowded,
+    /// The same, and it does not tell.
+    CrowdedUntold,
+}
+
+/// Plays scenarios by random schedules: a store that fails, delays and loses answers, processes that
+/// die or only seem to, attempts that come late, answers that come twice and early, stops, and messages
+/// appended beside the run. A seed decides all of it, and also the scenario.
+#[derive(Debug, Clone)]
+pub struct Schedules {
+    scenarios: Vec<Scenario>,
+    hosting: Hosting,
+}
+
+/// What came of schedules.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct ScheduleReport {
+    /// How many were played.
+    pub played: usize,
+    /// How many processes died, or seemed to.
+    pub kills: usize,
+    /// How many answers, stops and messages beside the run were accepted.
+    pub accepted: usize,
+    /// By seed, what went wrong, one sentence each.
+    pub violations: Vec<(u64, Vec<String>)>,
+}
+
+impl Schedules {
+    /// All scenarios on a host.
+    #[must_use]
+    pub fn new(hosting: Hosting) -> Self {
+        Self {
+            scenarios: scenarios::all(),
+            hosting,
+        }
+    }
+
+    /// These scenarios instead.
+    #[must_use]
+    pub fn of(mut self, scenarios: Vec<Scenario>) -> Self {
+        self.scenarios = scenarios;
+        self
+    }
+
+    /// Plays schedules, one for each seed from `HELIX_SEED` on, `HELIX_SCHEDULES` of them or as many as
+    /// the caller says, each in a store of its own.
+    ///
+    /// # Panics
+    /// When something went wrong in one of them. It says in which, and how to play it again.
+    #[expect(clippy::panic, reason = "this is how a test fails")]
+    #[expect(clippy::print_stderr, reason = "a test says what it tried")]
+    pub fn check<F, Fut>(&self, named: &str, count: usize, store: F)
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Backend>,
+    {
+        let first = from_environment("HELIX_SEED").unwrap_or(1);
+        let count = from_environment("HELIX_SCHEDULES").unwrap_or(count as u64);
+        let hosting = self.hosting;
+        eprintln!("HELIX_SEED={first} HELIX_SCHEDULES={count} ({named}, {hosting:?})");
+        let report = self.play(first..first.saturating_add(count), store);
+        let ScheduleReport {
+            played,
+            kills,
+            accepted,
+            violations,
+        } = &report;
+        eprintln!("{played} schedules, {kills} kills, {accepted} things accepted");
+        if violations.is_empty() {
+            return;
+        }
+        let broken = violations.len();
+        let shown = violations.iter().take(20);
+        let all: Vec<_> = shown
+            .map(|(seed, what)| {
+                let (scenario, what) = (self.scenario(*seed).name(), what.join("\n      "));
+                format!("HELIX_SEED={seed} HELIX_SCHEDULES=1 ({scenario}, {named}, {hosting:?}):\n      {what}")
+            })
+            .collect();
+        let all = all.join("\n  ");
+        panic!("{broken} of {played} schedules went wrong; play one again with:\n  {all}");
+    }
+
+    /// Plays a schedule for each seed, each in a store of its own.
+    pub fn play<F, Fut>(&self, seeds: impl Iterator<Item = u64>, store: F) -> ScheduleReport
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Backend>,
+    {
+        let mut report = ScheduleReport::default();
+        let mut wanted: BTreeMap<String, Arc<Wanted>> = BTreeMap::new();
+        for seed in seeds {
+            report.played += 1;
+            let scenario = self.scenario(seed);
+            let wanted = match wanted.get(scenario.name()) {
+                Some(wanted) => Arc::clone(wanted),
+                None => {
+                    let test = CrashTest::new(scenario.clone());
+                    let calm = block_on(async { test.undisturbed(store().await).await });
+                    match calm {
+                        Err(why) => {
+                            report.violations.push((seed, vec![why]));
+                            continue;
+                        }
+                        Ok(calm) => {
+                            let calm = Arc::new(calm);
+                            wanted.insert(scenario.name().to_owned(), Arc::clone(&calm));
+                            calm
+                        }
+                    }
+                }
+            };
+            let _guard = SaysWhere(seed);
+            let found = self.one(seed, scenario, block_on(store()), &wanted, &mut report);
+            if !found.is_empty() {
+                report.violations.push((seed, found));
+            }
+        }
+        report
+    }
+
+    fn scenario(&self, seed: u64) -> &Scenario {
+        let count = u64::try_from(self.scenarios.len()).unwrap_or(u64::MAX);
+        let place = usize::try_from(seed % count.max(1)).unwrap_or_default();
+        match self.scenarios.get(place) {
+            Some(scenario) => scenario,
+            None => unreachable!("there are no scenarios"),
+        }
+    }
+
+    fn one(
+        &self,
+        seed: u64,
+        scenario: &Scenario,
+        durable: Backend,
+        wanted: &Wanted,
+        report: &mut ScheduleReport,
+    ) -> Vec<String> {
+        let clock = VirtualClock::new(Timestamp::from_millis(1_700_000_000_000));
+        let clock = Arc::new(clock);
+        let schedule = Schedule::draw(seed);
+        let mut scheduler = Scheduler::new(Arc::clone(&clock), MAX_POLLS);
+        let spawner = scheduler.spawner();
+        let order = schedule.dice.fork();
+        let stage = Stage::set(scenario, self.hosting, durable, &clock, &spawner, schedule);
+        let stage = Arc::new(stage);
+        beside::begin(&stage);
+        let directed = Arc::clone(&stage);
+        spawner.spawn(async move { director::direct(&directed).await });
+        // What comes late comes to its end, too, before anybody looks.
+        let rest = scheduler.run(&order);
+        drop(scheduler);
+        let ledger = stage.ledger();
+        report.kills += ledger.kills;
+        report.accepted +=
+            ledger.answers.len() + ledger.stops.len() + usize::from(ledger.appended.is_certain());
+        drop(ledger);
+        verdict::verdict(&stage, rest, wanted)
+    }
+}
+
+/// Says which schedule it was when something panics in it.
+struct SaysWhere(u64);
+
+impl Drop for SaysWhere {
+    #[expect(clippy::print_stderr, reason = "a test says where it failed")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self(seed) = self;
+            eprintln!("a panic in the schedule HELIX_SEED={seed} HELIX_SCHEDULES=1");
+        }
+    }
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}

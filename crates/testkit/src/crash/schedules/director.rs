@@ -1,0 +1,209 @@
+//! Sees to it that a scenario is played to its end, whatever happens to its processes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::machine::RunState;
+use helix_agents_core::notify::Notify;
+use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
+use helix_agents_core::time::Clock;
+
+use super::draw::Kill;
+use super::stage::{Attempts, Stage, is_temporary};
+use crate::crash::process::{LEASE, Process};
+use crate::host::drive_on;
+use crate::{TaskId, yields};
+
+/// How often something is begun before a play is said not to end.
+const MAX_ROUNDS: usize = 64;
+
+/// Plays the scenario to its end.
+pub(super) async fn direct(stage: &Arc<Stage>) {
+    let mut ended = Err(format!("it did not end within {MAX_ROUNDS} rounds"));
+    for _ in 0..MAX_ROUNDS {
+        match next(stage).await {
+            Ok(true) => {}
+            Ok(false) => {
+                ended = Ok(());
+                break;
+            }
+            Err(why) => {
+                ended = Err(why);
+                break;
+            }
+        }
+    }
+    let mut ledger = stage.ledger();
+    ledger.over = true;
+    ledger.violations.extend(ended.err());
+}
+
+/// Does the next thing that the scenario asks for. False: there is none.
+async fn next(stage: &Arc<Stage>) -> Result<bool, String> {
+    let session = &stage.world.session;
+    let stored = stage.stored()?;
+    let executed = stored
+        .runs
+        .iter()
+        .filter(|run| run.trigger == RunTrigger::Execute)
+        .count();
+    let status = stored.runs.last().map(|run| run.status);
+    let process = stage.process();
+    let begun = match status {
+        Some(RunStatus::Running) => recover(stage, &process).await,
+        Some(status) if status.is_suspended() => {
+            if let Some(call) = stage.open_questions()?.first() {
+                let times = if stage.twice { 2 } else { 1 };
+                for _ in 0..times {
+                    match stage.answer(call).await {
+                        Ok(SubmissionOutcome::Accepted | SubmissionOutcome::AlreadyCompleted) => {}
+                        Err(error) if is_temporary(&error) => wait(stage).await,
+                        other => return Err(format!("an answer was not taken: {other:?}")),
+                    }
+                }
+                return Ok(true);
+            }
+            process.entries.resume(session, &process.performer).await
+        }
+        // Somebody stopped it: the turn goes on, or the user says the next thing.
+        Some(RunStatus::Interrupted) if stage.dice.chance(500) => {
+            process.entries.resume(session, &process.performer).await
+        }
+        _ => match stage.scenario.turns.get(executed) {
+            None => return Ok(false),
+            Some(message) => {
+                let execute = Execute::new(&process.agent, message.as_str());
+                let execute = execute.in_session(session.clone());
+                process.entries.execute(execute, &process.performer).await
+            }
+        },
+    };
+    match begun {
+        Ok(state) => drive(stage, process, state).await.map(|()| true),
+        // It was begun or not; who looks again knows.
+        Err(error) if is_temporary(&error) => {
+            wait(stage).await;
+            Ok(true)
+        }
+        // It came to its end under the hands of a process that was given up.
+        Err(EntryError::NotRunning { .. }) => Ok(true),
+        Err(error) => Err(format!("an entry was refused: {error}")),
+    }
+}
+
+/// Lets a moment pass before something is tried again.
+async fn wait(stage: &Stage) {
+    let until = stage.clock.now().saturating_add(Duration::from_secs(1));
+    stage.clock.sleep_until(until).await;
+}
+
+/// Takes a run over from a process that is gone, or seems to be.
+async fn recover(stage: &Stage, process: &Process) -> Result<RunState, EntryError> {
+    let session = &stage.world.session;
+    // Nobody waits for a process that is gone longer than its lease.
+    stage.clock.advance(LEASE + Duration::from_secs(1));
+    let first_kill = stage.ledger().kills <= 1;
+    if first_kill {
+        match process.entries.recover(session, &process.performer).await {
+            Err(error) if is_temporary(&error) => {}
+            other => return other,
+        }
+    }
+    // A run that is taken over again and again without getting anywhere is given up. That is not what
+    // is played here, so a take-over is not lost twice.
+    let entries = stage.calm_entries();
+    entries.recover(session, &process.performer).await
+}
+
+/// How a process came to its end.
+enum Life {
+    Over(Result<RunState, String>),
+    /// It died, or is believed to be dead.
+    Gone,
+}
+
+#[derive(Clone, Default)]
+struct Slot {
+    life: Arc<Mutex<Option<Life>>>,
+    bell: Notify,
+}
+
+impl Slot {
+    /// The first end counts.
+    fn put(&self, life: Life) -> bool {
+        let mut slot = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = slot.is_none();
+        if is_first {
+            *slot = Some(life);
+        }
+        drop(slot);
+        self.bell.ring();
+        is_first
+    }
+
+    fn is_filled(&self) -> bool {
+        let slot = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.is_some()
+    }
+
+    async fn take(&self) -> Option<Life> {
+        loop {
+            let heard = self.bell.heard();
+            if self.is_filled() {
+                let mut slot = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+                // What comes after this is nobody's concern, and is not put in here again.
+                return slot.replace(Life::Gone);
+            }
+            heard.await;
+        }
+    }
+}
+
+/// Drives a run in a process of its own, to its end or to the end of the process.
+async fn drive(stage: &Arc<Stage>, mut process: Process, state: RunState) -> Result<(), String> {
+    let (host, attempts) = stage.host(&mut process);
+    let slot = Slot::default();
+    let main = {
+        let slot = slot.clone();
+        stage.spawner.spawn(async move {
+            let driven = drive_on(host.as_ref(), &process.facts, state, &process.ports).await;
+            let driven = driven.map_err(|error| {
+                let code = helix_agents_core::error::Coded::code(&error);
+                format!("an effect has no event ({code}): {error}")
+            });
+            slot.put(Life::Over(driven));
+        })
+    };
+    if let Some(kill) = stage.next_kill() {
+        let (stage, slot) = (Arc::clone(stage), slot.clone());
+        let spawner = stage.spawner.clone();
+        spawner.spawn(async move { end(&stage, &slot, kill, main, &attempts).await });
+    }
+    match slot.take().await {
+        Some(Life::Over(Ok(state))) if state.is_ended() => Ok(()),
+        Some(Life::Over(Ok(state))) => Err(format!("the run stands still: {state:?}")),
+        Some(Life::Over(Err(why))) => Err(why),
+        Some(Life::Gone) | None => Ok(()),
+    }
+}
+
+/// Ends a process, or spreads the rumour.
+async fn end(stage: &Stage, slot: &Slot, kill: Kill, main: TaskId, attempts: &Attempts) {
+    yields(kill.after).await;
+    if slot.is_filled() {
+        return;
+    }
+    if !kill.survives {
+        stage.spawner.kill(main);
+        // Other workers may live on.
+        for attempt in attempts.all() {
+            if stage.dice.chance(500) {
+                stage.spawner.kill(attempt);
+            }
+        }
+    }
+    if slot.put(Life::Gone) {
+        stage.ledger().kills += 1;
+    }
+}

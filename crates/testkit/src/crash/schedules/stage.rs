@@ -1,0 +1,241 @@
+//! What everybody in a schedule shares.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use helix_agents_core::entries::{Entries, EntryError, Performer, ToolAnswer};
+use helix_agents_core::error::{Coded, ErrorCode};
+use helix_agents_core::runtime::Backend;
+use helix_agents_core::session::{PendingCall, StopKind, SubmissionOutcome};
+use helix_agents_core::{CallId, RunId};
+
+use super::Hosting;
+use super::draw::{Kill, Schedule};
+use crate::crash::compare::Stored;
+use crate::crash::observer::Observer;
+use crate::crash::play::session;
+use crate::crash::process::{LEASE, Process};
+use crate::crash::{KillSwitch, Scenario, World};
+use crate::{
+    AmnesiacHost, CrowdedHost, Dice, Faults, Host, PlainHost, SequentialIds, Spawner, TaskId,
+    UnreliableStore, VirtualClock, block_on,
+};
+
+/// Whether something was done once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Once {
+    #[default]
+    No,
+    /// The answer did not come.
+    Perhaps,
+    Yes,
+}
+
+impl Once {
+    pub(super) fn is_certain(self) -> bool {
+        self == Self::Yes
+    }
+}
+
+/// What was accepted, and what happened.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) answers: BTreeMap<CallId, (PendingCall, ToolAnswer)>,
+    pub(super) stops: Vec<(RunId, StopKind)>,
+    pub(super) stop: Once,
+    pub(super) appended: Once,
+    pub(super) kills: usize,
+    pub(super) over: bool,
+    pub(super) violations: Vec<String>,
+}
+
+/// What everybody in a schedule shares.
+pub(super) struct Stage {
+    pub(super) scenario: Scenario,
+    pub(super) spawner: Spawner,
+    pub(super) clock: Arc<VirtualClock>,
+    pub(super) dice: Dice,
+    pub(super) world: World,
+    pub(super) observer: Observer,
+    pub(super) eager: bool,
+    pub(super) twice: bool,
+    pub(super) stop: Option<StopKind>,
+    pub(super) append: bool,
+    hosting: Hosting,
+    durable: Backend,
+    flaky: Backend,
+    kills: Mutex<VecDeque<Kill>>,
+    ledger: Mutex<Ledger>,
+    processes: Mutex<usize>,
+}
+
+impl Stage {
+    pub(super) fn set(
+        scenario: &Scenario,
+        hosting: Hosting,
+        durable: Backend,
+        clock: &Arc<VirtualClock>,
+        spawner: &Spawner,
+        schedule: Schedule,
+    ) -> Self {
+        let dice = schedule.dice;
+        let flaky = UnreliableStore::new(
+            durable.clone(),
+            Arc::clone(clock),
+            dice.fork(),
+            schedule.faults,
+        );
+        // What tools do outside of the framework does not fail.
+        let calm = flaky.with_faults(Faults::none());
+        let world = World {
+            switch: KillSwitch::lingering(dice.fork(), 6),
+            backend: calm.backend(),
+            clock: Arc::clone(clock),
+            ids: Arc::new(SequentialIds::new()),
+            session: session(),
+        };
+        Self {
+            scenario: scenario.clone(),
+            spawner: spawner.clone(),
+            clock: Arc::clone(clock),
+            dice: dice.fork(),
+            world,
+            observer: Observer::default(),
+            eager: schedule.eager,
+            twice: schedule.twice,
+            stop: schedule.stop,
+            append: schedule.append,
+            hosting,
+            durable,
+            flaky: flaky.backend(),
+            kills: Mutex::new(schedule.kills),
+            ledger: Mutex::default(),
+            processes: Mutex::default(),
+        }
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is stored, past everything that fails.
+    pub(super) fn stored(&self) -> Result<Stored, String> {
+        let stored = block_on(Stored::read(&self.durable, &self.world.session));
+        stored.map_err(|error| format!("the store cannot be read: {error}"))
+    }
+
+    /// The store as the processes see it.
+    pub(super) fn flaky(&self) -> &Backend {
+        &self.flaky
+    }
+
+    /// The entries over the store as processes see it.
+    pub(super) fn entries(&self) -> Entries {
+        let world = World {
+            backend: self.flaky.clone(),
+            ..self.world.clone()
+        };
+        world.entries()
+    }
+
+    /// The entries over a store that works.
+    pub(super) fn calm_entries(&self) -> Entries {
+        self.world.entries()
+    }
+
+    pub(super) fn next_kill(&self) -> Option<Kill> {
+        let mut kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
+        kills.pop_front()
+    }
+
+    /// A new process.
+    pub(super) fn process(&self) -> Process {
+        let number = {
+            let mut count = self
+                .processes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *count += 1;
+            *count
+        };
+        let performer = Performer::new("schedule");
+        let performer = match self.hosting {
+            Hosting::Plain | Hosting::Amnesiac => {
+                performer.leased(format!("process-{number}"), LEASE)
+            }
+            // Engines look after their runs themselves.
+            Hosting::Crowded | Hosting::CrowdedUntold => performer,
+        };
+        Process::over(
+            &self.scenario,
+            &self.world,
+            &self.flaky,
+            &self.observer,
+            performer,
+        )
+    }
+
+    /// The host of a process, its ports, and who knows its attempts.
+    pub(super) fn host(&self, process: &mut Process) -> (Box<dyn Host>, Attempts) {
+        let crowded = || {
+            let clock = Arc::clone(&self.clock);
+            CrowdedHost::new(self.spawner.clone(), clock, self.dice.fork())
+        };
+        let host = match self.hosting {
+            Hosting::Plain => {
+                process.ports = process.ports.clone().remembering();
+                return (Box::new(PlainHost), Attempts(None));
+            }
+            Hosting::Amnesiac => return (Box::new(AmnesiacHost), Attempts(None)),
+            Hosting::Crowded => crowded(),
+            Hosting::CrowdedUntold => crowded().untold(),
+        };
+        (Box::new(host.clone()), Attempts(Some(host)))
+    }
+
+    /// Gives an answer as the scenario wants it. An error says what is wrong with the outcome.
+    pub(super) async fn answer(&self, call: &PendingCall) -> Result<SubmissionOutcome, EntryError> {
+        let answer = self.scenario.answer(call);
+        let submitted = self.entries().submit(&answer).await?;
+        let taken = matches!(
+            submitted.outcome,
+            SubmissionOutcome::Accepted | SubmissionOutcome::AlreadyCompleted
+        );
+        if taken {
+            let kept = (call.clone(), answer);
+            self.ledger()
+                .answers
+                .entry(call.tool_call_id.clone())
+                .or_insert(kept);
+        }
+        Ok(submitted.outcome)
+    }
+
+    /// The questions that wait for an answer.
+    pub(super) fn open_questions(&self) -> Result<Vec<PendingCall>, String> {
+        let session = self.stored()?.session;
+        let pending = session.map(|found| found.state.pending_client_tool_calls);
+        let pending = pending.unwrap_or_default().into_values();
+        Ok(pending.filter(|call| call.answer.is_none()).collect())
+    }
+}
+
+/// The attempts of a process that may outlive it.
+pub(super) struct Attempts(Option<CrowdedHost>);
+
+impl Attempts {
+    pub(super) fn all(&self) -> Vec<TaskId> {
+        self.0
+            .as_ref()
+            .map(CrowdedHost::attempts)
+            .unwrap_or_default()
+    }
+}
+
+/// Whether an entry may be tried again.
+pub(super) fn is_temporary(error: &EntryError) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::StoreUnavailable | ErrorCode::StoreFull
+    )
+}

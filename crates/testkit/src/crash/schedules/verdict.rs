@@ -1,0 +1,165 @@
+//! What must hold when everything has come to its end.
+
+use std::collections::BTreeSet;
+
+use helix_agents_core::CallId;
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::message::ResultStatus;
+use helix_agents_core::session::{RunStatus, StopKind, Submission};
+
+use super::beside::BESIDE;
+use super::stage::{Ledger, Once, Stage};
+use crate::Rest;
+use crate::crash::compare::Stored;
+use crate::crash::observer::Seen;
+use crate::crash::play::Wanted;
+
+/// Everything that is wrong.
+pub(super) fn verdict(stage: &Stage, rest: Rest, wanted: &Wanted) -> Vec<String> {
+    let ledger = stage.ledger();
+    let mut all = ledger.violations.clone();
+    match rest {
+        Rest::Over => {}
+        Rest::Stuck => all.push("something waits for what never comes".to_owned()),
+        Rest::TooLong => all.push("something goes on for ever".to_owned()),
+    }
+    let stored = match stage.stored() {
+        Ok(stored) => stored,
+        Err(why) => return vec![why],
+    };
+    let seen = stage.observer.seen();
+    all.extend(once(&seen, &stored));
+    if !all.is_empty() {
+        // It did not come to its end, so nothing is said about the end.
+        all.extend(stored.flaws());
+        return all;
+    }
+    all.extend(stored.flaws_at_the_end());
+    all.extend(stored.flaws_of_the_tale());
+    let appended = match ledger.appended {
+        Once::No => 0..=0,
+        Once::Perhaps => 0..=1,
+        Once::Yes => 1..=1,
+    };
+    all.extend(stored.flaws_of_the_account(&stage.scenario.turns, (BESIDE, appended)));
+    all.extend(stops(&ledger, &stored, wanted));
+    all.extend(answers(&ledger, &stored));
+    if ledger.stop == Once::No && ledger.appended == Once::No {
+        all.extend(compared(stage.eager, &ledger, &stored, &seen, wanted));
+    }
+    all
+}
+
+/// What may be done once was done once, and what was begun is not said to have been left.
+fn once(seen: &Seen, stored: &Stored) -> Vec<String> {
+    let mut all = Vec::new();
+    for (call, (count, may_repeat)) in &seen.starts {
+        if *count > 1 && !may_repeat {
+            all.push(format!("call {call} was run {count} times"));
+        }
+        let result = stored.result_of(call);
+        if result.is_some_and(|result| result.status == ResultStatus::NotExecuted) {
+            all.push(format!("call {call} was begun, and is told not executed"));
+        }
+    }
+    all
+}
+
+/// Every stop that was accepted stopped its run.
+fn stops(ledger: &Ledger, stored: &Stored, wanted: &Wanted) -> Vec<String> {
+    let mut all = Vec::new();
+    let fails_by_itself = wanted.stored.runs.iter();
+    let fails_by_itself = fails_by_itself.filter_map(|run| run.error.as_ref());
+    let fails_by_itself: Vec<ErrorCode> = fails_by_itself.map(|error| error.code).collect();
+    for (run, kind) in &ledger.stops {
+        let Some(record) = stored.runs.iter().find(|record| record.id == *run) else {
+            all.push(format!("run {run} was asked to stop, and is gone"));
+            continue;
+        };
+        let status = record.status;
+        let code = record.error.as_ref().map(|error| error.code);
+        let honoured = match (kind, status) {
+            (StopKind::Interrupt, RunStatus::Interrupted) => true,
+            (_, RunStatus::Failed) => code.is_some_and(|code| {
+                (*kind == StopKind::Abort && code == ErrorCode::FrameworkCancelled)
+                    || fails_by_itself.contains(&code)
+            }),
+            _ => false,
+        };
+        if !honoured {
+            all.push(format!(
+                "run {run} was asked to stop ({kind:?}), and ended {status:?} {code:?}"
+            ));
+        }
+    }
+    all
+}
+
+/// Every answer that was accepted reached the model.
+fn answers(ledger: &Ledger, stored: &Stored) -> Vec<String> {
+    let mut all = Vec::new();
+    for (call, (pending, answer)) in &ledger.answers {
+        let Some(result) = stored.result_of(call) else {
+            all.push(format!(
+                "the answer to call {call} was accepted, and is lost"
+            ));
+            continue;
+        };
+        let arrived = match &answer.submission {
+            Submission::ClientToolResult {
+                result: Some(value),
+                ..
+            } => result.status.is_success() && result.value() == *value,
+            Submission::ClientToolResult { error, .. } => {
+                let text = error.as_deref().unwrap_or_default();
+                !result.status.is_success() && result.error_text().contains(text)
+            }
+            Submission::ApprovalResponse { approved: true, .. } => {
+                result.status != ResultStatus::Denied
+            }
+            Submission::ApprovalResponse { .. } => result.status == ResultStatus::Denied,
+            _ => false,
+        };
+        if !arrived {
+            let kind = pending.kind;
+            all.push(format!(
+                "the answer to call {call} ({kind:?}) was accepted, and the model reads {:?}: {}",
+                result.status, result.content
+            ));
+        }
+    }
+    all
+}
+
+/// What was neither stopped nor added to came out as it does undisturbed.
+fn compared(
+    early: bool,
+    ledger: &Ledger,
+    stored: &Stored,
+    seen: &Seen,
+    wanted: &Wanted,
+) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut unsure: BTreeSet<CallId> = BTreeSet::new();
+    for call in stored.unknown_results() {
+        let may_repeat = seen.starts.get(&call).is_some_and(|(_, may)| *may);
+        if may_repeat {
+            all.push(format!(
+                "call {call} may be run again, and was left unknown"
+            ));
+        }
+        unsure.insert(call);
+    }
+    // An answer that came before the run could end is more than an undisturbed play has.
+    let answered = |call: &CallId| {
+        let result = wanted.stored.result_of(call);
+        result.is_some_and(|result| result.status != ResultStatus::NotExecuted)
+    };
+    for call in ledger.answers.keys() {
+        if !answered(call) {
+            unsure.insert(call.clone());
+        }
+    }
+    all.extend(stored.loose_differences(&wanted.stored, &unsure, early));
+    all
+}

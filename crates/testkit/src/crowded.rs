@@ -1,0 +1,193 @@
+//! A host whose engine performs each effect several times.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::{Either, select};
+use helix_agents_core::error::{Coded, ErrorCode};
+use helix_agents_core::machine::{Effect, Event, RunState};
+use helix_agents_core::notify::Notify;
+use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
+use helix_agents_core::time::Clock;
+
+use crate::amnesiac::{MAX_MESSAGE_BYTES, MAX_STATE_BYTES, on_paper};
+use crate::{Dice, Host, Spawner, TaskId, VirtualClock, yields};
+
+/// How often an effect is tried again when every attempt failed for a while.
+const MAX_ROUNDS: usize = 6;
+
+/// A host with the habits of an engine: it begins one to three attempts at each effect, a later one
+/// before an earlier one has ended, as when an activity took too long; each in a worker that knows
+/// nothing. The run goes on with the first event. Attempts that lose go on in the background, and end
+/// after later effects, after the run, or in the next turn. An attempt that another one follows may be
+/// dropped in the middle.
+///
+/// A seed decides everything. Attempts are tasks of a [`Scheduler`](crate::Scheduler).
+#[derive(Debug, Clone)]
+pub struct CrowdedHost {
+    spawner: Spawner,
+    clock: Arc<VirtualClock>,
+    dice: Dice,
+    tells: bool,
+    begun: Arc<Mutex<Vec<TaskId>>>,
+}
+
+impl CrowdedHost {
+    /// A host that tells which attempt is the first.
+    #[must_use]
+    pub fn new(spawner: Spawner, clock: Arc<VirtualClock>, dice: Dice) -> Self {
+        Self {
+            spawner,
+            clock,
+            dice,
+            tells: true,
+            begun: Arc::default(),
+        }
+    }
+
+    /// A host that does not tell.
+    #[must_use]
+    pub fn untold(mut self) -> Self {
+        self.tells = false;
+        self
+    }
+
+    /// The attempts that were begun so far, for somebody who kills them.
+    #[must_use]
+    pub fn attempts(&self) -> Vec<TaskId> {
+        lock(&self.begun).clone()
+    }
+
+    fn attempt(&self, is_first: bool) -> Attempt {
+        match (self.tells, is_first) {
+            (false, _) => Attempt::Untold,
+            (true, true) => Attempt::First,
+            (true, false) => Attempt::Repeat,
+        }
+    }
+
+    /// Begins an attempt, and those that follow it while it goes on.
+    fn begin(&self, effect: Effect, ports: Ports, ended: &Ended, is_first: bool, follow: usize) {
+        let host = self.clone();
+        let task = {
+            let (ended, host) = (ended.clone(), host.clone());
+            async move {
+                // Nobody is told that he is the first after another one began.
+                if follow > 0 {
+                    host.follow(effect.clone(), ports.clone(), ended.clone(), follow);
+                }
+                let attempt = host.attempt(is_first);
+                let dies = follow > 0 && host.dice.chance(250);
+                let came = perform(&effect, attempt, &ports);
+                if !dies {
+                    return ended.tell(Some(came.await));
+                }
+                let death = yields(host.dice.below(30));
+                match select(Box::pin(came), Box::pin(death)).await {
+                    Either::Left((came, _)) => ended.tell(Some(came)),
+                    Either::Right(_) => ended.tell(None),
+                }
+            }
+        };
+        lock(&self.begun).push(self.spawner.spawn(task));
+    }
+
+    /// Begins the next attempt a little later.
+    fn follow(&self, effect: Effect, ports: Ports, ended: Ended, follow: usize) {
+        let host = self.clone();
+        let task = async move {
+            host.linger().await;
+            host.begin(effect, ports, &ended, false, follow - 1);
+        };
+        lock(&self.begun).push(self.spawner.spawn(task));
+    }
+
+    async fn linger(&self) {
+        let dice = &self.dice;
+        if dice.chance(200) {
+            let millis = u64::try_from(dice.below(3000)).unwrap_or_default();
+            let until = self.clock.now();
+            let until = until.saturating_add(Duration::from_millis(millis));
+            self.clock.sleep_until(until).await;
+        }
+        yields(dice.below(if dice.chance(200) { 100 } else { 10 })).await;
+    }
+}
+
+#[async_trait]
+impl Host for CrowdedHost {
+    async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
+        let effect = on_paper(effect, MAX_MESSAGE_BYTES);
+        let worker = ports.clone().forgetful();
+        let mut failed = None;
+        for round in 0..MAX_ROUNDS {
+            let follow = match self.dice.below(10) {
+                _ if round > 0 => 0,
+                0..4 => 0,
+                4..8 => 1,
+                _ => 2,
+            };
+            let ended = Ended::default();
+            self.begin(effect.clone(), worker.clone(), &ended, round == 0, follow);
+            for _ in 0..=follow {
+                match ended.next().await {
+                    Some(Ok(event)) => return Ok(on_paper(event, MAX_MESSAGE_BYTES)),
+                    Some(Err(error)) => failed = Some(error),
+                    None => {}
+                }
+            }
+            if failed.as_ref().is_some_and(|error| !is_temporary(error)) {
+                break;
+            }
+            self.linger().await;
+        }
+        Err(failed.unwrap_or(PerformError::NotBuilt {
+            what: "an effect whose workers all die",
+        }))
+    }
+
+    fn keep(&self, state: RunState) -> RunState {
+        on_paper(state, MAX_STATE_BYTES)
+    }
+}
+
+/// Whether an effect may come to something when it is tried again.
+fn is_temporary(error: &PerformError) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::StoreUnavailable | ErrorCode::StoreFull
+    )
+}
+
+/// What the attempts came to, in the order of their ends; `None`: one that was dropped.
+#[derive(Clone, Default)]
+struct Ended {
+    came: Arc<Mutex<VecDeque<Option<Came>>>>,
+    bell: Notify,
+}
+
+type Came = Result<Event, PerformError>;
+
+impl Ended {
+    fn tell(&self, came: Option<Came>) {
+        lock(&self.came).push_back(came);
+        self.bell.ring();
+    }
+
+    async fn next(&self) -> Option<Came> {
+        loop {
+            let heard = self.bell.heard();
+            let came = lock(&self.came).pop_front();
+            match came {
+                Some(came) => return came,
+                None => heard.await,
+            }
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,414 @@
+//! A store that misbehaves.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use helix_agents_core::message::Message;
+use helix_agents_core::notify::Notify;
+use helix_agents_core::runtime::Backend;
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
+use helix_agents_core::store::{
+    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
+    Snapshot, StoreError, WatchStops,
+};
+use helix_agents_core::stream::{
+    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
+    StreamStatus, StreamWriter,
+};
+use helix_agents_core::time::{Clock, Timestamp};
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CheckpointId, RunId, SessionId};
+use serde_json::Value;
+
+use crate::{Dice, VirtualClock, block_on, yields};
+
+/// How a store misbehaves. Rates are of a thousand calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Faults {
+    /// How many calls begin a burst in which calls fail.
+    pub bursts: u32,
+    /// The most calls that fail in a row.
+    pub longest_burst: usize,
+    /// How many calls begin a time in which every call fails before it is done.
+    pub outages: u32,
+    /// How long such a time is at most.
+    pub longest_outage: Duration,
+    /// How many of the calls that fail are done, and only their answer is lost.
+    pub lost: u32,
+    /// How many calls work at least after a burst or an outage.
+    pub quiet: usize,
+    /// How often others go on at most before, and after, a call is done.
+    pub yields: usize,
+    /// How many calls take a while.
+    pub sleeps: u32,
+    /// How long that is at most.
+    pub longest_sleep: Duration,
+    /// How many calls are answered at all: what asks for more waits for ever.
+    pub calls: usize,
+}
+
+impl Faults {
+    /// No call fails; every call gives way to others once before it is done and once after it.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            bursts: 0,
+            longest_burst: 0,
+            outages: 0,
+            longest_outage: Duration::ZERO,
+            lost: 0,
+            quiet: 0,
+            yields: 1,
+            sleeps: 0,
+            longest_sleep: Duration::ZERO,
+            calls: usize::MAX,
+        }
+    }
+
+    /// Everything that can go wrong does so now and then, for less than anybody's patience.
+    #[must_use]
+    pub fn some() -> Self {
+        Self {
+            bursts: 60,
+            longest_burst: 3,
+            outages: 4,
+            longest_outage: Duration::from_secs(20),
+            lost: 500,
+            quiet: 4,
+            yields: 3,
+            sleeps: 40,
+            longest_sleep: Duration::from_secs(4),
+            calls: 20_000,
+        }
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Works,
+    Fails,
+    LosesItsAnswer,
+    Hangs,
+}
+
+#[derive(Debug, Default)]
+struct Weather {
+    off: bool,
+    calls: usize,
+    /// So many calls fail now.
+    burst: usize,
+    /// Until then calls fail.
+    outage: Option<Timestamp>,
+    /// So many calls work now.
+    quiet: usize,
+}
+
+/// A store in front of another, whose calls fail before they are done, are done and lose their answer,
+/// take a while, or work. A seed decides which. Clones share everything.
+///
+/// Calls of the store behind are waited for on this thread, so that a store with threads of its own is
+/// as predictable as any other. It is for tasks of one [`Scheduler`](crate::Scheduler).
+#[derive(Debug, Clone)]
+pub struct UnreliableStore {
+    inner: Backend,
+    clock: Arc<VirtualClock>,
+    dice: Dice,
+    faults: Faults,
+    weather: Arc<Mutex<Weather>>,
+    bell: Notify,
+}
+
+impl UnreliableStore {
+    /// A store in front of this one.
+    #[must_use]
+    pub fn new(inner: Backend, clock: Arc<VirtualClock>, dice: Dice, faults: Faults) -> Self {
+        Self {
+            inner,
+            clock,
+            dice,
+            faults,
+            weather: Arc::default(),
+            bell: Notify::new(),
+        }
+    }
+
+    /// The same store with other faults, and a fate of its own.
+    #[must_use]
+    pub fn with_faults(&self, faults: Faults) -> Self {
+        Self {
+            dice: self.dice.fork(),
+            faults,
+            weather: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// It as a backend.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        Backend::new(self.clone())
+    }
+
+    /// From now on every call works, at once.
+    pub fn calm_down(&self) {
+        self.weather().off = true;
+    }
+
+    /// How many calls were made.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.weather().calls
+    }
+
+    fn weather(&self) -> MutexGuard<'_, Weather> {
+        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fate(&self) -> Fate {
+        let (faults, dice) = (&self.faults, &self.dice);
+        let now = self.clock.now();
+        let mut weather = self.weather();
+        weather.calls += 1;
+        if weather.off {
+            return Fate::Works;
+        }
+        if weather.calls > faults.calls {
+            return Fate::Hangs;
+        }
+        if let Some(until) = weather.outage {
+            if now < until {
+                return Fate::Fails;
+            }
+            weather.outage = None;
+            weather.quiet = faults.quiet;
+        }
+        if weather.burst == 0 && weather.quiet > 0 {
+            weather.quiet -= 1;
+            return Fate::Works;
+        }
+        if weather.burst == 0 {
+            if dice.chance(faults.outages) {
+                let longest = usize::try_from(faults.longest_outage.as_millis()).unwrap_or(0);
+                let lasts = u64::try_from(dice.below(longest)).unwrap_or(0);
+                weather.outage = Some(now.saturating_add(Duration::from_millis(lasts)));
+                return Fate::Fails;
+            }
+            if !dice.chance(faults.bursts) {
+                return Fate::Works;
+            }
+            weather.burst = 1 + dice.below(faults.longest_burst);
+        }
+        weather.burst -= 1;
+        if weather.burst == 0 {
+            weather.quiet = faults.quiet;
+        }
+        if dice.chance(faults.lost) {
+            Fate::LosesItsAnswer
+        } else {
+            Fate::Fails
+        }
+    }
+
+    /// Gives way to others.
+    async fn linger(&self) {
+        if self.weather().off {
+            return;
+        }
+        if self.faults.sleeps > 0 && self.dice.chance(self.faults.sleeps) {
+            let longest = usize::try_from(self.faults.longest_sleep.as_millis()).unwrap_or(0);
+            let millis = u64::try_from(self.dice.below(longest)).unwrap_or(0);
+            let until = self
+                .clock
+                .now()
+                .saturating_add(Duration::from_millis(millis));
+            self.clock.sleep_until(until).await;
+        }
+        let most = self.faults.yields;
+        // One way is no choice: who explores orders wants to know where the places are.
+        let times = if most <= 1 {
+            most
+        } else {
+            self.dice.below(most + 1)
+        };
+        yields(times).await;
+    }
+
+    async fn call<T, E: From<StoreError>>(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E> {
+        let fate = self.fate();
+        self.linger().await;
+        match fate {
+            Fate::Hangs => std::future::pending().await,
+            Fate::Fails => return Err(gone(name).into()),
+            Fate::Works | Fate::LosesItsAnswer => {}
+        }
+        let done = block_on(call);
+        self.bell.ring();
+        // What was done stays done if its process is dropped here.
+        self.linger().await;
+        match fate {
+            Fate::LosesItsAnswer => Err(gone(name).into()),
+            _ => done,
+        }
+    }
+}
+
+fn gone(name: &'static str) -> StoreError {
+    StoreError::Unavailable {
+        backend: "unreliable",
+        source: format!("the answer to {name} did not come").into(),
+    }
+}
+
+#[async_trait]
+impl SessionStore for UnreliableStore {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        self.call("commit", self.inner.store.commit(commit)).await
+    }
+
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        self.call("load", self.inner.store.load(session)).await
+    }
+
+    async fn messages(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError> {
+        let call = self.inner.store.messages(session, page);
+        self.call("messages", call).await
+    }
+
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+        let call = self.inner.store.state_at(session, version);
+        self.call("state_at", call).await
+    }
+
+    async fn runs(
+        &self,
+        session: &SessionId,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        self.call("runs", self.inner.store.runs(session, which))
+            .await
+    }
+
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        let call = self.inner.store.checkpoints(session, which);
+        self.call("checkpoints", call).await
+    }
+
+    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+        self.call("family", self.inner.store.family(session)).await
+    }
+
+    async fn usage(
+        &self,
+        session: &SessionId,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError> {
+        self.call("usage", self.inner.store.usage(session, page))
+            .await
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        self.call("list", self.inner.store.list(query)).await
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        self.call("pending", self.inner.store.pending(query)).await
+    }
+
+    async fn due(
+        &self,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
+        self.call("due", self.inner.store.due(at, limit)).await
+    }
+}
+
+#[async_trait]
+impl StreamManager for UnreliableStore {
+    fn limits(&self) -> StreamLimits {
+        self.inner.streams.limits()
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        let call = self.inner.streams.append_deltas(writer, chunks);
+        self.call("append_deltas", call).await
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        let call = self.inner.streams.discard_deltas(writer, after, say);
+        self.call("discard_deltas", call).await
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        let call = self.inner.streams.read(root, after, limit);
+        self.call("read", call).await
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        self.call("info", self.inner.streams.info(root)).await
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        status: StreamStatus,
+    ) -> Result<(), StreamError> {
+        loop {
+            let heard = self.bell.heard();
+            if StreamInfo::differs(self.info(root).await?, after, status) {
+                return Ok(());
+            }
+            heard.await;
+        }
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.call("trim", self.inner.streams.trim(root, up_to))
+            .await
+    }
+}
+
+#[async_trait]
+impl WatchStops for UnreliableStore {
+    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+        loop {
+            let heard = self.bell.heard();
+            let found = self.load(session).await?;
+            let stop = found.and_then(|found| found.stop);
+            match stop.filter(|stop| stop.run_id == *run) {
+                Some(stop) => return Ok(stop),
+                None => heard.await,
+            }
+        }
+    }
+}
