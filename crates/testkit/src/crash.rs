@@ -25,6 +25,6 @@ pub use disturbance::{Disturbance, Meddling};
 pub use process::World;
 pub use report::CrashReport;
 pub use scenario::Scenario;
-pub use schedules::{Hosting, ScheduleReport, Schedules};
+pub use schedules::{Hosting, InterleavingReport, Interleavings, ScheduleReport, Schedules};
 pub use switch::KillSwitch;
 pub use test::CrashTest;

@@ -70,9 +70,8 @@ impl CrowdedHost {
 
     /// Begins an attempt, and those that follow it while it goes on.
     fn begin(&self, effect: Effect, ports: Ports, ended: &Ended, is_first: bool, follow: usize) {
-        let host = self.clone();
         let task = {
-            let (ended, host) = (ended.clone(), host.clone());
+            let (ended, host) = (ended.clone(), self.clone());
             async move {
                 // Nobody is told that he is the first after another one began.
                 if follow > 0 {

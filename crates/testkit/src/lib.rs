@@ -5,8 +5,9 @@
 //! [`SequentialIds`] counts, [`MockModel`] gives the replies it was handed and remembers what it
 //! was asked, [`RoutingModel`] gives every agent a model of its own, and [`block_on`] runs a future
 //! without a runtime. [`drive`] is the plainest host, and [`ThreadRuntime`] a runtime around it.
-//! [`contract`] holds the cases that every store, stream, lock manager and runtime has to pass, ours
-//! and yours.
+//! [`Scheduler`] runs tasks in an order that a seed decides, [`UnreliableStore`] fails as a seed
+//! decides, and [`CrowdedHost`] performs effects more often than once. [`contract`] holds the cases
+//! that every store, stream, lock manager and runtime has to pass, ours and yours.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! A store that misbehaves.
 
+mod faults;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,69 +23,8 @@ use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
+pub use self::faults::Faults;
 use crate::{Dice, VirtualClock, block_on, yields};
-
-/// How a store misbehaves. Rates are of a thousand calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Faults {
-    /// How many calls begin a burst in which calls fail.
-    pub bursts: u32,
-    /// The most calls that fail in a row.
-    pub longest_burst: usize,
-    /// How many calls begin a time in which every call fails before it is done.
-    pub outages: u32,
-    /// How long such a time is at most.
-    pub longest_outage: Duration,
-    /// How many of the calls that fail are done, and only their answer is lost.
-    pub lost: u32,
-    /// How many calls work at least after a burst or an outage.
-    pub quiet: usize,
-    /// How often others go on at most before, and after, a call is done.
-    pub yields: usize,
-    /// How many calls take a while.
-    pub sleeps: u32,
-    /// How long that is at most.
-    pub longest_sleep: Duration,
-    /// How many calls are answered at all: what asks for more waits for ever.
-    pub calls: usize,
-}
-
-impl Faults {
-    /// No call fails; every call gives way to others once before it is done and once after it.
-    #[must_use]
-    pub fn none() -> Self {
-        Self {
-            bursts: 0,
-            longest_burst: 0,
-            outages: 0,
-            longest_outage: Duration::ZERO,
-            lost: 0,
-            quiet: 0,
-            yields: 1,
-            sleeps: 0,
-            longest_sleep: Duration::ZERO,
-            calls: usize::MAX,
-        }
-    }
-
-    /// Everything that can go wrong does so now and then, for less than anybody's patience.
-    #[must_use]
-    pub fn some() -> Self {
-        Self {
-            bursts: 60,
-            longest_burst: 3,
-            outages: 4,
-            longest_outage: Duration::from_secs(20),
-            lost: 500,
-            quiet: 4,
-            yields: 3,
-            sleeps: 40,
-            longest_sleep: Duration::from_secs(4),
-            calls: 20_000,
-        }
-    }
-}
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +60,12 @@ pub struct UnreliableStore {
     faults: Faults,
     weather: Arc<Mutex<Weather>>,
     bell: Notify,
+    witness: Option<Arc<dyn Witness>>,
+}
+
+/// Sees every commit that is made, with what was there before it and after it.
+pub(crate) trait Witness: Send + Sync + std::fmt::Debug {
+    fn made(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>);
 }
 
 impl UnreliableStore {
@@ -132,7 +79,34 @@ impl UnreliableStore {
             faults,
             weather: Arc::default(),
             bell: Notify::new(),
+            witness: None,
         }
+    }
+
+    /// The same store, with a witness.
+    pub(crate) fn witnessed(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = Some(witness);
+        self
+    }
+
+    /// A write of which those hear who wait for it.
+    async fn rung<T>(&self, write: impl Future<Output = T> + Send) -> T {
+        let done = write.await;
+        self.bell.ring();
+        done
+    }
+
+    /// Makes a commit in front of the witness. Nobody else goes on meanwhile.
+    async fn make(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        let Some(witness) = &self.witness else {
+            return self.inner.store.commit(commit).await;
+        };
+        let root = commit.root.clone();
+        let before = self.inner.store.load(&root).await?;
+        let receipt = self.inner.store.commit(commit.clone()).await?;
+        let after = self.inner.store.load(&root).await?;
+        witness.made(&commit, before.as_ref(), after.as_ref());
+        Ok(receipt)
     }
 
     /// The same store with other faults, and a fate of its own.
@@ -212,8 +186,8 @@ impl UnreliableStore {
         }
     }
 
-    /// Gives way to others.
-    async fn linger(&self) {
+    /// Gives way to others, at most so many times.
+    async fn linger(&self, most: usize) {
         if self.weather().off {
             return;
         }
@@ -226,7 +200,6 @@ impl UnreliableStore {
                 .saturating_add(Duration::from_millis(millis));
             self.clock.sleep_until(until).await;
         }
-        let most = self.faults.yields;
         // One way is no choice: who explores orders wants to know where the places are.
         let times = if most <= 1 {
             most
@@ -242,16 +215,15 @@ impl UnreliableStore {
         call: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
         let fate = self.fate();
-        self.linger().await;
+        self.linger(self.faults.yields).await;
         match fate {
             Fate::Hangs => std::future::pending().await,
             Fate::Fails => return Err(gone(name).into()),
             Fate::Works | Fate::LosesItsAnswer => {}
         }
         let done = block_on(call);
-        self.bell.ring();
         // What was done stays done if its process is dropped here.
-        self.linger().await;
+        self.linger(self.faults.yields_after).await;
         match fate {
             Fate::LosesItsAnswer => Err(gone(name).into()),
             _ => done,
@@ -269,7 +241,7 @@ fn gone(name: &'static str) -> StoreError {
 #[async_trait]
 impl SessionStore for UnreliableStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
-        self.call("commit", self.inner.store.commit(commit)).await
+        self.call("commit", self.rung(self.make(commit))).await
     }
 
     async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
@@ -350,7 +322,7 @@ impl StreamManager for UnreliableStore {
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError> {
         let call = self.inner.streams.append_deltas(writer, chunks);
-        self.call("append_deltas", call).await
+        self.call("append_deltas", self.rung(call)).await
     }
 
     async fn discard_deltas(
@@ -360,7 +332,7 @@ impl StreamManager for UnreliableStore {
         say: Chunk,
     ) -> Result<Sequence, StreamError> {
         let call = self.inner.streams.discard_deltas(writer, after, say);
-        self.call("discard_deltas", call).await
+        self.call("discard_deltas", self.rung(call)).await
     }
 
     async fn read(
@@ -393,8 +365,8 @@ impl StreamManager for UnreliableStore {
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
-        self.call("trim", self.inner.streams.trim(root, up_to))
-            .await
+        let call = self.inner.streams.trim(root, up_to);
+        self.call("trim", self.rung(call)).await
     }
 }
 

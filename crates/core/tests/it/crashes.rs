@@ -4,6 +4,8 @@
 mod bad_hosts;
 /// Random interleavings.
 mod interleavings;
+/// Every order of what two executors, a submitter and a stopper do.
+mod orders;
 /// A host whose engine delivers every effect twice.
 mod repeating;
 /// Random schedules on a store that misbehaves.

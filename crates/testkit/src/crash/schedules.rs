@@ -3,8 +3,11 @@
 mod beside;
 mod director;
 mod draw;
+mod interleave;
+mod orders;
 mod stage;
 mod verdict;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,6 +17,7 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Timestamp;
 
 use self::draw::Schedule;
+pub use self::interleave::{InterleavingReport, Interleavings};
 use self::stage::Stage;
 use super::play::Wanted;
 use super::{CrashTest, Scenario};
@@ -177,7 +181,15 @@ impl Schedules {
         let mut scheduler = Scheduler::new(Arc::clone(&clock), MAX_POLLS);
         let spawner = scheduler.spawner();
         let order = schedule.dice.fork();
-        let stage = Stage::set(scenario, self.hosting, durable, &clock, &spawner, schedule);
+        let stage = Stage::set(
+            scenario,
+            self.hosting,
+            durable,
+            &clock,
+            &spawner,
+            schedule,
+            None,
+        );
         let stage = Arc::new(stage);
         beside::begin(&stage);
         let directed = Arc::clone(&stage);

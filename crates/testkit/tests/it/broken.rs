@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use helix_agents_testkit::block_on;
 use helix_agents_testkit::contract::{Subject, store as stores, stream as streams};
 
-use store::{Broken, Defect};
+pub(crate) use store::{Broken, Defect};
 
 /// Whether a case passes.
 fn passes(case: impl AsyncFnOnce(&Subject), defect: Option<Defect>) -> bool {

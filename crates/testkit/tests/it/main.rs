@@ -7,4 +7,6 @@ mod broken;
 mod clock;
 mod ids;
 mod models;
+mod schedules;
 mod threads;
+mod unreliable;

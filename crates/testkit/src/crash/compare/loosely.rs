@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use helix_agents_core::CallId;
-use helix_agents_core::message::{Message, ToolMessage};
+use helix_agents_core::message::{AssistantMessage, Message, ToolMessage};
 use helix_agents_core::session::{RunRecord, RunTrigger};
 use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::usage::{UsageKind, UsageRollup};
@@ -25,12 +25,19 @@ impl Stored {
         })
     }
 
+    /// Whether a reply is in the history.
+    pub(in crate::crash) fn has_reply(&self, reply: &AssistantMessage) -> bool {
+        let same = |message: &Message| matches!(message, Message::Assistant(one) if one == reply);
+        self.messages.iter().any(same)
+    }
+
     /// Whether everything was done once: what users said (`beside` is what somebody appended while
     /// runs went on, at most so often), the steps, and what replies cost.
     pub(in crate::crash) fn flaws_of_the_account(
         &self,
         turns: &[String],
         beside: (&str, std::ops::RangeInclusive<usize>),
+        was_stopped: bool,
     ) -> Vec<String> {
         let mut flaws = Vec::new();
         let executed = |run: &&RunRecord| run.trigger == RunTrigger::Execute;
@@ -67,7 +74,8 @@ impl Stored {
         let paid = self.usage.iter();
         let paid = paid.filter(|entry| matches!(entry.kind, UsageKind::Tokens { .. }));
         let paid = paid.count();
-        if paid != replies {
+        // Nobody says what a reply cost that was cut off.
+        if paid > replies || (paid < replies && !was_stopped) {
             flaws.push(format!(
                 "{replies} replies are in the history, {paid} were paid for"
             ));

@@ -103,8 +103,8 @@ async fn recover(stage: &Stage, process: &Process) -> Result<RunState, EntryErro
     let session = &stage.world.session;
     // Nobody waits for a process that is gone longer than its lease.
     stage.clock.advance(LEASE + Duration::from_secs(1));
-    let first_kill = stage.ledger().kills <= 1;
-    if first_kill {
+    let is_first = !std::mem::replace(&mut stage.ledger().taken_over, true);
+    if is_first {
         match process.entries.recover(session, &process.performer).await {
             Err(error) if is_temporary(&error) => {}
             other => return other,

@@ -27,6 +27,10 @@ pub(super) struct Schedule {
     pub(super) twice: bool,
     pub(super) stop: Option<StopKind>,
     pub(super) append: bool,
+    /// How often others go on at most while a tool runs.
+    pub(super) lingers: usize,
+    /// Whether processes hold leases, where their host has them.
+    pub(super) leases: bool,
 }
 
 impl Schedule {
@@ -46,7 +50,7 @@ impl Schedule {
             Faults::some()
         } else {
             let mut none = Faults::none();
-            none.yields = 3;
+            (none.yields, none.yields_after) = (3, 3);
             none.calls = Faults::some().calls;
             none
         };
@@ -64,6 +68,23 @@ impl Schedule {
             twice,
             stop,
             append,
+            lingers: 6,
+            leases: true,
+        }
+    }
+
+    /// Nothing happens beside the runs, and nothing fails.
+    pub(super) fn calm() -> Self {
+        Self {
+            dice: Dice::new(0),
+            faults: Faults::none(),
+            kills: VecDeque::new(),
+            eager: false,
+            twice: false,
+            stop: None,
+            append: false,
+            lingers: 1,
+            leases: false,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::crash::observer::Observer;
 use crate::crash::play::session;
 use crate::crash::process::{LEASE, Process};
 use crate::crash::{KillSwitch, Scenario, World};
+use crate::unreliable::Witness;
 use crate::{
     AmnesiacHost, CrowdedHost, Dice, Faults, Host, PlainHost, SequentialIds, Spawner, TaskId,
     UnreliableStore, VirtualClock, block_on,
@@ -45,6 +46,7 @@ pub(super) struct Ledger {
     pub(super) stop: Once,
     pub(super) appended: Once,
     pub(super) kills: usize,
+    pub(super) taken_over: bool,
     pub(super) over: bool,
     pub(super) violations: Vec<String>,
 }
@@ -62,6 +64,7 @@ pub(super) struct Stage {
     pub(super) stop: Option<StopKind>,
     pub(super) append: bool,
     hosting: Hosting,
+    leases: bool,
     durable: Backend,
     flaky: Backend,
     kills: Mutex<VecDeque<Kill>>,
@@ -77,6 +80,7 @@ impl Stage {
         clock: &Arc<VirtualClock>,
         spawner: &Spawner,
         schedule: Schedule,
+        witness: Option<Arc<dyn Witness>>,
     ) -> Self {
         let dice = schedule.dice;
         let flaky = UnreliableStore::new(
@@ -85,10 +89,14 @@ impl Stage {
             dice.fork(),
             schedule.faults,
         );
+        let flaky = match witness {
+            Some(witness) => flaky.witnessed(witness),
+            None => flaky,
+        };
         // What tools do outside of the framework does not fail.
         let calm = flaky.with_faults(Faults::none());
         let world = World {
-            switch: KillSwitch::lingering(dice.fork(), 6),
+            switch: KillSwitch::lingering(dice.fork(), schedule.lingers),
             backend: calm.backend(),
             clock: Arc::clone(clock),
             ids: Arc::new(SequentialIds::new()),
@@ -106,6 +114,7 @@ impl Stage {
             stop: schedule.stop,
             append: schedule.append,
             hosting,
+            leases: schedule.leases,
             durable,
             flaky: flaky.backend(),
             kills: Mutex::new(schedule.kills),
@@ -160,11 +169,11 @@ impl Stage {
         };
         let performer = Performer::new("schedule");
         let performer = match self.hosting {
-            Hosting::Plain | Hosting::Amnesiac => {
+            Hosting::Plain | Hosting::Amnesiac if self.leases => {
                 performer.leased(format!("process-{number}"), LEASE)
             }
             // Engines look after their runs themselves.
-            Hosting::Crowded | Hosting::CrowdedUntold => performer,
+            _ => performer,
         };
         Process::over(
             &self.scenario,

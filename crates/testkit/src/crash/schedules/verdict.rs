@@ -41,7 +41,9 @@ pub(super) fn verdict(stage: &Stage, rest: Rest, wanted: &Wanted) -> Vec<String>
         Once::Perhaps => 0..=1,
         Once::Yes => 1..=1,
     };
-    all.extend(stored.flaws_of_the_account(&stage.scenario.turns, (BESIDE, appended)));
+    let was_stopped = ledger.stop != Once::No;
+    let turns = &stage.scenario.turns;
+    all.extend(stored.flaws_of_the_account(turns, (BESIDE, appended), was_stopped));
     all.extend(stops(&ledger, &stored, wanted));
     all.extend(answers(&ledger, &stored));
     if ledger.stop == Once::No && ledger.appended == Once::No {
@@ -79,10 +81,10 @@ fn stops(ledger: &Ledger, stored: &Stored, wanted: &Wanted) -> Vec<String> {
         let status = record.status;
         let code = record.error.as_ref().map(|error| error.code);
         let honoured = match (kind, status) {
-            (StopKind::Interrupt, RunStatus::Interrupted) => true,
-            (_, RunStatus::Failed) => code.is_some_and(|code| {
-                (*kind == StopKind::Abort && code == ErrorCode::FrameworkCancelled)
-                    || fails_by_itself.contains(&code)
+            // It may have failed before it could stop.
+            (StopKind::Interrupt, RunStatus::Interrupted | RunStatus::Failed) => true,
+            (StopKind::Abort, RunStatus::Failed) => code.is_some_and(|code| {
+                code == ErrorCode::FrameworkCancelled || fails_by_itself.contains(&code)
             }),
             _ => false,
         };

@@ -1,0 +1,285 @@
+//! Every order of what two executors, a submitter and a stopper do to one session.
+
+use std::sync::Arc;
+
+use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::runtime::Backend;
+use helix_agents_core::session::StopKind;
+use helix_agents_core::store::{Page, PendingQuery, Sessions};
+use helix_agents_core::time::Timestamp;
+
+use super::draw::Schedule;
+use super::orders::Orders;
+use super::stage::{Once, Stage, is_temporary};
+use super::witness::Seen;
+use super::{Hosting, director, verdict};
+use crate::crash::play::Wanted;
+use crate::crash::{CrashTest, Scenario};
+use crate::host::drive_on;
+use crate::unreliable::Witness;
+use crate::{Dice, Rest, Scheduler, TaskId, VirtualClock, block_on};
+
+const MAX_POLLS: usize = 20_000;
+
+/// A small model checker. One executor performs the first turn of a scenario; beside it another one
+/// takes the run over, somebody answers what he sees, and somebody asks the run to stop. Whatever one
+/// of them does to the store is one step, and the order of the steps is explored. Afterwards somebody
+/// brings the scenario to its end, undisturbed.
+///
+/// Each order is judged as a schedule is ([`Schedules`](super::Schedules)); besides, only the highest
+/// fence commits, no run begins beside another, and no reply, result or answer is overwritten that was
+/// committed.
+#[derive(Debug, Clone)]
+pub struct Interleavings {
+    scenario: Scenario,
+    takes_over: bool,
+    answers: bool,
+    stops: Option<StopKind>,
+}
+
+/// What came of orders.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct InterleavingReport {
+    /// How many were played.
+    pub orders: usize,
+    /// What went wrong, one sentence each, with the choices or the seed that lead there.
+    pub violations: Vec<String>,
+}
+
+impl Interleavings {
+    /// The first turn of a scenario, which one executor performs.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> Self {
+        Self {
+            scenario,
+            takes_over: false,
+            answers: false,
+            stops: None,
+        }
+    }
+
+    /// Another executor takes the run over.
+    #[must_use]
+    pub fn takes_over(mut self) -> Self {
+        self.takes_over = true;
+        self
+    }
+
+    /// Somebody answers what he sees.
+    #[must_use]
+    pub fn answers(mut self) -> Self {
+        self.answers = true;
+        self
+    }
+
+    /// Somebody asks the run to stop.
+    #[must_use]
+    pub fn stops(mut self, kind: StopKind) -> Self {
+        self.stops = Some(kind);
+        self
+    }
+
+    /// Plays every order in which somebody is held up at most so many times before the end of what he
+    /// does.
+    pub fn every_order(
+        &self,
+        preemptions: usize,
+        store: impl Fn() -> Backend,
+    ) -> InterleavingReport {
+        let mut report = InterleavingReport::default();
+        let wanted = match self.undisturbed(&store) {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                report.violations.push(why);
+                return report;
+            }
+        };
+        let mut orders = Orders::new(preemptions);
+        loop {
+            let mut order = orders.begin();
+            let found = self.play(&wanted, store(), |ready, last| order.choose(ready, last));
+            let made = order.made();
+            report.orders += 1;
+            let choices = || -> Vec<usize> { made.iter().map(|(choice, _)| *choice).collect() };
+            let found = found.into_iter();
+            let found = found.map(|what| format!("[choices {:?}] {what}", choices()));
+            report.violations.extend(found);
+            if !orders.next(made) {
+                return report;
+            }
+        }
+    }
+
+    /// Plays an order for each seed, which decides it.
+    pub fn random_orders(
+        &self,
+        seeds: impl Iterator<Item = u64>,
+        store: impl Fn() -> Backend,
+    ) -> InterleavingReport {
+        let mut report = InterleavingReport::default();
+        let wanted = match self.undisturbed(&store) {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                report.violations.push(why);
+                return report;
+            }
+        };
+        for seed in seeds {
+            let dice = Dice::new(seed);
+            // Somebody who is held up is often held up for long.
+            let slow = dice.below(4);
+            let found = self.play(&wanted, store(), |ready, _| {
+                let place = dice.below(ready.len());
+                if place == slow {
+                    dice.below(ready.len())
+                } else {
+                    place
+                }
+            });
+            report.orders += 1;
+            let found = found.into_iter();
+            let found = found.map(|what| format!("[HELIX_SEED={seed}] {what}"));
+            report.violations.extend(found);
+        }
+        report
+    }
+
+    fn undisturbed(&self, store: impl Fn() -> Backend) -> Result<Wanted, String> {
+        block_on(CrashTest::new(self.scenario.clone()).undisturbed(store()))
+    }
+
+    fn play(
+        &self,
+        wanted: &Wanted,
+        durable: Backend,
+        choose: impl FnMut(&[TaskId], Option<TaskId>) -> usize,
+    ) -> Vec<String> {
+        let clock = VirtualClock::new(Timestamp::from_millis(1_700_000_000_000));
+        let clock = Arc::new(clock);
+        let mut scheduler = Scheduler::new(Arc::clone(&clock), MAX_POLLS);
+        let spawner = scheduler.spawner();
+        let seen = Arc::new(Seen::default());
+        let mut schedule = Schedule::calm();
+        schedule.eager = self.answers;
+        let stage = Arc::new(Stage::set(
+            &self.scenario,
+            Hosting::Plain,
+            durable,
+            &clock,
+            &spawner,
+            schedule,
+            Some(Arc::clone(&seen) as Arc<dyn Witness>),
+        ));
+        if let Err(why) = self.begin(&stage) {
+            return vec![why];
+        }
+        let rest = scheduler.run_by(choose);
+        if rest == Rest::Over {
+            let directed = Arc::clone(&stage);
+            spawner.spawn(async move { director::direct(&directed).await });
+        }
+        let rest = match rest {
+            Rest::Over => scheduler.run_by(|_, _| 0),
+            rest => rest,
+        };
+        drop(scheduler);
+        let mut all = verdict::verdict(&stage, rest, wanted);
+        if let Ok(stored) = stage.stored() {
+            all.extend(seen.flaws(&stored));
+        }
+        all
+    }
+
+    /// Begins the turn, and lets everybody begin.
+    fn begin(&self, stage: &Arc<Stage>) -> Result<(), String> {
+        let spawner = &stage.spawner;
+        let session = stage.world.session.clone();
+        let process = stage.process();
+        let message = self.scenario.turns.first().cloned().unwrap_or_default();
+        let execute = Execute::new(&process.agent, message).in_session(session);
+        let begun = block_on(stage.calm_entries().execute(execute, &process.performer));
+        let state = begun.map_err(|error| format!("an entry was refused: {error}"))?;
+        spawner.spawn(async move {
+            let ports = process.ports.clone().remembering();
+            // It is held to nothing: another one may take over at any moment.
+            drop(drive_on(&crate::PlainHost, &process.facts, state, &ports).await);
+        });
+        if self.takes_over {
+            let stage = Arc::clone(stage);
+            spawner.spawn(async move { take_over(&stage).await });
+        }
+        if self.answers {
+            let stage = Arc::clone(stage);
+            spawner.spawn(async move { answer(&stage).await });
+        }
+        if let Some(kind) = self.stops {
+            let stage = Arc::clone(stage);
+            spawner.spawn(async move { stop(&stage, kind).await });
+        }
+        Ok(())
+    }
+}
+
+async fn take_over(stage: &Stage) {
+    let process = stage.process();
+    let session = &stage.world.session;
+    let recovered = process.entries.recover(session, &process.performer).await;
+    match recovered {
+        Ok(state) => {
+            let ports = process.ports.clone().remembering();
+            let driven = drive_on(&crate::PlainHost, &process.facts, state, &ports).await;
+            if let Err(error) = driven {
+                let flaw = format!("who took over was refused: {error}");
+                stage.ledger().violations.push(flaw);
+            }
+        }
+        Err(EntryError::NotRunning { .. }) => {}
+        Err(error) => {
+            let flaw = format!("a take-over was refused: {error}");
+            stage.ledger().violations.push(flaw);
+        }
+    }
+}
+
+async fn answer(stage: &Stage) {
+    for _ in 0..2 {
+        let query = PendingQuery {
+            root: Some(stage.world.session.clone()),
+            page: Page::ALL,
+            ..PendingQuery::default()
+        };
+        let Ok(pending) = stage.flaky().store.pending(&query).await else {
+            return;
+        };
+        for call in pending.items {
+            match stage.answer(&call).await {
+                Ok(_) => {}
+                Err(error) if is_temporary(&error) => {}
+                Err(error) => {
+                    let flaw = format!("an answer was refused: {error}");
+                    stage.ledger().violations.push(flaw);
+                }
+            }
+        }
+    }
+}
+
+async fn stop(stage: &Stage, kind: StopKind) {
+    let sessions = Sessions::new(stage.flaky().store.as_ref(), stage.clock.as_ref());
+    let asked = sessions
+        .request_stop(&stage.world.session, kind, None)
+        .await;
+    let mut ledger = stage.ledger();
+    match asked {
+        Ok(None) => {}
+        Ok(Some(run)) => {
+            ledger.stops.push((run, kind));
+            ledger.stop = Once::Yes;
+        }
+        Err(error) => {
+            let flaw = format!("a stop was refused: {error}");
+            ledger.violations.push(flaw);
+        }
+    }
+}

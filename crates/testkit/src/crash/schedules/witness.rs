@@ -1,0 +1,131 @@
+//! Sees what commits may never do.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use helix_agents_core::StepId;
+use helix_agents_core::message::AssistantMessage;
+use helix_agents_core::session::{CallState, RunStatus};
+use helix_agents_core::store::{Change, Commit, Precondition, Snapshot};
+
+use crate::crash::compare::Stored;
+use crate::unreliable::Witness;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    replies: BTreeMap<StepId, AssistantMessage>,
+    flaws: Vec<String>,
+}
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was wrong, and which replies are not in the history although they were paid for.
+    pub(super) fn flaws(&self, stored: &Stored) -> Vec<String> {
+        let inner = self.lock();
+        let mut flaws = inner.flaws.clone();
+        for (step, reply) in &inner.replies {
+            if !stored.has_reply(reply) {
+                flaws.push(format!(
+                    "the reply of step {step} was committed, and is gone"
+                ));
+            }
+        }
+        flaws
+    }
+}
+
+/// Whether only the performer of a run may make such a change.
+fn is_of_a_run(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::OpenStep(_)
+            | Change::OpenCall(..)
+            | Change::AppendStep(_)
+            | Change::WriteState(_)
+            | Change::Run(_)
+            | Change::CheckpointHere(_)
+    )
+}
+
+impl Witness for Seen {
+    fn made(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>) {
+        let (Some(before), Some(after)) = (before, after) else {
+            return;
+        };
+        let mut inner = self.lock();
+        let fences = commit
+            .preconditions
+            .iter()
+            .filter_map(|(_, one)| match one {
+                Precondition::Fence(fence) => Some(*fence),
+                _ => None,
+            });
+        let fences: Vec<_> = fences.collect();
+        if fences.iter().any(|fence| *fence != before.fence) {
+            let flaw = format!("a commit of {fences:?} was made at {:?}", before.fence);
+            inner.flaws.push(flaw);
+        }
+        let of_a_run = commit.changes.iter().find(|(_, one)| is_of_a_run(one));
+        if let Some((_, change)) = of_a_run
+            && fences.is_empty()
+        {
+            let flaw = format!("a run wrote without its fence: {change:?}");
+            inner.flaws.push(flaw);
+        }
+        let was_running = before
+            .run
+            .as_ref()
+            .filter(|run| run.status == RunStatus::Running);
+        if let (Some(was), Some(is)) = (was_running, &after.run)
+            && was.id != is.id
+        {
+            let flaw = format!("run {} began while run {} went on", is.id, was.id);
+            inner.flaws.push(flaw);
+        }
+        for (_, change) in &commit.changes {
+            if let Change::OpenStep(Some(step)) = change {
+                let reply = step.message.clone();
+                inner.replies.entry(step.id.clone()).or_insert(reply);
+            }
+        }
+        let flaws = overwritten(before, after);
+        inner.flaws.extend(flaws);
+    }
+}
+
+/// What was durable before a commit, and is not after it.
+fn overwritten(before: &Snapshot, after: &Snapshot) -> Vec<String> {
+    let mut flaws = Vec::new();
+    let (Some(was), Some(is)) = (&before.open_step, &after.open_step) else {
+        return flaws;
+    };
+    if was.id != is.id {
+        flaws.push(format!("step {} was opened over step {}", is.id, was.id));
+        return flaws;
+    }
+    for ((call, was), is) in was.calls().zip(&is.calls) {
+        let id = &call.id;
+        if was.result.is_some() && was.result != is.result {
+            flaws.push(format!("the result of call {id} was overwritten"));
+        }
+        let waits = matches!(
+            is.state,
+            CallState::AwaitingClient | CallState::AwaitingApproval
+        );
+        let entry = |one: &Snapshot| one.state.pending_client_tool_calls.get(id).cloned();
+        let answered = entry(before).is_some_and(|entry| entry.answer.is_some());
+        if answered && waits && entry(after).is_none_or(|entry| entry.answer.is_none()) {
+            flaws.push(format!("the answer to call {id} was overwritten"));
+        }
+    }
+    flaws
+}
