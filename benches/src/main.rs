@@ -29,7 +29,7 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),

@@ -77,6 +77,7 @@ codes! {
     OutputInvalid = "output_invalid", Framework, false, "The agent did not produce a valid answer.";
     ToolFatal = "tool_fatal", Framework, false, "A tool failed in a way the agent cannot recover from.";
     FrameworkCancelled = "framework_cancelled", Framework, false, "The run was cancelled.";
+    CrashLoop = "crash_loop", Framework, false, "The run failed again and again and was given up.";
     FrameworkInternal = "framework_internal_error", Framework, false, "Something went wrong on our side.";
 }
 

@@ -11,8 +11,8 @@ use helix_agents_core::notify::Notify;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
-    Snapshot, StoreError, WatchStops,
+    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -20,7 +20,7 @@ use helix_agents_core::stream::{
 };
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_core::usage::UsageEntry;
-use helix_agents_core::{CheckpointId, RunId, SessionId};
+use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
 pub use self::faults::Faults;
@@ -301,12 +301,17 @@ impl SessionStore for UnreliableStore {
         self.call("pending", self.inner.store.pending(query)).await
     }
 
-    async fn due(
+    async fn answered(
         &self,
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionId, Vec<Due>)>, StoreError> {
-        self.call("due", self.inner.store.due(at, limit)).await
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        let answered = self.inner.store.answered(session, which);
+        self.call("answered", answered).await
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        self.call("due", self.inner.store.due(query)).await
     }
 }
 

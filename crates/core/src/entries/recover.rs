@@ -2,10 +2,15 @@
 
 use super::start::{adopt, base, on, raised, say, take_hold};
 use super::{Drive, EntryError, Start};
+use crate::error::{ErrorCode, ErrorRecord};
 use crate::machine::{RunState, started_calls};
 use crate::session::{EffectState, RunStatus};
 use crate::store::{Change, Precondition, Snapshot};
 use crate::stream::ChunkPayload;
+
+/// How often a run may be taken over without making a commit in between. The last of these
+/// take-overs ends it: what kills whoever performs it would go on killing.
+const MAX_TAKEOVERS: u32 = 5;
 
 /// Plans to take over a run.
 ///
@@ -39,7 +44,10 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
             asked: start.performer.host.clone(),
         });
     }
-    let mut commit = on(found, start);
+    // A process that only seems gone may have committed since this was read: what is marked as
+    // unknown below must not overwrite what is known.
+    let as_read = Precondition::Version(found.state.version);
+    let mut commit = on(found, start).when_in(session.clone(), as_read);
     if start.performer.lease.is_some() {
         commit = commit.when_in(session.clone(), Precondition::LeaseFree);
     }
@@ -69,6 +77,21 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
             session: session.clone(),
         })?;
     state.resync = after.open_step.is_none();
+    state.broken = crash_loop(found);
     tracing::info!(event = "run.recovered", %session, run = %run.id);
     Ok(Drive { commit, state })
+}
+
+/// Why a run ends with this take-over: too many before it came to nothing. One that follows an orderly
+/// hand-over does not count.
+fn crash_loop(found: &Snapshot) -> Option<ErrorRecord> {
+    let in_order = found.lease.as_ref().is_some_and(|lease| lease.given_up);
+    let takeovers = found.takeovers.saturating_add(u32::from(!in_order));
+    (takeovers >= MAX_TAKEOVERS).then(|| {
+        let detail = format!(
+            "the run was taken over {takeovers} times and came no further; look in the log for what \
+             ended the processes that performed it"
+        );
+        ErrorRecord::new(ErrorCode::CrashLoop, detail)
+    })
 }

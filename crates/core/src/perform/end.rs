@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use self::stop::stop;
 use self::suspend::suspend;
+use super::deltas::discard_orphans;
 use super::hooks::{Hooks, fire};
 use super::settle::{Settling, close, moving, settle};
 use super::work::{
@@ -23,7 +24,7 @@ use crate::session::{InterruptContext, RunRecord, RunStatus, SessionStatus};
 use crate::state::{StepWrites, to_rfc6902};
 use crate::step::StopCause;
 use crate::store::{Change, Commit, Field};
-use crate::stream::{ChunkBase, ChunkPayload, StreamStatus};
+use crate::stream::{ChunkBase, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
 /// How a run ends.
@@ -190,6 +191,9 @@ async fn close_run(
     let at = &effect.at;
     let status = ending.status();
     let Some(open) = &work.open else {
+        // A process that is gone may have left an unfinished reply in the stream.
+        let run_start = Sequence(work.run.start_sequence);
+        discard_orphans(at, ports, work.attempt, run_start).await?;
         return finish(effect, ports, work, ending, plain).await;
     };
     let commit = as_read(begin(effect, work, ports.clock.now()), at, Some(open));

@@ -190,29 +190,25 @@ async fn failed(
         detail = error.detail,
     );
     let now = ports.clock.now();
-    let mut stop = work.stop;
     let failure = Happened::failure(error, now, retry_after);
     let (writes, said) = (hooks.writes()?, hooks.take_said());
-    if !(writes.is_empty() && said.is_empty()) {
-        let base = base(at);
-        let noted = Change::Effect(at.n, Some(Box::new(failure.clone())));
-        let mut commit = then(begin(effect, work, now), at, [noted]);
-        if !writes.is_empty() {
-            let patches = to_rfc6902(&writes, hooks.committed())?;
-            commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
-            commit = then(commit, at, [Change::WriteState(writes.clone())]);
-        }
-        commit = say(commit, &base, now, said);
-        match write(effect, ports, commit).await? {
-            Written::Now(committed) => {
-                stop = committed.stop.is_some();
-                work::update(ports, &committed, |work| work.write(&writes));
-            }
-            Written::Before(event) => return Ok(event),
-        }
+    let base = base(at);
+    // It is noted in any case: another attempt that still goes on is not heard any more.
+    let noted = Change::Effect(at.n, Some(Box::new(failure.clone())));
+    let mut commit = then(begin(effect, work, now), at, [noted]);
+    if !writes.is_empty() {
+        let patches = to_rfc6902(&writes, hooks.committed())?;
+        commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
+        commit = then(commit, at, [Change::WriteState(writes.clone())]);
     }
+    commit = say(commit, &base, now, said);
+    let committed = match write(effect, ports, commit).await? {
+        Written::Now(committed) => committed,
+        Written::Before(event) => return Ok(event),
+    };
+    work::update(ports, &committed, |work| work.write(&writes));
     let what = Happened::model_failed(failure);
-    Ok(Event::of(at, what).with_stop(stop))
+    Ok(Event::of(at, what).with_stop(committed.stop.is_some()))
 }
 
 /// Begins a model call that may have been begun before: nothing more is taken from earlier attempts,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::PerformError;
 use super::hold::Hold;
-use super::work::Work;
+use super::work::Memo;
 use crate::abort::AbortSignal;
 use crate::agent::AgentRegistry;
 use crate::hooks::AgentHooks;
@@ -56,7 +56,7 @@ pub struct Ports {
     pub abort: AbortSignal,
     /// Whether the run is held, for hosts that have leases; without it, it always is.
     pub hold: Option<Arc<Hold>>,
-    pub(super) memo: Option<Arc<Mutex<Option<Work>>>>,
+    pub(super) memo: Option<Arc<Mutex<Memo>>>,
 }
 
 impl Ports {

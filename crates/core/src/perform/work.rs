@@ -128,7 +128,7 @@ impl Work {
 /// Reads the session of an effect, or remembers it.
 pub(super) async fn look(effect: &Effect, ports: &Ports) -> Result<Look, PerformError> {
     if let Some(memo) = &ports.memo {
-        let known = lock(memo).clone();
+        let known = lock(memo).work.clone();
         if let Some(work) = known {
             return Ok(Look::Work(Box::new(work)));
         }
@@ -138,8 +138,13 @@ pub(super) async fn look(effect: &Effect, ports: &Ports) -> Result<Look, Perform
 
 /// Reads the session of an effect, whatever is remembered.
 pub(super) async fn look_again(effect: &Effect, ports: &Ports) -> Result<Look, PerformError> {
+    let before = changes(ports);
     let snapshot = read(&effect.at, ports).await?;
-    judge(effect, snapshot, ports)
+    let look = judge(effect, snapshot, ports)?;
+    if let Look::Work(work) = &look {
+        remember_read(ports, work, before);
+    }
+    Ok(look)
 }
 
 /// What is to be done about an effect by what is stored.
@@ -159,7 +164,6 @@ pub(super) fn judge(
         });
     }
     let work = Work::of(snapshot, &effect.at, ports)?;
-    remember(ports, |memo| *memo = Some(work.clone()));
     Ok(Look::Work(Box::new(work)))
 }
 
@@ -179,20 +183,45 @@ pub(super) async fn read(at: &At, ports: &Ports) -> Result<Snapshot, PerformErro
     }
 }
 
-fn lock(memo: &Mutex<Option<Work>>) -> MutexGuard<'_, Option<Work>> {
+/// What a host that performs a run alone remembers of it.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    work: Option<Work>,
+    /// How often it changed: what was read before a change is not remembered after it.
+    changes: u64,
+}
+
+fn lock(memo: &Mutex<Memo>) -> MutexGuard<'_, Memo> {
     // What is remembered is replaced in whole assignments only.
     memo.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn remember(ports: &Ports, change: impl FnOnce(&mut Option<Work>)) {
     if let Some(memo) = &ports.memo {
-        change(&mut lock(memo));
+        let mut memo = lock(memo);
+        memo.changes += 1;
+        change(&mut memo.work);
+    }
+}
+
+/// How often what is remembered has changed.
+fn changes(ports: &Ports) -> u64 {
+    ports.memo.as_ref().map_or(0, |memo| lock(memo).changes)
+}
+
+/// Remembers what was read, unless something was written since.
+fn remember_read(ports: &Ports, work: &Work, before: u64) {
+    if let Some(memo) = &ports.memo {
+        let mut memo = lock(memo);
+        if memo.changes == before {
+            memo.work = Some(work.clone());
+        }
     }
 }
 
 /// What is remembered.
 pub(super) fn remembered(ports: &Ports) -> Option<Work> {
-    ports.memo.as_ref().and_then(|memo| lock(memo).clone())
+    ports.memo.as_ref().and_then(|memo| lock(memo).work.clone())
 }
 
 /// Remembers the history.
