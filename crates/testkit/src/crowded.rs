@@ -152,12 +152,14 @@ impl Host for CrowdedHost {
     }
 }
 
-/// Whether an effect may come to something when it is tried again.
+/// Whether an effect may come to something when it is tried again: the store was away, or the attempt
+/// that took over from this one died.
 fn is_temporary(error: &PerformError) -> bool {
-    matches!(
-        error.code(),
-        ErrorCode::StoreUnavailable | ErrorCode::StoreFull
-    )
+    matches!(error, PerformError::Overtaken { .. })
+        || matches!(
+            error.code(),
+            ErrorCode::StoreUnavailable | ErrorCode::StoreFull
+        )
 }
 
 /// What the attempts came to, in the order of their ends; `None`: one that was dropped.

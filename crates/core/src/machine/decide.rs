@@ -165,6 +165,19 @@ fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
 /// What comes next while a step is open.
 fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
     let running = open.calls.any(|call| call == Standing::Running);
+    if open.fatal && !state.stop {
+        // What was begun before a crash is found out about: its outcome belongs into the history.
+        let all = (0u32..).zip(open.calls.as_slice());
+        let begun = all.filter(|(_, call)| call.standing == Standing::Unknown);
+        let begun: Vec<_> = begun.map(|(index, call)| (index, call.standing)).collect();
+        if !begun.is_empty() {
+            let effects = begun
+                .into_iter()
+                .map(|(index, call)| run(state, &mut open, index, call))
+                .collect();
+            return (open, effects);
+        }
+    }
     if open.fatal || state.stop {
         // Nothing new is started; what runs is waited for.
         let effects = if running {

@@ -23,7 +23,7 @@ use crate::machine::{At, Effect, EndAs, Event, Happened};
 use crate::session::{InterruptContext, RunRecord, RunStatus, SessionStatus};
 use crate::state::{StepWrites, to_rfc6902};
 use crate::step::StopCause;
-use crate::store::{Change, Commit, Field};
+use crate::store::{Change, Commit, Field, Precondition};
 use crate::stream::{ChunkBase, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
@@ -161,13 +161,22 @@ async fn end(
             Look::Done(event) => return Ok(event),
         };
         let ended = match as_ {
-            EndAs::Failed { error } => {
+            // Who asked it to stop is heard before it fails by itself.
+            EndAs::Failed { error } if !work.stop => {
                 let error = error.clone();
                 let ending = Ending::Failed { error };
-                let why = "the run failed before it.";
-                close_run(effect, ports, &work, ending, Begun::Reached, why, plain).await
+                let how = How {
+                    begun: Begun::Reached,
+                    why: "the run failed before it.",
+                    heeds_stop: true,
+                    plain,
+                };
+                close_run(effect, ports, &work, ending, how).await
             }
-            EndAs::Stopped {} | EndAs::Suspended {} => stop(effect, ports, &work, plain).await,
+            EndAs::Failed { .. } => stop(effect, ports, &work, Begun::Reached, plain).await,
+            EndAs::Stopped {} | EndAs::Suspended {} => {
+                stop(effect, ports, &work, Begun::Known, plain).await
+            }
         };
         match ended {
             // An answer came between looking and writing, for example.
@@ -178,15 +187,26 @@ async fn end(
     Err(moving(&effect.at))
 }
 
+/// How a run is brought to its end from outside of a step.
+#[derive(Clone, Copy)]
+struct How {
+    /// Which calls count as begun.
+    begun: Begun,
+    /// What the model is told of those that were not.
+    why: &'static str,
+    /// Whether the run does not end like this when it is asked to stop.
+    heeds_stop: bool,
+    /// Whether hooks and state are left alone.
+    plain: bool,
+}
+
 /// Ends the run; an open step is closed and moved into the history.
 async fn close_run(
     effect: &Effect,
     ports: &Ports,
     work: &Work,
     ending: Ending,
-    begun: Begun,
-    why: &str,
-    plain: bool,
+    how: How,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let status = ending.status();
@@ -194,10 +214,10 @@ async fn close_run(
         // A process that is gone may have left an unfinished reply in the stream.
         let run_start = Sequence(work.run.start_sequence);
         discard_orphans(at, ports, work.attempt, run_start).await?;
-        return finish(effect, ports, work, ending, plain).await;
+        return finish(effect, ports, work, ending, how).await;
     };
     let commit = as_read(begin(effect, work, ports.clock.now()), at, Some(open));
-    let (open, commit) = close(effect, ports, open, commit, begun, why).await?;
+    let (open, commit) = close(effect, ports, open, commit, how.begun, how.why).await?;
     let settling = Settling {
         after: Some(open.start_sequence),
         open,
@@ -207,7 +227,8 @@ async fn close_run(
         base: base(at),
         greet: false,
         ending: Some(ending),
-        plain,
+        heeds_stop: how.heeds_stop,
+        plain: how.plain,
     };
     let event = settle(effect, ports, work, settling).await?;
     Ok(Event {
@@ -222,13 +243,17 @@ async fn finish(
     ports: &Ports,
     work: &Work,
     ending: Ending,
-    plain: bool,
+    how: How,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let now = ports.clock.now();
     let mut commit = as_read(begin(effect, work, now), at, None);
+    if how.heeds_stop {
+        let not_stopped = Precondition::Stop(at.run_id.clone(), false);
+        commit = commit.when_in(at.session_id.clone(), not_stopped);
+    }
     let base = base(at);
-    if !plain {
+    if !how.plain {
         let hooks = Hooks::over(at, work, ports, &work.state);
         if let Ending::Failed { error } = &ending {
             let state = hooks.state()?;

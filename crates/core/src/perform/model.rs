@@ -229,7 +229,13 @@ async fn begin_again(
         let mark = read(at, ports).await?.mark;
         let before = mark.begun_at(at.n);
         let last = mark.attempt_at(at.n);
-        let after = before.map_or(end, |begun| begun.after);
+        // The first of several attempts notes nothing: what it streamed lies after the run's
+        // beginning. Where nobody tells, everybody notes.
+        let unnoted = match attempt {
+            Attempt::Untold => end,
+            Attempt::First | Attempt::Repeat => Sequence(work.run.start_sequence),
+        };
+        let after = before.map_or(unnoted, |begun| begun.after);
         let begun = Begun::new(at.n, last + 1, after, &by);
         let place = EffectPlace::new(at.run_id.clone(), at.step, at.n, last);
         let commit = work::fenced(at, ports.clock.now())
@@ -246,17 +252,7 @@ async fn begin_again(
             Err(error) => return Err(error),
         }
         work.attempt = begun.attempt;
-        // The first of several attempts notes nothing: what it streamed lies after the run's
-        // beginning.
-        let after = match (before, attempt) {
-            (Some(begun), _) => Some(begun.after),
-            (None, Attempt::Repeat) => Some(Sequence(work.run.start_sequence)),
-            (None, _) => None,
-        };
-        return match after {
-            Some(after) => discard_orphans(at, ports, work.attempt, after).await,
-            None => Ok(()),
-        };
+        return discard_orphans(at, ports, work.attempt, after).await;
     }
     Err(PerformError::Overtaken {
         session: at.session_id.clone(),

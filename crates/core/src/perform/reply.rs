@@ -132,6 +132,7 @@ pub(super) async fn take(
             after: None,
             greet: false,
             ending: None,
+            heeds_stop: true,
             plain: false,
         };
         return settle(effect, ports, work, settling).await;

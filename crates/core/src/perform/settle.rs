@@ -43,6 +43,8 @@ pub(super) struct Settling {
     pub(super) greet: bool,
     /// How the run ends with this step, whatever the rules say.
     pub(super) ending: Option<Ending>,
+    /// Whether the run does not end like this when it is asked to stop.
+    pub(super) heeds_stop: bool,
     /// Whether hooks and state are left alone, because the run could not be ended with them.
     pub(super) plain: bool,
 }
@@ -55,8 +57,8 @@ enum Then {
 }
 
 impl Then {
-    fn is_completed(&self) -> bool {
-        matches!(self, Self::End(Ending::Completed { .. }))
+    fn is_end(&self) -> bool {
+        matches!(self, Self::End(_))
     }
 
     fn ended(&self) -> Option<RunStatus> {
@@ -66,9 +68,10 @@ impl Then {
         }
     }
 
-    /// A run that was asked to stop is not completed: the step is kept, and the run ends as stopped.
+    /// A run that was asked to stop does not end by itself: the step is kept, and the run ends as it
+    /// was asked.
     fn heed_stop(&mut self) {
-        if self.is_completed() {
+        if self.is_end() {
             *self = Self::Next;
         }
     }
@@ -113,6 +116,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             base: work::base(at),
             greet: effect.first,
             ending: None,
+            heeds_stop: true,
             plain: false,
         };
         match settle(effect, ports, &work, settling).await {
@@ -168,11 +172,13 @@ pub(super) async fn settle(
         after,
         greet,
         ending,
+        heeds_stop,
         plain,
     } = settling;
     let now = ports.clock.now();
+    let is_natural = ending.is_none();
     let mut then_ = ending.map_or_else(|| conclude(&open, output), Then::End);
-    if work.stop {
+    if is_natural && work.stop {
         then_.heed_stop();
     }
 
@@ -203,9 +209,10 @@ pub(super) async fn settle(
         work,
         base,
         now,
+        heeds_stop,
     };
-    // Whoever asked the run to stop before it is completed is heard.
-    let spare = then_.is_completed().then(|| commit.clone());
+    // Whoever asked the run to stop before it ends by itself is heard.
+    let spare = (is_natural && then_.is_end()).then(|| commit.clone());
     let (mut run, mut wrote) = settled.write(commit, &then_).await;
     if let (Err(error), Some(spare)) = (&wrote, spare)
         && error.is_stopped()
@@ -246,6 +253,7 @@ struct Done<'a> {
     work: &'a Work,
     base: Arc<ChunkBase>,
     now: Timestamp,
+    heeds_stop: bool,
 }
 
 impl Done<'_> {
@@ -273,7 +281,7 @@ impl Done<'_> {
         commit = say(commit, base, now, [in_history, created]);
         commit = match then_ {
             Then::End(ending) => {
-                if matches!(ending, Ending::Completed { .. }) {
+                if self.heeds_stop {
                     let not_stopped = Precondition::Stop(at.run_id.clone(), false);
                     commit = commit.when_in(at.session_id.clone(), not_stopped);
                 }

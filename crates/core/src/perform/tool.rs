@@ -170,6 +170,7 @@ impl Calling<'_> {
                 base,
                 greet: false,
                 ending: None,
+                heeds_stop: true,
                 plain: false,
             };
             match settle(effect, ports, work, settling).await {

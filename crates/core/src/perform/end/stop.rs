@@ -1,6 +1,6 @@
 //! Stops a run that was asked to.
 
-use super::{Ending, close_run};
+use super::{Ending, How, close_run};
 use crate::entries::Begun;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::machine::{Effect, Event};
@@ -14,6 +14,7 @@ pub(super) async fn stop(
     effect: &Effect,
     ports: &Ports,
     work: &Work,
+    begun: Begun,
     plain: bool,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
@@ -34,6 +35,11 @@ pub(super) async fn stop(
             }
         }
     };
-    let why = "the run was stopped.";
-    close_run(effect, ports, work, ending, Begun::Known, why, plain).await
+    let how = How {
+        begun,
+        why: "the run was stopped.",
+        heeds_stop: false,
+        plain,
+    };
+    close_run(effect, ports, work, ending, how).await
 }

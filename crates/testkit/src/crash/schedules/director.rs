@@ -106,7 +106,10 @@ async fn recover(stage: &Stage, process: &Process) -> Result<RunState, EntryErro
     let is_first = !std::mem::replace(&mut stage.ledger().taken_over, true);
     if is_first {
         match process.entries.recover(session, &process.performer).await {
-            Err(error) if is_temporary(&error) => {}
+            // It may have been made all the same: then the lease is this process's own.
+            Err(error) if is_temporary(&error) => {
+                stage.clock.advance(LEASE + Duration::from_secs(1));
+            }
             other => return other,
         }
     }
