@@ -29,12 +29,14 @@ const MIGRATIONS: &[Step] = &[
     },
 ];
 
+type Fill = fn(&Connection) -> Result<(), Fail>;
+
 /// What makes a version of the one before.
 #[derive(Clone, Copy)]
 struct Step {
     sql: &'static str,
     /// Fills what the statements made, from what is stored.
-    fill: Option<fn(&Connection) -> Result<(), Fail>>,
+    fill: Option<Fill>,
 }
 
 impl Step {
