@@ -95,7 +95,7 @@ impl SqliteConfig {
     }
 
     /// How long chunks of past turns are kept. Older ones are removed when the next turn of their
-    /// session begins, and by [`remove_old_chunks`](crate::SqliteStore::remove_old_chunks). Without
+    /// session begins, and by its [`Retention`](helix_agents_core::stream::Retention). Without
     /// this they are kept for ever.
     #[must_use]
     pub fn keep_chunks(mut self, window: Duration) -> Self {

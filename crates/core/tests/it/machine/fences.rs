@@ -49,7 +49,7 @@ async fn all(store: &MemoryStore) -> All {
 impl TakesOver {
     async fn here(&self, hook: &'static str) -> HookResult {
         if hook == self.within && !self.done.swap(true, Ordering::Relaxed) {
-            let performer = Performer::new("another");
+            let performer = Performer::new("test");
             self.entries.recover(&session(), &performer).await.unwrap();
             let left = all(&self.store).await;
             *self.left.lock().unwrap() = Some(left);
