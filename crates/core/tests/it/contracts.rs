@@ -68,7 +68,7 @@ mod lock {
 
     /// The one that locks nothing breaks the contract on purpose: everybody gets every lock.
     ///
-    /// proves: LCK-02
+    /// proves in part: LCK-02
     #[test]
     fn the_noop_manager_refuses_nobody() {
         block_on(async {

@@ -91,7 +91,7 @@ impl AgentHooks for Named {
 
 /// Hooks of a parent come first, then the agent's own, then those of the execution.
 ///
-/// proves: HKS-04
+/// proves in part: HKS-04
 #[test]
 fn a_parents_hooks_come_before_all_others() {
     let told = Arc::default();

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::make::{call, call_id, result};
 
-/// proves: SES-05
+/// proves in part: SES-05
 #[test]
 fn run_statuses_have_their_names_on_the_wire() {
     let names = [

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::kit::Place;
 
-/// proves: SRV-01
+/// proves in part: SRV-01
 #[tokio::test]
 async fn a_completed_session_is_continued_with_a_message_only() {
     let place = Place::new();

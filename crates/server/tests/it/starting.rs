@@ -9,7 +9,7 @@ fn hello(session: &str) -> Value {
     json!({ "sessionId": session, "agentType": "desk", "message": "hello" })
 }
 
-/// proves: SRV-01
+/// proves in part: SRV-01
 #[tokio::test]
 async fn a_start_gives_the_ids() {
     let place = Place::new();

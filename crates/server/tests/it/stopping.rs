@@ -12,7 +12,7 @@ async fn waiting() -> Place {
     place
 }
 
-/// proves: SRV-01
+/// proves in part: SRV-01
 #[tokio::test]
 async fn an_interrupted_run_ends_and_can_be_continued() {
     let place = waiting().await;

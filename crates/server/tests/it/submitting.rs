@@ -12,7 +12,7 @@ fn result(result: &Value) -> Value {
     json!({ "sessionId": "s", "kind": "client-tool-result", "toolCallId": "q1", "result": result })
 }
 
-/// proves: SRV-01
+/// proves in part: SRV-01
 #[tokio::test]
 async fn the_last_answer_continues_the_run() {
     let place = Place::new();

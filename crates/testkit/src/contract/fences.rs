@@ -93,7 +93,7 @@ pub async fn a_deleted_sessions_fence_is_never_used_again(on: &Subject) {
 /// A lease is valid up to its instant, for everybody: whoever lost sight of its own run waits, too.
 /// Its holder renews it under its fence.
 ///
-/// proves: LCK-01
+/// proves in part: LCK-01
 pub async fn a_lease_keeps_others_out_until_it_lapses(on: &Subject) {
     let id = created(on, "s").await;
     let ten = Duration::from_secs(10);

@@ -33,7 +33,7 @@ async fn is_refused(on: &LockSubject, holder: &str, now: u64) {
 
 /// A second holder is refused while the first one's lock is valid.
 ///
-/// proves: LCK-01
+/// proves in part: LCK-01
 pub async fn a_second_holder_is_refused(on: &LockSubject) {
     let lock = acquired(on, "a", 0).await;
     assert_eq!((lock.key.as_str(), lock.holder.as_str()), ("key", "a"));
@@ -50,7 +50,7 @@ pub async fn a_second_holder_is_refused(on: &LockSubject) {
 
 /// Of many who ask at once exactly one gets it.
 ///
-/// proves: LCK-01
+/// proves in part: LCK-01
 pub async fn of_many_who_ask_at_once_exactly_one_holds_it(on: &LockSubject) {
     for round in 0..5 {
         let key = format!("key-{round}");

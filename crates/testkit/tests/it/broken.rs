@@ -3,7 +3,7 @@
 //! Each of these looks right in everyday use. For each, the cases that must fail are named; the same
 //! wrapper around the same store, unbroken, passes them.
 //!
-//! proves: STO-11, STR-05
+//! proves in part: STO-11, STR-05
 
 mod store;
 

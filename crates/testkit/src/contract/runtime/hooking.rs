@@ -225,7 +225,7 @@ pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
 
 /// What hooks write is committed with the step, whichever hook it is, and the hooks after it see it.
 ///
-/// proves: HKS-05
+/// proves in part: HKS-05
 pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {
     let log = Log::default();
     let adds = Recorder::doing(&log, |line, cx: &HookCx| {

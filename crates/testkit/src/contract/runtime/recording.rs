@@ -209,7 +209,7 @@ pub async fn what_is_used_is_kept_with_the_session(on: &RuntimeSubject) {
 /// A tool reads and writes the state, tells readers, records usage, knows who it is called by and
 /// is told when to stop.
 ///
-/// proves: AGT-03
+/// proves in part: AGT-03
 pub async fn a_tool_sees_and_does_what_its_context_offers(on: &RuntimeSubject) {
     let log = Log::default();
     let noting = log.clone();
