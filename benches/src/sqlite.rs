@@ -324,15 +324,15 @@ fn wake_up(report: &mut Report) -> Outcome<()> {
     let base = ChunkBase::new(AgentId::new("wake")?, "bench", session.clone(), run, 1);
     let base = Arc::new(base);
     let mut delays = Vec::new();
-    for n in 0..21 {
+    for _ in 0..21 {
         let payload = ChunkPayload::TextDelta {
             delta: "x".to_owned(),
         };
         let commit = Commit::new(session.clone(), NOW).say(Chunk::new(base.clone(), NOW, payload));
-        let status = helix_agents_core::stream::StreamStatus::Active;
+        let known = block_on(here.info(&session))?;
         let heard = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                let heard = block_on(here.changed(&session, Sequence(n), status));
+                let heard = block_on(here.changed(&session, known));
                 heard.map(|()| Instant::now())
             });
             let written = block_on(there.commit(commit)).map(|_| Instant::now());

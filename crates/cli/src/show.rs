@@ -3,31 +3,28 @@
 use std::pin::pin;
 
 use anyhow::Context;
-use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Handle;
-use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamManager, StreamReader};
+use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem};
 use serde_json::Value;
 
 use crate::live::Live;
 
-/// Where a run was taken over: after this place of its root's stream.
+/// Where a run was taken over: after this place of its stream.
 #[derive(Debug)]
 pub(crate) struct TakenOver {
-    pub(crate) root: SessionId,
     pub(crate) after: Sequence,
 }
 
 /// Shows a run until it has ended. One that was taken over is shown from there on: what its former
 /// process said is not said again.
 pub(crate) async fn show(
-    streams: &dyn StreamManager,
     handle: &Handle<Value>,
     taken_over: Option<TakenOver>,
     live: &mut Live,
 ) -> anyhow::Result<()> {
     let mut is_past = taken_over.is_some();
     let mut reader = match taken_over {
-        Some(TakenOver { root, after }) => StreamReader::new(streams, root, after),
+        Some(TakenOver { after }) => handle.stream_after(after).await?,
         None => handle.stream().await?,
     };
     let mut ended = pin!(handle.ended());

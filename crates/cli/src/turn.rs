@@ -123,9 +123,8 @@ impl<'a> Turn<'a> {
         handle: &Handle<Value>,
         taken_over: Option<TakenOver>,
     ) -> anyhow::Result<Watched> {
-        let streams = self.runtime.backend().streams.as_ref();
         let screen = self.live.screen;
-        let mut showing = pin!(show(streams, handle, taken_over, &mut self.live));
+        let mut showing = pin!(show(handle, taken_over, &mut self.live));
         tokio::select! {
             shown = &mut showing => return shown.map(|()| Watched::Ended),
             () = self.signals.next() => {}

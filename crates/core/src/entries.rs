@@ -141,7 +141,8 @@ impl Entries {
             };
             let drive = plan(found.as_ref(), &start)?;
             attempts += 1;
-            match self.store.commit(drive.commit).await {
+            let commit = drive.commit.fitting(self.streams.limits());
+            match self.store.commit(commit).await {
                 Ok(receipt) => return Ok(drive.state.fenced(&receipt)),
                 Err(StoreError::Refused {
                     expected: Precondition::LeaseFree,

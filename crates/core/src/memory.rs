@@ -20,7 +20,7 @@ use crate::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Fence, Headers, Lookup, Page, Paged,
     PendingQuery, Receipt, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops, plan,
 };
-use crate::stream::Sequence;
+use crate::stream::{Incarnation, Sequence};
 use crate::time::{Clock, Timestamp};
 use crate::usage::UsageEntry;
 
@@ -49,6 +49,8 @@ struct Inner {
     created: u64,
     /// The fence at which sessions begin.
     floor: Fence,
+    /// Counts the streams that there ever were.
+    begun: u64,
 }
 
 impl MemoryStore {
@@ -96,7 +98,8 @@ impl Inner {
             })
             .collect();
         let kept = |session: &SessionId, count| Ok(self.record(session)?.kept(count));
-        let mut plan = plan(commit, &headers, now, || Ok(self.floor), kept)?;
+        let limits = streams::LIMITS;
+        let mut plan = plan(commit, &headers, now, limits, || Ok(self.floor), kept)?;
         record::check(&self.sessions, &plan.rows)?;
 
         // From here on nothing fails: the commit happens.
@@ -126,12 +129,20 @@ impl Inner {
         Ok(plan.receipt(&headers, sequence))
     }
 
+    /// The stream of a root, which is made when there is none.
+    fn stream(&mut self, root: &SessionId) -> &mut Log {
+        self.streams.entry(root.clone()).or_insert_with(|| {
+            self.begun += 1;
+            Log::new(Incarnation(self.begun))
+        })
+    }
+
     fn say(&mut self, root: &SessionId, plan: &mut crate::store::Plan) -> Sequence {
         let chunks = std::mem::take(&mut plan.chunks);
         if chunks.is_empty() && plan.stream.is_none() {
             return self.streams.get(root).map_or(Sequence::START, Log::last);
         }
-        let log = self.streams.entry(root.clone()).or_default();
+        let log = self.stream(root);
         log.append(chunks, false);
         if let Some(status) = plan.stream {
             log.status = status;

@@ -8,6 +8,7 @@ mod backend;
 mod error;
 mod handle;
 mod outcome;
+mod run_reader;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use backend::Backend;
 pub use error::RuntimeError;
 pub use handle::Handle;
 pub use outcome::{Outcome, Pause};
+pub use run_reader::RunReader;
 
 /// A run that was started, durably.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 //! One stream per root session. A chunk says who wrote it and when, and carries one payload. The
 //! part that is the same for a whole step is shared.
 
+mod info;
+mod limits;
 mod manager;
 mod payload;
 mod reader;
@@ -16,8 +18,11 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentId, RunId, SessionId};
 use crate::time::Timestamp;
 
-pub use manager::{DeltasOf, StreamError, StreamInfo, StreamLimits, StreamManager, StreamWriter};
+pub use info::{Incarnation, StreamInfo};
+pub use limits::StreamLimits;
+pub use manager::{DeltasOf, StreamError, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
+pub(crate) use reader::Step;
 pub use reader::{StreamItem, StreamReader};
 pub use retention::Retention;
 

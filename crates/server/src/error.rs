@@ -155,6 +155,12 @@ impl ApiError {
         Self::new(ApiCode::Stale, error, detail)
     }
 
+    /// What the caller knows is not true any more.
+    pub(crate) fn stale(detail: impl Into<String>) -> Self {
+        let error = ErrorCode::StateStale.user_message();
+        Self::new(ApiCode::Stale, error, detail)
+    }
+
     pub(crate) fn completed(detail: impl Into<String>) -> Self {
         let error = ErrorCode::SessionCompleted.user_message();
         Self::new(ApiCode::AlreadyCompleted, error, detail)

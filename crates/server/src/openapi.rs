@@ -136,7 +136,7 @@ fn body(operation: Operation) -> Option<&'static str> {
 /// The parameters of the query.
 fn query(operation: Operation) -> &'static [&'static str] {
     match operation {
-        Operation::Stream => &["sessionId", "fromSequence"],
+        Operation::Stream => &["sessionId", "fromSequence", "streamIncarnation"],
         Operation::Status | Operation::Workspaces => &["sessionId"],
         Operation::ListSessions => &[
             "userId",

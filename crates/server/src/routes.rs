@@ -107,7 +107,8 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
             CACHE_CONTROL,
             CONTENT_TYPE,
             LAST_EVENT_ID,
+            sse::STREAM,
             request_id::HEADER,
         ])
-        .expose_headers([SESSION_ID, request_id::HEADER])
+        .expose_headers([SESSION_ID, sse::STREAM, request_id::HEADER])
 }

@@ -35,6 +35,7 @@ mod everything;
 mod fences;
 mod fields;
 mod furnished;
+mod incarnations;
 mod listing;
 mod locking;
 mod make;
@@ -376,6 +377,9 @@ suite! { ($)
         a_chunk_is_seen_with_its_commit_and_not_before,
         a_superseded_writer_is_refused,
         an_oversized_chunk_is_refused_before_it_gets_a_number,
+        a_commit_with_an_oversized_chunk_is_refused_whole,
+        nobody_writes_to_the_stream_of_a_root_that_is_gone,
+        a_session_writes_to_the_stream_of_its_root_only,
         concurrent_writers_lose_nothing,
     }
     retention {
@@ -399,6 +403,12 @@ suite! { ($)
         a_reader_is_told_what_is_no_longer_kept,
         live_readers_go_on_across_a_thrown_away_attempt,
         a_reader_of_a_removed_stream_is_done,
+    }
+    incarnations {
+        an_incarnation_is_never_used_twice,
+        a_live_reader_is_not_spliced_onto_another_stream,
+        a_waiting_reader_hears_that_its_stream_was_replaced,
+        a_cursor_into_a_deleted_stream_is_told_so,
     }
 }
 

@@ -80,6 +80,13 @@ impl ThreadRuntime {
         }
     }
 
+    /// Keeps sessions and streams here.
+    #[must_use]
+    pub fn with_backend(mut self, backend: impl Into<Backend>) -> Self {
+        self.backend = backend.into();
+        self
+    }
+
     /// Lives in this time.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {

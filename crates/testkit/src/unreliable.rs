@@ -16,7 +16,7 @@ use helix_agents_core::store::{
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
-    StreamStatus, StreamWriter,
+    StreamWriter,
 };
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_core::usage::UsageEntry;
@@ -357,12 +357,11 @@ impl StreamManager for UnreliableStore {
     async fn changed(
         &self,
         root: &SessionId,
-        after: Sequence,
-        status: StreamStatus,
+        known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
         loop {
             let heard = self.bell.heard();
-            if StreamInfo::differs(self.info(root).await?, after, status) {
+            if StreamInfo::differs(self.info(root).await?, known) {
                 return Ok(());
             }
             heard.await;

@@ -16,11 +16,13 @@ use helix_agents::core::store::{
     WatchStops, plan,
 };
 use helix_agents::core::stored::{decode, encode};
+use helix_agents::core::stream::StreamLimits;
 use helix_agents::core::usage::UsageEntry;
 use helix_agents::core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
 use crate::document::Document;
+use crate::streams::MAX_CHUNK_BYTES;
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -127,6 +129,7 @@ fn commit(transaction: &mut Transaction<'_>, floor: &AtomicU64, commit: Commit) 
         commit,
         &headers,
         now,
+        StreamLimits::new(MAX_CHUNK_BYTES),
         || Ok(before),
         |session, count| Ok(transaction.open(session)?.whole_steps(count)),
     )?;

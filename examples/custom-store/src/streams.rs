@@ -2,21 +2,27 @@
 
 use async_trait::async_trait;
 use helix_agents::core::SessionId;
-use helix_agents::core::store::StoreError;
+use helix_agents::core::store::{Fence, StoreError};
 use helix_agents::core::stream::{
-    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
-    StreamStatus, StreamWriter,
+    Chunk, Incarnation, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
+    StreamManager, StreamStatus, StreamWriter,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::store::{JsonStore, Transaction};
 
+/// What a stream takes.
+pub(crate) const MAX_CHUNK_BYTES: usize = 1024 * 1024;
+
 type Result<T, E = StreamError> = std::result::Result<T, E>;
 
 /// A stream.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Stream {
+    /// The session's fence when the stream began. One that is made again under the id of a deleted
+    /// session begins above its fence, so no stream of that name has this number again.
+    began: Fence,
     status: StreamStatus,
     last: Sequence,
     trimmed: Sequence,
@@ -41,6 +47,15 @@ impl Stream {
 }
 
 impl Document {
+    /// The stream, which begins when there is none.
+    fn stream(&mut self) -> &mut Stream {
+        let began = self.header.as_ref().map(|header| header.fence);
+        self.stream.get_or_insert_with(|| Stream {
+            began: began.unwrap_or_default(),
+            ..Stream::default()
+        })
+    }
+
     /// Appends the chunks of a commit and sets the status.
     pub(crate) fn say(&mut self, chunks: Vec<Chunk>, status: Option<StreamStatus>) -> Sequence {
         if chunks.is_empty() && status.is_none() {
@@ -49,30 +64,27 @@ impl Document {
                 .as_ref()
                 .map_or(Sequence::START, |stream| stream.last);
         }
-        let stream = self.stream.get_or_insert_default();
+        let stream = self.stream();
         stream.status = status.unwrap_or(stream.status);
         stream.append(chunks, false)
     }
 }
 
-/// The stream of a writer that was not superseded.
+/// The stream of a writer that may write to it.
 fn admit<'a>(
     transaction: &'a mut Transaction<'_>,
     writer: &StreamWriter,
 ) -> Result<&'a mut Stream> {
-    let session = writer.session.clone();
-    let Some(header) = &transaction.open(&session)?.header else {
-        return Err(StoreError::NotFound { session }.into());
-    };
-    header.admit(writer)?;
+    let session = transaction.open(&writer.session)?.header.clone();
     let root = transaction.open(&writer.root)?;
-    Ok(root.stream.get_or_insert_default())
+    writer.admit(session.as_deref(), root.header.as_deref())?;
+    Ok(root.stream())
 }
 
 #[async_trait]
 impl StreamManager for JsonStore {
     fn limits(&self) -> StreamLimits {
-        StreamLimits::new(1024 * 1024)
+        StreamLimits::new(MAX_CHUNK_BYTES)
     }
 
     async fn append_deltas(&self, writer: &StreamWriter, chunks: Vec<Chunk>) -> Result<Sequence> {
@@ -112,13 +124,16 @@ impl StreamManager for JsonStore {
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>> {
         let stream = self.document(root)?.stream;
-        Ok(stream.map(|stream| StreamInfo::new(stream.status, stream.last, stream.trimmed)))
+        Ok(stream.map(|stream| {
+            let incarnation = Incarnation(stream.began.0);
+            StreamInfo::new(incarnation, stream.status, stream.last, stream.trimmed)
+        }))
     }
 
-    async fn changed(&self, root: &SessionId, after: Sequence, status: StreamStatus) -> Result<()> {
+    async fn changed(&self, root: &SessionId, known: Option<StreamInfo>) -> Result<()> {
         loop {
             let heard = self.bell.heard();
-            if StreamInfo::differs(self.info(root).await?, after, status) {
+            if StreamInfo::differs(self.info(root).await?, known) {
                 return Ok(());
             }
             heard.await;

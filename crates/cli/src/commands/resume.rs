@@ -44,11 +44,10 @@ impl Resume {
         let mut turn = Turn::new(&runtime, &agent, &self.place, live)?;
         if is_running(found.run.as_ref()) {
             let streams = setup.backend.streams.as_ref();
-            let root = found.state.root().clone();
-            let info = streams.info(&root).await?;
+            let info = streams.info(found.state.root()).await?;
             let after = info.map_or(Sequence::START, |info| info.last);
             let handle = taken_over(&runtime, &agent, &session).await?;
-            return turn.follow(handle, Some(TakenOver { root, after })).await;
+            return turn.follow(handle, Some(TakenOver { after })).await;
         }
         let pending = found.state.pending_client_tool_calls.into_values();
         if !turn.answered(&pending.collect::<Vec<_>>()).await? {

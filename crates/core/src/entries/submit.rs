@@ -233,6 +233,7 @@ pub(super) async fn submit(
             }
         };
         attempts += 1;
+        let commit = commit.fitting(entries.streams.limits());
         match entries.store.commit(commit).await {
             Ok(receipt) => {
                 tracing::info!(event = "client_tool.submitted", session = %owner_id, %call);

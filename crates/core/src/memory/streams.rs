@@ -6,15 +6,18 @@ use super::MemoryStore;
 use crate::id::SessionId;
 use crate::store::StoreError;
 use crate::stream::{
-    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
-    StreamStatus, StreamWriter,
+    Chunk, Incarnation, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
+    StreamManager, StreamStatus, StreamWriter,
 };
 
-/// As large as a JSON string that a browser takes without trouble.
-const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
+/// What a stream in memory takes: as large as a JSON string that a browser takes without trouble.
+pub(super) const LIMITS: StreamLimits = StreamLimits {
+    max_chunk_bytes: 16 * 1024 * 1024,
+};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Log {
+    incarnation: Incarnation,
     pub(super) status: StreamStatus,
     chunks: Vec<Kept>,
     last: Sequence,
@@ -28,6 +31,16 @@ struct Kept {
 }
 
 impl Log {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self {
+            incarnation,
+            status: StreamStatus::default(),
+            chunks: Vec::new(),
+            last: Sequence::START,
+            trimmed: Sequence::START,
+        }
+    }
+
     pub(super) fn last(&self) -> Sequence {
         self.last
     }
@@ -56,9 +69,9 @@ impl MemoryStore {
     ) -> Result<R, StreamError> {
         let result = {
             let mut inner = self.lock();
-            let session = &writer.session;
-            inner.record(session)?.header.admit(writer)?;
-            write(inner.streams.entry(writer.root.clone()).or_default())
+            let header = |id| inner.sessions.get(id).map(|record| &*record.header);
+            writer.admit(header(&writer.session), header(&writer.root))?;
+            write(inner.stream(&writer.root))
         };
         self.bell.ring();
         Ok(result)
@@ -69,7 +82,7 @@ impl MemoryStore {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 impl StreamManager for MemoryStore {
     fn limits(&self) -> StreamLimits {
-        StreamLimits::new(MAX_CHUNK_BYTES)
+        LIMITS
     }
 
     async fn append_deltas(
@@ -117,19 +130,18 @@ impl StreamManager for MemoryStore {
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
         let inner = self.lock();
         let log = inner.streams.get(root);
-        Ok(log.map(|log| StreamInfo::new(log.status, log.last, log.trimmed)))
+        Ok(log.map(|log| StreamInfo::new(log.incarnation, log.status, log.last, log.trimmed)))
     }
 
     async fn changed(
         &self,
         root: &SessionId,
-        after: Sequence,
-        status: StreamStatus,
+        known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
         loop {
             let heard = self.bell.heard();
-            let info = self.info(root).await?;
-            if StreamInfo::differs(info, after, status) {
+            let now = self.info(root).await?;
+            if StreamInfo::differs(now, known) {
                 return Ok(());
             }
             heard.await;

@@ -105,15 +105,17 @@ impl<'a> Deltas<'a> {
         &self.base
     }
 
-    /// Adds a delta; one that is too large for a chunk becomes several.
+    /// Adds a delta. A text that is too large for a chunk becomes several; anything else is
+    /// shortened here, so that what settles the step knows what readers are told.
     pub(super) fn push(&mut self, payload: ChunkPayload) {
         let now = self.ports.clock.now();
         self.since.get_or_insert(now);
         // Escaping makes a text at most six times as long.
-        let piece = self.ports.streams.limits().max_chunk_bytes / 8;
+        let limits = self.ports.streams.limits();
+        let piece = limits.max_chunk_bytes / 8;
         for payload in split(payload, piece.max(64)) {
             let chunk = Chunk::new(Arc::clone(&self.streamed), now, payload);
-            self.waiting.push(chunk);
+            self.waiting.extend(limits.fit(chunk));
         }
     }
 

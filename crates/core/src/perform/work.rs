@@ -433,7 +433,7 @@ pub(super) async fn make<T>(
 ) -> Result<Made<T>, PerformError> {
     let at = &effect.at;
     let mut patience = Patience::new(ports);
-    let mut commit = commit;
+    let mut commit = commit.fitting(ports.streams.limits());
     loop {
         ports.held(at).await?;
         // A copy for the case that it has to be made again.

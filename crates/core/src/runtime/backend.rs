@@ -8,7 +8,7 @@ use crate::id::{RunId, SessionId};
 use crate::memory::MemoryStore;
 use crate::session::{PendingCall, RunRecord};
 use crate::store::{Lookup, Page, PendingQuery, SessionStore, StoreError, WatchStops};
-use crate::stream::{Retention, Sequence, StreamManager, StreamStatus};
+use crate::stream::{Retention, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
 #[derive(Clone)]
@@ -74,10 +74,7 @@ impl Backend {
         })?;
         loop {
             // The stream is looked at first: what happens after this is not missed.
-            let info = self.streams.info(&root).await?;
-            let (last, status) = info.map_or((Sequence::START, StreamStatus::Active), |info| {
-                (info.last, info.status)
-            });
+            let known = self.streams.info(&root).await?;
             let found = self.store.runs(session, Lookup::One(run.clone())).await?;
             let Some(record) = found.items.into_iter().next() else {
                 return Err(RuntimeError::NoSuchRun {
@@ -88,7 +85,7 @@ impl Backend {
             if record.status.is_ended() {
                 return Ok(record);
             }
-            self.streams.changed(&root, last, status).await?;
+            self.streams.changed(&root, known).await?;
         }
     }
 }

@@ -8,13 +8,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::backend::pending;
-use super::{Outcome, Pause, Runtime, RuntimeError, StartedRun};
+use super::{Outcome, Pause, RunReader, Runtime, RuntimeError, StartedRun};
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::{RunId, SessionId};
 use crate::message::Message;
 use crate::session::{RunRecord, RunStatus};
 use crate::store::{Lookup, Page, StoreError};
-use crate::stream::{Sequence, StreamReader};
+use crate::stream::Sequence;
 use crate::usage::UsageRollup;
 
 /// A run and where to look at it from. Dropping it stops nothing.
@@ -45,23 +45,28 @@ impl<Out> Handle<Out> {
         &self.run.run_id
     }
 
-    /// The run's chunks as they come, from its beginning on.
+    /// The run's chunks as they come, from its beginning to its end.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn stream(&self) -> Result<StreamReader<'_>, RuntimeError> {
+    pub async fn stream(&self) -> Result<RunReader<'_>, RuntimeError> {
+        let store = &self.runtime.backend().store;
+        let run = Lookup::One(self.run.run_id.clone());
+        let found = store.runs(&self.run.session_id, run).await?.items;
+        let start = found.first().map_or(0, |run| run.start_sequence);
+        self.stream_after(Sequence(start)).await
+    }
+
+    /// The run's chunks after a sequence, to its end.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn stream_after(&self, after: Sequence) -> Result<RunReader<'_>, RuntimeError> {
         let backend = self.runtime.backend();
         let session = &self.run.session_id;
-        let run = Lookup::One(self.run.run_id.clone());
-        let found = backend.store.runs(session, run).await?.items;
-        let start = found.first().map_or(0, |run| run.start_sequence);
         let snapshot = backend.store.load(session).await?;
         let root = snapshot.map_or_else(|| session.clone(), |found| found.state.root().clone());
-        Ok(StreamReader::new(
-            backend.streams.as_ref(),
-            root,
-            Sequence(start),
-        ))
+        Ok(RunReader::new(backend, &self.run, root, after))
     }
 
     /// What the session used so far.

@@ -18,7 +18,7 @@ use crate::session::{
     SubSessionRef, TracingContext, WorkspaceRef,
 };
 use crate::state::StepWrites;
-use crate::stream::{Chunk, Sequence, StreamStatus};
+use crate::stream::{Chunk, Sequence, StreamLimits, StreamStatus};
 use crate::time::Timestamp;
 use crate::transcript::PairedStep;
 use crate::usage::UsageEntry;
@@ -454,12 +454,27 @@ impl Commit {
         self
     }
 
-    /// Every session that is named, once, in the order of first mention.
+    /// Makes its chunks small enough for the stream they are for: see [`StreamLimits::fit`].
+    pub fn fitting(mut self, limits: StreamLimits) -> Self {
+        let chunks = std::mem::take(&mut self.chunks).into_iter();
+        self.chunks = chunks.flat_map(|chunk| limits.fit(chunk)).collect();
+        self
+    }
+
+    /// Whether it writes to the root's stream.
+    pub(super) fn speaks(&self) -> bool {
+        !self.chunks.is_empty() || self.stream.is_some()
+    }
+
+    /// Every session that is named, once, in the order of first mention; the root too when its
+    /// stream is written to.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         let mut all: Vec<SessionId> = Vec::new();
         let conditions = self.preconditions.iter().map(|(session, _)| session);
-        for session in conditions.chain(self.changes.iter().map(|(session, _)| session)) {
+        let changes = self.changes.iter().map(|(session, _)| session);
+        let root = self.speaks().then_some(&self.root);
+        for session in conditions.chain(changes).chain(root) {
             if !all.contains(session) {
                 all.push(session.clone());
             }

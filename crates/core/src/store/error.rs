@@ -53,6 +53,19 @@ pub enum StoreError {
         #[source]
         source: StateError,
     },
+    /// A chunk of a commit is larger than the stream takes.
+    #[error(
+        "a chunk has {bytes} bytes, the stream of session {session} takes {limit}; \
+         make it fit with `Commit::fitting`"
+    )]
+    ChunkTooLarge {
+        /// The root, whose stream it is.
+        session: SessionId,
+        /// The size of the chunk.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// What is stored cannot be read.
     #[error(transparent)]
     Corrupt(#[from] StoredError),
@@ -126,6 +139,7 @@ impl Coded for StoreError {
             Self::Refused { .. } | Self::AlreadyExists { .. } => ErrorCode::StateStale,
             Self::NotFound { .. } => ErrorCode::SessionNotFound,
             Self::Invalid { .. } | Self::State { .. } => ErrorCode::StateInvalid,
+            Self::ChunkTooLarge { .. } => ErrorCode::ValidationError,
             Self::Corrupt(error) => error.code(),
             Self::Full { .. } => ErrorCode::StoreFull,
             Self::Unavailable { .. } => ErrorCode::StoreUnavailable,

@@ -202,7 +202,7 @@ impl Header {
     ///
     /// # Errors
     /// [`StreamError::Superseded`] and [`StreamError::Overtaken`].
-    pub fn admit(&self, writer: &StreamWriter) -> Result<(), StreamError> {
+    pub(crate) fn admit(&self, writer: &StreamWriter) -> Result<(), StreamError> {
         let session = || writer.session.clone();
         if self.fence != writer.fence {
             return Err(StreamError::Superseded { session: session() });

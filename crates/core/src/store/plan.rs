@@ -16,7 +16,7 @@ use crate::session::{
     Checkpoint, CheckpointSource, RunStatus, RunTrigger, SessionState, StopKind, StopRequest,
 };
 use crate::state::check_state;
-use crate::stream::{Chunk, ChunkPayload, Sequence, StreamStatus};
+use crate::stream::{Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamStatus};
 use crate::time::Timestamp;
 
 /// The headers of the sessions that a commit names. A session that does not exist has none.
@@ -69,13 +69,17 @@ impl Plan {
 /// created, which then begins there: its id may have been in use before, and whoever still performs
 /// a run of the session that had it must not write to this one.
 ///
+/// `limits` is what the root's stream takes. Nobody may write to the stream of a root that does not
+/// exist.
+///
 /// # Errors
-/// [`StoreError::Refused`] for the first precondition that does not hold, and what makes a change
-/// impossible; nothing is to be written then.
+/// [`StoreError::Refused`] for the first precondition that does not hold,
+/// [`StoreError::ChunkTooLarge`], and what makes a change impossible; nothing is to be written then.
 pub fn plan(
     commit: Commit,
     headers: &Headers,
     now: Timestamp,
+    limits: StreamLimits,
     mut floor: impl FnMut() -> Result<Fence, StoreError>,
     mut messages_kept: impl FnMut(&SessionId, usize) -> Result<usize, StoreError>,
 ) -> Result<Plan, StoreError> {
@@ -88,6 +92,8 @@ pub fn plan(
         )?;
     }
     let alive = signs_of_life(&commit);
+    check_chunks(&commit.root, &commit.chunks, limits)?;
+    let speaks = commit.speaks();
     let mut plan = Plan {
         chunks: commit.chunks,
         stream: commit.stream,
@@ -113,6 +119,15 @@ pub fn plan(
             messages_kept: &mut messages_kept,
         };
         step.apply(header, change)?;
+    }
+    let is_there = match plan.headers.get(&commit.root) {
+        Some(root) => root.is_some(),
+        None => headers.contains_key(&commit.root),
+    };
+    if speaks && !is_there {
+        return Err(StoreError::NotFound {
+            session: commit.root,
+        });
     }
     for (session, header) in &mut plan.headers {
         if let Some(header) = header {
@@ -203,6 +218,25 @@ fn check(
         session: session.clone(),
         expected: precondition.clone(),
         current: header.map(Header::current).unwrap_or_default(),
+    })
+}
+
+/// Refuses chunks that the stream does not take.
+fn check_chunks(
+    root: &SessionId,
+    chunks: &[Chunk],
+    limits: StreamLimits,
+) -> Result<(), StoreError> {
+    limits.check(chunks).map_err(|error| match error {
+        StreamError::ChunkTooLarge { bytes, limit } => StoreError::ChunkTooLarge {
+            session: root.clone(),
+            bytes,
+            limit,
+        },
+        StreamError::Store(error) => error,
+        StreamError::Superseded { session } | StreamError::Overtaken { session } => {
+            StoreError::NotFound { session }
+        }
     })
 }
 

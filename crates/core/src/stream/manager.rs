@@ -4,10 +4,10 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::{Chunk, Sequence, StoredChunk, StreamStatus};
+use super::{Chunk, Sequence, StoredChunk, StreamInfo, StreamLimits};
 use crate::error::{Coded, ErrorCode};
 use crate::id::{SessionId, StepId};
-use crate::store::{Fence, StoreError};
+use crate::store::{Fence, Header, StoreError};
 
 /// Who writes to a stream: a session of its root, at a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,74 +63,33 @@ impl StreamWriter {
         self.by = Some(by);
         self
     }
-}
 
-/// What a stream takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StreamLimits {
-    /// The largest chunk, in bytes of its JSON.
-    pub max_chunk_bytes: usize,
-}
-
-impl StreamLimits {
-    /// Limits.
-    #[must_use]
-    pub fn new(max_chunk_bytes: usize) -> Self {
-        Self { max_chunk_bytes }
-    }
-
-    /// Whether all of these may be written.
+    /// Judges whether it may write, by the headers of its session and of its root as they are at
+    /// that moment. Every backend asks this before it writes deltas or throws them away.
     ///
     /// # Errors
-    /// [`StreamError::ChunkTooLarge`] for the first that may not.
-    pub fn check(&self, chunks: &[Chunk]) -> Result<(), StreamError> {
-        let limit = self.max_chunk_bytes;
-        for chunk in chunks {
-            // What a chunk adds to its content is small; only a large one is written out to be sure.
-            if chunk.payload.content_bytes() > limit / 8 {
-                let bytes = serde_json::to_string(chunk).map_or(0, |text| text.len());
-                if bytes > limit {
-                    return Err(StreamError::ChunkTooLarge { bytes, limit });
-                }
-            }
+    /// [`StoreError::NotFound`] when the session or its root does not exist, [`StoreError::Invalid`]
+    /// when the session belongs to another root, [`StreamError::Superseded`] when the fence is not the
+    /// session's, and [`StreamError::Overtaken`] when the effect that speaks has nothing more to say.
+    /// Nothing is to be written then, and no stream to be made.
+    pub fn admit(
+        &self,
+        session: Option<&Header>,
+        root: Option<&Header>,
+    ) -> Result<(), StreamError> {
+        let missing = |session: &SessionId| StoreError::NotFound {
+            session: session.clone(),
+        };
+        let header = session.ok_or_else(|| missing(&self.session))?;
+        if *header.session.root() != self.root {
+            let reason = format!("its chunks do not belong to the stream of {}", self.root);
+            let session = self.session.clone();
+            return Err(StoreError::Invalid { session, reason }.into());
         }
-        Ok(())
-    }
-}
-
-/// What is known of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StreamInfo {
-    /// What it is.
-    pub status: StreamStatus,
-    /// The last sequence that was given out.
-    pub last: Sequence,
-    /// Everything up to here was removed by retention; a reader that wants it is told.
-    pub trimmed: Sequence,
-}
-
-impl StreamInfo {
-    /// What is known of a stream.
-    #[must_use]
-    pub fn new(status: StreamStatus, last: Sequence, trimmed: Sequence) -> Self {
-        Self {
-            status,
-            last,
-            trimmed,
+        if root.is_none() {
+            return Err(missing(&self.root).into());
         }
-    }
-
-    /// Whether a stream is another than somebody knows who has seen it up to a sequence: what
-    /// [`StreamManager::changed`] waits for.
-    #[must_use]
-    pub fn differs(now: Option<Self>, after: Sequence, status: StreamStatus) -> bool {
-        match now {
-            Some(info) => info.last > after || info.status != status,
-            // It was removed, or is yet to come.
-            None => after > Sequence::START || status != StreamStatus::Active,
-        }
+        header.admit(self)
     }
 }
 
@@ -175,8 +134,9 @@ impl Coded for StreamError {
 
 /// What keeps streams.
 ///
-/// One stream per root session, named after it. Sequences begin at 1, grow, and are never used
-/// twice, gaps are allowed. No reader sees a chunk before it is durable, and every reader sees
+/// One stream per root session, named after it; it ends with its session. Sequences begin at 1, grow,
+/// and are never used twice, gaps are allowed. A stream that is made under the name of one that was
+/// removed has another [`Incarnation`](super::Incarnation). No reader sees a chunk before it is durable, and every reader sees
 /// chunks in the order of their sequences, whenever and wherever it reads. Chunks of commits enter
 /// with [`crate::store::SessionStore::commit`]; only deltas come through here.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
@@ -188,9 +148,9 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
     /// Appends deltas, all or none, and gives the sequence of the last.
     ///
     /// # Errors
-    /// [`StreamError::Superseded`] when the fence is not the session's, [`StreamError::Overtaken`]
-    /// when the effect that speaks was committed or begun again; nothing is written then.
-    /// [`Header::admit`](crate::store::Header::admit) tells both.
+    /// What [`StreamWriter::admit`] says, like [`StreamError::Superseded`] when the fence is not the
+    /// session's and [`StreamError::Overtaken`] when the effect that speaks was committed or begun
+    /// again, and [`StreamError::ChunkTooLarge`]; nothing is written then.
     async fn append_deltas(
         &self,
         writer: &StreamWriter,
@@ -202,7 +162,7 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
     /// Gives the sequence of the chunk.
     ///
     /// # Errors
-    /// [`StreamError::Superseded`] when the fence is not the session's; nothing is written then.
+    /// As [`StreamManager::append_deltas`].
     async fn discard_deltas(
         &self,
         writer: &StreamWriter,
@@ -221,14 +181,12 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
     /// What is known of a stream; `None` when nothing was ever written to it.
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError>;
 
-    /// Returns when the stream may differ from this: something after the sequence, another status, or
-    /// it was removed ([`StreamInfo::differs`]). It may return early, and must return within a second of a change in any process.
-    async fn changed(
-        &self,
-        root: &SessionId,
-        after: Sequence,
-        status: StreamStatus,
-    ) -> Result<(), StreamError>;
+    /// Returns when the stream may differ from what [`StreamManager::info`] said of it: something
+    /// was written, it has another status, it was removed, or another has its name
+    /// ([`StreamInfo::differs`]). It may return early, and must return within a second of a change in
+    /// any process.
+    async fn changed(&self, root: &SessionId, known: Option<StreamInfo>)
+    -> Result<(), StreamError>;
 
     /// Removes the chunks up to a sequence. Numbers go on as before.
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError>;

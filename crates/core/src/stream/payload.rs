@@ -251,16 +251,98 @@ impl ChunkPayload {
         )
     }
 
-    /// About how much content there is in it. Exact for the deltas that come by the thousand;
-    /// what carries values of any size counts as large.
-    pub(super) fn content_bytes(&self) -> usize {
+    /// How many bytes its content has when nothing in it is escaped, or a little more. Counting ends
+    /// when it is more than `enough`.
+    pub(super) fn content_bytes(&self, enough: usize) -> usize {
+        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let value = |value| value_bytes(value, enough);
         match self {
             Self::TextDelta { delta } | Self::ToolArgStreamDelta { delta, .. } => delta.len(),
             Self::Thinking { content, .. } => content.len(),
-            Self::ToolArgStreamStart { .. } | Self::ToolArgStreamEnd { .. } => 0,
-            _ => usize::MAX,
+            Self::ToolStart {
+                tool_name,
+                arguments: content,
+                ..
+            }
+            | Self::ToolApprovalRequest {
+                tool_name,
+                input: content,
+                ..
+            }
+            | Self::Custom {
+                event_name: tool_name,
+                data: content,
+            } => tool_name.len() + value(content),
+            Self::ToolEnd {
+                tool_name,
+                result,
+                error,
+                ..
+            } => tool_name.len() + value(result) + optional(error),
+            Self::ToolError {
+                tool_name, error, ..
+            }
+            | Self::ToolOutputError {
+                tool_name, error, ..
+            } => tool_name.len() + error.len(),
+            Self::ToolInputError {
+                tool_name,
+                input,
+                error,
+                ..
+            } => tool_name.len() + value(input) + error.len(),
+            Self::ToolApprovalResponse { reason, .. } | Self::RunInterrupted { reason } => {
+                optional(reason)
+            }
+            Self::SubagentStart { sub_agent_type, .. } => sub_agent_type.len(),
+            Self::SubagentEnd {
+                sub_agent_type,
+                result,
+                ..
+            } => sub_agent_type.len() + result.as_ref().map_or(0, value),
+            Self::Error { error, detail, .. } => error.len() + optional(detail),
+            Self::Output { output } => value(output),
+            Self::StepDiscarded { reason } | Self::StreamResync { reason } => reason.len(),
+            Self::ToolArgStreamStart { tool_name, .. } => tool_name.len(),
+            Self::ToolArgStreamEnd { .. }
+            | Self::RunStarted { .. }
+            | Self::RunResumed {}
+            | Self::CheckpointCreated { .. }
+            | Self::StepCommitted { .. }
+            | Self::ExecutorSuperseded {} => 0,
+            // Lists: whoever wants to know has to write them out.
+            Self::StatePatch { .. } | Self::StateConflict { .. } | Self::RunPaused { .. } => {
+                usize::MAX
+            }
         }
     }
+}
+
+/// How many bytes a value has as JSON when nothing in it is escaped, or a little more.
+fn value_bytes(value: &Value, enough: usize) -> usize {
+    /// No number is longer, with the comma after it.
+    const NUMBER: usize = 26;
+    let mut bytes = 0;
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        bytes += match value {
+            Value::Null | Value::Bool(_) => 6,
+            Value::Number(_) => NUMBER,
+            Value::String(text) => text.len() + 3,
+            Value::Array(items) => {
+                waiting.extend(items);
+                3
+            }
+            Value::Object(fields) => {
+                waiting.extend(fields.values());
+                3 + fields.keys().map(|key| key.len() + 3).sum::<usize>()
+            }
+        };
+        if bytes > enough {
+            break;
+        }
+    }
+    bytes
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Sequence, StoredChunk, StreamError, StreamInfo, StreamManager, StreamStatus};
+use super::{
+    Incarnation, Sequence, StoredChunk, StreamError, StreamInfo, StreamManager, StreamStatus,
+};
 use crate::id::SessionId;
 
 /// Chunks fetched at once; what a slow reader holds in memory is bounded by it.
@@ -21,6 +23,20 @@ pub enum StreamItem {
     },
     /// Nothing more comes for now: the turn is over, failed, or waits for somebody.
     End(StreamStatus),
+    /// The stream that was read is gone: its session was deleted. Nothing comes after this. Whoever
+    /// wants the stream that has its name now begins a new reader, from the start.
+    Gone {
+        /// The stream that has its name now, if there is one.
+        now: Option<Incarnation>,
+    },
+}
+
+/// What a look at a stream gives.
+pub(crate) enum Step {
+    /// Something for whoever reads.
+    Item(StreamItem),
+    /// There is nothing more in the stream, which is this.
+    Drained(Option<StreamInfo>),
 }
 
 /// Reads a stream from a sequence on, as long as it goes.
@@ -29,9 +45,11 @@ pub struct StreamReader<'a> {
     streams: &'a dyn StreamManager,
     root: SessionId,
     cursor: Sequence,
+    /// The stream that is read, once it was seen.
+    incarnation: Option<Incarnation>,
     buffer: VecDeque<StoredChunk>,
-    /// Whether there was a stream.
-    found: bool,
+    /// The stream as it was after the last reading. It serves as the look before the next one.
+    looked: Option<StreamInfo>,
     ended: bool,
 }
 
@@ -43,10 +61,20 @@ impl<'a> StreamReader<'a> {
             streams,
             root,
             cursor: after,
+            incarnation: None,
             buffer: VecDeque::new(),
-            found: after > Sequence::START,
+            looked: None,
             ended: false,
         }
+    }
+
+    /// Says in which stream the sequence was read, for a reader that resumes. When another has its
+    /// name by now, the reader is told so by [`StreamItem::Gone`] instead of being given chunks of
+    /// that one. Without it, only a sequence that the stream never had tells.
+    #[must_use]
+    pub fn of(mut self, incarnation: Incarnation) -> Self {
+        self.incarnation = Some(incarnation);
+        self
     }
 
     /// The sequence of the last chunk that was given.
@@ -55,77 +83,96 @@ impl<'a> StreamReader<'a> {
         self.cursor
     }
 
+    /// The stream that is read, once it was seen: to be kept with the cursor, and given to
+    /// [`StreamReader::of`] by whoever resumes.
+    #[must_use]
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        self.incarnation
+    }
+
     /// How many chunks the next calls of [`StreamReader::next`] give without reading the stream.
     #[must_use]
     pub fn fetched(&self) -> usize {
         self.buffer.len()
     }
 
-    /// The next item; `None` after the end, and when the stream was removed. Safe to drop while it waits: nothing is lost.
+    /// The next item; `None` after the end, and when the stream is gone. Safe to drop while it
+    /// waits: nothing is lost.
     ///
     /// # Errors
     /// When the stream cannot be read. The reader can be asked again.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, StreamError> {
-        loop {
-            if let Some(stored) = self.buffer.pop_front() {
-                self.cursor = stored.sequence;
-                return Ok(Some(StreamItem::Chunk(stored)));
-            }
-            if self.ended {
-                return Ok(None);
-            }
-            // The status is read before the chunks: what is written between the two is seen.
-            let info = self.streams.info(&self.root).await?;
-            if info.is_none() && self.found {
-                self.ended = true;
-                return Ok(None);
-            }
-            self.found = info.is_some();
-            if let Some(StreamInfo { trimmed, .. }) = info
-                && self.cursor < trimmed
-            {
-                self.cursor = trimmed;
-                return Ok(Some(StreamItem::Trimmed { up_to: trimmed }));
-            }
-            let chunks = self.streams.read(&self.root, self.cursor, BATCH).await?;
-            if self.may_have_missed(info, &chunks).await? {
-                continue;
-            }
-            if !chunks.is_empty() {
-                self.buffer.extend(chunks);
-                continue;
-            }
-            match info {
-                Some(info) if info.status != StreamStatus::Active => {
+        while !self.ended {
+            match self.step().await? {
+                Step::Item(item) => return Ok(Some(item)),
+                Step::Drained(Some(info)) if info.status != StreamStatus::Active => {
                     self.ended = true;
                     return Ok(Some(StreamItem::End(info.status)));
                 }
-                info => {
-                    let status = info.map_or(StreamStatus::Active, |info| info.status);
-                    self.streams
-                        .changed(&self.root, self.cursor, status)
-                        .await?;
-                }
+                Step::Drained(info) => self.wait(info).await?,
             }
+        }
+        Ok(None)
+    }
+
+    /// Waits until the stream is another than this.
+    pub(crate) async fn wait(&mut self, known: Option<StreamInfo>) -> Result<(), StreamError> {
+        self.streams.changed(&self.root, known).await
+    }
+
+    /// The next item, or what the stream is when there is none. Does not wait for one.
+    pub(crate) async fn step(&mut self) -> Result<Step, StreamError> {
+        loop {
+            if let Some(stored) = self.buffer.pop_front() {
+                self.cursor = stored.sequence;
+                return Ok(Step::Item(StreamItem::Chunk(stored)));
+            }
+            let info = match self.looked.take() {
+                Some(looked) => Some(looked),
+                None => self.streams.info(&self.root).await?,
+            };
+            if self.is_gone(info) {
+                self.ended = true;
+                let now = info.map(|info| info.incarnation);
+                return Ok(Step::Item(StreamItem::Gone { now }));
+            }
+            let Some(info) = info else {
+                return Ok(Step::Drained(None));
+            };
+            self.incarnation = Some(info.incarnation);
+            if self.cursor < info.trimmed {
+                self.cursor = info.trimmed;
+                let up_to = info.trimmed;
+                return Ok(Step::Item(StreamItem::Trimmed { up_to }));
+            }
+            let chunks = self.streams.read(&self.root, self.cursor, BATCH).await?;
+            // What was read is from the stream that was looked at, and complete, only if that is
+            // still there and nothing was removed from it before the cursor.
+            let after = self.streams.info(&self.root).await?;
+            let is_same = after.is_some_and(|after| {
+                after.incarnation == info.incarnation && after.trimmed <= self.cursor
+            });
+            if is_same && !chunks.is_empty() {
+                self.buffer.extend(chunks);
+            } else if after == Some(info) {
+                // Nothing was written between the two looks: what is read is all there is.
+                return Ok(Step::Drained(after));
+            }
+            self.looked = after;
         }
     }
 
-    /// Whether chunks were removed by retention between looking at the stream and reading it. The
-    /// next look tells.
-    async fn may_have_missed(
-        &self,
-        seen: Option<StreamInfo>,
-        chunks: &[StoredChunk],
-    ) -> Result<bool, StreamError> {
-        let is_gap = match chunks.first() {
-            Some(first) => first.sequence != self.cursor.next(),
-            None => seen.is_some_and(|info| info.last > self.cursor),
-        };
-        if !is_gap {
-            return Ok(false);
+    /// Whether what is read is not this stream: it was removed, another has its name, or it never
+    /// had as many chunks as were read.
+    fn is_gone(&self, now: Option<StreamInfo>) -> bool {
+        match now {
+            None => self.incarnation.is_some() || self.cursor > Sequence::START,
+            Some(info) => {
+                info.last < self.cursor
+                    || self
+                        .incarnation
+                        .is_some_and(|known| known != info.incarnation)
+            }
         }
-        // Thrown-away deltas leave a gap too.
-        let now = self.streams.info(&self.root).await?;
-        Ok(now.is_some_and(|info| self.cursor < info.trimmed))
     }
 }

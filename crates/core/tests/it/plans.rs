@@ -10,7 +10,7 @@ use helix_agents_core::store::{
     Change, Commit, Due, DueKind, DueQuery, Fence, Field, Headers, InboxRow, LeaseRequest, Plan,
     Precondition, Row, StoreError, plan,
 };
-use helix_agents_core::stream::{Sequence, StreamStatus};
+use helix_agents_core::stream::{Sequence, StreamLimits, StreamStatus};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
 use helix_agents_core::{RunId, SessionId};
@@ -19,6 +19,11 @@ use serde_json::json;
 use crate::make::{call_id, calling, result};
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+/// What the streams of these tests take.
+fn limits() -> StreamLimits {
+    StreamLimits::new(1024)
+}
 
 fn session(name: &str) -> SessionId {
     SessionId::new(name).unwrap()
@@ -39,6 +44,7 @@ fn planned(commit: Commit, headers: &Headers) -> Result<Plan, StoreError> {
         commit,
         headers,
         NOW,
+        limits(),
         || Ok(Fence(7)),
         |_, _| panic!("nothing is cut"),
     )
@@ -109,7 +115,15 @@ fn a_cut_is_asked_about_once_and_only_when_it_cuts() {
         asked.push((id.clone(), count));
         Ok(1)
     };
-    let plan = plan(commit, &headers, NOW, || panic!("nothing is created"), cut).unwrap();
+    let plan = plan(
+        commit,
+        &headers,
+        NOW,
+        limits(),
+        || panic!("nothing is created"),
+        cut,
+    )
+    .unwrap();
     assert_eq!(asked, [(session("s"), 2)]);
     let rows: Vec<_> = plan.rows.iter().map(|(_, row)| row).collect();
     assert_eq!(rows, [&Row::TruncateMessages { keep: 1 }]);

@@ -64,10 +64,9 @@ impl StreamManager for TrimmedMeanwhile {
     async fn changed(
         &self,
         root: &SessionId,
-        after: Sequence,
-        status: StreamStatus,
+        known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
-        self.inner.changed(root, after, status).await
+        self.inner.changed(root, known).await
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {

@@ -13,7 +13,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use helix_agents_core::stream::Sequence;
+use helix_agents_core::stream::{Incarnation, Sequence, StreamInfo, StreamStatus};
 use tokio::sync::mpsc;
 
 use crate::ApiError;
@@ -34,11 +34,18 @@ pub(crate) async fn sse(
     headers: HeaderMap,
     closing: Option<Extension<Closing>>,
 ) -> Result<Response, ApiError> {
-    let after = after(&query, &headers)?;
-    let found = caller.open(&app, &query.session()?).await?;
+    let cursor = cursor(&query, &headers)?;
+    let session = query.session()?;
+    let found = caller.find(&app, &session).await?;
+    let info = app.streams().info(found.state.root()).await?;
+    // Looked at after the stream: a session that somebody else made meanwhile under this id has
+    // another stream than the one that was looked at.
+    let found = caller.open(&app, &session).await?;
+    let stream = info.map(|info| info.incarnation);
+    let after = cursor.place_in(info)?;
     let closing = closing.map(|Extension(closing)| closing);
     let (send, receive) = mpsc::channel(AHEAD);
-    let pump = Pump::new(app, &found, after, send);
+    let pump = Pump::new(app, &found, stream, after, send);
     tokio::spawn(pump.run(closing.unwrap_or_default()));
     let pieces = stream::unfold(receive, async |mut receive| {
         let piece = receive.recv().await?;
@@ -50,7 +57,72 @@ pub(crate) async fn sse(
         (CACHE_CONTROL, "no-cache"),
         (no_buffer, "no"),
     ];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    let mut response = (headers, Body::from_stream(pieces)).into_response();
+    if let Some(Incarnation(number)) = stream {
+        response.headers_mut().insert(STREAM, number.into());
+    }
+    Ok(response)
+}
+
+/// Names the stream that is read, of all that ever had its session's id. Whoever comes back with a
+/// sequence sends it too, here or as `streamIncarnation`, and is told when that stream is gone.
+pub(crate) const STREAM: HeaderName = HeaderName::from_static("x-helix-stream");
+
+/// Where a reader was.
+#[derive(Debug, Clone, Copy)]
+struct Cursor {
+    /// In which stream, if it says so.
+    stream: Option<Incarnation>,
+    after: Sequence,
+}
+
+impl Cursor {
+    /// After which chunk of this stream to begin, unless it is the place in another one.
+    fn place_in(self, info: Option<StreamInfo>) -> Result<Sequence, ApiError> {
+        let now = info.map(|info| info.incarnation);
+        let last = info.map_or(Sequence::START, |info| info.last);
+        let is_active = info.is_some_and(|info| info.status == StreamStatus::Active);
+        let fits = match self.stream {
+            Some(stream) => Some(stream) == now && self.after <= last,
+            // A place past the end is in another stream. Who does not say in which is told the end
+            // where there is one, and must not wait until this stream is as long.
+            None => self.after <= last || !is_active,
+        };
+        if fits {
+            return Ok(self.after.min(last));
+        }
+        let now = match now {
+            Some(now) => format!("it is stream {now} now, which ends at {last}"),
+            None => "nothing was written since".to_owned(),
+        };
+        let was = match self.stream {
+            Some(stream) => format!("stream {stream}"),
+            None => "another stream".to_owned(),
+        };
+        Err(ApiError::stale(format!(
+            "sequence {} belongs to {was}: the session was deleted and made again, {now}; read it \
+             from the start, without a sequence",
+            self.after
+        )))
+    }
+}
+
+fn cursor(query: &Pairs, headers: &HeaderMap) -> Result<Cursor, ApiError> {
+    let stream = match headers.get(STREAM) {
+        Some(header) => {
+            let number = header
+                .to_str()
+                .ok()
+                .and_then(|text| text.trim().parse().ok());
+            let bad = || ApiError::invalid("X-Helix-Stream is not a whole number; send it back");
+            Some(number.ok_or_else(bad)?)
+        }
+        None => query.number("streamIncarnation")?,
+    };
+    Ok(Cursor {
+        stream: stream.map(Incarnation),
+        after: after(query, headers)?,
+    })
 }
 
 /// After which chunk to begin. A browser that reconnects repeats its query and adds the header, so

@@ -30,6 +30,9 @@ pub(crate) struct StatusView {
     run_status: Option<RunStatus>,
     step_count: u32,
     stream_sequence: u64,
+    /// Which stream it is that the sequence counts in; left out before anything was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_incarnation: Option<u64>,
     pending: Vec<PendingView>,
 }
 
@@ -51,6 +54,7 @@ pub(crate) async fn status(
         run_status: found.run.as_ref().map(|run| run.status),
         step_count: found.state.step_count,
         stream_sequence: info.map_or(0, |info| info.last.0),
+        stream_incarnation: info.map(|info| info.incarnation.0),
         pending: theirs.map(PendingView::from).collect(),
         session_id: session.clone(),
         agent_type: found.state.agent_type,

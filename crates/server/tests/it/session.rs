@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{ALICE, BOB, NOW, Place};
 
-/// proves: SRV-01
+/// proves in part: SRV-01
 #[tokio::test]
 async fn the_status_of_a_session_that_waits() {
     let place = Place::new();
@@ -21,7 +21,7 @@ async fn the_status_of_a_session_that_waits() {
         "runId": "run-1",
         "runStatus": "suspended_client_tool",
         "stepCount": 0,
-        "streamSequence": status["streamSequence"],
+        "streamSequence": status["streamSequence"], "streamIncarnation": status["streamIncarnation"],
         "suspended": { "toolCallIds": ["p1"], "stepId": "step-1" },
         "pending": [{
             "toolCallId": "p1",
@@ -48,7 +48,7 @@ async fn the_status_of_a_completed_and_of_a_failed_session() {
     let expected = json!({
         "sessionId": "s", "agentType": "desk", "status": "completed", "runId": "run-1",
         "runStatus": "completed", "stepCount": 1,
-        "streamSequence": status["streamSequence"], "pending": [],
+        "streamSequence": status["streamSequence"], "streamIncarnation": status["streamIncarnation"], "pending": [],
     });
     assert_eq!(status, expected);
 
@@ -244,7 +244,7 @@ async fn a_branch_keeps_whole_steps() {
     }
 }
 
-/// proves: SRV-01
+/// proves in part: SRV-01
 #[tokio::test]
 async fn a_session_has_no_workspaces_yet() {
     let place = Place::new();

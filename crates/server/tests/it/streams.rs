@@ -11,7 +11,7 @@ use helix_agents_server::Limits;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::kit::{ALICE, Answer, Place, request};
+use crate::kit::{ALICE, Answer, BOB, Place, request};
 use crate::loopback::Loopback;
 
 /// The frames of a stream, without comments.
@@ -50,13 +50,123 @@ async fn a_reader_of_a_removed_session_does_not_wait() {
     let mut reader = server.get("/sse?sessionId=s").await;
     reader.until("tool_start").await;
     place.ask(ALICE, "DELETE", "/sessions/s", None).await;
-    // The connection breaks off without an end: whoever comes back learns that it is gone.
+    // It is told, and there is no end of a run to tell.
     let seen = reader.rest().await;
+    assert!(seen.contains("event: gone\ndata: {}"), "{seen}");
     assert!(!seen.contains("event: end"), "{seen}");
     place.get("/sse?sessionId=s").await.is(404, "NOT_FOUND");
 }
 
-/// proves: SRV-01
+/// Asks for the stream of `s` after a sequence, in the stream that a header or the query names.
+async fn resumed(place: &Place, after: u64, header: Option<&str>, query: Option<&str>) -> Answer {
+    let mut path = format!("/sse?sessionId=s&fromSequence={after}");
+    if let Some(stream) = query {
+        path.push_str(&format!("&streamIncarnation={stream}"));
+    }
+    let mut asked = request(ALICE, "GET", &path, None);
+    if let Some(stream) = header {
+        let headers = asked.headers_mut();
+        headers.insert("x-helix-stream", stream.parse().unwrap());
+    }
+    Answer::of(place.app.clone().oneshot(asked).await.unwrap()).await
+}
+
+fn stream_of(answer: &Answer) -> String {
+    answer.headers["x-helix-stream"]
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// A sequence belongs to one stream: when its session is deleted and made again, whoever comes back
+/// with it is told, and is not given the rest of another conversation.
+#[tokio::test]
+async fn a_cursor_into_a_deleted_stream_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for place in [Place::new(), Place::sqlite(folder.path()).await] {
+        place.ended("long").await;
+        let whole = place.get("/sse?sessionId=s").await;
+        let old = stream_of(&whole);
+        let all = frames(whole.text());
+        let last = sequence(all[all.len() - 2]);
+        let status = place.get("/status?sessionId=s").await.ok();
+        assert_eq!(status["streamIncarnation"].to_string(), old);
+        // As long as it is there, naming it changes nothing.
+        for (header, query) in [(Some(&*old), None), (None, Some(&*old))] {
+            let rest = resumed(&place, 2, header, query).await;
+            assert_eq!(frames(rest.text()), all[2..]);
+            assert_eq!(stream_of(&rest), old);
+        }
+        place.ask(ALICE, "DELETE", "/sessions/s", None).await;
+        let gone = resumed(&place, 2, Some(&old), None).await;
+        gone.is(404, "NOT_FOUND");
+
+        place.ended("hello").await;
+        let whole = place.get("/sse?sessionId=s").await;
+        let new = stream_of(&whole);
+        assert_ne!(new, old);
+        let shorter = frames(whole.text()).len() as u64;
+        assert!(shorter < last, "the cases below need a shorter stream");
+        for after in [0, 2, last] {
+            for (header, query) in [(Some(&*old), None), (None, Some(&*old))] {
+                let refused = resumed(&place, after, header, query).await;
+                refused.is(409, "STALE");
+                assert!(refused.text().contains(&format!("it is stream {new} now")));
+            }
+        }
+        // Who does not say where its sequence is from is told the end at least.
+        let end = resumed(&place, last, None, None).await;
+        assert_eq!(frames(end.text()).len(), 1);
+        assert!(end.text().starts_with("event: end"), "{}", end.text());
+        let rest = resumed(&place, 2, Some(&new), Some(&old)).await;
+        assert_eq!(frames(rest.text()), frames(whole.text())[2..]);
+        for bad in ["x", "-1", ""] {
+            let bad = resumed(&place, 0, Some(bad), None).await;
+            bad.is(400, "VALIDATION_ERROR");
+        }
+        let bad = resumed(&place, 0, None, Some("x")).await;
+        bad.is(400, "VALIDATION_ERROR");
+
+        // While a run goes on there is no end to tell, and it does not wait for what may never come.
+        place.ask(ALICE, "DELETE", "/sessions/s", None).await;
+        let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
+        place.post("/start", body).await.ok();
+        place.outside.reached().await;
+        resumed(&place, last, None, None).await.is(409, "STALE");
+        place.outside.open();
+        place.settled("s").await;
+    }
+}
+
+/// A session may be deleted and made again by somebody else while it is read. Its reader is told, and
+/// sees nothing of theirs.
+#[tokio::test]
+async fn a_live_reader_sees_nothing_of_a_session_made_anew() {
+    let place = Place::new();
+    let app = crate::kit::builder(&place.runtime)
+        .authenticate(crate::kit::tokens())
+        .keep_alive(Duration::from_secs(86_400))
+        .build();
+    let server = Loopback::new(app.unwrap().router(), Limits::default()).await;
+    let body = |message| json!({ "sessionId": "s", "agentType": "desk", "message": message });
+    place.post("/start", body("wait")).await.ok();
+    place.outside.reached().await;
+    let mut reader = server.get("/sse?sessionId=s").await;
+    reader.until("tool_start").await;
+    // Nothing lets the reader look between the two.
+    place.ask(ALICE, "DELETE", "/sessions/s", None).await;
+    let bob = place.ask(BOB, "POST", "/start", Some(body("hello")));
+    bob.await.ok();
+    let seen = reader.rest().await;
+    assert!(seen.contains("event: gone"), "{seen}");
+    assert!(!seen.contains("event: end"), "{seen}");
+    assert!(!seen.contains("how are"), "{seen}");
+    assert!(!seen.contains("greet"), "{seen}");
+    let late = place.get("/sse?sessionId=s").await;
+    late.is(404, "NOT_FOUND");
+}
+
+/// proves in part: SRV-01
 #[tokio::test]
 async fn a_stream_has_numbered_chunks_and_an_end() {
     let place = Place::new();
@@ -258,13 +368,12 @@ async fn an_idle_stream_says_that_it_is_there_until_the_session_is_gone() {
     let metrics = place.get("/metrics").await;
     assert!(metrics.text().contains("helix_sse_open_streams 1\n"));
     place.ask(ALICE, "DELETE", "/sessions/s", None).await;
-    // There is no end to tell: the connection breaks off.
+    let mut last = Vec::new();
     while let Some(piece) = pieces.next().await {
-        if piece.is_err() {
-            return;
-        }
+        last = piece.unwrap().to_vec();
     }
-    panic!("the stream ended as if the run had");
+    // There is no end of a run to tell.
+    assert_eq!(last, b"event: gone\ndata: {}\n\n");
 }
 
 #[tokio::test]

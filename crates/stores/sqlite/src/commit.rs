@@ -11,7 +11,7 @@ use crate::config::SqliteConfig;
 use crate::desk::Desk;
 use crate::fail::Fail;
 use crate::headers::{self, Found, Place};
-use crate::{due, messages, process, rows, streams};
+use crate::{due, messages, process, rows, stream_manager, streams};
 
 /// Judges a commit and writes what it comes to. When it fails, the caller rolls back.
 pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Result<Receipt, Fail> {
@@ -36,7 +36,8 @@ pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Resu
         Ok(messages::kept(conn, place.owner, count)?)
     };
     let floor = || Ok(headers::floor(conn)?);
-    let mut plan = plan(commit, &headers, now, floor, kept)?;
+    let limits = stream_manager::limits();
+    let mut plan = plan(commit, &headers, now, limits, floor, kept)?;
     headers.extend(stored);
     if let Some(fence) = plan.floor {
         headers::raise_floor(conn, fence)?;

@@ -1,5 +1,6 @@
 //! Numbers as SQLite keeps them.
 
+use helix_agents_core::stream::Incarnation;
 use helix_agents_core::time::Timestamp;
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
@@ -29,6 +30,11 @@ impl FromSql for Owner {
 }
 
 impl Owner {
+    /// Which stream it is: SQLite gives no number twice.
+    pub(crate) fn incarnation(self) -> Incarnation {
+        Incarnation(unsigned(self.0))
+    }
+
     /// The key of the owner's row of this number.
     pub(crate) fn row(self, number: u64) -> Result<i64, Fail> {
         match u32::try_from(number) {

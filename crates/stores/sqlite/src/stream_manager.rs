@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::stream::{
     Chunk, Retention, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
-    StreamStatus, StreamWriter,
+    StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
 
@@ -14,6 +14,11 @@ use crate::streams;
 
 /// As large as a JSON string that a browser takes without trouble.
 const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a stream takes.
+pub(crate) fn limits() -> StreamLimits {
+    StreamLimits::new(MAX_CHUNK_BYTES)
+}
 
 #[async_trait]
 impl Retention for SqliteStore {
@@ -31,7 +36,7 @@ impl Retention for SqliteStore {
 #[async_trait]
 impl StreamManager for SqliteStore {
     fn limits(&self) -> StreamLimits {
-        StreamLimits::new(MAX_CHUNK_BYTES)
+        limits()
     }
 
     async fn append_deltas(
@@ -76,14 +81,13 @@ impl StreamManager for SqliteStore {
     async fn changed(
         &self,
         root: &SessionId,
-        after: Sequence,
-        status: StreamStatus,
+        known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
         let listening = self.listen(root);
         loop {
             let heard = listening.heard();
-            let info = self.info(root).await?;
-            if StreamInfo::differs(info, after, status) {
+            let now = self.info(root).await?;
+            if StreamInfo::differs(now, known) {
                 return Ok(());
             }
             heard.await;

@@ -43,7 +43,12 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Fail> {
         .optional()?;
     row.map(|(id, last, trimmed, status)| {
         let (last, trimmed) = (Sequence(unsigned(last)), Sequence(unsigned(trimmed)));
-        let info = StreamInfo::new(named("stream status", status)?, last, trimmed);
+        let info = StreamInfo::new(
+            id.incarnation(),
+            named("stream status", status)?,
+            last,
+            trimmed,
+        );
         let row = (info.status, info.trimmed);
         Ok(Stream { id, info, row })
     })
@@ -65,12 +70,13 @@ fn open(desk: &Desk, root: &SessionId) -> Result<Stream, Fail> {
         return Ok(stream);
     }
     let conn = &desk.conn;
-    let info = StreamInfo::new(StreamStatus::Active, Sequence::START, Sequence::START);
+    let (status, start) = (StreamStatus::Active, Sequence::START);
     conn.prepare_cached(
         "INSERT INTO stream (root, last, trimmed, status, changed) VALUES (?, 0, 0, ?, 0)",
     )?
-    .execute(params![root.as_str(), name_of("status", info.status)?])?;
+    .execute(params![root.as_str(), name_of("status", status)?])?;
     let id = Owner(conn.last_insert_rowid());
+    let info = StreamInfo::new(id.incarnation(), status, start, start);
     let row = (info.status, info.trimmed);
     Ok(Stream { id, info, row })
 }
@@ -229,15 +235,25 @@ fn before(at: Timestamp, window: std::time::Duration) -> i64 {
     millis(at).saturating_sub(window)
 }
 
-/// Refuses a writer whose run was taken over, or whose effect has nothing more to say.
+/// Refuses a writer whose run was taken over, whose effect has nothing more to say, or whose root is
+/// gone.
 fn admit(desk: &Desk, writer: &StreamWriter) -> Result<(), Fail> {
-    let session = writer.session.clone();
-    let Some(found) = headers::take(desk, &session)? else {
-        return Err(StoreError::NotFound { session }.into());
-    };
-    let admitted = found.header.admit(writer);
-    headers::give_back(desk, session, found);
-    Ok(admitted?)
+    let StreamWriter { root, session, .. } = writer;
+    let own = headers::take(desk, session)?;
+    let header = own.as_ref().map(|found| &*found.header);
+    if root == session {
+        writer.admit(header, header)?;
+    } else {
+        let roots = headers::take(desk, root)?;
+        writer.admit(header, roots.as_ref().map(|found| &*found.header))?;
+        if let Some(found) = roots {
+            headers::give_back(desk, root.clone(), found);
+        }
+    }
+    if let Some(found) = own {
+        headers::give_back(desk, session.clone(), found);
+    }
+    Ok(())
 }
 
 /// Appends deltas.

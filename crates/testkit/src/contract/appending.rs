@@ -1,11 +1,14 @@
 //! What enters a stream: in order, numbered once, and only from whoever may write.
 
+use helix_agents_core::SessionId;
+use helix_agents_core::message::UserMessage;
 use helix_agents_core::store::{Change, Fence, Precondition, StoreError};
-use helix_agents_core::stream::{Sequence, StreamError, StreamStatus, StreamWriter};
+use helix_agents_core::stream::{ChunkPayload, Sequence, StreamError, StreamStatus, StreamWriter};
+use serde_json::json;
 
 use super::Subject;
-use super::everything::chunks;
-use super::make::{accepted, child_of, commit, event, running, session, text};
+use super::everything::{chunks, everything};
+use super::make::{accepted, child_of, chunk, commit, event, running, session, text};
 use super::streaming::{numbers, say, stream, streaming, words};
 
 /// Sequences begin at 1 and grow in the order of writing, through commits and deltas alike.
@@ -197,6 +200,118 @@ pub async fn an_oversized_chunk_is_refused_before_it_gets_a_number(on: &Subject)
     let large = "ü".repeat(100 * 1024);
     stream(on, &writer, &[&large, ""]).await;
     assert_eq!(words(&chunks(on, &root).await), ["a", "b", &large, ""]);
+}
+
+/// A commit whose chunk is too large is refused whole: nothing of it is written anywhere. What is made
+/// to fit is written, and says what is left out.
+///
+/// proves: STR-01
+pub async fn a_commit_with_an_oversized_chunk_is_refused_whole(on: &Subject) {
+    let (root, _) = streaming(on, "s").await;
+    let last = say(on, &root, "a").await;
+    let before = everything(on, &[&root]).await;
+    let limits = on.streams.limits();
+    let large = json!({ "large": "x".repeat(limits.max_chunk_bytes) });
+    let too_large = || {
+        let large = large.clone();
+        let large = chunk(on, &root, ChunkPayload::Output { output: large });
+        commit(on, &root)
+            .then(Change::AppendUser(UserMessage::new("never")))
+            .then(Change::RaiseFence)
+            .say(event(on, &root, "never"))
+            .say(large)
+            .stream(StreamStatus::Ended)
+    };
+    let refused = on.store.commit(too_large()).await;
+    let Err(StoreError::ChunkTooLarge {
+        session,
+        bytes,
+        limit,
+    }) = refused
+    else {
+        panic!("a chunk that the stream does not take is refused, not {refused:?}");
+    };
+    assert_eq!((session, limit), (root.clone(), limits.max_chunk_bytes));
+    assert!(bytes > limit);
+    assert_eq!(everything(on, &[&root]).await, before);
+
+    let fitting = too_large().fitting(limits);
+    assert_eq!(accepted(on, fitting).await.sequence.0, last.0 + 2);
+    let found = chunks(on.elsewhere(), &root).await;
+    let ChunkPayload::Output { output } = &found[2].chunk.payload else {
+        panic!("an output stays an output: {found:?}");
+    };
+    let text = output.as_str().unwrap();
+    assert!(
+        text.starts_with(r#"{"large":"xx"#) && text.contains("left out"),
+        "{text}"
+    );
+}
+
+/// Nobody writes to the stream of a root that does not exist: not deltas, not a commit, not a child
+/// that outlived it. Nothing is made by trying.
+///
+/// proves: STR-01
+pub async fn nobody_writes_to_the_stream_of_a_root_that_is_gone(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    let child = child_of(on, &root, &root, "child").await;
+    let (_, fence) = running(on, &child, "run").await;
+    let orphan = StreamWriter::new(root.clone(), child.clone(), fence);
+    stream(on, &writer, &["a"]).await;
+    stream(on, &orphan, &["b"]).await;
+    // The root alone: a child that is not known to its parent yet stays behind.
+    accepted(on, commit(on, &root).then(Change::Delete)).await;
+    let before = everything(on, &[&root, &child]).await;
+    for on in [on, on.elsewhere()] {
+        for late in [&writer, &orphan] {
+            let deltas = vec![text(on, &late.session, "late")];
+            let refused = on.streams.append_deltas(late, deltas).await;
+            is_not_found(&refused, &root);
+            let sorry = event(on, &late.session, "late");
+            let refused = on.streams.discard_deltas(late, Sequence::START, sorry);
+            is_not_found(&refused.await, &root);
+        }
+        let said = commit(on, &root).say(event(on, &root, "late"));
+        is_not_found(&on.store.commit(said).await.map_err(Into::into), &root);
+        let ended = commit(on, &root)
+            .when_in(child.clone(), Precondition::Fence(fence))
+            .then_in(child.clone(), Change::RaiseFence)
+            .stream(StreamStatus::Ended);
+        is_not_found(&on.store.commit(ended).await.map_err(Into::into), &root);
+        assert_eq!(on.streams.info(&root).await.unwrap(), None);
+        assert_eq!(everything(on, &[&root, &child]).await, before);
+    }
+}
+
+fn is_not_found<T: std::fmt::Debug>(refused: &Result<T, StreamError>, root: &SessionId) {
+    let Err(StreamError::Store(StoreError::NotFound { session })) = refused else {
+        panic!("the root is gone, and then it is not {refused:?}");
+    };
+    assert_eq!(session, root);
+}
+
+/// A session writes to the stream of its own root, and to no other.
+///
+/// proves: STR-01
+pub async fn a_session_writes_to_the_stream_of_its_root_only(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    let (other, _) = streaming(on, "other").await;
+    let astray = StreamWriter::new(other.clone(), root.clone(), writer.fence);
+    let refused = on
+        .streams
+        .append_deltas(&astray, vec![text(on, &root, "astray")])
+        .await;
+    assert!(
+        matches!(&refused, Err(StreamError::Store(StoreError::Invalid { session, .. })) if *session == root),
+        "{refused:?}"
+    );
+    let sorry = event(on, &root, "astray");
+    let refused = on
+        .streams
+        .discard_deltas(&astray, Sequence::START, sorry)
+        .await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(on.streams.info(&other).await.unwrap(), None);
 }
 
 /// Many who write at once lose nothing, and each one's pieces stay in order.

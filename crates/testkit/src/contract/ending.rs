@@ -63,8 +63,10 @@ pub async fn a_reader_of_a_removed_stream_is_done(on: &Subject) {
     assert!(poll_immediate(waiting.as_mut()).await.is_none(), "it waits");
     on.sessions().delete_session(&root).await.unwrap();
     let item = in_time(REMOVED, waiting).await.unwrap();
-    assert_eq!(item, None);
+    assert_eq!(item, Some(StreamItem::Gone { now: None }));
     let mut late = reader(on, &root, Sequence(2));
+    let item = in_time(REMOVED, late.next()).await.unwrap();
+    assert_eq!(item, Some(StreamItem::Gone { now: None }));
     assert_eq!(in_time(REMOVED, late.next()).await.unwrap(), None);
 }
 

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use futures_util::future::poll_immediate;
-use helix_agents_core::stream::{Sequence, StreamItem, StreamStatus};
+use helix_agents_core::stream::{Sequence, StreamInfo, StreamItem, StreamStatus};
 
 use super::Subject;
 use super::everything::chunks;
@@ -135,19 +135,18 @@ pub async fn a_slow_reader_loses_nothing(on: &Subject) {
 pub async fn a_change_is_noticed(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     let delta = || vec![text(on, &root, "a")];
-    let last = on.streams.append_deltas(&writer, delta()).await.unwrap();
+    let nothing = on.streams.info(&root).await.unwrap();
+    on.streams.append_deltas(&writer, delta()).await.unwrap();
+    let known = on.streams.info(&root).await.unwrap().unwrap();
     let noticed = "a change that is there already is noticed at once";
-    let active = StreamStatus::Active;
-    in_time(noticed, on.streams.changed(&root, Sequence::START, active))
-        .await
-        .unwrap();
-    in_time(
-        noticed,
-        on.streams.changed(&root, last, StreamStatus::Paused),
-    )
-    .await
-    .unwrap();
-    let mut waits = pin!(on.streams.changed(&root, last, active));
+    let paused = StreamStatus::Paused;
+    let other = StreamInfo::new(known.incarnation, paused, known.last, known.trimmed);
+    for before in [nothing, Some(other)] {
+        in_time(noticed, on.streams.changed(&root, before))
+            .await
+            .unwrap();
+    }
+    let mut waits = pin!(on.streams.changed(&root, Some(known)));
     let early = poll_immediate(waits.as_mut()).await;
     on.elsewhere()
         .streams

@@ -157,6 +157,7 @@ const SCRIPT: &str = r#"{ "rules": [
       { "text": "{{tool_result:w1}} and {{tool_result:w2}}" } ] },
   { "match": "busy", "steps": [ { "error": { "kind": "overloaded", "attempts": 1 }, "text": "not busy any more" } ] },
   { "match": "close", "steps": [ { "tool_calls": [ { "id": "f1", "name": "close", "arguments": {} } ] } ] },
+  { "match": "fail", "steps": [ { "error": { "kind": "auth", "attempts": 99 } } ] },
   { "match": "boom", "steps": [
       { "tool_calls": [ { "id": "b1", "name": "boom", "arguments": {} } ] },
       { "text": "told: {{tool_result:b1}}" } ] } ] }"#;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use helix_agents_core::Agent;
 use helix_agents_core::entries::Execute;
-use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeExt};
+use helix_agents_core::runtime::{Handle, Outcome, RunOptions, RunReader, Runtime, RuntimeExt};
 use helix_agents_core::session::RunStatus;
+use helix_agents_core::store::Sessions;
 use helix_agents_core::stream::{ChunkPayload, StreamItem, StreamStatus};
 use helix_agents_runtime_local::{LocalRuntime, blocking};
 use serde_json::json;
@@ -75,6 +76,90 @@ async fn a_handle_streams_its_run() {
         assert_eq!(text, "Hello, how are you?");
         assert_eq!(ends, [StreamStatus::Ended]);
         assert!(of_run, "only chunks of the second run");
+    }
+}
+
+/// The stream of a handle ends with its own run, though others of the session came after it: for one
+/// who read along and was slow, for one who comes late, and while the next run still goes on.
+#[tokio::test]
+async fn a_handles_stream_ends_with_its_run_whatever_comes_after() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let first = runtime.execute(&agent, "hello").await.unwrap();
+        let mut slow = first.stream().await.unwrap();
+        let begins = slow.next().await.unwrap();
+        assert!(matches!(begins, Some(StreamItem::Chunk(_))), "{begins:?}");
+        first.result().await.unwrap();
+        let again = Execute::new(&agent, "wait").in_session(first.session_id().clone());
+        let options = RunOptions::default();
+        let second = runtime.execute_with(&agent, again, options).await.unwrap();
+        gate.reached().await;
+
+        let mut late = first.stream().await.unwrap();
+        let whole = said_by(&first, &mut late).await;
+        assert_eq!(said_by(&first, &mut slow).await, whole[1..]);
+        let mut live = second.stream().await.unwrap();
+        gate.open();
+        let of_second = said_by(&second, &mut live).await;
+        assert_ne!(of_second[0], whole[0]);
+        // Nothing goes on any more, and it is the same.
+        let mut late = first.stream().await.unwrap();
+        assert_eq!(said_by(&first, &mut late).await, whole);
+        let after = slow.cursor();
+        let mut rest = first.stream_after(after).await.unwrap();
+        assert!(said_by(&first, &mut rest).await.is_empty());
+    }
+}
+
+/// The sequences of what a run said, to its end, once that is told.
+async fn said_by(run: &Handle<serde_json::Value>, reader: &mut RunReader<'_>) -> Vec<u64> {
+    let mut said = Vec::new();
+    loop {
+        match reader.next().await.unwrap() {
+            Some(StreamItem::Chunk(stored)) => {
+                assert_eq!(stored.chunk.base.run_id, *run.run_id());
+                said.push(stored.sequence.0);
+            }
+            Some(StreamItem::End(status)) => {
+                assert_eq!(status, StreamStatus::Ended);
+                assert_eq!(reader.next().await.unwrap(), None);
+                return said;
+            }
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+}
+
+/// A run that pauses or fails ends its stream as that, also when the next one ends otherwise; and who
+/// reads a run of a session that is deleted is told.
+#[tokio::test]
+async fn a_handles_stream_ends_as_its_run_did() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let agent = desk(&Gate::new());
+        let first = runtime.execute(&agent, "fail").await.unwrap();
+        first.result().await.unwrap();
+        let again = Execute::new(&agent, "hello").in_session(first.session_id().clone());
+        let options = RunOptions::default();
+        let second = runtime.execute_with(&agent, again, options).await.unwrap();
+        second.result().await.unwrap();
+        let mut reader = first.stream().await.unwrap();
+        let mut last = None;
+        while let Some(item) = reader.next().await.unwrap() {
+            last = Some(item);
+        }
+        assert_eq!(last, Some(StreamItem::End(StreamStatus::Failed)));
+
+        let mut reader = second.stream().await.unwrap();
+        reader.next().await.unwrap();
+        let sessions = Sessions::new(&*runtime.backend().store, &**runtime.clock());
+        sessions.delete_session(first.session_id()).await.unwrap();
+        while let Some(item) = reader.next().await.unwrap() {
+            last = Some(item);
+        }
+        assert_eq!(last, Some(StreamItem::Gone { now: None }));
     }
 }
 

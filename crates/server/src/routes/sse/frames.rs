@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use axum::body::Bytes;
-use helix_agents_core::stream::{Sequence, StoredChunk};
+use helix_agents_core::stream::{Incarnation, Sequence, StoredChunk};
 use serde::Serialize;
 
 /// What says that the stream is there.
@@ -32,6 +32,15 @@ impl Frames {
     pub(super) fn trimmed(&mut self, up_to: Sequence) {
         let data = format!("{{\"upTo\":{up_to}}}");
         let _ = write!(self.text, "id: {up_to}\nevent: trimmed\ndata: {data}\n\n");
+    }
+
+    /// Says that the stream is gone; another may have its name.
+    pub(super) fn gone(&mut self, now: Option<Incarnation>) {
+        let data = match now {
+            Some(now) => format!("{{\"streamIncarnation\":{now}}}"),
+            None => "{}".to_owned(),
+        };
+        let _ = write!(self.text, "event: gone\ndata: {data}\n\n");
     }
 
     /// Says how the stream ended.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use helix_agents_core::SessionId;
 use helix_agents_core::store::Snapshot;
-use helix_agents_core::stream::{Sequence, StreamItem, StreamReader, StreamStatus};
+use helix_agents_core::stream::{Incarnation, Sequence, StreamItem, StreamReader, StreamStatus};
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, timeout_at};
 
@@ -23,7 +23,7 @@ type Piece = Result<Bytes, ApiError>;
 
 /// Why nothing more is sent.
 enum Stop {
-    /// The reader is gone, or the end was sent.
+    /// The reader is gone, or was told that nothing more comes.
     Done,
     /// The stream cannot be read.
     Broken(ApiError),
@@ -41,18 +41,27 @@ pub(super) struct Pump {
     session: SessionId,
     root: SessionId,
     has_run: bool,
+    /// The stream that is read, once there is one.
+    stream: Option<Incarnation>,
     cursor: Sequence,
     send: Sender<Piece>,
 }
 
 impl Pump {
-    pub(super) fn new(app: App, found: &Snapshot, after: Sequence, send: Sender<Piece>) -> Self {
+    pub(super) fn new(
+        app: App,
+        found: &Snapshot,
+        stream: Option<Incarnation>,
+        after: Sequence,
+        send: Sender<Piece>,
+    ) -> Self {
         app.metrics.stream_opened();
         Self {
             app,
             session: found.state.session_id.clone(),
             root: found.state.root().clone(),
             has_run: found.run.is_some(),
+            stream,
             cursor: after,
             send,
         }
@@ -96,6 +105,9 @@ impl Pump {
         }
         let streams = Arc::clone(self.app.streams());
         let mut reader = StreamReader::new(streams.as_ref(), self.root.clone(), self.cursor);
+        if let Some(stream) = self.stream {
+            reader = reader.of(stream);
+        }
         let mut frames = Frames::default();
         loop {
             let until = Instant::now() + self.app.keep_alive;
@@ -113,9 +125,11 @@ impl Pump {
                     frames.trimmed(up_to);
                     false
                 }
+                Some(StreamItem::Gone { now }) => return self.gone(frames, now).await,
                 _ => true,
             };
             self.cursor = reader.cursor();
+            self.stream = reader.incarnation();
             let is_piece = reader.fetched() == 0 || frames.len() >= PIECE_BYTES;
             if (is_over || is_piece) && !frames.is_empty() {
                 let (chunks, bytes) = frames.take();
@@ -128,7 +142,17 @@ impl Pump {
         }
     }
 
-    /// The session. One that was removed has no end that could be told, and no more chunks.
+    /// Says that the stream is gone: there is no end that could be told, and what another stream of
+    /// that name holds is not for this reader.
+    async fn gone(&self, mut frames: Frames, now: Option<Incarnation>) -> Result<(), Stop> {
+        frames.gone(now);
+        let (chunks, bytes) = frames.take();
+        self.send(bytes).await?;
+        self.app.metrics.chunks_sent(chunks);
+        Err(Stop::Done)
+    }
+
+    /// The session, unless it was removed.
     async fn still_there(&self) -> Result<Snapshot, Stop> {
         let found = self.app.store().load(&self.session).await?;
         let gone = || ApiError::not_found("the session was removed while it was read");
@@ -139,10 +163,15 @@ impl Pump {
     async fn end(&mut self) -> Result<bool, Stop> {
         let found = self.still_there().await?;
         self.has_run = found.run.is_some();
+        // Looked at after the session: what happened between the two is read first, and a session
+        // that somebody made anew has another stream.
+        let streams = self.app.streams();
+        let info = streams.info(&self.root).await?;
+        let now = info.map(|info| info.incarnation);
+        if self.stream.is_some() && self.stream != now {
+            self.gone(Frames::default(), now).await?;
+        }
         if self.has_run {
-            // Looked at after the session: what happened between the two is read first.
-            let streams = self.app.streams();
-            let info = streams.info(&self.root).await?;
             let is_active = info.is_some_and(|info| info.status == StreamStatus::Active);
             if is_active || !streams.read(&self.root, self.cursor, 1).await?.is_empty() {
                 return Ok(false);

@@ -58,7 +58,9 @@ async fn runtime_on_file() -> RuntimeSubject {
         Box::pin(async move {
             let config = SqliteConfig::new().clock(Arc::clone(&clock));
             let store = SqliteStore::open_with(&path, config).await.unwrap();
-            let runtime = ThreadRuntime::new(store).with_clock(clock).with_ids(ids);
+            let runtime = ThreadRuntime::new(wanted.over(store))
+                .with_clock(clock)
+                .with_ids(ids);
             let runtime = if wanted.auto_continue {
                 runtime.auto_continue()
             } else {

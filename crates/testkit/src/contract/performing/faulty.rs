@@ -15,7 +15,7 @@ use helix_agents_core::store::{
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
-    StreamStatus, StreamWriter,
+    StreamWriter,
 };
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
@@ -248,10 +248,9 @@ impl StreamManager for Faulty {
     async fn changed(
         &self,
         root: &SessionId,
-        after: Sequence,
-        status: StreamStatus,
+        known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
-        self.on.streams.changed(root, after, status).await
+        self.on.streams.changed(root, known).await
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {

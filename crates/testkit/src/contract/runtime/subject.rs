@@ -22,7 +22,7 @@ use super::super::make::call;
 use super::super::runner::in_time;
 use super::super::{Runner, Subject, subject::Kept};
 use super::talk::{named, told};
-use crate::ThreadRuntime;
+use crate::{NarrowStreams, ThreadRuntime};
 
 /// What a case wants of a runtime that is made for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,6 +30,19 @@ use crate::ThreadRuntime;
 pub struct Wanted {
     /// Whether it continues by itself when the last open call is answered.
     pub auto_continue: bool,
+    /// The largest chunk that its streams take, if that matters.
+    pub max_chunk_bytes: Option<usize>,
+}
+
+impl Wanted {
+    /// The backend for the runtime. Whoever makes runtimes for cases gives each what this gives.
+    #[must_use]
+    pub fn over(&self, backend: impl Into<Backend>) -> Backend {
+        match self.max_chunk_bytes {
+            Some(bytes) => NarrowStreams::over(backend, bytes),
+            None => backend.into(),
+        }
+    }
 }
 
 type Make = Arc<dyn Fn(Wanted) -> BoxFuture<'static, Arc<dyn Runtime>> + Send + Sync>;
@@ -96,7 +109,26 @@ impl RuntimeSubject {
     /// The same in a process that continues by itself.
     pub(super) async fn auto_continuing(&self) -> Self {
         let auto_continue = true;
-        self.another(Wanted { auto_continue }).await
+        let wanted = Wanted {
+            auto_continue,
+            ..Wanted::default()
+        };
+        self.another(wanted).await
+    }
+
+    /// The same over streams that take chunks of so many bytes only.
+    pub(super) async fn narrowed(&self, max_chunk_bytes: usize) -> Self {
+        let wanted = Wanted {
+            max_chunk_bytes: Some(max_chunk_bytes),
+            ..Wanted::default()
+        };
+        let narrowed = self.another(wanted).await;
+        let limits = narrowed.backend().streams.limits();
+        assert_eq!(
+            limits.max_chunk_bytes, max_chunk_bytes,
+            "runtimes for cases are made over what `Wanted::over` gives"
+        );
+        narrowed
     }
 
     async fn another(&self, wanted: Wanted) -> Self {
@@ -266,8 +298,7 @@ impl RuntimeSubject {
                 if self.payloads().await.iter().any(&is_it) {
                     return;
                 }
-                let (last, status) = info.map(|it| (it.last, it.status)).unwrap_or_default();
-                streams.changed(&session, last, status).await.unwrap();
+                streams.changed(&session, info).await.unwrap();
             }
         };
         in_time(&format!("readers are told {what}"), told).await;
@@ -316,6 +347,8 @@ impl From<ThreadRuntime> for RuntimeSubject {
         let first: Arc<dyn Runtime> = Arc::new(runtime.clone());
         let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
             let another = runtime.restarted();
+            let backend = wanted.over(another.backend().clone());
+            let another = another.with_backend(backend);
             let another = if wanted.auto_continue {
                 another.auto_continue()
             } else {

@@ -14,7 +14,7 @@ use helix_agents_core::store::{
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
-    StreamStatus, StreamWriter,
+    StreamWriter,
 };
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
@@ -243,10 +243,9 @@ impl StreamManager for Broken {
     async fn changed(
         &self,
         root: &SessionId,
-        after: Sequence,
-        status: StreamStatus,
+        known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
-        self.inner.changed(root, after, status).await
+        self.inner.changed(root, known).await
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {

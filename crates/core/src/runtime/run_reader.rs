@@ -1,0 +1,145 @@
+//! Reads what one run says, and no more.
+
+use super::{Backend, RuntimeError, StartedRun};
+use crate::id::SessionId;
+use crate::session::{RunRecord, RunStatus};
+use crate::store::Lookup;
+use crate::stream::{Chunk, ChunkPayload, Sequence, Step, StreamItem, StreamReader, StreamStatus};
+
+/// Reads the chunks of one run as they come, and ends when the run has ended, whatever else happens
+/// in its session meanwhile or afterwards. Made by [`Handle::stream`](super::Handle::stream).
+///
+/// It gives the chunks of the run, and, when its session is a root, those of the session's children
+/// while the run goes on.
+#[derive(Debug)]
+pub struct RunReader<'a> {
+    backend: &'a Backend,
+    run: &'a StartedRun,
+    reader: StreamReader<'a>,
+    is_root: bool,
+    /// How the run ended, once that is known. What it said before is in the stream then.
+    outcome: Option<StreamStatus>,
+    /// Whether the session's next run was seen to start: then this one has ended.
+    overtaken: bool,
+    ended: bool,
+}
+
+impl<'a> RunReader<'a> {
+    pub(super) fn new(
+        backend: &'a Backend,
+        run: &'a StartedRun,
+        root: SessionId,
+        after: Sequence,
+    ) -> Self {
+        Self {
+            backend,
+            run,
+            is_root: root == run.session_id,
+            reader: StreamReader::new(backend.streams.as_ref(), root, after),
+            outcome: None,
+            overtaken: false,
+            ended: false,
+        }
+    }
+
+    /// The sequence up to which the stream was read.
+    #[must_use]
+    pub fn cursor(&self) -> Sequence {
+        self.reader.cursor()
+    }
+
+    /// The next item; `None` after the end of the run, and when its stream is gone. Safe to drop
+    /// while it waits: nothing is lost.
+    ///
+    /// # Errors
+    /// When the stream or the store cannot be read. The reader can be asked again.
+    pub async fn next(&mut self) -> Result<Option<StreamItem>, RuntimeError> {
+        while !self.ended {
+            if self.overtaken {
+                let run = self.record().await?;
+                return Ok(match run {
+                    Some(run) => self.end(status(run.status)),
+                    None => self.gone(),
+                });
+            }
+            match self.reader.step().await? {
+                Step::Item(StreamItem::Chunk(stored)) => match self.whose(&stored.chunk) {
+                    Whose::Ours => return Ok(Some(StreamItem::Chunk(stored))),
+                    Whose::Others => {}
+                    Whose::Later => self.overtaken = true,
+                },
+                Step::Item(item) => {
+                    self.ended = matches!(item, StreamItem::Gone { .. });
+                    return Ok(Some(item));
+                }
+                Step::Drained(info) => {
+                    if let Some(status) = self.outcome {
+                        return Ok(self.end(status));
+                    }
+                    match self.record().await? {
+                        None => return Ok(self.gone()),
+                        // What it said last may have come after the last look.
+                        Some(run) if run.status.is_ended() => {
+                            self.outcome = Some(status(run.status));
+                        }
+                        Some(_) => self.reader.wait(info).await?,
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn whose(&self, chunk: &Chunk) -> Whose {
+        let base = &chunk.base;
+        if base.run_id == self.run.run_id {
+            return Whose::Ours;
+        }
+        if base.session_id == self.run.session_id {
+            // Runs of a session come one after another, and this reader began with its own.
+            return match chunk.payload {
+                ChunkPayload::RunStarted { .. } => Whose::Later,
+                _ => Whose::Others,
+            };
+        }
+        if self.is_root {
+            Whose::Ours
+        } else {
+            Whose::Others
+        }
+    }
+
+    fn end(&mut self, status: StreamStatus) -> Option<StreamItem> {
+        self.ended = true;
+        Some(StreamItem::End(status))
+    }
+
+    /// The session was removed, and its stream with it.
+    fn gone(&mut self) -> Option<StreamItem> {
+        self.ended = true;
+        Some(StreamItem::Gone { now: None })
+    }
+
+    async fn record(&self) -> Result<Option<RunRecord>, RuntimeError> {
+        let run = Lookup::One(self.run.run_id.clone());
+        let found = self.backend.store.runs(&self.run.session_id, run).await?;
+        Ok(found.items.into_iter().next())
+    }
+}
+
+/// Whose chunk it is.
+enum Whose {
+    Ours,
+    Others,
+    /// Of a run of the same session that came after this one.
+    Later,
+}
+
+/// What a stream is when its latest run has ended like this.
+fn status(run: RunStatus) -> StreamStatus {
+    match run {
+        RunStatus::Failed => StreamStatus::Failed,
+        RunStatus::Completed | RunStatus::Interrupted | RunStatus::Running => StreamStatus::Ended,
+        _ => StreamStatus::Paused,
+    }
+}

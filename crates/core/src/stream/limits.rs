@@ -1,0 +1,343 @@
+//! What a stream takes, and how a chunk that is larger is made to fit.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Chunk, ChunkPayload, StreamError};
+use crate::state::PatchOp;
+
+/// What a stream takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamLimits {
+    /// The largest chunk, in bytes of its JSON.
+    pub max_chunk_bytes: usize,
+}
+
+impl StreamLimits {
+    /// Limits.
+    #[must_use]
+    pub fn new(max_chunk_bytes: usize) -> Self {
+        Self { max_chunk_bytes }
+    }
+
+    /// Whether all of these may be written.
+    ///
+    /// # Errors
+    /// [`StreamError::ChunkTooLarge`] for the first that may not.
+    pub fn check(&self, chunks: &[Chunk]) -> Result<(), StreamError> {
+        let limit = self.max_chunk_bytes;
+        for chunk in chunks {
+            let bytes = self.bytes(chunk);
+            if bytes > limit {
+                return Err(StreamError::ChunkTooLarge { bytes, limit });
+            }
+        }
+        Ok(())
+    }
+
+    /// The size of a chunk; 0 of one that is small enough in any case.
+    fn bytes(&self, chunk: &Chunk) -> usize {
+        let enough = self.max_chunk_bytes / 8;
+        // Escaping makes a text at most six times as long, and what a chunk adds to its content is
+        // small: only a large one is written out to be sure.
+        if chunk.payload.content_bytes(enough) <= enough {
+            return 0;
+        }
+        serde_json::to_string(chunk).map_or(usize::MAX, |text| text.len())
+    }
+
+    /// Makes a chunk small enough to be written. What makes it large is shortened: results,
+    /// arguments, outputs, events of the user's own, values in a change of the state, texts. What is
+    /// left out is said in its place, and the chunk is one of its kind as before. A list that is too
+    /// long becomes several chunks.
+    ///
+    /// A reader that needs what is left out finds it in the store.
+    ///
+    /// Whoever writes a chunk that must not be refused, like the end of a run, makes it fit first.
+    #[must_use]
+    pub fn fit(&self, mut chunk: Chunk) -> Vec<Chunk> {
+        let fits = |chunk: &Chunk| self.bytes(chunk) <= self.max_chunk_bytes;
+        if fits(&chunk) {
+            return vec![chunk];
+        }
+        // A chunk has at most three texts or values that may be large, each at most six times as
+        // long when it is escaped.
+        shorten(&mut chunk.payload, self.max_chunk_bytes / 32);
+        let mut fitting = Vec::new();
+        let mut waiting = vec![chunk];
+        while let Some(mut chunk) = waiting.pop() {
+            let rest = match fits(&chunk) {
+                true => None,
+                false => second_half(&mut chunk.payload),
+            };
+            match rest {
+                Some(rest) => {
+                    let rest = Chunk::new(Arc::clone(&chunk.base), chunk.timestamp, rest);
+                    waiting.extend([rest, chunk]);
+                }
+                None => fitting.push(chunk),
+            }
+        }
+        fitting
+    }
+}
+
+/// Takes the second half of a list; `None` when it cannot be parted.
+fn second_half(payload: &mut ChunkPayload) -> Option<ChunkPayload> {
+    fn half<T>(list: &mut Vec<T>) -> Option<Vec<T>> {
+        (list.len() > 1).then(|| list.split_off(list.len() / 2))
+    }
+    Some(match payload {
+        ChunkPayload::StatePatch { patches } => ChunkPayload::StatePatch {
+            patches: half(patches)?,
+        },
+        ChunkPayload::StateConflict { conflicts } => ChunkPayload::StateConflict {
+            conflicts: half(conflicts)?,
+        },
+        ChunkPayload::RunPaused {
+            status,
+            tool_call_ids,
+        } => ChunkPayload::RunPaused {
+            status: *status,
+            tool_call_ids: half(tool_call_ids)?,
+        },
+        _ => return None,
+    })
+}
+
+/// Leaves out of a payload what is longer than so many bytes.
+fn shorten(payload: &mut ChunkPayload, piece: usize) {
+    match payload {
+        ChunkPayload::TextDelta { delta } | ChunkPayload::ToolArgStreamDelta { delta, .. } => {
+            text(delta, piece);
+        }
+        ChunkPayload::Thinking { content, .. } => text(content, piece),
+        ChunkPayload::ToolArgStreamStart { tool_name, .. } => text(tool_name, piece),
+        ChunkPayload::ToolStart {
+            tool_name,
+            arguments: content,
+            ..
+        }
+        | ChunkPayload::ToolApprovalRequest {
+            tool_name,
+            input: content,
+            ..
+        }
+        | ChunkPayload::Custom {
+            event_name: tool_name,
+            data: content,
+        } => {
+            text(tool_name, piece);
+            value(content, piece);
+        }
+        ChunkPayload::ToolEnd {
+            tool_name,
+            result,
+            error,
+            ..
+        } => {
+            text(tool_name, piece);
+            value(result, piece);
+            error.iter_mut().for_each(|error| text(error, piece));
+        }
+        ChunkPayload::ToolError {
+            tool_name, error, ..
+        }
+        | ChunkPayload::ToolOutputError {
+            tool_name, error, ..
+        } => {
+            text(tool_name, piece);
+            text(error, piece);
+        }
+        ChunkPayload::ToolInputError {
+            tool_name,
+            input,
+            error,
+            ..
+        } => {
+            text(tool_name, piece);
+            value(input, piece);
+            text(error, piece);
+        }
+        ChunkPayload::ToolApprovalResponse { reason, .. }
+        | ChunkPayload::RunInterrupted { reason } => {
+            reason.iter_mut().for_each(|reason| text(reason, piece));
+        }
+        ChunkPayload::SubagentStart { sub_agent_type, .. } => text(sub_agent_type, piece),
+        ChunkPayload::SubagentEnd {
+            sub_agent_type,
+            result,
+            ..
+        } => {
+            text(sub_agent_type, piece);
+            result.iter_mut().for_each(|result| value(result, piece));
+        }
+        ChunkPayload::StatePatch { patches } => {
+            for patch in patches {
+                match patch {
+                    PatchOp::Add { value: new, .. } | PatchOp::Replace { value: new, .. } => {
+                        value(new, piece);
+                    }
+                    PatchOp::Remove { .. } => {}
+                }
+            }
+        }
+        ChunkPayload::Error { error, detail, .. } => {
+            text(error, piece);
+            detail.iter_mut().for_each(|detail| text(detail, piece));
+        }
+        ChunkPayload::Output { output } => value(output, piece),
+        ChunkPayload::StepDiscarded { reason } | ChunkPayload::StreamResync { reason } => {
+            text(reason, piece);
+        }
+        ChunkPayload::ToolArgStreamEnd { .. }
+        | ChunkPayload::RunStarted { .. }
+        | ChunkPayload::RunResumed {}
+        | ChunkPayload::CheckpointCreated { .. }
+        | ChunkPayload::StepCommitted { .. }
+        | ChunkPayload::StateConflict { .. }
+        | ChunkPayload::RunPaused { .. }
+        | ChunkPayload::ExecutorSuperseded {} => {}
+    }
+}
+
+/// Keeps the beginning of a text, and says what is left out.
+fn text(text: &mut String, piece: usize) {
+    let all = text.len();
+    if all <= piece {
+        return;
+    }
+    let end = (0..=piece)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
+    text.truncate(end);
+    let left = all - end;
+    text.push_str(&format!(
+        "… [{left} bytes left out: too large for the stream]"
+    ));
+}
+
+/// A value that is too large becomes the beginning of its text.
+fn value(value: &mut Value, piece: usize) {
+    let mut shown = match &*value {
+        Value::String(text) => Cow::Borrowed(text.as_str()),
+        other => Cow::Owned(other.to_string()),
+    };
+    if shown.len() > piece {
+        text(shown.to_mut(), piece);
+        *value = Value::String(shown.into_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::id::{AgentId, CallId, RunId, SessionId};
+    use crate::session::RunStatus;
+    use crate::stored::decode;
+    use crate::stream::ChunkBase;
+    use crate::time::Timestamp;
+
+    const LIMIT: usize = 4096;
+
+    fn chunk(payload: ChunkPayload) -> Chunk {
+        let base = ChunkBase::new(
+            AgentId::new("a").unwrap(),
+            "agent",
+            SessionId::new("s").unwrap(),
+            RunId::new("r").unwrap(),
+            1,
+        );
+        Chunk::new(Arc::new(base), Timestamp::from_millis(1), payload)
+    }
+
+    /// A payload of every kind, from the golden samples, with all its texts, values and lists grown.
+    fn grown() -> Vec<Chunk> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+        let samples = std::fs::read_to_string(format!("{folder}/chunk.v1.jsonl")).unwrap();
+        let mut all = Vec::new();
+        for line in samples.lines() {
+            let mut json = serde_json::to_value(decode::<Chunk>(line).unwrap()).unwrap();
+            // A control character is the worst that can be written: six bytes for one.
+            let long = "\u{1}ü".repeat(LIMIT);
+            for (key, field) in json.as_object_mut().unwrap() {
+                match key.as_str() {
+                    "delta" | "content" | "error" | "detail" | "reason" | "toolName"
+                    | "eventName" | "subAgentType" => *field = json!(long),
+                    "arguments" | "input" | "result" | "data" | "output" => {
+                        *field = json!({ "deep": [long] });
+                    }
+                    "patches" | "conflicts" | "toolCallIds" => {
+                        let list = field.as_array_mut().unwrap();
+                        let one = list.first().cloned();
+                        list.extend(std::iter::repeat_n(one, LIMIT).flatten());
+                    }
+                    _ => {}
+                }
+            }
+            all.push(serde_json::from_value(json).unwrap());
+        }
+        all
+    }
+
+    #[test]
+    fn every_kind_of_chunk_can_be_made_to_fit() {
+        let limits = StreamLimits::new(LIMIT);
+        let mut shortened = 0;
+        for large in grown() {
+            let fits = limits.check(std::slice::from_ref(&large)).is_ok();
+            let fitted = limits.fit(large.clone());
+            assert!(!fitted.is_empty());
+            for one in &fitted {
+                let size = serde_json::to_string(one).unwrap().len();
+                assert!(size <= LIMIT, "{size} bytes: {one:?}");
+                assert_eq!(one.base, large.base);
+                let (new, old) = (&one.payload, &large.payload);
+                assert_eq!(std::mem::discriminant(new), std::mem::discriminant(old));
+            }
+            assert_eq!(fits, fitted == [large], "what fits is left alone");
+            shortened += usize::from(!fits);
+        }
+        assert!(shortened > 15, "only {shortened} were too large");
+    }
+
+    #[test]
+    fn a_long_list_becomes_several_chunks_in_order() {
+        let ids = (0..LIMIT).map(|n| CallId::new(format!("call-{n}")).unwrap());
+        let ids: Vec<_> = ids.collect();
+        let fitted = StreamLimits::new(LIMIT).fit(chunk(ChunkPayload::RunPaused {
+            status: RunStatus::SuspendedClientTool,
+            tool_call_ids: ids.clone(),
+        }));
+        let told = fitted.into_iter().flat_map(|chunk| match chunk.payload {
+            ChunkPayload::RunPaused { tool_call_ids, .. } => tool_call_ids,
+            other => panic!("a pause stays a pause: {other:?}"),
+        });
+        assert_eq!(told.collect::<Vec<_>>(), ids);
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let limits = StreamLimits::new(LIMIT);
+        let output = json!({ "text": "x".repeat(LIMIT) });
+        let fitted = limits.fit(chunk(ChunkPayload::Output { output }));
+        let [one] = &fitted[..] else {
+            panic!("one chunk stays one: {fitted:?}");
+        };
+        let ChunkPayload::Output { output } = &one.payload else {
+            panic!("an output stays an output: {one:?}");
+        };
+        let text = output.as_str().unwrap();
+        assert!(text.starts_with(r#"{"text":"xxx"#), "{text}");
+        let left = LIMIT + r#"{"text":""}"#.len() - LIMIT / 32;
+        assert!(text.ends_with(&format!(
+            "… [{left} bytes left out: too large for the stream]"
+        )));
+    }
+}
