@@ -18,8 +18,7 @@ pub(crate) mod worker;
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{RunRecord, RunStatus};
 use helix_agents_core::store::{DueKind, DueQuery, SessionStore, Snapshot, StoreError};
-use helix_agents_core::time::{Clock, Timestamp};
-use helix_agents_runtime_local::SystemClock;
+use helix_agents_core::time::Timestamp;
 
 use crate::screen::Screen;
 use crate::{UsageError, date};
@@ -48,9 +47,13 @@ fn is_running(run: Option<&RunRecord>) -> bool {
 }
 
 /// Whether the run of a session goes on by the book, and nobody performs it: its process is gone.
-async fn is_left_alone(store: &dyn SessionStore, session: &SessionId) -> Result<bool, StoreError> {
+async fn is_left_alone(
+    store: &dyn SessionStore,
+    session: &SessionId,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
     let agent = load(store, session).await?.state.agent_type;
-    let mut query = DueQuery::at(SystemClock::new().now())
+    let mut query = DueQuery::at(now)
         .of_kinds([DueKind::LapsedLease])
         .of_agents([agent]);
     loop {
@@ -66,9 +69,9 @@ async fn is_left_alone(store: &dyn SessionStore, session: &SessionId) -> Result<
 }
 
 /// An instant for a table: to a person how long ago it was, to a program the date.
-fn since(screen: &Screen, at: Timestamp) -> String {
+fn since(screen: &Screen, at: Timestamp, now: Timestamp) -> String {
     match screen.out_is_terminal {
-        true => date::ago(at, SystemClock::new().now()),
+        true => date::ago(at, now),
         false => date::utc(at),
     }
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use helix_agents_core::Agent;
 use helix_agents_core::agent::AgentRegistry;
+use helix_agents_core::id::IdSource;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
-use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder};
+use helix_agents_core::time::Clock;
+use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder, SystemClock, UuidIds};
 use helix_agents_store_sqlite::{Error as SqliteError, SqliteConfig, SqliteStore};
 
 use crate::config::{Config, ConfigError, StoreUrl};
@@ -52,10 +54,7 @@ impl Plan {
     /// [`UsageError`] when the store cannot be used.
     pub async fn open(self) -> anyhow::Result<Setup> {
         let backend = open_store(&self.store, false).await?;
-        Ok(Setup {
-            plan: self,
-            backend,
-        })
+        Ok(Setup::new(self, backend))
     }
 
     /// The file of the store, when it is not there.
@@ -143,9 +142,23 @@ pub struct Setup {
     pub plan: Plan,
     /// The store.
     pub backend: Backend,
+    /// The time that this process goes by: that of its runtime, and of commands without one.
+    pub clock: Arc<dyn Clock>,
+    /// Where its ids come from.
+    pub ids: Arc<dyn IdSource>,
 }
 
 impl Setup {
+    /// What is used, in the time of this machine.
+    pub(crate) fn new(plan: Plan, backend: Backend) -> Self {
+        Self {
+            plan,
+            backend,
+            clock: Arc::new(SystemClock::new()),
+            ids: Arc::new(UuidIds::new()),
+        }
+    }
+
     /// The agents by name.
     #[must_use]
     pub fn agents(&self) -> Arc<AgentRegistry> {
@@ -160,6 +173,8 @@ impl Setup {
     pub fn runtime_builder(&self) -> LocalRuntimeBuilder {
         LocalRuntime::builder(self.backend.clone())
             .agents(self.agents())
+            .clock(Arc::clone(&self.clock))
+            .ids(Arc::clone(&self.ids))
             .lease(self.plan.config.runtime.lease)
     }
 

@@ -9,8 +9,6 @@ use helix_agents_core::session::SessionStatus;
 use helix_agents_core::store::{
     Due, DueKind, DueQuery, Page, PendingQuery, SessionQuery, StoreError,
 };
-use helix_agents_core::time::Clock;
-use helix_agents_runtime_local::SystemClock;
 use serde::Serialize;
 use serde_json::json;
 
@@ -267,7 +265,7 @@ async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError>
 
 /// Runs whose process is gone, and answers that nobody went on with.
 async fn left_alone(setup: &Setup, place: &Place, report: &mut Report) -> Result<(), StoreError> {
-    let query = DueQuery::at(SystemClock::new().now())
+    let query = DueQuery::at(setup.clock.now())
         .of_kinds([DueKind::LapsedLease, DueKind::Answered])
         .limit(DUE);
     for (session, reasons) in setup.backend.store.due(&query).await?.items {

@@ -63,7 +63,7 @@ impl Pending {
                     call.root_session_id.to_string(),
                     call.tool_call_id.to_string(),
                     kind.to_owned(),
-                    since(&screen, call.created_at),
+                    since(&screen, call.created_at, setup.clock.now()),
                     format!("{} {}", call.tool_name, call.input),
                 ]
             })

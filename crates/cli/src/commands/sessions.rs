@@ -10,13 +10,13 @@ mod show;
 use clap::Subcommand;
 use helix_agents_core::Message;
 use helix_agents_core::session::{OpenStep, RunRecord, SessionState, SessionStatus};
-use helix_agents_core::store::{SessionStore, Snapshot};
+use helix_agents_core::store::Snapshot;
 use helix_agents_core::usage::UsageEntry;
 use serde::{Deserialize, Serialize};
 
 use super::{is_left_alone, is_running};
 use crate::exit::Exit;
-use crate::setup::Place;
+use crate::setup::{Place, Setup};
 
 /// Looks after stored sessions.
 #[derive(Debug, Subcommand)]
@@ -82,16 +82,12 @@ fn status(status: SessionStatus) -> &'static str {
 }
 
 /// Refuses when the run of a session goes on, and says how to end it.
-async fn refuse_running(
-    store: &dyn SessionStore,
-    found: &Snapshot,
-    place: &Place,
-) -> anyhow::Result<()> {
+async fn refuse_running(setup: &Setup, found: &Snapshot, place: &Place) -> anyhow::Result<()> {
     let session = &found.state.session_id;
     if !is_running(found.run.as_ref()) {
         return Ok(());
     }
-    if is_left_alone(store, session).await? {
+    if is_left_alone(setup.backend.store.as_ref(), session, setup.clock.now()).await? {
         let resume = place.command(&format!("resume {session}"));
         anyhow::bail!(
             "a run of session {session} was left by its process; `{resume}` takes it to its end"

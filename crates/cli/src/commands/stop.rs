@@ -3,7 +3,6 @@
 use helix_agents_core::SessionId;
 use helix_agents_core::session::StopKind;
 use helix_agents_core::store::{Sessions, Snapshot};
-use helix_agents_runtime_local::SystemClock;
 use serde_json::json;
 
 use super::{id, is_left_alone, load};
@@ -23,8 +22,7 @@ pub(super) async fn stop(
     let setup = place.open_existing().await?;
     let store = setup.backend.store.as_ref();
     let screen = Screen::here();
-    let clock = SystemClock::new();
-    let sessions = Sessions::new(store, &clock);
+    let sessions = Sessions::new(store, setup.clock.as_ref());
     let resume = place.command(&format!("resume {session}"));
     let Some(run) = sessions.request_stop(&session, kind, reason).await? else {
         if json {
@@ -47,7 +45,7 @@ pub(super) async fn stop(
     } else {
         screen.say(format!("accepted: run {run} is asked to stop"))?;
     }
-    if is_left_alone(store, &session).await? {
+    if is_left_alone(store, &session, setup.clock.now()).await? {
         let text = format!("its process is gone; it stops when `{resume}` takes it over");
         screen.note(Look::Yellow, text)?;
     }

@@ -81,10 +81,7 @@ impl Place {
             let text = format!("there is no store {} yet", plan.store);
             Screen::here().note(Look::Yellow, text)?;
         }
-        Ok(Setup {
-            plan,
-            backend: MemoryStore::new().into(),
-        })
+        Ok(Setup::new(plan, MemoryStore::new().into()))
     }
 
     /// A command line about the same configuration and store, to be pasted.

@@ -4,7 +4,6 @@ use clap::Args;
 use helix_agents_core::id::IdSourceExt;
 use helix_agents_core::store::{BranchPoint, Sessions};
 use helix_agents_core::{CheckpointId, SessionId};
-use helix_agents_runtime_local::{SystemClock, UuidIds};
 use serde_json::json;
 
 use super::super::id;
@@ -51,13 +50,13 @@ impl Branch {
             (None, Some(index)) => BranchPoint::Message(index),
             (None, None) => BranchPoint::Now,
         };
-        let to: SessionId = match &self.name {
-            Some(name) => id(name)?,
-            None => UuidIds::new().session_id()?,
-        };
+        let named = self.name.as_deref().map(id).transpose()?;
         let setup = self.place.open_existing().await?;
-        let clock = SystemClock::new();
-        let sessions = Sessions::new(setup.backend.store.as_ref(), &clock);
+        let to: SessionId = match named {
+            Some(name) => name,
+            None => setup.ids.session_id()?,
+        };
+        let sessions = Sessions::new(setup.backend.store.as_ref(), setup.clock.as_ref());
         sessions.branch(&from, &point, &to).await?;
         let screen = Screen::here();
         if self.json {

@@ -3,7 +3,6 @@
 use clap::Args;
 use helix_agents_core::SessionId;
 use helix_agents_core::store::Sessions;
-use helix_agents_runtime_local::SystemClock;
 use serde_json::json;
 
 use super::super::{id, load};
@@ -34,11 +33,10 @@ impl Delete {
         let store = setup.backend.store.as_ref();
         let found = load(store, &session).await?;
         if !self.force {
-            let refused = refuse_running(store, &found, &self.place).await;
+            let refused = refuse_running(&setup, &found, &self.place).await;
             refused.map_err(|error| anyhow::anyhow!("{error}, or use --force"))?;
         }
-        let clock = SystemClock::new();
-        let deleted = Sessions::new(store, &clock)
+        let deleted = Sessions::new(store, setup.clock.as_ref())
             .delete_session(&session)
             .await?;
         let screen = Screen::here();

@@ -35,7 +35,7 @@ impl Export {
         let setup = self.place.open_existing().await?;
         let store = setup.backend.store.as_ref();
         let mut found = load(store, &session).await?;
-        refuse_running(store, &found, &self.place).await?;
+        refuse_running(&setup, &found, &self.place).await?;
         let family = store.family(&session).await?;
         if !family.children.is_empty() || found.state.parent_session_id.is_some() {
             anyhow::bail!("session {session} has a family; only sessions without one are exported");

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use helix_agents_core::id::IdSourceExt;
+use helix_agents_core::id::{IdSource, IdSourceExt};
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, RunStatus};
 use helix_agents_core::store::{Change, Commit, Precondition};
 use helix_agents_core::stream::StreamStatus;
-use helix_agents_core::time::Clock;
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
-use helix_agents_runtime_local::{SystemClock, UuidIds};
 use serde_json::json;
 
 use super::{Exported, FORMAT, VERSION};
@@ -38,7 +37,8 @@ impl Import {
         let exported = self.read()?;
         let setup = self.place.open().await?;
         let session = exported.session.session_id.clone();
-        setup.backend.store.commit(plan(exported)?).await?;
+        let commit = plan(exported, setup.clock.now(), setup.ids.as_ref())?;
+        setup.backend.store.commit(commit).await?;
         let screen = Screen::here();
         if self.json {
             screen.json(&json!({ "sessionId": session }))?;
@@ -79,7 +79,7 @@ impl Import {
 }
 
 /// One commit that makes the session as it was.
-fn plan(exported: Exported) -> anyhow::Result<Commit> {
+fn plan(exported: Exported, now: Timestamp, ids: &dyn IdSource) -> anyhow::Result<Commit> {
     let Exported {
         mut session,
         messages,
@@ -89,7 +89,6 @@ fn plan(exported: Exported) -> anyhow::Result<Commit> {
         retired_call_ids,
         ..
     } = exported;
-    let now = SystemClock::new().now();
     session.checkpoint_id = None;
     session.checkpointed_at = None;
     session.checkpoint_source = None;
@@ -121,7 +120,7 @@ fn plan(exported: Exported) -> anyhow::Result<Commit> {
         commit = commit.then(Change::RetireCallIds(retired_call_ids));
     }
     if let Some(run) = last {
-        let checkpoint = UuidIds::new().checkpoint_id()?;
+        let checkpoint = ids.checkpoint_id()?;
         // Counts and status are filled in by the commit.
         let status = helix_agents_core::session::SessionStatus::Active;
         let here = Checkpoint::new(checkpoint, id, run.id, status, now);

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use helix_agents_core::UserId;
 use helix_agents_core::session::{SessionState, SessionStatus};
 use helix_agents_core::store::{Page, SessionQuery};
+use helix_agents_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::{id, since};
@@ -83,7 +84,10 @@ impl List {
             screen.note(Look::Dim, "there are no such sessions")?;
             return Ok(Exit::Done);
         }
-        let rows = found.items.iter().map(|session| row(&screen, session));
+        let rows = found
+            .items
+            .iter()
+            .map(|session| row(&screen, session, setup.clock.now()));
         let columns = [
             Column::Whole("SESSION"),
             Column::Cut("AGENT"),
@@ -101,13 +105,13 @@ impl List {
     }
 }
 
-fn row(screen: &Screen, session: &SessionState) -> Vec<String> {
+fn row(screen: &Screen, session: &SessionState, now: Timestamp) -> Vec<String> {
     vec![
         session.session_id.to_string(),
         session.agent_type.clone(),
         status(session.status).to_owned(),
         session.step_count.to_string(),
-        since(screen, session.updated_at),
+        since(screen, session.updated_at, now),
         session
             .user_id
             .as_ref()
