@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// What is wrong, what is replaced, and by what; the empty text stands for the end.
-const BROKEN: [(&str, &str, &str); 53] = [
+const BROKEN: [(&str, &str, &str); 57] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -228,6 +228,26 @@ const BROKEN: [(&str, &str, &str); 53] = [
         "tokens where everybody gets in",
         "",
         "[server]\nallow_unauthenticated = true\n[[server.tokens]]\nenv = \"T\"\nuser = \"a\"",
+    ),
+    (
+        "a token's hash that is too short",
+        "",
+        "[[server.tokens]]\nsha256 = \"0123456789abcdef\"\nuser = \"a\"",
+    ),
+    (
+        "an origin with a slash",
+        "",
+        "[server]\ncors_origins = [\"http://localhost:3000/\"]",
+    ),
+    (
+        "a lease too short to be renewed",
+        "",
+        "[runtime]\nlease_ms = 99",
+    ),
+    (
+        "a client that is asked about",
+        "kind = \"http\"\nurl = \"http://127.0.0.1:9/refund\"\n",
+        "kind = \"client\"\nrequire_approval = true\n",
     ),
     (
         "a token with two secrets",

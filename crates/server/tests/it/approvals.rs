@@ -48,6 +48,18 @@ async fn an_approval_is_asked_for_here_given_there_and_used_once() {
     assert_eq!(status["status"], "completed");
     let messages = third.get("/sessions/s/messages").await.ok();
     assert_eq!(messages["messages"][3]["content"], "paid: 5 cents");
+    // Who decided is on record.
+    let stream = third.get("/sse?sessionId=s").await;
+    let decided = stream
+        .text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "));
+    let decided: Vec<serde_json::Value> = decided
+        .map(|data| serde_json::from_str(data).unwrap())
+        .filter(|chunk: &serde_json::Value| chunk["type"] == "tool_approval_response")
+        .collect();
+    assert_eq!(decided.len(), 1, "{decided:?}");
+    assert_eq!(decided[0]["decidedBy"], "alice");
 }
 
 #[tokio::test]

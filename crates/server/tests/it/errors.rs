@@ -197,3 +197,20 @@ fn unreachable() -> helix_agents_core::runtime::Backend {
     backend.store = Arc::new(Broken);
     backend
 }
+
+/// A body that says that it is too large is not waited for.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_announces_too_much_is_refused_unread() {
+    let place = Place::new();
+    let body = Body::from_stream(futures_util::stream::pending::<
+        Result<Vec<u8>, std::io::Error>,
+    >());
+    let mut asked = request(ALICE, "POST", "/start", Some(json!({})));
+    *asked.body_mut() = body;
+    let length = (5 * 1024 * 1024).to_string();
+    asked
+        .headers_mut()
+        .insert("content-length", length.parse().unwrap());
+    let answer = place.app.clone().oneshot(asked).await.unwrap();
+    Answer::of(answer).await.is(413, "PAYLOAD_TOO_LARGE");
+}

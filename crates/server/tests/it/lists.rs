@@ -1,5 +1,10 @@
 //! `/agents`, `/sessions` and `/pending`.
 
+use helix_agents_core::SessionId;
+use helix_agents_core::message::UserMessage;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::store::{Change, Commit};
+use helix_agents_core::time::Timestamp;
 use serde_json::json;
 
 use crate::kit::{ALICE, BOB, NOW, Place};
@@ -121,5 +126,26 @@ async fn everything_that_waits_is_in_one_list() {
     for (at, session) in ["a", "b"].into_iter().enumerate() {
         let status = place.get(&format!("/status?sessionId={session}")).await;
         assert_eq!(pending["pending"][at], status.ok()["pending"][0]);
+    }
+}
+
+/// However much is asked for, a page is a page.
+#[tokio::test]
+async fn a_page_has_at_most_a_thousand_messages() {
+    let place = Place::new();
+    start(&place, ALICE, "a", "hello", "x").await;
+    let id = SessionId::new("a").unwrap();
+    let store = &place.runtime.backend().store;
+    let mut many = Commit::new(id, Timestamp::from_millis(NOW));
+    for index in 0..1_010 {
+        let message = UserMessage::new(format!("{index}"));
+        many = many.then(Change::AppendUser(message));
+    }
+    store.commit(many).await.unwrap();
+    for limit in ["1000", "1001", "18446744073709551615"] {
+        let path = format!("/sessions/a/messages?limit={limit}");
+        let page = place.get(&path).await.ok();
+        assert_eq!(page["messages"].as_array().unwrap().len(), 1_000, "{limit}");
+        assert_eq!(page["hasMore"], true);
     }
 }

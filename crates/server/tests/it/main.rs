@@ -14,11 +14,15 @@ mod broken;
 mod kit;
 /// A server on a loopback socket.
 mod loopback;
+/// A store in which something happens right before or after somebody reads.
+mod meanwhile;
 
 /// Approvals that outlive the process that asked for them.
 mod approvals;
 /// What a server is built from.
 mod building;
+/// The very end of a stream that is read.
+mod endings;
 /// Errors, limits, ids, and what the server says about itself.
 mod errors;
 /// Lists of agents, sessions and pending calls.

@@ -1,9 +1,15 @@
 //! Who may not.
 
-use helix_agents_server::Operation;
+use std::sync::{Arc, Mutex};
+
+use axum::http::request::Parts;
+use helix_agents_core::SessionId;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::store::{NewSession, Sessions};
+use helix_agents_server::{Access, Operation, Principal};
 use serde_json::{Value, json};
 
-use crate::kit::{ADMIN, ALICE, Answer, BOB, Place};
+use crate::kit::{ADMIN, ALICE, Answer, BOB, Place, builder, tokens};
 
 /// Asks for an operation on a session in the plainest way.
 pub(crate) async fn call(
@@ -92,6 +98,70 @@ async fn somebody_elses_session_is_not_there() {
     assert_eq!(asked.ok()["total"], 0);
     let asked = place.ask(BOB, "GET", "/pending?userId=alice", None).await;
     assert_eq!(asked.ok()["total"], 0);
+}
+
+/// A child that names no owner belongs to whoever has its root.
+#[tokio::test]
+async fn a_child_without_an_owner_is_its_roots_owners() {
+    let place = Place::new();
+    place.ended("ask").await;
+    let root = SessionId::new("s").unwrap();
+    let mut new = NewSession::of("desk");
+    new.family = Some((root.clone(), root));
+    let sessions = Sessions::new(&*place.runtime.backend().store, &**place.runtime.clock());
+    let child = SessionId::new("child").unwrap();
+    sessions.create_session(&child, new).await.unwrap();
+    for path in ["/sessions/child", "/status?sessionId=child"] {
+        place.get(path).await.ok();
+        place.ask(ADMIN, "GET", path, None).await.ok();
+        let bobs = place.ask(BOB, "GET", path, None).await;
+        bobs.is(404, "NOT_FOUND");
+    }
+}
+
+/// Who has a session is nobody else's business: a start on it is refused before anybody is asked
+/// whether it may be.
+#[tokio::test]
+async fn a_start_on_somebody_elses_session_goes_no_further() {
+    let place = Place::new();
+    place.ended("hello").await;
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let notes = Arc::clone(&asked);
+    let app = builder(&place.runtime)
+        .authenticate(tokens())
+        .authorize(move |who: &Principal, access: &Access<'_>| {
+            let who = format!("{:?} {}", who.user, access.operation);
+            notes.lock().unwrap().push(who);
+            Ok(())
+        })
+        .build();
+    let place = Place {
+        app: app.unwrap().router(),
+        ..place
+    };
+    let bobs = call(&place, BOB, Operation::Start, "s").await;
+    bobs.is(404, "NOT_FOUND");
+    assert_eq!(*asked.lock().unwrap(), [""; 0]);
+    call(&place, ALICE, Operation::Start, "s").await.ok();
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+/// A caller without a name, who is no administrator, would leave a session that nobody owns.
+#[tokio::test]
+async fn nobody_in_particular_starts_nothing() {
+    let place = Place::new();
+    let app = builder(&place.runtime)
+        .authenticate(|_: &Parts, _: Operation| Ok(Principal::anonymous()))
+        .build();
+    let place = Place {
+        app: app.unwrap().router(),
+        ..place
+    };
+    let refused = call(&place, None, Operation::Start, "s").await;
+    refused.is(403, "FORBIDDEN");
+    let id = SessionId::new("s").unwrap();
+    let found = place.runtime.backend().store.load(&id).await.unwrap();
+    assert!(found.is_none(), "nothing was made");
 }
 
 #[tokio::test]

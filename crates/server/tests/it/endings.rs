@@ -1,0 +1,144 @@
+//! What happens at the very end of a stream that is read.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::Response;
+use futures_util::{Stream, StreamExt};
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::session::{RunRecord, RunTrigger, SessionState};
+use helix_agents_core::store::{Change, Commit, SessionStore};
+use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload, StreamStatus};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::{AgentId, RunId, SessionId, UserId};
+use serde_json::json;
+use tower::ServiceExt;
+
+use crate::kit::{ALICE, Answer, NOW, Place, request};
+use crate::meanwhile::Meanwhile;
+
+fn session() -> SessionId {
+    SessionId::new("s").unwrap()
+}
+
+fn commit() -> Commit {
+    Commit::new(session(), Timestamp::from_millis(NOW))
+}
+
+fn chunk(name: &str) -> Chunk {
+    let (agent, run) = (AgentId::new("s").unwrap(), RunId::new("run-2").unwrap());
+    let base = ChunkBase::new(agent, "desk", session(), run, 1);
+    let payload = ChunkPayload::Custom {
+        event_name: name.to_owned(),
+        data: json!(name),
+    };
+    Chunk::new(Arc::new(base), Timestamp::from_millis(NOW), payload)
+}
+
+/// Asks for the stream. Nothing of it is read before somebody waits.
+async fn asked(place: &Place) -> Response<Body> {
+    let asked = request(ALICE, "GET", "/sse?sessionId=s", None);
+    place.app.clone().oneshot(asked).await.unwrap()
+}
+
+/// What is said between the last reading and the end is sent before the end.
+#[tokio::test]
+async fn what_is_said_just_before_the_end_is_sent() {
+    let store = Meanwhile::new();
+    let place = Place::over(store.clone());
+    place.ended("hello").await;
+    let response = asked(&place).await;
+    store.then(commit().say(chunk("at the last moment")));
+    let text = Answer::of(response).await.text().to_owned();
+    assert!(store.has_happened());
+    let (said, end) = text.rsplit_once("event: end").unwrap();
+    assert!(said.contains("at the last moment"), "{text}");
+    assert!(!said.contains("event: end") && end.contains("completed"));
+}
+
+/// A run that begins between the last reading and the end is read too, though it said nothing yet.
+#[tokio::test]
+async fn a_run_that_begins_just_before_the_end_is_read_on() {
+    let store = Meanwhile::new();
+    let place = Place::over(store.clone());
+    place.ended("hello").await;
+    let mut pieces = asked(&place).await.into_body().into_data_stream();
+    store.then(commit().stream(StreamStatus::Active));
+    let mut text = String::new();
+    // The first turn is one piece.
+    text.push_str(&next(&mut pieces).await.unwrap());
+    while !store.has_happened() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!text.contains("event: end"), "{text}");
+    let later = commit().say(chunk("later")).stream(StreamStatus::Ended);
+    store.commit(later).await.unwrap();
+    while let Some(piece) = next(&mut pieces).await {
+        text.push_str(&piece);
+    }
+    let (said, _) = text.rsplit_once("event: end").unwrap();
+    assert!(said.contains("later"), "{text}");
+    assert!(!said.contains("event: end"), "{text}");
+}
+
+/// A session that is made anew between the last reading and the end has an end of its own, which is
+/// not told to who read the one before.
+#[tokio::test]
+async fn the_end_of_a_session_made_anew_is_not_told() {
+    for has_stream in [true, false] {
+        let store = Meanwhile::new();
+        let place = Place::over(store.clone());
+        place.ended("hello").await;
+        let response = asked(&place).await;
+        let anew = SessionState::new(session(), "desk", Timestamp::from_millis(NOW));
+        let mut anew = commit()
+            .then(Change::Delete)
+            .then(Change::Create(Box::new(anew)));
+        if has_stream {
+            anew = anew.say(chunk("theirs")).stream(StreamStatus::Ended);
+        }
+        store.first(anew);
+        let text = Answer::of(response).await.text().to_owned();
+        assert!(text.contains("Hello"), "{text}");
+        assert!(text.contains("event: gone"), "{text}");
+        assert!(
+            !text.contains("event: end") && !text.contains("theirs"),
+            "{text}"
+        );
+    }
+}
+
+async fn next(
+    pieces: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + Unpin),
+) -> Option<String> {
+    let piece = pieces.next().await?;
+    Some(String::from_utf8(piece.unwrap().to_vec()).unwrap())
+}
+
+/// A session that has said nothing has no stream that could tell of its end: its reader is asked after
+/// it, and does not stay.
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_a_silent_session_goes_with_it() {
+    let place = Place::new();
+    let store = Arc::clone(&place.runtime.backend().store);
+    let now = Timestamp::from_millis(NOW);
+    let mut silent = SessionState::new(session(), "desk", now);
+    silent.user_id = Some(UserId::new("alice").unwrap());
+    let (run, trigger) = (RunId::new("run-1").unwrap(), RunTrigger::Execute);
+    let run = RunRecord::started(run, session(), trigger, "elsewhere", now);
+    let begun = commit()
+        .then(Change::Create(Box::new(silent)))
+        .then(Change::StartRun(Box::new(run)));
+    store.commit(begun).await.unwrap();
+    let response = asked(&place).await;
+    assert!(!response.headers().contains_key("x-helix-stream"));
+    let mut pieces = response.into_body().into_data_stream();
+    assert_eq!(pieces.next().await.unwrap().unwrap(), ": keep-alive\n\n");
+    store.commit(commit().then(Change::Delete)).await.unwrap();
+    for _ in 0..3 {
+        if pieces.next().await.is_none_or(|piece| piece.is_err()) {
+            return;
+        }
+    }
+    panic!("it is kept alive though its session is gone");
+}

@@ -1,0 +1,105 @@
+//! A store in which something happens right before or after somebody reads a session.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::runtime::Backend;
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
+use helix_agents_core::store::{
+    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
+    Snapshot, StoreError,
+};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CheckpointId, Message, RunId, SessionId};
+use serde_json::Value;
+
+/// A store in memory in which a commit happens right before or after the next reading of a session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meanwhile {
+    inner: MemoryStore,
+    before: Arc<Mutex<Option<Commit>>>,
+    next: Arc<Mutex<Option<Commit>>>,
+}
+
+impl Meanwhile {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// What happens next time, before it is read.
+    pub(crate) fn first(&self, commit: Commit) {
+        *self.before.lock().unwrap() = Some(commit);
+    }
+
+    /// What happens next time, after it was read.
+    pub(crate) fn then(&self, commit: Commit) {
+        *self.next.lock().unwrap() = Some(commit);
+    }
+
+    /// Whether it has happened.
+    pub(crate) fn has_happened(&self) -> bool {
+        self.next.lock().unwrap().is_none()
+    }
+}
+
+impl From<Meanwhile> for Backend {
+    fn from(store: Meanwhile) -> Self {
+        let mut backend = Self::new(store.inner.clone());
+        backend.store = Arc::new(store);
+        backend
+    }
+}
+
+type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+#[async_trait]
+impl SessionStore for Meanwhile {
+    async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        self.inner.commit(commit).await
+    }
+    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>> {
+        let before = self.before.lock().unwrap().take();
+        if let Some(commit) = before {
+            self.inner.commit(commit).await?;
+        }
+        let found = self.inner.load(session).await;
+        let next = self.next.lock().unwrap().take();
+        if let Some(commit) = next {
+            self.inner.commit(commit).await?;
+        }
+        found
+    }
+    async fn messages(&self, session: &SessionId, page: Page) -> Result<Paged<Message>> {
+        self.inner.messages(session, page).await
+    }
+    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>> {
+        self.inner.state_at(session, version).await
+    }
+    async fn runs(&self, session: &SessionId, which: Lookup<RunId>) -> Result<Paged<RunRecord>> {
+        self.inner.runs(session, which).await
+    }
+    async fn checkpoints(
+        &self,
+        session: &SessionId,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>> {
+        self.inner.checkpoints(session, which).await
+    }
+    async fn family(&self, session: &SessionId) -> Result<Family> {
+        self.inner.family(session).await
+    }
+    async fn usage(&self, session: &SessionId, page: Page) -> Result<Paged<UsageEntry>> {
+        self.inner.usage(session, page).await
+    }
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>> {
+        self.inner.list(query).await
+    }
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>> {
+        self.inner.pending(query).await
+    }
+    async fn due(&self, at: Timestamp, limit: usize) -> Result<Vec<(SessionId, Vec<Due>)>> {
+        self.inner.due(at, limit).await
+    }
+}
