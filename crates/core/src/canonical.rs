@@ -51,32 +51,6 @@ fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// Whether a value has more than so many levels of arrays and objects.
-#[must_use]
-pub fn is_deeper_than(value: &Value, levels: usize) -> bool {
-    let mut inner = match value {
-        Value::Array(items) => items.iter().collect::<Vec<_>>(),
-        Value::Object(map) => map.values().collect(),
-        _ => return false,
-    };
-    // Level by level instead of recursion: a hostile value must not use up the stack.
-    for _ in 0..levels {
-        let mut next = Vec::new();
-        for value in inner {
-            match value {
-                Value::Array(items) => next.extend(items),
-                Value::Object(map) => next.extend(map.values()),
-                _ => {}
-            }
-        }
-        if next.is_empty() {
-            return false;
-        }
-        inner = next;
-    }
-    true
-}
-
 /// A SHA-256 digest, written as 64 hexadecimal characters.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

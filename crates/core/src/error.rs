@@ -160,7 +160,8 @@ pub struct ErrorRecord {
 }
 
 impl ErrorRecord {
-    /// A record with the code's own classification and user text.
+    /// A record with the code's own classification and user text. A detail longer than
+    /// [`MAX_TEXT_BYTES`](crate::bounds::MAX_TEXT_BYTES) is cut off.
     #[must_use]
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self {
@@ -168,7 +169,7 @@ impl ErrorRecord {
             category: code.category(),
             retryable: code.is_retryable(),
             message: code.user_message().to_owned(),
-            detail: detail.into(),
+            detail: crate::bounds::shortened(detail.into()),
         }
     }
 }

@@ -10,6 +10,7 @@
 
 pub mod abort;
 pub mod agent;
+pub mod bounds;
 pub mod canonical;
 pub mod entries;
 pub mod error;

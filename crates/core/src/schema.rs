@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use crate::bounds::{MAX_DEPTH, cut_reason, fits};
 use crate::error::{Coded, ErrorCode};
 
 /// At most this many errors are listed for one value.
@@ -95,8 +96,14 @@ impl Schema {
     pub fn errors(&self, value: &Value) -> Vec<String> {
         if let Value::String(text) = value {
             // What a model's arguments become when they are not JSON.
-            let why = serde_json::from_str::<Value>(text).err();
-            let why = why.map_or_else(String::new, |error| format!(" ({error})"));
+            let why = match (cut_reason(text), serde_json::from_str::<Value>(text)) {
+                (Some(why), _) => format!(" ({why})"),
+                (None, Err(error)) => format!(" ({error})"),
+                (None, Ok(value)) if !fits(&value, MAX_DEPTH) => {
+                    format!(" (nested deeper than {MAX_DEPTH} levels)")
+                }
+                (None, Ok(_)) => String::new(),
+            };
             return vec![format!(
                 "the arguments are a text{why}; send one JSON object"
             )];

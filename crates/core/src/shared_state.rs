@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::bounds::{Bounds, Written};
 use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateTracker, StepWrites};
 
 /// One writer's view of the state: what was committed, plus its own writes. Clones share it.
@@ -21,6 +22,7 @@ pub struct SharedState {
 #[derive(Debug)]
 struct Shared {
     tracker: Mutex<StateTracker>,
+    written: Mutex<Written>,
     /// The thread whose change is under way: asking beside its draft would wait for itself.
     changing: Mutex<Option<ThreadId>>,
 }
@@ -57,9 +59,16 @@ impl SharedState {
         Self {
             shared: Arc::new(Shared {
                 tracker: Mutex::new(tracker),
+                written: Mutex::default(),
                 changing: Mutex::default(),
             }),
         }
+    }
+
+    /// Says how much may be written.
+    pub(crate) fn bounded(self, bounds: Bounds) -> Self {
+        unpoisoned(&self.shared.written).within(bounds);
+        self
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, StateTracker>, StateError> {
@@ -92,12 +101,16 @@ impl SharedState {
     /// Gives the change as RFC 6902 patches.
     ///
     /// # Errors
-    /// [`StateError`] when the state does not have the type's shape, or would not be JSON.
+    /// [`StateError`] when the state does not have the type's shape, would not be JSON, or the change
+    /// is too large; nothing is changed then.
     pub fn update<S>(&self, change: impl FnOnce(&mut S)) -> Result<Vec<PatchOp>, StateError>
     where
         S: Serialize + DeserializeOwned,
     {
-        self.record(|tracker| tracker.update_typed(change))
+        self.record(
+            |tracker| tracker.typed_writes(change).map(|(_, writes)| writes),
+            |draft, writes| writes.iter().try_for_each(|op| draft.apply(op)),
+        )
     }
 
     /// Changes the state through a draft. The cost does not depend on the size of the state.
@@ -105,24 +118,35 @@ impl SharedState {
     /// Gives the change as RFC 6902 patches.
     ///
     /// # Errors
-    /// The change's own [`StateError`]; nothing is changed then.
+    /// The change's own [`StateError`], or [`StateError::Exceeded`] when it is too large; nothing is
+    /// changed then.
     pub fn edit(
         &self,
         change: impl FnOnce(&mut Draft) -> Result<(), StateError>,
     ) -> Result<Vec<PatchOp>, StateError> {
-        self.record(|tracker| tracker.update(change))
+        self.record(|_| Ok(()), |draft, ()| change(draft))
     }
 
-    fn record(
+    /// Finds out what to change, and changes it, unless that is more than may be written.
+    fn record<T>(
         &self,
-        change: impl FnOnce(&mut StateTracker) -> Result<(), StateError>,
+        find: impl FnOnce(&mut StateTracker) -> Result<T, StateError>,
+        change: impl FnOnce(&mut Draft, T) -> Result<(), StateError>,
     ) -> Result<Vec<PatchOp>, StateError> {
         let mut tracker = self.lock()?;
+        let mut written = unpoisoned(&self.shared.written);
         *unpoisoned(&self.shared.changing) = Some(std::thread::current().id());
         let changing = Changing(&self.shared);
-        change(&mut tracker)?;
+        let room = written.room(|| tracker.all_writes());
+        let found = find(&mut tracker)?;
+        let (patches, bytes) = tracker.update(|draft| {
+            change(draft, found)?;
+            let patches = draft.rfc6902_patches();
+            let bytes = room.take(&patches)?;
+            Ok((patches, bytes))
+        })?;
         drop(changing);
-        let patches = tracker.rfc6902_patches();
+        written.add(bytes);
         tracker.reset_tracking();
         Ok(patches)
     }

@@ -28,12 +28,15 @@ mod patch;
 mod pointer;
 mod tracker;
 
+pub use crate::bounds::MAX_DEPTH;
+
+pub(crate) use self::json::check_whole;
 pub use self::{
     apply::apply_writes,
     diff::diff,
     draft::{ArrayMode, Draft},
     error::{JsonKind, StateError},
-    json::{MAX_DEPTH, check_state, to_json},
+    json::{check_state, to_json},
     merge::{ConflictReason, Merged, StateConflict, Writer, merge_writes},
     number::IntoNumber,
     op::{StateOp, StepWrites},

@@ -131,7 +131,7 @@ fn note(world: &World, name: &str) -> ToolBuilder {
                 })?;
                 switch.pass(&format!("inside of {name}")).await;
                 cx.emit("noted", &text)?;
-                cx.record_usage(CustomUsage::new("ink", 1.0));
+                cx.record_usage(CustomUsage::new("ink", 1.0))?;
                 let result: ToolResult<Value> = Ok(json!({ "noted": text }));
                 result
             }

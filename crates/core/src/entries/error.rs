@@ -1,5 +1,6 @@
 //! Why an entry was refused. Nothing is written then.
 
+use crate::bounds::Exceeded;
 use crate::error::{Coded, ErrorCode};
 use crate::id::{CallId, IdError, RunId, SessionId};
 use crate::session::SubmissionError;
@@ -95,6 +96,9 @@ pub enum EntryError {
     /// The answer does not fit the question.
     #[error(transparent)]
     Answer(#[from] SubmissionError),
+    /// What was given is more than is taken.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
     /// The state that was given is not one.
     #[error("the initial state cannot be used")]
     State(#[from] StateError),
@@ -127,6 +131,7 @@ impl Coded for EntryError {
                 ErrorCode::ValidationError
             }
             Self::Answer(error) => error.code(),
+            Self::Exceeded(error) => error.code(),
             Self::State(error) => error.code(),
             Self::Id(error) => error.code(),
             Self::Store(error) => error.code(),

@@ -9,6 +9,7 @@ use super::close::close_step;
 use super::start::{base, on, raised, say, take_hold};
 use super::{Drive, EntryError, Start};
 use crate::agent::Agent;
+use crate::bounds::Bounds;
 use crate::id::{SessionId, StreamId, UserId};
 use crate::machine::RunState;
 use crate::message::UserMessage;
@@ -140,6 +141,9 @@ pub fn plan_execute(
     if request.messages.is_empty() {
         return Err(EntryError::NoMessage);
     }
+    for message in &request.messages {
+        Bounds::default().check_metadata(&message.metadata)?;
+    }
     let named = session.clone();
     match (found, request.expects) {
         (None, Expects::Existing) => Err(StoreError::NotFound { session: named }.into()),
@@ -152,7 +156,12 @@ pub fn plan_execute(
 fn fresh(session: &SessionId, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
     let mut state = SessionState::new(session.clone(), &request.agent_type, start.at);
     state.stream_id = Some(StreamId::of_session(session));
-    state.custom_state = with_keys(&request.initial_state, request.state.as_ref())?;
+    let initial = &request.initial_state;
+    let bounds = Bounds::default();
+    bounds
+        .check("the initial state", initial)
+        .map_err(StateError::from)?;
+    state.custom_state = with_keys(initial, request.state.as_ref())?;
     state.user_id.clone_from(&request.user_id);
     state.tags.clone_from(&request.tags);
     state.metadata.clone_from(&request.metadata);
@@ -288,6 +297,9 @@ fn with_keys(state: &Arc<Value>, keys: Option<&Value>) -> Result<Arc<Value>, Sta
         return Ok(Arc::clone(state));
     };
     check_state(keys)?;
+    Bounds::default()
+        .check("the state that was given", keys)
+        .map_err(StateError::from)?;
     let mut state = Value::clone(state);
     if let (Value::Object(state), Value::Object(keys)) = (&mut state, keys) {
         let keys = keys.iter().map(|(key, value)| (key.clone(), value.clone()));

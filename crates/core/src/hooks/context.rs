@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::abort::AbortSignal;
+use crate::bounds::Bounds;
 use crate::id::{RunId, SessionId, UserId};
 use crate::message::Metadata;
 use crate::shared_state::SharedState;
@@ -40,6 +41,7 @@ pub struct HookCx {
     pub abort: AbortSignal,
     state: SharedState,
     emit: Option<Emit>,
+    bounds: Bounds,
 }
 
 impl HookCx {
@@ -58,6 +60,7 @@ impl HookCx {
             abort: AbortSignal::default(),
             state: SharedState::default(),
             emit: None,
+            bounds: Bounds::default(),
         })
     }
 
@@ -78,7 +81,8 @@ impl HookCx {
     /// Changes the state as a type; committed with the step.
     ///
     /// # Errors
-    /// [`StateError`] when the state does not have the type's shape, or would not be JSON.
+    /// [`StateError`] when the state does not have the type's shape, would not be JSON, or the change
+    /// is too large; nothing is changed then.
     pub fn update_state<S>(&self, change: impl FnOnce(&mut S)) -> Result<(), StateError>
     where
         S: Serialize + DeserializeOwned,
@@ -89,7 +93,8 @@ impl HookCx {
     /// Changes the state through a draft; committed with the step.
     ///
     /// # Errors
-    /// The change's own [`StateError`].
+    /// The change's own [`StateError`], or [`StateError::Exceeded`] when it is too large; nothing is
+    /// changed then.
     pub fn edit_state(
         &self,
         change: impl FnOnce(&mut Draft) -> Result<(), StateError>,
@@ -100,11 +105,13 @@ impl HookCx {
     /// Sends an event of your own to whoever reads the stream.
     ///
     /// # Errors
-    /// [`StateError`] when the data is not JSON.
+    /// [`StateError`] when the data is not JSON, or deeper or larger than is [taken](crate::bounds).
     pub fn emit(&self, name: impl Into<String>, data: impl Serialize) -> Result<(), StateError> {
         let data = to_json(&data)?;
+        let name = name.into();
+        self.bounds.check_named("an event", &name, &data)?;
         if let Some(emit) = &self.emit {
-            emit(name.into(), data);
+            emit(name, data);
         }
         Ok(())
     }
@@ -173,6 +180,12 @@ impl HookCxBuilder {
     /// Who takes the hook's events.
     pub fn emit(mut self, emit: impl Fn(String, Value) + Send + Sync + 'static) -> Self {
         self.0.emit = Some(Arc::new(emit));
+        self
+    }
+
+    /// How large what the hook says may be.
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.0.bounds = bounds;
         self
     }
 

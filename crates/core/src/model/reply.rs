@@ -3,10 +3,9 @@
 use serde_json::Value;
 
 use super::{ModelError, ModelErrorKind, ModelEvent, TokenUsage};
-use crate::canonical::is_deeper_than;
+use crate::bounds::{Bounds, cut_off};
 use crate::id::{CallId, IdSource};
 use crate::message::{AssistantMessage, AssistantPart, Thinking, ToolCall};
-use crate::state::MAX_DEPTH;
 use crate::step::StopReason;
 use crate::transcript::{CallIds, Transcript};
 
@@ -81,6 +80,7 @@ pub struct ReplyBuilder {
     /// A block of reasoning that may still grow; it becomes a part when it ends.
     thinking: Option<Thinking>,
     finished: Option<(StopReason, TokenUsage)>,
+    bounds: Bounds,
 }
 
 impl ReplyBuilder {
@@ -93,13 +93,22 @@ impl ReplyBuilder {
             calls: Vec::new(),
             thinking: None,
             finished: None,
+            bounds: Bounds::default(),
         }
+    }
+
+    /// Says how large what the model gives may be.
+    #[must_use]
+    pub fn bounded(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
     }
 
     /// Takes one event, and gives what a reader of the stream is shown for it.
     ///
     /// # Errors
-    /// [`ModelError`] when the event speaks of a call that has not begun, or comes after the end.
+    /// [`ModelError`] when the event speaks of a call that has not begun, comes after the end, or has
+    /// metadata that cannot be kept.
     pub fn push(
         &mut self,
         event: ModelEvent,
@@ -133,6 +142,7 @@ impl ReplyBuilder {
                 redacted,
                 provider_metadata,
             } => {
+                self.check_metadata(provider_metadata.as_ref())?;
                 let block = self.thinking.take().unwrap_or_default();
                 self.parts.push(AssistantPart::Thinking(Thinking {
                     signature,
@@ -166,6 +176,7 @@ impl ReplyBuilder {
                 call,
                 provider_metadata,
             } => {
+                self.check_metadata(provider_metadata.as_ref())?;
                 let (part, id) = {
                     let call = self.call(call)?;
                     (call.part, call.id.clone())
@@ -181,6 +192,15 @@ impl ReplyBuilder {
             }
         };
         Ok(Some(delta))
+    }
+
+    /// Metadata has to go back to the provider as it came: it cannot be shortened.
+    fn check_metadata(&self, metadata: Option<&Value>) -> Result<(), ModelError> {
+        let Some(metadata) = metadata else {
+            return Ok(());
+        };
+        let checked = self.bounds.check("the provider's metadata", metadata);
+        checked.map_err(|error| ModelError::new(ModelErrorKind::Invalid, error.to_string()))
     }
 
     fn close_thinking(&mut self) {
@@ -207,8 +227,9 @@ impl ReplyBuilder {
 
     /// The whole reply.
     ///
-    /// Arguments that are not JSON, or nested too deep to be stored, stay a text, which no tool's schema accepts: the model is told,
-    /// the tool never sees them. No arguments at all are an empty object.
+    /// Arguments that are not JSON, or nested too deep to be stored, stay a text, which no tool's schema
+    /// accepts: the model is told, the tool never sees them. Of those that are too large the beginning
+    /// stays, and the reason. No arguments at all are an empty object.
     ///
     /// # Errors
     /// A transport error when the stream ended before the model had finished.
@@ -222,14 +243,7 @@ impl ReplyBuilder {
         self.close_thinking();
         for call in self.calls {
             if let Some(AssistantPart::ToolCall(part)) = self.parts.get_mut(call.part) {
-                part.arguments = if call.arguments.trim().is_empty() {
-                    Value::Object(serde_json::Map::new())
-                } else {
-                    match serde_json::from_str(&call.arguments) {
-                        Ok(value) if !is_deeper_than(&value, MAX_DEPTH) => value,
-                        _ => Value::String(call.arguments),
-                    }
-                };
+                part.arguments = arguments(call.arguments, self.bounds);
             }
         }
         Ok(ModelReply::new(
@@ -237,5 +251,22 @@ impl ReplyBuilder {
             stop_reason,
             usage,
         ))
+    }
+}
+
+/// The arguments of a call, as they are kept.
+fn arguments(text: String, bounds: Bounds) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(serde_json::Map::new());
+    }
+    let what = "what the model gave as arguments";
+    if let Ok(value) = serde_json::from_str(&text)
+        && bounds.check(what, &value).is_ok()
+    {
+        return value;
+    }
+    match bounds.check_size(what, &text) {
+        Ok(()) => Value::String(text),
+        Err(error) => Value::String(cut_off(&text, &error.to_string())),
     }
 }

@@ -85,8 +85,7 @@ impl Applied {
             let unsent = commit.chunks.as_slice();
             let patches = corrections(at, ports, after, &self.before, &self.state, unsent).await?;
             if !patches.is_empty() {
-                let patch = ChunkPayload::StatePatch { patches };
-                commit = say(commit, &base, now, [patch]);
+                commit = say(commit, &base, now, ports.bounds().state_patches(patches));
             }
         }
         if !self.conflicts.is_empty() {

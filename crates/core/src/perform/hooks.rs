@@ -28,7 +28,7 @@ impl<'a> Hooks<'a> {
         if hooks.is_empty() {
             return hooks;
         }
-        let state = SharedState::of_committed(Arc::clone(state));
+        let state = SharedState::of_committed(Arc::clone(state)).bounded(ports.bounds());
         Self {
             state: Some(state),
             ..hooks
@@ -87,6 +87,7 @@ impl<'a> Hooks<'a> {
             .parent_session_id(who.parent.clone())
             .state(self.state.clone().unwrap_or_default())
             .abort(self.ports.abort.clone())
+            .bounds(self.ports.bounds())
             .emit(move |event_name, data| {
                 let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
                 said.push(ChunkPayload::Custom { event_name, data });

@@ -166,6 +166,7 @@ pub(super) fn surroundings(
         .user_id(work.who.user_id.clone())
         .state(state)
         .abort(ports.abort.clone())
+        .bounds(ports.bounds())
 }
 
 impl Intents {

@@ -27,7 +27,7 @@ use crate::session::RunTrigger;
 use crate::state::to_rfc6902;
 use crate::step::{FINISH_TOOL, PromptMessages, StepResult, build_messages_for_llm};
 use crate::store::{Begun, Change, EffectPlace, Precondition, Snapshot};
-use crate::stream::{ChunkPayload, Sequence};
+use crate::stream::Sequence;
 use crate::time::Timestamp;
 use crate::transcript::Transcript;
 
@@ -198,7 +198,7 @@ async fn failed(
     let mut commit = then(begin(effect, work, now), at, [noted]);
     if !writes.is_empty() {
         let patches = to_rfc6902(&writes, hooks.committed())?;
-        commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
+        commit = say(commit, &base, now, ports.bounds().state_patches(patches));
         commit = then(commit, at, [Change::WriteState(writes.clone())]);
     }
     commit = say(commit, &base, now, said);
@@ -339,7 +339,7 @@ async fn stream(
     ports: &Ports,
     deadline: Option<Timestamp>,
 ) -> Result<Result<ModelReply, ModelError>, PerformError> {
-    let mut builder = ReplyBuilder::new(history);
+    let mut builder = ReplyBuilder::new(history).bounded(ports.bounds());
     let mut shown = Shown::default();
     loop {
         let wake = match (deltas.due(), deadline) {

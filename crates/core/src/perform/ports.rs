@@ -9,6 +9,7 @@ use super::hold::Hold;
 use super::work::Memo;
 use crate::abort::AbortSignal;
 use crate::agent::AgentRegistry;
+use crate::bounds::Bounds;
 use crate::hooks::AgentHooks;
 use crate::id::IdSource;
 use crate::machine::At;
@@ -83,6 +84,11 @@ impl Ports {
             hold: None,
             memo: None,
         }
+    }
+
+    /// How large what enters may be.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds::of(self.streams.limits())
     }
 
     /// The models that agents name.

@@ -12,6 +12,7 @@ use super::settle::{Settling, settle};
 use super::work::{self, Work, Written, as_read, base, begin, say, then, write};
 use super::{PerformError, Ports};
 use crate::agent::Agent;
+use crate::bounds::Bounds;
 use crate::entries::ended;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::IdSourceExt;
@@ -24,7 +25,7 @@ use crate::step::{
     next_action, plan_step_processing, synthesize_not_executed_result,
 };
 use crate::store::Change;
-use crate::stream::{ChunkPayload, Sequence};
+use crate::stream::Sequence;
 
 /// How the model was asked.
 pub(super) struct Asked {
@@ -81,7 +82,7 @@ pub(super) async fn take(
     let agent = work.agent();
     let usage = reply.usage;
     let result = step_result(reply, asked.native);
-    let (plan, after) = judge(agent, &result, Limits::of(effect));
+    let (plan, after) = judge(agent, &result, Limits::of(effect), ports.bounds());
     let now = ports.clock.now();
     let base = base(at);
 
@@ -150,9 +151,9 @@ pub(super) async fn take(
     if !writes.is_empty() {
         // Readers learn of it before any call of the step begins.
         let patches = to_rfc6902(&writes, &work.state)?;
-        let patch =
-            crate::stream::Chunk::new(Arc::clone(&base), now, ChunkPayload::StatePatch { patches });
-        commit.chunks.insert(0, patch);
+        let patches = ports.bounds().state_patches(patches);
+        let told = patches.map(|told| crate::stream::Chunk::new(Arc::clone(&base), now, told));
+        commit.chunks.splice(0..0, told);
         commit = then(commit, at, [Change::WriteState(writes.clone())]);
     }
     let open = Arc::new(open);
@@ -172,8 +173,14 @@ pub(super) async fn take(
 }
 
 /// What a reply means by the rules: the plan of its step, and what comes after.
-fn judge(agent: &Agent, result: &StepResult, limits: Limits) -> (StepProcessingPlan, NextAction) {
-    let mut plan = plan_step_processing(result, PlanOptions::new(agent.output_schema()));
+fn judge(
+    agent: &Agent,
+    result: &StepResult,
+    limits: Limits,
+    bounds: Bounds,
+) -> (StepProcessingPlan, NextAction) {
+    let options = PlanOptions::new(agent.output_schema()).bounded(bounds);
+    let mut plan = plan_step_processing(result, options);
     if limits.forced && !(plan.is_terminal || plan.correction.is_some()) {
         only_output(&mut plan);
     }

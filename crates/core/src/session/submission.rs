@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{PendingCall, PendingKind};
-use crate::canonical::{Digest, is_deeper_than};
+use crate::bounds::{MAX_DEPTH, fits};
+use crate::canonical::Digest;
 use crate::error::{Coded, ErrorCode};
 use crate::id::{ApprovalId, CallId, RunId};
-use crate::state::MAX_DEPTH;
 
 /// The longest error text that is taken, in bytes.
 pub const MAX_ERROR_BYTES: usize = 8 * 1024;
@@ -261,7 +261,7 @@ impl Submission {
 
 fn check_result(call: &CallId, result: &Value) -> Result<(), SubmissionError> {
     let call = call.clone();
-    if is_deeper_than(result, MAX_DEPTH) {
+    if !fits(result, MAX_DEPTH) {
         return Err(SubmissionError::ResultTooDeep { call });
     }
     // What is stored is counted: a text as it is, anything else as JSON.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{MAX_DEPTH, Pointer};
+use crate::bounds::Exceeded;
 
 /// Why a state could not be read or changed.
 ///
@@ -110,6 +111,10 @@ pub enum StateError {
         /// Where the value was to be put.
         path: Pointer,
     },
+
+    /// There is more than is taken.
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
 
     /// The value does not have the type it was asked for as.
     #[error(

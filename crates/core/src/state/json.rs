@@ -8,12 +8,7 @@ use serde_json::Value;
 
 use self::serializer::{Refusal, Strict};
 use super::{JsonKind, Pointer, StateError};
-
-/// How many levels of arrays and objects a state may have, its root included.
-///
-/// JSON readers, that of `serde_json` among them, give up somewhere above 120 levels, and a state
-/// is stored and sent inside other values. A state that can be written must be readable again.
-pub const MAX_DEPTH: usize = 100;
+use crate::bounds::{MAX_DEPTH, fits};
 
 /// Turns a value into JSON and refuses what JSON cannot hold.
 ///
@@ -57,14 +52,10 @@ pub(super) fn check_depth(path: &Pointer, above: usize, value: &Value) -> Result
     }
 }
 
-/// Whether a value has at most so many levels of arrays and objects.
-fn fits(value: &Value, levels: usize) -> bool {
-    match (value, levels.checked_sub(1)) {
-        (Value::Array(items), Some(inside)) => items.iter().all(|item| fits(item, inside)),
-        (Value::Object(map), Some(inside)) => map.values().all(|value| fits(value, inside)),
-        (Value::Array(_) | Value::Object(_), None) => false,
-        _ => true,
-    }
+/// Checks that a whole value can be kept as a state: its root is an object, and it is not too deep.
+pub(crate) fn check_whole(value: &Value) -> Result<(), StateError> {
+    check_state(value)?;
+    check_depth(&Pointer::root(), 0, value)
 }
 
 /// Checks that a value can be a state: its root is an object.

@@ -133,6 +133,19 @@ impl StateTracker {
     where
         S: Serialize + DeserializeOwned,
     {
+        let (value, writes) = self.typed_writes(change)?;
+        self.update(|draft| writes.iter().try_for_each(|op| draft.apply(op)))?;
+        Ok(value)
+    }
+
+    /// What `change` makes different, which is not done yet.
+    pub(crate) fn typed_writes<S, T>(
+        &mut self,
+        change: impl FnOnce(&mut S) -> T,
+    ) -> Result<(T, StepWrites), StateError>
+    where
+        S: Serialize + DeserializeOwned,
+    {
         let actual = self.state();
         let mut typed = S::deserialize(&*actual).map_err(|source| StateError::Mismatch {
             path: Pointer::root(),
@@ -143,8 +156,7 @@ impl StateTracker {
         let new = to_json(&typed)?;
         check_state(&new)?;
         let writes = diff_onto(&actual, &old, &new, self.draft.mode());
-        self.update(|draft| writes.iter().try_for_each(|op| draft.apply(op)))?;
-        Ok(value)
+        Ok((value, writes))
     }
 
     /// What changed since the last reset, as operations.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{FINISH_TOOL, SUBAGENT_TOOL_PREFIX, SubAgentCall};
+use crate::bounds::shortened;
 use crate::canonical::canonical_json;
 use crate::id::CallId;
 use crate::message::{
@@ -141,5 +142,5 @@ pub(crate) fn failed_result(
 }
 
 fn error_content(text: &str) -> String {
-    json!({ "error": text }).to_string()
+    json!({ "error": shortened(text.to_owned()) }).to_string()
 }

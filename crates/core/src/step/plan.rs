@@ -9,6 +9,7 @@ use super::{
     StopReason, StructuredOutputStep, SubAgentCall, TextStep, ToolCallsStep, conclude,
     create_assistant_message,
 };
+use crate::bounds::Bounds;
 use crate::canonical::canonical_json;
 use crate::error::ErrorRecord;
 use crate::message::{AssistantMessage, ResultStatus, ToolCall, ToolMessage};
@@ -20,13 +21,25 @@ use crate::schema::Schema;
 pub struct PlanOptions<'a> {
     /// The schema that an output must fit. Without one, any `__finish__` is an output.
     pub output_schema: Option<&'a Schema>,
+    /// How large an output may be.
+    pub bounds: Bounds,
 }
 
 impl<'a> PlanOptions<'a> {
     /// Options of an agent with or without an output schema.
     #[must_use]
     pub fn new(output_schema: Option<&'a Schema>) -> Self {
-        Self { output_schema }
+        Self {
+            output_schema,
+            bounds: Bounds::default(),
+        }
+    }
+
+    /// Says how large an output may be.
+    #[must_use]
+    pub fn bounded(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
     }
 }
 
@@ -244,7 +257,11 @@ fn failed(plan: StepProcessingPlan, error: ErrorRecord) -> StepProcessingPlan {
     }
 }
 
+/// What is wrong with an output; one that cannot be kept is as wrong as one that does not fit.
 fn validate(output: &Value, options: PlanOptions<'_>) -> Vec<String> {
+    if let Err(exceeded) = options.bounds.check("the output", output) {
+        return vec![exceeded.to_string()];
+    }
     options
         .output_schema
         .map(|schema| schema.errors(output))

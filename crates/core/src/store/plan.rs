@@ -15,7 +15,7 @@ use crate::message::Message;
 use crate::session::{
     Checkpoint, CheckpointSource, RunStatus, RunTrigger, SessionState, StopKind, StopRequest,
 };
-use crate::state::check_state;
+use crate::state::check_whole;
 use crate::stream::{Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamStatus};
 use crate::time::Timestamp;
 
@@ -372,7 +372,7 @@ impl Applying<'_> {
     }
 
     fn set_state(&mut self, header: &mut Header, value: &Arc<Value>) -> Result<(), StoreError> {
-        check_state(value).map_err(|source| StoreError::State {
+        check_whole(value).map_err(|source| StoreError::State {
             session: self.session.clone(),
             source,
         })?;

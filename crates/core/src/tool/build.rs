@@ -14,9 +14,10 @@ use super::{
     ToolResult, ToolSpec,
 };
 use crate::agent::{DefinitionError, check_tool_name};
+use crate::bounds::Exceeded;
 use crate::maybe_send::MaybeSend;
 use crate::schema::{Schema, schema_of};
-use crate::state::to_json;
+use crate::state::{StateError, to_json};
 
 /// A tool under construction.
 #[must_use = "a tool is made by `build` or by giving it to an agent"]
@@ -136,12 +137,15 @@ pub fn parse_input<In: DeserializeOwned>(tool: &str, arguments: Value) -> ToolRe
 /// Turns a tool's output into JSON.
 ///
 /// # Errors
-/// Told to the model when the output is not JSON.
+/// Told to the model when the output is not JSON, or nested too deep.
 #[doc(hidden)]
 pub fn give_output<Out: Serialize>(tool: &str, output: &Out) -> ToolResult<Value> {
     to_json(output).map_err(|error| {
-        ToolError::tell_model(format!("the result of {tool} cannot be written as JSON"))
-            .caused_by(error)
+        let text = match error {
+            StateError::TooDeep { .. } => Exceeded::TooDeep { what: "a result" }.of_result(),
+            _ => format!("the result of {tool} cannot be written as JSON"),
+        };
+        ToolError::tell_model(text).caused_by(error)
     })
 }
 

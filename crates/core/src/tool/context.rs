@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::ToolResult;
 use crate::abort::AbortSignal;
+use crate::bounds::Bounds;
 use crate::canonical::idempotency_key;
 use crate::id::{CallId, RunId, SessionId, UserId};
 use crate::shared_state::SharedState;
@@ -48,6 +49,7 @@ struct Inner {
     state: SharedState,
     events: Option<Arc<dyn ToolEvents>>,
     abort: AbortSignal,
+    bounds: Bounds,
 }
 
 /// A tool's surroundings. Clones are the same.
@@ -71,6 +73,7 @@ impl ToolCx {
                 state: SharedState::default(),
                 events: None,
                 abort: AbortSignal::default(),
+                bounds: Bounds::default(),
             },
         }
     }
@@ -141,7 +144,8 @@ impl ToolCx {
     /// Changes the state as a type. Appends to lists compose with those of parallel calls.
     ///
     /// # Errors
-    /// When the state does not have the type's shape, or would not be JSON; nothing is changed then.
+    /// When the state does not have the type's shape, would not be JSON, or the change is too large;
+    /// nothing is changed then.
     pub fn update_state<S>(&self, change: impl FnOnce(&mut S)) -> ToolResult<()>
     where
         S: Serialize + DeserializeOwned,
@@ -155,7 +159,8 @@ impl ToolCx {
     /// and appends compose with those of parallel calls.
     ///
     /// # Errors
-    /// The change's own error; nothing is changed then.
+    /// The change's own error, or [`StateError::Exceeded`] as its cause when it is too large; nothing is
+    /// changed then.
     pub fn edit_state(
         &self,
         change: impl FnOnce(&mut Draft) -> Result<(), StateError>,
@@ -174,17 +179,27 @@ impl ToolCx {
     /// Sends an event of your own to whoever reads the stream.
     ///
     /// # Errors
-    /// When the data is not JSON.
+    /// [`StateError`] as its cause when the data is not JSON, or deeper or larger than is
+    /// [taken](crate::bounds).
     pub fn emit(&self, name: impl Into<String>, data: impl Serialize) -> ToolResult<()> {
         let data = to_json(&data)?;
         let name = name.into();
+        self.inner.bounds.check_named("an event", &name, &data)?;
         self.send(ToolEvent::Custom { name, data });
         Ok(())
     }
 
     /// Records that something was used, with the session.
-    pub fn record_usage(&self, usage: CustomUsage) {
+    ///
+    /// # Errors
+    /// [`Exceeded`](crate::bounds::Exceeded) as its cause when its data is deeper or larger than is
+    /// [taken](crate::bounds).
+    pub fn record_usage(&self, usage: CustomUsage) -> ToolResult<()> {
+        let data = usage.data.as_ref().unwrap_or(&Value::Null);
+        let bounds = self.inner.bounds;
+        bounds.check_named("an entry of usage", &usage.name, data)?;
         self.send(ToolEvent::Usage(usage));
+        Ok(())
     }
 
     fn send(&self, event: ToolEvent) {
@@ -256,6 +271,12 @@ impl ToolCxBuilder {
     /// Who takes the call's events.
     pub fn events(mut self, events: Arc<dyn ToolEvents>) -> Self {
         self.inner.events = Some(events);
+        self
+    }
+
+    /// How large what the call says may be.
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.inner.bounds = bounds;
         self
     }
 

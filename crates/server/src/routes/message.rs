@@ -1,9 +1,8 @@
 //! What a user says, as it is sent.
 
 use helix_agents_core::MessageId;
-use helix_agents_core::canonical::is_deeper_than;
+use helix_agents_core::bounds::{MAX_DEPTH, fits};
 use helix_agents_core::message::{FilePart, Metadata, UserMessage};
-use helix_agents_core::state::MAX_DEPTH;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -79,7 +78,7 @@ impl MessageBody {
 /// Metadata as far as it is kept: too much of it is dropped, and the message stays.
 fn kept(metadata: Metadata) -> Result<Metadata, ApiError> {
     let value = Value::Object(metadata);
-    if is_deeper_than(&value, MAX_DEPTH) {
+    if !fits(&value, MAX_DEPTH) {
         return Err(ApiError::invalid(format!(
             "the metadata of a message is nested deeper than {MAX_DEPTH} levels; flatten it"
         )));

@@ -7,6 +7,7 @@
 mod answering;
 mod approving;
 mod asking;
+mod bounding;
 mod completing;
 mod hooking;
 mod logging;
@@ -59,6 +60,16 @@ suite! { ($)
         a_fatal_error_ends_the_run_with_every_call_paired,
         a_tool_that_takes_too_long_is_given_up,
         a_repeated_call_id_gets_a_number,
+    }
+    bounding {
+        a_result_that_cannot_be_kept_is_told_to_the_model,
+        a_reconciled_result_that_cannot_be_kept_is_told_to_the_model,
+        what_a_tool_says_beyond_the_bounds_is_refused_to_it,
+        what_a_hook_says_beyond_the_bounds_is_refused_to_it,
+        an_output_that_cannot_be_kept_is_asked_for_again,
+        arguments_that_cannot_be_kept_are_told_to_the_model,
+        a_turn_does_not_begin_with_what_cannot_be_kept,
+        what_is_within_the_bounds_is_kept_and_read_again,
     }
     ordering {
         finishing_calls_come_last_and_one_by_one,

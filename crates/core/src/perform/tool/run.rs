@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Calling;
 use super::sink::Sink;
+use crate::bounds::Bounds;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::{BeforeTool, StateChange};
 use crate::machine::At;
@@ -73,7 +74,7 @@ pub(super) async fn run(
         ..
     } = *calling;
     let at = &effect.at;
-    let state = view(work, step, open)?;
+    let state = view(work, step, open)?.bounded(ports.bounds());
     let hooks = Hooks::on(at, work, ports, Some(state.clone()));
     if effect.first {
         crate::perform::model::greet_again(&hooks, work).await?;
@@ -101,7 +102,8 @@ pub(super) async fn run(
     }
     let cx = cx.build();
     let executable = ExecutableCall::new(call, open, tool);
-    if may_have_begun && let Some(came) = find_out(tool, call, executable.is_some(), &cx).await {
+    let may_run = executable.is_some();
+    if may_have_begun && let Some(came) = find_out(tool, call, may_run, &cx, ports.bounds()).await {
         return without_running(came);
     }
     let Some(executable) = executable else {
@@ -124,7 +126,7 @@ pub(super) async fn run(
     for payload in hooks.take_said() {
         deltas.push(payload);
     }
-    let Outcome { mut result, fatal } = outcome.judged(&executable, at);
+    let Outcome { mut result, fatal } = outcome.judged(&executable, at, ports.bounds());
     if open.phase == CallPhase::Finish {
         result = fitting_output(result, work);
     }
@@ -186,7 +188,13 @@ fn fitting_output(result: ToolMessage, work: &Work) -> ToolMessage {
 }
 
 /// Finds out about a call that may have begun before. `None`: it is run, if it may be.
-async fn find_out(tool: &Tool, call: &ToolCall, may_run: bool, cx: &ToolCx) -> Option<Came> {
+async fn find_out(
+    tool: &Tool,
+    call: &ToolCall,
+    may_run: bool,
+    cx: &ToolCx,
+    bounds: Bounds,
+) -> Option<Came> {
     if let Some(reconciler) = tool.reconciler() {
         let asked = reconciler.reconcile(call.arguments.clone(), cx.clone());
         match caught(asked).await {
@@ -194,7 +202,7 @@ async fn find_out(tool: &Tool, call: &ToolCall, may_run: bool, cx: &ToolCx) -> O
                 return Some(Came::with(create_tool_result_message(ToolResultInput {
                     tool_call_id: call.id.clone(),
                     tool_name: call.name.clone(),
-                    result: Ok(value),
+                    result: bounds.take_result(value),
                 })));
             }
             Ok(Ok(Reconciled::NotDone)) => return None,
@@ -269,7 +277,7 @@ async fn execute(
 }
 
 impl Ran {
-    fn judged(self, executable: &ExecutableCall<'_>, at: &At) -> Outcome {
+    fn judged(self, executable: &ExecutableCall<'_>, at: &At, bounds: Bounds) -> Outcome {
         let (call, tool) = (executable.call(), executable.tool());
         let fail = |text: &str, status| Outcome {
             result: failed_result(&call.id, &call.name, text, status),
@@ -285,7 +293,13 @@ impl Ran {
             );
         };
         match self {
-            Self::Returned(Ok(value)) => accepted(call, tool, value),
+            Self::Returned(Ok(value)) => match bounds.take_result(value) {
+                Ok(value) => accepted(call, tool, value),
+                Err(text) => {
+                    log(&text);
+                    fail(&text, ResultStatus::Error)
+                }
+            },
             Self::Returned(Err(error)) => {
                 log(&error.to_string());
                 let mut outcome = fail(error.model_text(), ResultStatus::Error);

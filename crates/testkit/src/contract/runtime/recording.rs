@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use helix_agents_core::agent::Agent;
 use helix_agents_core::entries::{Entries, Performer};
 use helix_agents_core::id::IdSource;
-use helix_agents_core::machine::AgentFacts;
+use helix_agents_core::machine::{AgentFacts, RunState};
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::perform::Ports;
@@ -90,30 +91,9 @@ pub async fn a_lost_run_goes_on_from_its_last_checkpoint(on: &RuntimeSubject) {
     on.until_told("tool_end c3").await;
     assert_eq!(on.checkpoints().await.len(), 1);
 
-    let elsewhere = on.restarted().await;
-    let backend = elsewhere.backend();
-    let ids = Arc::new(Elsewhere(SequentialIds::new()));
-    let entries = Entries::new(
-        Arc::clone(&backend.store),
-        Arc::clone(&backend.streams),
-        Arc::clone(&on.clock),
-        Arc::clone(&ids) as Arc<dyn IdSource>,
-    );
-    let ports = Ports::new(
-        Arc::clone(&backend.store),
-        Arc::clone(&backend.streams),
-        Arc::clone(&on.clock),
-        ids,
-        Arc::clone(elsewhere.runtime.agents()),
-    );
-    // Another process of the same kind.
-    let host = on.runs().await.remove(0).host;
-    let performer = Performer::new(host);
-    let state = entries.recover(&session(), &performer).await.unwrap();
-    assert_eq!(state.run_id, lost.run_id, "it is the same run");
-    let facts = AgentFacts::of(&agent);
-    let ended = in_time("the run ends", drive(&facts, state, &ports)).await;
-    assert_eq!(ended.unwrap().ended, Some(RunStatus::Completed));
+    let ended = taken_over(on, &agent).await;
+    assert_eq!(ended.run_id, lost.run_id, "it is the same run");
+    assert_eq!(ended.ended, Some(RunStatus::Completed));
     assert_eq!(on.runs().await.len(), 1);
     let of = |it: helix_agents_core::session::Checkpoint| (it.step_count, it.message_count);
     let checkpoints: Vec<_> = on.checkpoints().await.into_iter().map(of).collect();
@@ -139,6 +119,31 @@ pub async fn a_lost_run_goes_on_from_its_last_checkpoint(on: &RuntimeSubject) {
     assert_eq!(on.everything().await, before, "it cannot write any more");
 }
 
+/// Takes over the run of a process that says nothing any more, and drives it to its end.
+pub(super) async fn taken_over(on: &RuntimeSubject, agent: &Agent) -> RunState {
+    let elsewhere = on.restarted().await;
+    let backend = elsewhere.backend();
+    let ids = Arc::new(Elsewhere(SequentialIds::new()));
+    let entries = Entries::new(
+        Arc::clone(&backend.store),
+        Arc::clone(&backend.streams),
+        Arc::clone(&on.clock),
+        Arc::clone(&ids) as Arc<dyn IdSource>,
+    );
+    let ports = Ports::new(
+        Arc::clone(&backend.store),
+        Arc::clone(&backend.streams),
+        Arc::clone(&on.clock),
+        ids,
+        Arc::clone(elsewhere.runtime.agents()),
+    );
+    let performer = Performer::new("threads");
+    let state = entries.recover(&session(), &performer).await.unwrap();
+    let facts = AgentFacts::of(agent);
+    let ended = in_time("the run ends", drive(&facts, state, &ports)).await;
+    ended.unwrap()
+}
+
 /// Ids of another process.
 #[derive(Debug)]
 struct Elsewhere(SequentialIds);
@@ -154,7 +159,7 @@ impl IdSource for Elsewhere {
 /// proves in part: USG-01
 pub async fn what_is_used_is_kept_with_the_session(on: &RuntimeSubject) {
     let searches = tool("search", async |_, cx: ToolCx| {
-        cx.record_usage(CustomUsage::new("search_requests", 2.0));
+        cx.record_usage(CustomUsage::new("search_requests", 2.0))?;
         Ok(json!("found"))
     });
     let fails = tool("fails", async |_, _| Err(ToolError::tell_model("no")));
@@ -230,7 +235,7 @@ pub async fn a_tool_sees_and_does_what_its_context_offers(on: &RuntimeSubject) {
             ));
             log.note(cx.idempotency_key());
             cx.emit("progress", json!({ "percent": 50 }))?;
-            cx.record_usage(CustomUsage::new("pages", 1.0));
+            cx.record_usage(CustomUsage::new("pages", 1.0))?;
             Ok(json!("seen"))
         }
     });
