@@ -14,6 +14,7 @@
 
 mod bare;
 mod flat;
+mod growing;
 mod measure;
 mod prompt;
 mod sessions;
@@ -29,7 +30,7 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
@@ -37,6 +38,7 @@ const GROUPS: [Group; 8] = [
     ("suspended", suspended::run),
     ("sweeps", sweeps::run),
     ("steps", steps::run),
+    ("growing", growing::run),
     ("sessions", sessions::run),
 ];
 

@@ -55,6 +55,12 @@ impl SharedState {
         Self::of(StateTracker::over(base, ArrayMode::Delta))
     }
 
+    /// A view of a committed state after some writes, which are not the writer's own.
+    pub(crate) fn after(base: Arc<Value>, writes: &StepWrites) -> Result<Self, StateError> {
+        let tracker = StateTracker::after(base, writes, ArrayMode::Delta)?;
+        Ok(Self::of(tracker))
+    }
+
     fn of(tracker: StateTracker) -> Self {
         Self {
             shared: Arc::new(Shared {

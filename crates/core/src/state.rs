@@ -30,7 +30,6 @@ mod tracker;
 
 pub use crate::bounds::MAX_DEPTH;
 
-pub(crate) use self::json::check_whole;
 pub use self::{
     apply::apply_writes,
     diff::diff,
@@ -44,3 +43,4 @@ pub use self::{
     pointer::{IntoPointer, Pointer},
     tracker::StateTracker,
 };
+pub(crate) use self::{json::check_whole, patch::apply_all};

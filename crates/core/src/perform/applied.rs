@@ -6,19 +6,21 @@ use serde_json::Value;
 
 use super::hooks::Hooks;
 use super::patches::corrections;
-use super::work::{base, say, then};
+use super::work::{Work, base, say, then};
 use super::{PerformError, Ports};
 use crate::entries::may_have_begun;
 use crate::machine::At;
 use crate::session::{CallPhase, OpenStep};
-use crate::state::{StateConflict, StepWrites, Writer, apply_writes, merge_writes};
+use crate::state::{ArrayMode, StateConflict, StateTracker, StepWrites, Writer, merge_writes};
 use crate::store::{Change, Commit};
 use crate::stream::{ChunkPayload, Sequence};
 
 /// What the calls of a step wrote, brought together and applied, and what hooks add to it.
+///
+/// The state itself is not copied: what was written lies over it.
 pub(super) struct Applied {
     before: Arc<Value>,
-    pub(super) state: Arc<Value>,
+    state: StateTracker,
     pub(super) writes: StepWrites,
     conflicts: Vec<StateConflict>,
     /// Whether a call was begun by a process that is gone, which may have streamed patches.
@@ -26,17 +28,6 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    /// Nothing is written.
-    pub(super) fn none(before: &Arc<Value>) -> Self {
-        Self {
-            before: Arc::clone(before),
-            state: Arc::clone(before),
-            writes: StepWrites::default(),
-            conflicts: Vec::new(),
-            was_interrupted: false,
-        }
-    }
-
     /// Applies what an effect wrote, and then what the calls of the step wrote.
     pub(super) fn new(
         before: &Arc<Value>,
@@ -46,27 +37,38 @@ impl Applied {
         let merged = merge_writes(before, writers(open));
         let mut writes = first;
         writes.extend(merged.writes);
-        let mut state = Arc::clone(before);
-        if !writes.is_empty() {
-            apply_writes(Arc::make_mut(&mut state), &writes)?;
-        }
         Ok(Self {
             before: Arc::clone(before),
-            state,
+            state: StateTracker::after(Arc::clone(before), &writes, ArrayMode::Delta)?,
             writes,
             conflicts: merged.conflicts,
             was_interrupted: open.calls.iter().any(may_have_begun),
         })
     }
 
+    /// Hooks over the state as it is with all that was written.
+    pub(super) fn hooks<'a>(
+        &self,
+        at: &'a At,
+        work: &'a Work,
+        ports: &'a Ports,
+    ) -> Result<Hooks<'a>, PerformError> {
+        Hooks::after(at, work, ports, &self.before, &self.writes)
+    }
+
     /// Adds what hooks wrote on top.
     pub(super) fn add(&mut self, hooks: &Hooks<'_>) -> Result<(), PerformError> {
         let by_hooks = hooks.writes()?;
-        if !by_hooks.is_empty() {
-            self.state = hooks.state()?;
-            self.writes.extend(by_hooks);
-        }
+        self.state
+            .update(|draft| by_hooks.iter().try_for_each(|op| draft.apply(op)))?;
+        self.writes.extend(by_hooks);
         Ok(())
+    }
+
+    /// What was written, once the state is of no more use here: whoever holds it keeps others from
+    /// changing it in place.
+    pub(super) fn into_writes(self) -> StepWrites {
+        self.writes
     }
 
     /// Adds it to a commit: the writes, and what brings readers from what they have to what is

@@ -254,7 +254,7 @@ async fn finish(
     }
     let base = base(at);
     if !how.plain {
-        let hooks = Hooks::over(at, work, ports, &work.state);
+        let hooks = Hooks::over(at, work, ports, &work.state());
         if let Ending::Failed { error } = &ending {
             let state = hooks.state()?;
             fire!(
@@ -266,8 +266,8 @@ async fn finish(
         }
         let writes = hooks.writes()?;
         if !writes.is_empty() {
-            let patches = to_rfc6902(&writes, &work.state)?;
-            commit = say(commit, &base, now, [ChunkPayload::StatePatch { patches }]);
+            let patches = to_rfc6902(&writes, &work.state())?;
+            commit = say(commit, &base, now, ports.bounds().state_patches(patches));
             commit = then(commit, at, [Change::WriteState(writes)]);
         }
         commit = say(commit, &base, now, hooks.take_said());

@@ -35,6 +35,25 @@ impl<'a> Hooks<'a> {
         }
     }
 
+    /// Hooks over a state after some writes, which are not theirs.
+    pub(super) fn after(
+        at: &'a At,
+        work: &'a Work,
+        ports: &'a Ports,
+        state: &Arc<Value>,
+        writes: &StepWrites,
+    ) -> Result<Self, PerformError> {
+        let hooks = Self::on(at, work, ports, None);
+        if hooks.is_empty() {
+            return Ok(hooks);
+        }
+        let state = SharedState::after(Arc::clone(state), writes)?.bounded(ports.bounds());
+        Ok(Self {
+            state: Some(state),
+            ..hooks
+        })
+    }
+
     /// Hooks over a view that somebody else writes, too.
     pub(super) fn on(
         at: &'a At,
@@ -96,15 +115,15 @@ impl<'a> Hooks<'a> {
     }
 
     /// The state that is committed.
-    pub(super) fn committed(&self) -> &Arc<Value> {
-        &self.work.state
+    pub(super) fn committed(&self) -> Arc<Value> {
+        self.work.state()
     }
 
     /// The state as the hooks left it.
     pub(super) fn state(&self) -> Result<Arc<Value>, PerformError> {
         match &self.state {
             Some(state) => Ok(state.get()?),
-            None => Ok(Arc::clone(&self.work.state)),
+            None => Ok(self.work.state()),
         }
     }
 

@@ -67,7 +67,7 @@ pub(super) async fn perform(
         discard_orphans(at, ports, work.attempt, run_start).await?;
     }
 
-    let hooks = Hooks::over(at, &work, ports, &work.state);
+    let hooks = Hooks::over(at, &work, ports, &work.state());
     if effect.first {
         greet(&hooks, &work, &history).await?;
     }
@@ -197,7 +197,7 @@ async fn failed(
     let noted = Change::Effect(at.n, Some(Box::new(failure.clone())));
     let mut commit = then(begin(effect, work, now), at, [noted]);
     if !writes.is_empty() {
-        let patches = to_rfc6902(&writes, hooks.committed())?;
+        let patches = to_rfc6902(&writes, &hooks.committed())?;
         commit = say(commit, &base, now, ports.bounds().state_patches(patches));
         commit = then(commit, at, [Change::WriteState(writes.clone())]);
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::patience::patiently;
 use super::{PerformError, Ports};
 use crate::machine::At;
-use crate::state::{ArrayMode, PatchOp, apply_patch, diff, to_rfc6902};
+use crate::state::{ArrayMode, PatchOp, StateTracker, apply_all};
 use crate::stream::{Chunk, ChunkPayload, Sequence};
 
 /// The patches that turn what readers of the stream have into what is committed.
@@ -20,12 +20,12 @@ pub(super) async fn corrections(
     ports: &Ports,
     after: Sequence,
     base: &Arc<Value>,
-    committed: &Arc<Value>,
+    committed: &StateTracker,
     unsent: &[Chunk],
 ) -> Result<Vec<PatchOp>, PerformError> {
-    let mut seen = Arc::clone(base);
+    let mut seen = StateTracker::over(Arc::clone(base), ArrayMode::Delta);
     let mut apply = |patches: &[PatchOp]| {
-        if let Err(error) = apply_patch(Arc::make_mut(&mut seen), patches) {
+        if let Err(error) = seen.update(|draft| apply_all(draft, patches)) {
             tracing::warn!(event = "state.patch_does_not_apply", session = %at.session_id, %error);
         }
     };
@@ -38,11 +38,7 @@ pub(super) async fn corrections(
             apply(patches);
         }
     }
-    if seen == *committed {
-        return Ok(Vec::new());
-    }
-    let writes = diff(&seen, committed, ArrayMode::Delta);
-    Ok(to_rfc6902(&writes, &seen)?)
+    Ok(seen.patches_to(committed)?)
 }
 
 /// The patches that calls of this step streamed since readers last had the committed state.

@@ -150,7 +150,7 @@ pub(super) async fn take(
     commit = say(commit, &base, now, hooks.take_said());
     if !writes.is_empty() {
         // Readers learn of it before any call of the step begins.
-        let patches = to_rfc6902(&writes, &work.state)?;
+        let patches = to_rfc6902(&writes, &work.state())?;
         let patches = ports.bounds().state_patches(patches);
         let told = patches.map(|told| crate::stream::Chunk::new(Arc::clone(&base), now, told));
         commit.chunks.splice(0..0, told);
@@ -164,6 +164,7 @@ pub(super) async fn take(
         Written::Before(event) => return Ok(event),
     };
     let reference = OpenRef::of(&open);
+    work.let_go();
     work::update(ports, &committed, |work| {
         work.write(&writes);
         work.open = Some(open);

@@ -182,10 +182,10 @@ pub(super) async fn settle(
         then_.heed_stop();
     }
 
-    let mut applied = Applied::none(&work.state);
+    let mut wrote_state = StepWrites::default();
     if !plain {
-        applied = Applied::new(&work.state, writes, &open)?;
-        let hooks = Hooks::over(at, work, ports, &applied.state);
+        let mut applied = Applied::new(&work.state(), writes, &open)?;
+        let hooks = applied.hooks(at, work, ports)?;
         if greet {
             super::model::greet_again(&hooks, work).await?;
         }
@@ -193,6 +193,8 @@ pub(super) async fn settle(
         applied.add(&hooks)?;
         commit = applied.write(commit, at, ports, after).await?;
         commit = say(commit, &base, now, hooks.take_said());
+        drop(hooks);
+        wrote_state = applied.into_writes();
     }
 
     commit = then(commit, at, reply_usage(&open, at, now, ports)?);
@@ -229,8 +231,9 @@ pub(super) async fn settle(
     if ended.is_some() {
         work::forget(ports);
     } else {
+        work.let_go();
         work::update(ports, &committed, |work| {
-            work.settle(paired, &applied.writes);
+            work.settle(paired, &wrote_state);
             work.run = Arc::new(run);
             if let Then::Ask(message) = then_ {
                 work.message_count += 1;

@@ -31,6 +31,27 @@ pub(super) struct Who {
     pub(super) parent: Option<SessionId>,
 }
 
+/// The committed state, until it is let go of.
+///
+/// Writes are brought into a state in place while nobody else holds it, and into a copy of all of it
+/// otherwise. What is remembered for the next effects is to be changed in place, so an effect lets go
+/// of the state once its commit is made.
+#[derive(Debug)]
+struct Held(Mutex<Arc<Value>>);
+
+impl Held {
+    fn get(&self) -> MutexGuard<'_, Arc<Value>> {
+        // It is replaced in whole assignments only.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(Arc::clone(&self.get())))
+    }
+}
+
 /// What an effect knows of its session. A clone is cheap and its own.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
@@ -39,7 +60,7 @@ pub(super) struct Work {
     pub(super) open: Option<Arc<OpenStep>>,
     /// The calls of the open step that somebody outside answered.
     pub(super) answered: Arc<[CallId]>,
-    pub(super) state: Arc<Value>,
+    state: Held,
     pub(super) state_version: u64,
     pub(super) message_count: usize,
     /// A place in the stream that the run's own chunks have not passed, where it is known.
@@ -83,7 +104,7 @@ impl Work {
             run: Arc::new(run),
             answered: snapshot.answered.into(),
             open: snapshot.open_step.map(Arc::new),
-            state: session.custom_state,
+            state: Held(Mutex::new(session.custom_state)),
             state_version: snapshot.state_version,
             message_count: snapshot.message_count,
             sequence: None,
@@ -95,6 +116,16 @@ impl Work {
 
     pub(super) fn agent(&self) -> &Agent {
         &self.who.agent
+    }
+
+    /// The committed state.
+    pub(super) fn state(&self) -> Arc<Value> {
+        Arc::clone(&self.state.get())
+    }
+
+    /// Lets go of the state: what this effect knew of it is no longer needed.
+    pub(super) fn let_go(&self) {
+        *self.state.get() = Arc::default();
     }
 
     /// The open step of an effect.
@@ -295,7 +326,7 @@ impl Work {
         if writes.is_empty() {
             return;
         }
-        match apply_writes(Arc::make_mut(&mut self.state), writes) {
+        match apply_writes(Arc::make_mut(&mut self.state.get()), writes) {
             Ok(()) => self.state_version += 1,
             // The numbers no longer agree, so what is remembered is forgotten.
             Err(error) => tracing::warn!(event = "state.writes_do_not_apply", %error),

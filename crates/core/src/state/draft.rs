@@ -12,7 +12,7 @@ pub(super) use self::transaction::Transaction;
 use super::{
     IntoNumber, IntoPointer, PatchOp, Pointer, StateError, StateOp, StepWrites,
     changes::Changes,
-    overlay::{Overlay, View},
+    overlay::{Overlay, View, differences},
     to_json,
 };
 
@@ -209,6 +209,13 @@ impl Draft {
             StateOp::Delete { path } => self.remove_at(path).map(drop),
             StateOp::Increment { path, by } => self.add(path, by.clone()),
         }
+    }
+
+    /// The changes that turn this state into another one. Where both are drafts of one shared state,
+    /// this costs as much as was changed in them, whatever the size of the state.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> StepWrites {
+        differences(self.view(), other.view())
     }
 
     /// The whole state as it is now.

@@ -7,6 +7,7 @@
 //! With a journal, changes can be taken back in reverse order.
 
 mod array;
+mod compare;
 mod journal;
 mod node;
 mod view;
@@ -16,12 +17,12 @@ mod tests;
 
 use serde_json::Value;
 
-pub(super) use self::view::View;
 use self::{
     array::Element,
     journal::Undo,
     node::{Container, Former, Node},
 };
+pub(super) use self::{compare::differences, view::View};
 use super::{JsonKind, Pointer, StateError, pointer::array_index};
 
 /// The changes to a document.

@@ -79,9 +79,12 @@ pub fn to_rfc6902<'a>(
 /// [`StateError::NotFound`] when what is to be removed or replaced, or the parent of what is to be
 /// added, does not exist; otherwise as [`Draft::set`].
 pub fn apply_patch(state: &mut Value, patches: &[PatchOp]) -> Result<(), StateError> {
-    change_in_place(state, |draft| {
-        patches.iter().try_for_each(|patch| apply_one(draft, patch))
-    })
+    change_in_place(state, |draft| apply_all(draft, patches))
+}
+
+/// Applies JSON Patch operations to a draft, in order. On an error those before it stay.
+pub(crate) fn apply_all(draft: &mut Draft, patches: &[PatchOp]) -> Result<(), StateError> {
+    patches.iter().try_for_each(|patch| apply_one(draft, patch))
 }
 
 fn apply_one(draft: &mut Draft, patch: &PatchOp) -> Result<(), StateError> {

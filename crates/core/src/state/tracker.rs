@@ -6,8 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use super::{
-    ArrayMode, Draft, PatchOp, Pointer, StateError, StepWrites, changes::Changes, check_state,
-    diff::diff_onto, draft::Transaction, to_json,
+    ArrayMode, Draft, PatchOp, Pointer, StateError, StateOp, StepWrites, changes::Changes,
+    check_state, diff::diff_onto, draft::Transaction, to_json,
 };
 
 /// Changes a state by whole updates and knows what changed since the last
@@ -65,6 +65,37 @@ impl StateTracker {
             draft: Draft::new(initial, mode),
             all: Changes::new(),
         }
+    }
+
+    /// The state after some writes, which are not counted as changes: they are where this begins.
+    ///
+    /// The state itself stays shared; what comes after costs as much as the writes do.
+    ///
+    /// # Errors
+    ///
+    /// What [`Draft::apply`] says about the first of them that cannot be made.
+    pub(crate) fn after<'a>(
+        base: Arc<Value>,
+        writes: impl IntoIterator<Item = &'a StateOp>,
+        mode: ArrayMode,
+    ) -> Result<Self, StateError> {
+        let mut after = Self::over(base, mode);
+        for op in writes {
+            after.draft.apply(op)?;
+        }
+        after.draft.forget_changes();
+        Ok(after)
+    }
+
+    /// What brings a client that has this state to another one over the same base.
+    pub(crate) fn patches_to(&mut self, other: &Self) -> Result<Vec<PatchOp>, StateError> {
+        let writes = self.draft.differences(&other.draft);
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.reset_tracking();
+        self.update(|draft| writes.iter().try_for_each(|op| draft.apply(op)))?;
+        Ok(self.draft.rfc6902_patches())
     }
 
     /// The state as it is now.

@@ -7,12 +7,11 @@ use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    Commit, Due, Family, Lookup, Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore,
-    Snapshot, StoreError,
+    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionQuery, SessionStore, Snapshot, StoreError,
 };
-use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
-use helix_agents_core::{CheckpointId, Message, RunId, SessionId};
+use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
 
 /// A store in memory in which a commit happens right before or after the next reading of a session.
@@ -99,7 +98,15 @@ impl SessionStore for Meanwhile {
     async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>> {
         self.inner.pending(query).await
     }
-    async fn due(&self, at: Timestamp, limit: usize) -> Result<Vec<(SessionId, Vec<Due>)>> {
-        self.inner.due(at, limit).await
+    async fn answered(
+        &self,
+        session: &SessionId,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>> {
+        self.inner.answered(session, which).await
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage> {
+        self.inner.due(query).await
     }
 }

@@ -8,7 +8,7 @@ use crate::id::{CallId, IdSourceExt};
 use crate::machine::{Effect, Event, Happened, OpenRef};
 use crate::message::ToolCall;
 use crate::perform::applied::Applied;
-use crate::perform::hooks::{Hooks, fire};
+use crate::perform::hooks::fire;
 use crate::perform::intents::{asking, pending, pending_of};
 use crate::perform::settle::{moving, reply_usage};
 use crate::perform::work::{
@@ -156,7 +156,7 @@ async fn pause(
     let mut commit = ask_again(commit, effect, ports, work, found, open)?;
 
     // What finished siblings wrote is applied now, and not again when the step is settled.
-    let mut applied = Applied::new(&work.state, StepWrites::default(), open)?;
+    let mut applied = Applied::new(&work.state(), StepWrites::default(), open)?;
     let mut kept = OpenStep::clone(open);
     for call in &mut kept.calls {
         call.writes = StepWrites::default();
@@ -165,7 +165,7 @@ async fn pause(
     commit = then(commit, at, reply_usage(&kept, at, now, ports)?);
     kept.usage = None;
     commit = then(commit, at, [Change::OpenStep(Some(Arc::new(kept)))]);
-    let hooks = Hooks::over(at, work, ports, &applied.state);
+    let hooks = applied.hooks(at, work, ports)?;
     let reason = if waiting.is_empty() {
         SuspendReason::AwaitingChildren
     } else {

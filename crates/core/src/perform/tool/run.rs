@@ -23,7 +23,7 @@ use crate::perform::work::Work;
 use crate::perform::{PerformError, Ports};
 use crate::session::{CallPhase, OpenCall, OpenStep};
 use crate::shared_state::SharedState;
-use crate::state::{PatchOp, StepWrites, apply_writes, merge_writes, to_rfc6902};
+use crate::state::{PatchOp, StepWrites, merge_writes, to_rfc6902};
 use crate::step::{
     ToolResultInput, create_tool_result_message, failed_result, synthesize_not_executed_result,
     synthesize_unknown_result,
@@ -46,12 +46,10 @@ pub(super) struct Came {
 
 /// What a call sees: the committed state, and, when it may finish the turn, what the others wrote.
 fn view(work: &Work, step: &OpenStep, open: &OpenCall) -> Result<SharedState, PerformError> {
-    let mut state = Arc::clone(&work.state);
+    let state = work.state();
     if open.phase == CallPhase::Finish {
         let merged = merge_writes(&state, writers(step));
-        if !merged.writes.is_empty() {
-            apply_writes(Arc::make_mut(&mut state), &merged.writes)?;
-        }
+        return Ok(SharedState::after(state, &merged.writes)?);
     }
     Ok(SharedState::of_committed(state))
 }

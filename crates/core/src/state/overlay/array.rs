@@ -37,6 +37,24 @@ pub(super) enum Element {
     Own(Node),
 }
 
+/// A run of elements, for those who only want to know which they are.
+#[derive(Debug)]
+pub(super) enum Run {
+    /// These elements of the base, with what was changed inside of them.
+    Base(Range<usize>),
+    /// So many new elements.
+    Own(usize),
+}
+
+impl Run {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Base(range) => range.len(),
+            Self::Own(len) => *len,
+        }
+    }
+}
+
 /// Where an element is.
 enum Place<'a> {
     Base(usize),
@@ -105,6 +123,20 @@ impl ArrayNode {
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Its elements, in their order.
+    pub(super) fn runs(&self) -> Vec<Run> {
+        let runs = self.pieces.iter().map(|piece| match piece {
+            Piece::Base(range) => Run::Base(range.clone()),
+            Piece::Own(nodes) => Run::Own(nodes.len()),
+        });
+        runs.collect()
+    }
+
+    /// Whether something was changed inside of these elements of the base.
+    pub(super) fn is_edited(&self, range: &Range<usize>) -> bool {
+        self.edits.range(range.clone()).next().is_some()
     }
 
     /// The element at `index`.

@@ -139,6 +139,11 @@ impl ObjectNode {
         self.len
     }
 
+    /// The keys that were changed, or removed.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
     /// The value at `key`.
     pub(super) fn get<'a>(
         &'a self,

@@ -112,6 +112,31 @@ proptest! {
         }
     }
 
+    /// Two drafts differ as the states do that they are drafts of, whatever of the base shows through
+    /// in both of them, and whether it is one base or two that are equal
+    ///
+    /// proves in part: STT-03
+    #[test]
+    fn drafts_differ_as_their_states_do(
+        state in model::state(),
+        first in model::commands(),
+        second in model::commands(),
+    ) {
+        let base = Arc::new(state.clone());
+        for other_base in [Arc::clone(&base), Arc::new(state.clone())] {
+            let mut one = Draft::new(Arc::clone(&base), ArrayMode::Delta);
+            let mut two = Draft::new(other_base, ArrayMode::Delta);
+            let from = run(&mut one, &state, &first)?;
+            let to = run(&mut two, &state, &second)?;
+            let writes = one.differences(&two);
+            prop_assert_eq!(&writes, &diff(&from, &to, ArrayMode::Delta));
+            let mut led = from.clone();
+            apply_writes(&mut led, &writes).unwrap();
+            prop_assert_eq!(led, to);
+            prop_assert!(two.differences(&two).is_empty());
+        }
+    }
+
     /// In replace mode no change of an array is reported as an append, and nothing
     /// is reported from inside an array in any mode
     ///

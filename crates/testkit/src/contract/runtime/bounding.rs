@@ -78,7 +78,7 @@ fn too_deep(call: &str) -> String {
 /// A result that cannot be kept becomes an error that says that the call ran, for calls alone and
 /// beside others, and for one that would end the turn.
 pub async fn a_result_that_cannot_be_kept_is_told_to_the_model(on: &RuntimeSubject) {
-    let (on, most) = &narrow(on);
+    let (on, most) = &narrow(on).await;
     let most = *most;
     let replies = [
         calling([("c1", "deep")]),
@@ -146,7 +146,7 @@ pub async fn a_reconciled_result_that_cannot_be_kept_is_told_to_the_model(on: &R
 
 /// What a tool says, uses and writes is refused to the tool, which goes on.
 pub async fn what_a_tool_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSubject) {
-    let (on, most) = &narrow(on);
+    let (on, most) = &narrow(on).await;
     let most = *most;
     let log = Log::default();
     let noting = log.clone();
@@ -243,7 +243,7 @@ async fn reads_the_state(on: &RuntimeSubject, mut state: Value) {
 
 /// What a hook says and writes is refused to the hook; the run goes on.
 pub async fn what_a_hook_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSubject) {
-    let (on, most) = &narrow(on);
+    let (on, most) = &narrow(on).await;
     let most = *most;
     let log = Log::default();
     let noting = log.clone();
@@ -314,7 +314,7 @@ pub async fn an_output_that_cannot_be_kept_is_asked_for_again(on: &RuntimeSubjec
 
 /// Arguments that cannot be kept are told to the model, and the tool never sees them.
 pub async fn arguments_that_cannot_be_kept_are_told_to_the_model(on: &RuntimeSubject) {
-    let (on, most) = &narrow(on);
+    let (on, most) = &narrow(on).await;
     let most = *most;
     let deep = |levels: usize| json!({ "in": nested(levels - 1) });
     let replies = [
