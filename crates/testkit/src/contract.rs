@@ -215,6 +215,7 @@ suite! { ($)
         a_started_call_beside_a_fatal_one_is_unknown,
         a_started_call_of_a_changed_agent_is_unknown,
         a_run_that_cannot_go_on_ends,
+        a_run_that_comes_no_further_is_given_up,
     }
     status {
         a_status_is_set_only_over_an_expected_one,

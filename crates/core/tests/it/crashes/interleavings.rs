@@ -14,7 +14,8 @@ fn meddling() -> impl Strategy<Value = Meddling> {
 }
 
 fn disturbance() -> impl Strategy<Value = Disturbance> {
-    let kills = prop::collection::vec(1usize..40, 0..6);
+    // A fifth take-over without a commit in between would end the run.
+    let kills = prop::collection::vec(1usize..40, 0..5);
     let meddling = prop::collection::vec(meddling(), 0..8);
     (kills, meddling, any::<bool>()).prop_map(|(kills, meddling, backwards)| Disturbance {
         kills,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::agent::Agent;
+use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::perform::{Attempt, perform};
@@ -82,6 +82,34 @@ pub async fn a_started_call_of_a_changed_agent_is_unknown(on: &Subject) {
         assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
         sessions.delete_session(&here()).await.unwrap();
     }
+}
+
+/// A run that kills whoever performs it is not taken over for ever: the fifth take-over without a
+/// commit of its own in between ends it, and its step is paired.
+pub async fn a_run_that_comes_no_further_is_given_up(on: &Subject) {
+    let gate = Gate::default();
+    let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
+    let tools = [gated("charge", &gate)];
+    let agent = tools.into_iter().fold(of_model(&model), AgentBuilder::tools);
+    let agent = agent.build().unwrap();
+    let mut desk = Desk::new(on, agent.clone()).await;
+    for _ in 0..3 {
+        desk.taken_over(&agent).await;
+    }
+    let effects = desk.begin();
+    desk.next(&effects).await;
+    assert_eq!(desk.found().await.takeovers, 0, "it has come further");
+    for number in 1..5 {
+        desk.taken_over(&agent).await;
+        assert_eq!(desk.found().await.takeovers, number);
+        assert_eq!(desk.state.broken, None);
+    }
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    let run = desk.run().await;
+    assert_eq!(run.status, RunStatus::Failed);
+    assert_eq!(run.error.map(|error| error.code), Some(ErrorCode::CrashLoop));
+    assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
 }
 
 /// What an effect needs is not there any more: the run ends as failed, its step paired, and a call

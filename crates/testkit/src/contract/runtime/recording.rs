@@ -137,7 +137,9 @@ pub(super) async fn taken_over(on: &RuntimeSubject, agent: &Agent) -> RunState {
         ids,
         Arc::clone(elsewhere.runtime.agents()),
     );
-    let performer = Performer::new("threads");
+    // Another process of the same kind.
+    let host = on.runs().await.remove(0).host;
+    let performer = Performer::new(host);
     let state = entries.recover(&session(), &performer).await.unwrap();
     let facts = AgentFacts::of(agent);
     let ended = in_time("the run ends", drive(&facts, state, &ports)).await;
