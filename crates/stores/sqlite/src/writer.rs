@@ -148,25 +148,32 @@ impl Writer {
     }
 
     /// Serves those who came meanwhile, once, and leaves the rest to them: no caller serves others
-    /// for ever.
-    pub(crate) fn serve(&self, mut slot: MutexGuard<'_, Slot>) {
-        self.group(&mut slot);
-        self.look_around(&mut slot);
-        self.log.look_after(&slot.desk.conn);
-        drop(slot);
-        self.settle_readers();
-        // Whoever queued before the connection was free again saw it in use, and waits to be woken.
-        let waiting: Vec<_> = self.queue().iter().cloned().collect();
-        waiting.iter().for_each(|ticket| ticket.wake());
+    /// for ever. Once more only where all readers wait for it.
+    pub(crate) fn serve(&self, slot: MutexGuard<'_, Slot>) {
+        let mut free = Some(slot);
+        while let Some(mut slot) = free.take() {
+            self.group(&mut slot);
+            self.look_around(&mut slot);
+            self.log.look_after(&slot.desk.conn);
+            drop(slot);
+            // Whoever queued before the connection was free again saw it in use, and waits to be
+            // woken.
+            let waiting: Vec<_> = self.queue().iter().cloned().collect();
+            waiting.iter().for_each(|ticket| ticket.wake());
+            // The last reader may have seen it in use too.
+            if self.log.is_awaited() {
+                free = self.try_lock();
+            }
+        }
     }
 
-    /// Does what readers are held for, once none is under way; called by whoever was the last of
-    /// them, or had the connection then.
+    /// Does what readers are held for, once none is under way; called by whoever may be the last of
+    /// them.
     pub(crate) fn settle_readers(&self) {
-        while self.log.is_awaited()
+        if self.log.is_awaited()
             && let Some(slot) = self.try_lock()
         {
-            self.log.look_after(&slot.desk.conn);
+            self.serve(slot);
         }
     }
 

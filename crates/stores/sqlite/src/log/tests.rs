@@ -1,6 +1,9 @@
 //! A log that is always read from is cut all the same, and nobody waits for ever.
 
+use std::future::Future;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
+use std::task::{Context, Poll, Wake};
 use std::thread;
 
 use super::*;
@@ -12,6 +15,14 @@ use crate::fail::Fail;
 use crate::writer::Writer;
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 struct Subject {
     log: PathBuf,
@@ -120,6 +131,24 @@ fn a_commit_cuts_the_log_where_nobody_reads_at_the_moment() {
         before = now;
         assert!(now < 4 * LONG, "it is never cut");
     }
+}
+
+#[test]
+fn who_cuts_the_log_serves_those_who_queued_meanwhile() {
+    let subject = Subject::new("queue", HOUR);
+    let busy = subject.writer.try_lock().unwrap();
+    let mut queued = Box::pin(subject.writer.write(None, Vec::new(), |_: &Desk, _| Ok(7)));
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Arc::clone(&woken).into();
+    let mut context = Context::from_waker(&waker);
+    assert!(queued.as_mut().poll(&mut context).is_pending());
+    drop(busy);
+    subject.readers.hold();
+    subject.writer.settle_readers();
+    assert!(!subject.readers.are_asleep());
+    assert!(woken.0.load(Ordering::SeqCst), "nobody else would wake it");
+    let outcome = queued.as_mut().poll(&mut context);
+    assert!(matches!(outcome, Poll::Ready(Ok(7))), "{outcome:?}");
 }
 
 #[test]
