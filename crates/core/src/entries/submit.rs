@@ -173,10 +173,10 @@ fn answered(owner: &Snapshot) -> Vec<CallId> {
     answered.map(|call| call.tool_call_id.clone()).collect()
 }
 
-fn accepted(owner: &Snapshot, answered: Vec<CallId>) -> Submitted {
+fn accepted(owner: &Snapshot, answered: &[CallId]) -> Submitted {
     Submitted {
         outcome: SubmissionOutcome::Accepted,
-        continuation: continuation(owner, &answered),
+        continuation: continuation(owner, answered),
         owner: owner.state.session_id.clone(),
     }
 }
@@ -218,7 +218,7 @@ pub(super) async fn submit(
         if let Some(at) = unsure
             && is_stored(owner, answer, at)
         {
-            return Ok(accepted(owner, answered(owner)));
+            return Ok(accepted(owner, &answered(owner)));
         }
         let now = entries.clock.now();
         let before = entries.store.answered(root_id, Lookup::One(call.clone()));
@@ -240,7 +240,7 @@ pub(super) async fn submit(
                 let mut sessions = receipt.sessions;
                 let committed = sessions.remove(&owner.state.session_id);
                 let answered = committed.map(|committed| committed.answered);
-                return Ok(accepted(owner, answered.unwrap_or_default()));
+                return Ok(accepted(owner, &answered.unwrap_or_default()));
             }
             Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {
                 tracing::debug!(event = "client_tool.ownership_retry", %call, %error);

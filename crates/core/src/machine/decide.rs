@@ -24,7 +24,7 @@ pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunStat
     }
     state.stop |= event.stop;
     let effects = match event.what {
-        Happened::Started {} => next(facts, &mut state),
+        Happened::Started {} | Happened::Slept {} => next(facts, &mut state),
         Happened::Replied { open } => {
             state.has_begun();
             state.open = Some(open);
@@ -35,7 +35,6 @@ pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunStat
             now,
             retry_after_ms,
         } => after_failure(facts, &mut state, error, now, retry_after_ms),
-        Happened::Slept {} => next(facts, &mut state),
         Happened::Called {
             index,
             standing,

@@ -112,9 +112,8 @@ impl PerformError {
 
     /// Whether somebody asked the run to stop between reading and writing.
     pub(super) fn is_stopped(&self) -> bool {
-        let expected = match self {
-            Self::Store(StoreError::Refused { expected, .. }) => expected,
-            _ => return false,
+        let Self::Store(StoreError::Refused { expected, .. }) = self else {
+            return false;
         };
         matches!(expected, Precondition::Stop(_, false))
     }

@@ -22,7 +22,7 @@ pub(super) async fn perform(
             }
         };
         let over = ports.clock.sleep_until(until);
-        if let First::One(()) = first(stopped, over).await {
+        if matches!(first(stopped, over).await, First::One(())) {
             return Ok(slept.with_stop(true));
         }
     } else {

@@ -13,7 +13,7 @@ use crate::folder::Folder;
 /// Whoever held a lease in a play is dead when somebody else asks for it: each look at this clock is
 /// past every lease that was given before.
 #[derive(Debug, Default)]
-struct Hasty(AtomicU64);
+pub(crate) struct Hasty(AtomicU64);
 
 #[async_trait]
 impl Clock for Hasty {

@@ -4,14 +4,19 @@
 //!
 //! `HELIX_SEED` is the first seed and `HELIX_SCHEDULES` how many there are on each host.
 
+use std::sync::Arc;
+
 use helix_agents_core::runtime::Backend;
-use helix_agents_store_sqlite::SqliteStore;
+use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::crash::{Hosting, Schedules};
+
+use crate::crashes::Hasty;
 
 const COUNT: usize = 120;
 
 async fn store() -> Backend {
-    SqliteStore::in_memory().await.unwrap().into()
+    let config = SqliteConfig::new().clock(Arc::new(Hasty::default()));
+    SqliteStore::in_memory_with(config).await.unwrap().into()
 }
 
 fn check(hosting: Hosting) {

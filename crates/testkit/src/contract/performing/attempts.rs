@@ -49,7 +49,7 @@ pub async fn two_attempts_at_a_model_call_come_to_one_reply(on: &Subject) {
         None,
         "no step is opened again"
     );
-    desk.to_the_end(effects).await;
+    desk.through(effects).await;
     assert_eq!(log.take(), ["charge c2 {}"]);
     assert_eq!(desk.run().await.status, RunStatus::Completed);
     assert_eq!(desk.text().await, "two done");
@@ -117,7 +117,7 @@ pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
         let event = perform(effect, Attempt::Repeat, &ports).await.unwrap();
         rest.extend(desk.tell(event));
     }
-    desk.to_the_end(rest).await;
+    desk.through(rest).await;
     assert_eq!(log.take(), ["charge c1", "put c2", "put c2"]);
     let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
     assert_eq!(statuses, [ResultStatus::Unknown, ResultStatus::Success]);
@@ -157,7 +157,7 @@ pub async fn an_untold_attempt_claims_what_must_not_be_repeated(on: &Subject) {
     let effects = desk.tell(other);
     gate.open();
     let _ = one.await;
-    desk.to_the_end(effects).await;
+    desk.through(effects).await;
     assert_eq!(log.take(), ["charge c1"], "it is run once");
     assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
     let ends = desk.said().await.into_iter();

@@ -101,7 +101,7 @@ pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
     });
     let mut desk = Desk::on(store, on, agent, Vec::new()).await;
     let effects = desk.begin();
-    desk.to_the_end(effects).await;
+    desk.through(effects).await;
     assert_eq!(log.take(), ["first"]);
     assert_eq!(desk.run().await.output, Some(json!("one")));
     let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
@@ -150,7 +150,7 @@ pub async fn an_answer_beside_a_stop_reaches_the_model(on: &Subject) {
     let effects = desk.begin();
     let effects = desk.next(&effects).await;
     stop(on, StopKind::Interrupt).await;
-    desk.to_the_end(effects).await;
+    desk.through(effects).await;
     assert!(
         answered.load(Ordering::SeqCst),
         "the answer came beside the stop"
@@ -178,7 +178,7 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
         "it is to pause"
     );
     stop(on, StopKind::Abort).await;
-    desk.to_the_end(effects).await;
+    desk.through(effects).await;
     let run = desk.run().await;
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(run.error.unwrap().code, ErrorCode::FrameworkCancelled);
@@ -224,7 +224,7 @@ pub async fn a_stop_ends_a_wait(on: &Subject) {
         panic!("it waits: {effects:?}");
     };
     stop(on, StopKind::Interrupt).await;
-    desk.to_the_end(effects).await;
+    desk.through(effects).await;
     assert_eq!(desk.run().await.status, RunStatus::Interrupted);
     assert_eq!(model.seen().len(), 1, "the model is not asked again");
     assert!(

@@ -90,7 +90,9 @@ pub async fn a_run_that_comes_no_further_is_given_up(on: &Subject) {
     let gate = Gate::default();
     let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
     let tools = [gated("charge", &gate)];
-    let agent = tools.into_iter().fold(of_model(&model), AgentBuilder::tools);
+    let agent = tools
+        .into_iter()
+        .fold(of_model(&model), AgentBuilder::tools);
     let agent = agent.build().unwrap();
     let mut desk = Desk::new(on, agent.clone()).await;
     for _ in 0..3 {
@@ -108,7 +110,10 @@ pub async fn a_run_that_comes_no_further_is_given_up(on: &Subject) {
     desk.drive().await;
     let run = desk.run().await;
     assert_eq!(run.status, RunStatus::Failed);
-    assert_eq!(run.error.map(|error| error.code), Some(ErrorCode::CrashLoop));
+    assert_eq!(
+        run.error.map(|error| error.code),
+        Some(ErrorCode::CrashLoop)
+    );
     assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
 }
 
@@ -142,7 +147,7 @@ pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
         .await
         .unwrap();
     rest.extend(desk.tell(event));
-    desk.to_the_end(rest).await;
+    desk.through(rest).await;
     let found = desk.found().await;
     assert_eq!(found.run.unwrap().status, RunStatus::Failed);
     assert_eq!(found.open_step, None);

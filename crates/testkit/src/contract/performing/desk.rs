@@ -99,7 +99,7 @@ impl Desk {
     }
 
     /// Performs everything that is left.
-    pub(super) async fn to_the_end(&mut self, effects: Vec<Effect>) {
+    pub(super) async fn through(&mut self, effects: Vec<Effect>) {
         let mut todo = effects;
         while let Some(effect) = todo.pop() {
             let event = perform(&effect, Attempt::First, &self.ports).await.unwrap();

@@ -62,7 +62,7 @@ pub async fn a_commit_whose_acknowledgement_is_lost_is_made_once(on: &Subject) {
     assert_eq!(starts.count(), 2, "the reply is told once");
 
     desk.entries.submit(&answer("q2", "red")).await.unwrap();
-    desk.to_the_end(effects).await;
+    desk.through(effects).await;
     assert_eq!(desk.run().await.status, RunStatus::Completed);
     let contents: Vec<_> = desk
         .results()

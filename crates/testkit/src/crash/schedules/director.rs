@@ -121,7 +121,7 @@ async fn recover(stage: &Stage, process: &Process) -> Result<RunState, EntryErro
 
 /// How a process came to its end.
 enum Life {
-    Over(Result<RunState, String>),
+    Over(Box<Result<RunState, String>>),
     /// It died, or is believed to be dead.
     Gone,
 }
@@ -175,7 +175,7 @@ async fn drive(stage: &Arc<Stage>, mut process: Process, state: RunState) -> Res
                 let code = helix_agents_core::error::Coded::code(&error);
                 format!("an effect has no event ({code}): {error}")
             });
-            slot.put(Life::Over(driven));
+            slot.put(Life::Over(Box::new(driven)));
         })
     };
     if let Some(kill) = stage.next_kill() {
@@ -184,9 +184,11 @@ async fn drive(stage: &Arc<Stage>, mut process: Process, state: RunState) -> Res
         spawner.spawn(async move { end(&stage, &slot, kill, main, &attempts).await });
     }
     match slot.take().await {
-        Some(Life::Over(Ok(state))) if state.is_ended() => Ok(()),
-        Some(Life::Over(Ok(state))) => Err(format!("the run stands still: {state:?}")),
-        Some(Life::Over(Err(why))) => Err(why),
+        Some(Life::Over(driven)) => match *driven {
+            Ok(state) if state.is_ended() => Ok(()),
+            Ok(state) => Err(format!("the run stands still: {state:?}")),
+            Err(why) => Err(why),
+        },
         Some(Life::Gone) | None => Ok(()),
     }
 }
