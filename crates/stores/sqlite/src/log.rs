@@ -6,10 +6,11 @@
 //! file and cut. Whoever then has the connection that writes does that: a commit, or the last of the
 //! readers. No commit waits for a reader.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -35,6 +36,8 @@ pub(crate) struct Log {
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
+    /// The file, once there is one. It stays the same as long as anybody uses the database.
+    file: Mutex<Option<File>>,
     readers: Arc<Readers>,
     /// From which length on the readers are asked to wait.
     due: AtomicU64,
@@ -47,6 +50,7 @@ impl Log {
         path.push("-wal");
         let watched = Watched {
             path: path.into(),
+            file: Mutex::default(),
             readers,
             due: AtomicU64::new(LONG),
         };
@@ -107,11 +111,23 @@ impl Log {
 }
 
 impl Watched {
+    /// The length of the log, asked of the open file by its end. Asking for its metadata, which holds
+    /// its times, makes Linux give it a new time at the next write, and every commit then waits for
+    /// that to be on disk too: half as long again.
+    fn length(&self) -> io::Result<u64> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *file {
+            Some(file) => file,
+            none => none.insert(File::open(&self.path)?),
+        };
+        file.seek(SeekFrom::End(0))
+    }
+
     /// Whether the log has grown to where it is due to be cut. It is due again when it has grown on,
     /// so that readers are not held again and again while it cannot be cut.
     fn has_become_long(&self) -> bool {
         // A file that cannot be looked at is looked at again after the next commit.
-        let length = fs::metadata(&self.path).map_or(0, |file| file.len());
+        let length = self.length().unwrap_or(0);
         let due = self.due.load(Ordering::Relaxed);
         let next = (length + MORE).max(LONG);
         if length < due {

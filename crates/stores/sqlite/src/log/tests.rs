@@ -1,5 +1,6 @@
 //! A log that is always read from is cut all the same, and nobody waits for ever.
 
+use std::fs;
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
