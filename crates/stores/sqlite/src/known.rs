@@ -24,6 +24,8 @@ pub(crate) struct Known {
     headers: HashMap<SessionId, Found>,
     streams: HashMap<SessionId, Stream>,
     rows: HashMap<Owner, Rows>,
+    /// Whether somebody else wants to know of what is written.
+    is_heard: Option<bool>,
 }
 
 /// What is known of a session's rows.
@@ -56,6 +58,16 @@ impl Known {
         self.headers.clear();
         self.streams.clear();
         self.rows.clear();
+        self.is_heard = None;
+    }
+
+    /// Whether somebody else wants to know of what is written.
+    pub(crate) fn is_heard(&self) -> Option<bool> {
+        self.is_heard
+    }
+
+    pub(crate) fn put_heard(&mut self, is_heard: Option<bool>) {
+        self.is_heard = is_heard;
     }
 
     /// Gives the header of a session away. Whoever changes it gives the new one back.

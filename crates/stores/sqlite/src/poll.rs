@@ -27,7 +27,8 @@ fn watch(bells: &Bells, writer: &Weak<Writer>) {
             return;
         };
         // Whoever has the connection at this moment looks around itself.
-        if let Some(slot) = writer.try_lock() {
+        if let Some(mut slot) = writer.try_lock() {
+            writer.listen(&mut slot);
             writer.serve(slot);
         }
     }

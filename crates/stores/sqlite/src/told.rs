@@ -3,10 +3,17 @@
 //! SQLite tells a connection that others have written, and not what. Each transaction leaves a row
 //! with the marks of the sessions that it changed; whoever finds that others have written reads the
 //! rows that are new, and wakes those who wait for these sessions alone.
+//!
+//! A row is a page more for the disk to write, so it is left only while somebody else has an *ear* in
+//! the file. An ear is there before anything is expected of it: whoever writes later sees it, and who
+//! finds no rows wakes everybody.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
 use crate::bells::Mark;
+use crate::process;
 
 /// So many rows are kept at least: who looks less often than they change is told of everybody.
 const KEPT: i64 = 256;
@@ -22,13 +29,56 @@ pub(crate) enum News {
     These(Vec<Mark>),
 }
 
+/// A name for the ear of one store of this process. It ends with the process.
+pub(crate) fn ear() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{}:{number}", process::holder())
+}
+
+/// Wants to know from now on.
+pub(crate) fn listen(conn: &Connection, ear: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached("INSERT OR IGNORE INTO ear (name) VALUES (?)")?
+        .execute([ear])
+        .map(drop)
+}
+
+/// Wants to know no longer.
+pub(crate) fn leave(conn: &Connection, ear: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached("DELETE FROM ear WHERE name = ?")?
+        .execute([ear])
+        .map(drop)
+}
+
+/// Whether anybody else wants to know. Ears of processes that have ended are removed, in the
+/// transaction under way.
+pub(crate) fn is_heard(conn: &Connection, own: &str) -> rusqlite::Result<bool> {
+    let others: Vec<String> = conn
+        .prepare_cached("SELECT name FROM ear WHERE name <> ?")?
+        .query_map([own], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut is_heard = false;
+    for other in others {
+        match process::is_dead(&other) {
+            true => leave(conn, &other)?,
+            false => is_heard = true,
+        }
+    }
+    Ok(is_heard)
+}
+
+/// Whether it is time to look again who listens.
+pub(crate) fn is_lot(number: i64) -> bool {
+    number % LOT == 0
+}
+
 /// Leaves a row in the transaction under way, and gives its number.
 pub(crate) fn tell(conn: &Connection, touched: &[Mark]) -> rusqlite::Result<i64> {
     let who: Vec<u8> = touched.iter().flat_map(|mark| mark.to_bytes()).collect();
     conn.prepare_cached("INSERT INTO told (who) VALUES (?)")?
         .execute([who])?;
     let number = conn.last_insert_rowid();
-    if number % LOT == 0 {
+    if is_lot(number) {
         conn.prepare_cached("DELETE FROM told WHERE n <= ?")?
             .execute([number - KEPT])?;
     }
@@ -91,6 +141,28 @@ mod tests {
             (News::These(Vec::new()), last)
         );
         assert_eq!(since(&conn, last).unwrap(), (News::Everybody, last));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn who_wants_to_know_is_known_until_it_leaves_or_ends() {
+        let conn = told();
+        let [own, other] = [ear(), ear()];
+        assert_ne!(own, other);
+        listen(&conn, &own).unwrap();
+        assert!(!is_heard(&conn, &own).unwrap(), "by nobody else");
+        listen(&conn, &other).unwrap();
+        listen(&conn, &other).unwrap();
+        assert!(is_heard(&conn, &own).unwrap());
+        leave(&conn, &other).unwrap();
+        assert!(!is_heard(&conn, &own).unwrap());
+        let (process, _) = process::holder().rsplit_once(':').unwrap();
+        listen(&conn, &format!("{process}:1:1")).unwrap();
+        assert!(!is_heard(&conn, &own).unwrap(), "its process has ended");
+        let left: i64 = conn
+            .query_row("SELECT count(*) FROM ear", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(left, 1);
     }
 
     #[test]

@@ -46,6 +46,10 @@ pub(crate) struct Slot {
     version: i64,
     /// What was told of up to then, and by this connection since.
     seen: i64,
+    /// The name under which this store wants to know of what others write.
+    ear: String,
+    /// Whether it is in the file.
+    listens: bool,
 }
 
 impl Writer {
@@ -60,6 +64,8 @@ impl Writer {
                 desk: Desk::new(connection),
                 version: 0,
                 seen: 0,
+                ear: told::ear(),
+                listens: false,
             }),
             queue: Mutex::default(),
             last: Mutex::default(),
@@ -164,6 +170,13 @@ impl Writer {
             if self.log.is_awaited() {
                 free = self.try_lock();
             }
+        }
+    }
+
+    /// Makes others say what they write, while somebody here waits for it.
+    pub(crate) fn listen(&self, slot: &mut Slot) {
+        if self.bells.is_awaited() {
+            slot.set_ear(true, self.patience);
         }
     }
 
@@ -285,13 +298,54 @@ impl Writer {
 impl Slot {
     /// Ends the transaction; it happened, and others can see to whom.
     fn commit(&mut self, touched: &[Mark]) -> rusqlite::Result<()> {
+        if !self.is_heard()? {
+            return self.desk.commit();
+        }
         let told = told::tell(&self.desk.conn, touched)?;
         self.desk.commit()?;
         // Unless somebody else has told something in between, which is still to be read.
         if told == self.seen + 1 {
             self.seen = told;
         }
+        if told::is_lot(told) {
+            // Whoever listened may have ended without a word.
+            self.desk.known.borrow_mut().put_heard(None);
+        }
         Ok(())
+    }
+
+    /// Whether somebody else wants to know of this transaction. Whoever begins to wants it in a
+    /// transaction of its own, after which nothing of this is known any more.
+    fn is_heard(&self) -> rusqlite::Result<bool> {
+        let known = self.desk.known.borrow().is_heard();
+        if let Some(is_heard) = known {
+            return Ok(is_heard);
+        }
+        let is_heard = told::is_heard(&self.desk.conn, &self.ear)?;
+        self.desk.known.borrow_mut().put_heard(Some(is_heard));
+        Ok(is_heard)
+    }
+
+    /// Puts the ear into the file, or takes it out. Does not wait for others who write: until it is
+    /// there, everybody is woken by whatever they write.
+    fn set_ear(&mut self, listens: bool, busy_timeout: Duration) {
+        if self.listens == listens {
+            return;
+        }
+        let conn = &self.desk.conn;
+        let done = conn
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| match listens {
+                true => told::listen(conn, &self.ear),
+                false => told::leave(conn, &self.ear),
+            });
+        match done {
+            Ok(()) => self.listens = listens,
+            Err(error) => tracing::debug!(event = "sqlite.ear_not_set", %error),
+        }
+        if let Err(error) = conn.busy_timeout(busy_timeout) {
+            tracing::warn!(event = "sqlite.busy_timeout_unset", %error);
+        }
     }
 
     /// What others have written since the last time.
@@ -317,6 +371,13 @@ impl Slot {
             .conn
             .prepare_cached("PRAGMA data_version")?
             .query_row([], |row| row.get(0))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let slot = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner);
+        slot.set_ear(false, self.patience);
     }
 }
 

@@ -251,8 +251,44 @@ impl Ear {
     }
 }
 
+/// What the thread does that looks out for others.
 fn look(writer: &Writer) {
-    writer.serve(writer.try_lock().unwrap());
+    let mut slot = writer.try_lock().unwrap();
+    writer.listen(&mut slot);
+    writer.serve(slot);
+}
+
+fn rows(writer: &Writer, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    let count = |conn: &Connection| Ok(conn.query_row(&sql, [], |row| row.get(0))?);
+    writer.read(count).unwrap()
+}
+
+#[test]
+fn nothing_is_told_while_nobody_else_wants_to_know() {
+    let (folder, ours, theirs) = two_of_one_file("ears");
+    let own = Ear::new(&ours, "a");
+    look(&ours);
+    (0..9).for_each(|_| touch(&ours, "a"));
+    assert_eq!((rows(&ours, "ear"), rows(&ours, "told")), (1, 0));
+    touch(&theirs, "a");
+    assert_eq!(rows(&ours, "told"), 1, "we want to know");
+    // They begin to listen while we know that nobody did.
+    let mut other = Ear::new(&theirs, "b");
+    look(&theirs);
+    other.woken();
+    touch(&ours, "a");
+    assert_eq!(rows(&ours, "told"), 2);
+    look(&theirs);
+    assert_eq!(other.woken(), 0);
+    touch(&ours, "b");
+    look(&theirs);
+    assert_eq!(other.woken(), 1);
+    drop(theirs);
+    touch(&ours, "a");
+    assert_eq!((rows(&ours, "ear"), rows(&ours, "told")), (1, 3));
+    drop(own);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
