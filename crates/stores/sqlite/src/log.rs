@@ -4,7 +4,8 @@
 //! moment, and the log would grow for ever. So when it has grown long, this process's readers are
 //! asked to wait for those that are under way; as soon as these have ended, the log is moved into the
 //! file and cut. Whoever then has the connection that writes does that: a commit, or the last of the
-//! readers. No commit waits for a reader.
+//! readers. A commit waits for a reader only when the log has grown far beyond that, and no longer than
+//! readers are held.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -22,6 +23,9 @@ use crate::readers::Readers;
 pub(crate) const LONG: u64 = 6 * 1024 * 1024;
 /// When a log could not be cut, the next attempt is made after it has grown by this.
 const MORE: u64 = 2 * 1024 * 1024;
+/// At this length commits no longer go on beside those who still read: a reader that is not given the
+/// processor must not decide how long the log becomes.
+pub(crate) const TOO_LONG: u64 = 10 * 1024 * 1024;
 /// How long other processes are waited for that read or write while the log is to be cut.
 const OTHERS: Duration = Duration::from_millis(5);
 
@@ -80,8 +84,11 @@ impl Log {
         let Some(watched) = &self.watched else {
             return;
         };
-        if watched.has_become_long() {
+        if let Some(length) = watched.has_become_long() {
             watched.readers.hold();
+            if length >= TOO_LONG {
+                watched.readers.await_last();
+            }
         }
         if watched.readers.are_asleep() {
             if self.cut(conn) {
@@ -123,9 +130,9 @@ impl Watched {
         file.seek(SeekFrom::End(0))
     }
 
-    /// Whether the log has grown to where it is due to be cut. It is due again when it has grown on,
+    /// The length of the log, if it has grown to where it is due to be cut. It is due again when it has grown on,
     /// so that readers are not held again and again while it cannot be cut.
-    fn has_become_long(&self) -> bool {
+    fn has_become_long(&self) -> Option<u64> {
         // A file that cannot be looked at is looked at again after the next commit.
         let length = self.length().unwrap_or(0);
         let due = self.due.load(Ordering::Relaxed);
@@ -133,10 +140,10 @@ impl Watched {
         if length < due {
             // SQLite has cut it itself.
             self.due.store(due.min(next), Ordering::Relaxed);
-            return false;
+            return None;
         }
         self.due.store(next, Ordering::Relaxed);
-        true
+        Some(length)
     }
 }
 

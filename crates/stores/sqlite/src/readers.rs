@@ -32,6 +32,8 @@ struct Pool {
     idle: Vec<Connection>,
     /// Until when no read begins.
     held: Option<Instant>,
+    /// How many wait for the last read to end.
+    awaiting: usize,
 }
 
 impl Readers {
@@ -44,7 +46,11 @@ impl Readers {
         let idle: Vec<_> = idle.collect::<Result<_>>()?;
         Ok(Self {
             all: idle.len(),
-            pool: Mutex::new(Pool { idle, held: None }),
+            pool: Mutex::new(Pool {
+                idle,
+                held: None,
+                awaiting: 0,
+            }),
             patience,
             changed: Condvar::new(),
         })
@@ -110,6 +116,28 @@ impl Readers {
         self.changed.notify_all();
     }
 
+    /// Waits until none is under way, for as long as readers are held.
+    pub(crate) fn await_last(&self) {
+        let mut pool = self.lock();
+        pool.awaiting += 1;
+        while let Some(until) = pool.held
+            && pool.idle.len() < self.all
+        {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(pool, left);
+            pool = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        pool.awaiting -= 1;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.lock().awaiting > 0
+    }
+
     /// Whether readers are held and none is under way.
     pub(crate) fn are_asleep(&self) -> bool {
         let pool = self.lock();
@@ -146,8 +174,13 @@ impl Drop for Borrowed<'_> {
             {
                 tracing::error!(event = "sqlite.rollback_failed", %error);
             }
-            self.readers.lock().idle.push(connection);
-            self.readers.changed.notify_one();
+            let mut pool = self.readers.lock();
+            pool.idle.push(connection);
+            // One reader can go on; or else somebody may wait for this one to end.
+            match pool.awaiting {
+                0 => self.readers.changed.notify_one(),
+                _ => self.readers.changed.notify_all(),
+            }
         }
     }
 }

@@ -133,6 +133,35 @@ fn a_log_does_not_grow_where_nobody_reads_at_the_moment() {
 }
 
 #[test]
+fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
+    let subject = Subject::new("too-long", HOUR);
+    let (begun, first) = mpsc::channel();
+    let far = TOO_LONG + 2 * MORE;
+    thread::scope(|scope| {
+        let subject = &subject;
+        let reader = scope.spawn(move || {
+            subject.read(|| {
+                begun.send(()).unwrap();
+                // Ends when somebody waits for it, or the log has grown on regardless.
+                loop {
+                    if subject.readers.is_awaited() {
+                        return subject.length();
+                    }
+                    if subject.length() >= far {
+                        return far;
+                    }
+                    thread::yield_now();
+                }
+            })
+        });
+        first.recv().unwrap();
+        (0..50).for_each(|_| subject.write());
+        let length = reader.join().unwrap();
+        assert!((TOO_LONG..far).contains(&length), "{length}");
+    });
+}
+
+#[test]
 fn who_cuts_the_log_serves_those_who_queued_meanwhile() {
     let subject = Subject::new("queue", HOUR);
     let busy = subject.writer.try_lock().unwrap();
