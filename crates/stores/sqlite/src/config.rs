@@ -50,13 +50,16 @@ pub struct SqliteConfig {
     pub(crate) clock: Option<Arc<dyn Clock>>,
 }
 
+/// How long chunks of past turns are kept.
+const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 impl Default for SqliteConfig {
     fn default() -> Self {
         Self {
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
             readers: 4,
-            keep_chunks: None,
+            keep_chunks: Some(WEEK),
             migrate: true,
             max_pages: None,
             clock: None,
@@ -65,8 +68,8 @@ impl Default for SqliteConfig {
 }
 
 impl SqliteConfig {
-    /// Full durability, four reader connections, chunks kept for ever, the schema brought up to
-    /// date.
+    /// Full durability, four reader connections, chunks of past turns kept for a week, the schema
+    /// brought up to date.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -94,12 +97,20 @@ impl SqliteConfig {
         self
     }
 
-    /// How long chunks of past turns are kept. Older ones are removed when the next turn of their
-    /// session begins, and by its [`Retention`](helix_agents_core::stream::Retention). Without
-    /// this they are kept for ever.
+    /// How long chunks of past turns are kept; a week without this. Older ones are removed when the
+    /// next turn of their session begins, and by its
+    /// [`Retention`](helix_agents_core::stream::Retention), which a runtime's sweeper calls. Messages
+    /// and state are not chunks, and stay.
     #[must_use]
     pub fn keep_chunks(mut self, window: Duration) -> Self {
         self.keep_chunks = Some(window);
+        self
+    }
+
+    /// Keeps the chunks of past turns for ever.
+    #[must_use]
+    pub fn keep_all_chunks(mut self) -> Self {
+        self.keep_chunks = None;
         self
     }
 
