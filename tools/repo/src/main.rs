@@ -30,6 +30,7 @@ mod workcopy;
 use std::process::ExitCode;
 
 use error::{Error, Result};
+use mutants::Which;
 use tree::Tree;
 
 const USAGE: &str = "\
@@ -39,8 +40,10 @@ usage: cargo run -p helix-agents-repo -- COMMAND
   arrows            every crate depends only on what the map allows; core stays pure
   parity [--check]  write docs/parity.md from the checklist and the `proves:` marks,
                     or with --check only compare
-  mutants [FILTER]  break the code on purpose and expect the named tests to fail;
-                    FILTER is a part of a file name or of a checklist id
+  mutants [--all | FILTER]
+                    break the code on purpose and expect the named tests to fail: a chosen
+                    few, with --all also those of the long run (tests/mutants/soak);
+                    FILTER is a part of a file name or of a checklist id, of either kind
 ";
 
 /// What a check came to: the lines that say what is wrong, or one line that says all is well.
@@ -77,8 +80,11 @@ fn run(args: &[&str]) -> Result<Report> {
         ["arrows"] => arrows::check(&Tree::find()?),
         ["parity"] => parity::write(&Tree::find()?),
         ["parity", "--check"] => parity::check(&Tree::find()?),
-        ["mutants"] => mutants::run(&Tree::find()?, ""),
-        ["mutants", filter] if !filter.starts_with('-') => mutants::run(&Tree::find()?, filter),
+        ["mutants"] => mutants::run(&Tree::find()?, Which::Few),
+        ["mutants", "--all"] => mutants::run(&Tree::find()?, Which::All),
+        ["mutants", filter] if !filter.starts_with('-') => {
+            mutants::run(&Tree::find()?, Which::Matching(filter))
+        }
         ["help" | "--help" | "-h"] => Ok(Report {
             breaches: Vec::new(),
             summary: USAGE.trim_end().to_owned(),

@@ -14,10 +14,41 @@ use crate::{
 };
 
 const FOLDER: &str = "tests/mutants/";
+/// Those that are run only when all of them are.
+const SOAK: &str = "tests/mutants/soak/";
 
-pub(crate) fn run(tree: &Tree, filter: &str) -> Result<Report> {
-    let mutants = read(tree, filter)?;
-    let mut breaches = stale(tree, &mutants)?;
+/// Which mutants are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which<'a> {
+    /// The chosen few that stand in the folder itself.
+    Few,
+    /// Also those of the long run.
+    All,
+    /// Those of either kind whose file name or item contains this.
+    Matching(&'a str),
+}
+
+impl Which<'_> {
+    fn takes(self, path: &str, mutant: &Mutant) -> bool {
+        match self {
+            Self::Few => !path.starts_with(SOAK),
+            Self::All => true,
+            Self::Matching(filter) => mutant.matches(filter),
+        }
+    }
+}
+
+pub(crate) fn run(tree: &Tree, which: Which<'_>) -> Result<Report> {
+    let all = read(tree)?;
+    // Also those that are not run now have to fit the code.
+    let mut breaches = stale(tree, &all)?;
+    let wanted = all
+        .into_iter()
+        .filter(|(path, mutant)| which.takes(path, mutant));
+    let mutants: Vec<Mutant> = wanted.map(|(_, mutant)| mutant).collect();
+    if let (Which::Matching(filter), true) = (which, mutants.is_empty()) {
+        return Err(Error::Usage(format!("no mutant matches `{filter}`")));
+    }
     if mutants.is_empty() || !breaches.is_empty() {
         return Ok(Report {
             summary: format!("mutants: {} read, none run", mutants.len()),
@@ -66,28 +97,19 @@ pub(crate) fn run(tree: &Tree, filter: &str) -> Result<Report> {
     })
 }
 
-/// The mutants that a filter asks for; all without one.
-fn read(tree: &Tree, filter: &str) -> Result<Vec<Mutant>> {
-    let mutants: Vec<Mutant> = tree
-        .sources(|path| path.starts_with(FOLDER) && path.ends_with(".mutant"))?
-        .iter()
-        .map(|(path, text)| Mutant::parse(path, text))
-        .collect::<Result<_>>()?;
-    let wanted: Vec<Mutant> = mutants
+/// All mutants, with their paths.
+fn read(tree: &Tree) -> Result<Vec<(String, Mutant)>> {
+    tree.sources(|path| path.starts_with(FOLDER) && path.ends_with(".mutant"))?
         .into_iter()
-        .filter(|mutant| mutant.matches(filter))
-        .collect();
-    if wanted.is_empty() && !filter.is_empty() {
-        return Err(Error::Usage(format!("no mutant matches `{filter}`")));
-    }
-    Ok(wanted)
+        .map(|(path, text)| Mutant::parse(&path, &text).map(|mutant| (path, mutant)))
+        .collect()
 }
 
 /// Mutants that no longer fit the code or the checklist.
-fn stale(tree: &Tree, mutants: &[Mutant]) -> Result<Vec<String>> {
+fn stale(tree: &Tree, mutants: &[(String, Mutant)]) -> Result<Vec<String>> {
     let checklist = Checklist::parse(&tree.read(checklist::PATH)?)?;
     let mut breaches = Vec::new();
-    for mutant in mutants {
+    for (path, mutant) in mutants {
         let applied = tree
             .read(&mutant.file)
             .map_err(|error| error.to_string())
@@ -96,7 +118,7 @@ fn stale(tree: &Tree, mutants: &[Mutant]) -> Result<Vec<String>> {
             .unknown_item(&checklist)
             .into_iter()
             .chain(applied.err());
-        breaches.extend(wrong.map(|wrong| format!("{FOLDER}{}.mutant: {wrong}", mutant.name)));
+        breaches.extend(wrong.map(|wrong| format!("{path}: {wrong}")));
     }
     Ok(breaches)
 }
@@ -158,6 +180,25 @@ fn tail(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_long_run_takes_all_and_a_filter_takes_either_kind() {
+        let mutant = Mutant {
+            name: "lost-appends".to_owned(),
+            item: "STT-03".to_owned(),
+            ..Mutant::default()
+        };
+        let (few, soak) = ("tests/mutants/a.mutant", "tests/mutants/soak/a.mutant");
+        for (which, of_few, of_soak) in [
+            (Which::Few, true, false),
+            (Which::All, true, true),
+            (Which::Matching("STT"), true, true),
+            (Which::Matching("STR"), false, false),
+        ] {
+            let taken = (which.takes(few, &mutant), which.takes(soak, &mutant));
+            assert_eq!(taken, (of_few, of_soak), "{which:?}");
+        }
+    }
 
     #[test]
     fn the_end_of_an_output_is_kept() {
