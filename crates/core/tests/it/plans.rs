@@ -286,3 +286,14 @@ fn a_session_is_indexed_under_the_earliest_instant_of_each_kind() {
     assert_eq!(from, wanted.into());
     assert!(after([])[&session("s")].due_from().is_empty());
 }
+
+/// No backend has to know which versions of a state there were.
+#[test]
+fn a_state_is_not_rewound_to_a_version_that_never_was() {
+    let headers = after([]);
+    for (version, exists) in [(0, false), (1, true), (2, false)] {
+        let rewound = planned(commit().then(Change::RewindState(version)), &headers);
+        let is_refused = matches!(rewound, Err(StoreError::Invalid { .. }));
+        assert_eq!(is_refused, !exists, "version {version}: {rewound:?}");
+    }
+}

@@ -7,6 +7,10 @@ mod crashed;
 mod desk;
 mod failing;
 mod faulty;
+mod kept;
+mod remembering;
+mod stopping;
+mod unknown;
 
 pub use attempts::{
     a_call_begun_before_is_not_run_again, an_attempt_that_ends_after_the_run_adds_nothing,
@@ -21,9 +25,32 @@ pub use beside::{
 pub use crashed::{
     a_run_that_cannot_go_on_ends, a_run_that_comes_no_further_is_given_up,
     a_started_call_beside_a_fatal_one_is_unknown, a_started_call_of_a_changed_agent_is_unknown,
+    an_unfinished_reply_is_found_behind_a_long_stream,
 };
 pub use failing::{
     a_commit_whose_acknowledgement_is_lost_is_made_once,
-    a_store_that_fails_for_a_while_ends_no_run,
-    what_hooks_wrote_before_a_failed_call_is_written_once,
+    a_store_that_fails_for_a_while_ends_no_run, attempts_at_a_call_are_told_apart,
+    patience_with_a_store_ends, what_hooks_wrote_before_a_failed_call_is_written_once,
+    what_was_said_unacknowledged_is_thrown_away_too,
+};
+pub use kept::{
+    a_call_settles_its_step_as_it_is, a_failed_run_is_not_an_interrupted_one,
+    a_fatal_error_beats_a_result_that_would_finish, a_step_is_settled_as_it_is,
+    a_stopped_step_is_closed_as_it_is, an_answer_to_a_call_with_a_result_is_not_used,
+    what_hooks_wrote_before_a_call_without_its_tool_is_kept,
+};
+pub use remembering::{
+    what_is_remembered_does_not_outlive_a_failed_commit, what_others_write_is_shown_to_the_model,
+};
+pub use stopping::{
+    a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
+    a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,
+    a_stop_beside_a_pause_stops, a_stop_beside_an_answer_that_is_taken_begins_nothing,
+    an_answer_beside_a_pause_is_taken,
+};
+pub use unknown::{
+    a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,
+    a_reconciler_decides_about_a_call_that_was_begun, a_stopped_run_tells_what_was_begun,
+    a_superseded_process_begins_nothing, all_calls_that_were_begun_are_unknown,
+    what_may_be_repeated_is_run_again,
 };

@@ -17,11 +17,13 @@ mod pausing;
 mod recorder;
 mod recording;
 mod refusing;
+mod renewing;
 mod results;
+mod showing;
 pub(super) mod stage;
 mod subject;
 mod talk;
-mod teller;
+pub(super) mod teller;
 mod turns;
 
 use super::Runner;
@@ -60,6 +62,7 @@ suite! { ($)
         a_fatal_error_ends_the_run_with_every_call_paired,
         a_tool_that_takes_too_long_is_given_up,
         a_repeated_call_id_gets_a_number,
+        a_call_that_was_given_up_stays_unknown,
     }
     bounding {
         a_result_that_cannot_be_kept_is_told_to_the_model,
@@ -120,6 +123,7 @@ suite! { ($)
         what_hooks_write_is_committed_with_the_step,
         a_hook_that_fails_fails_nothing_else,
         a_pause_and_its_end_are_told_with_their_calls,
+        a_start_is_told_once_however_often_the_model_is_asked,
     }
     patching {
         a_client_that_applies_patches_has_the_servers_state,
@@ -134,6 +138,22 @@ suite! { ($)
         a_failed_model_call_is_tried_again,
         a_model_that_keeps_failing_fails_the_turn,
         a_thrown_away_attempt_is_not_replayed,
+    }
+    showing {
+        the_model_is_shown_what_a_hook_wrote_before_it,
+        what_a_hook_wrote_after_a_reply_comes_before_its_calls,
+        a_model_that_takes_too_long_is_asked_again,
+        a_rule_that_panics_ends_no_turn,
+        a_result_that_breaks_its_own_schema_is_told_to_the_model,
+        the_model_is_shown_what_was_wrong,
+        a_call_id_that_was_cut_off_is_not_used_again,
+        an_owed_output_is_owed_after_an_interruption,
+    }
+    renewing {
+        a_failure_is_gone_when_a_new_turn_begins,
+        an_interruption_is_gone_when_a_new_turn_begins,
+        a_turn_takes_keys_for_its_state_only,
+        the_owner_of_a_question_is_noted,
     }
     completing {
         a_final_output_ends_the_turn_beside_other_calls,

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::ResultStatus;
+use helix_agents_core::model::{ModelEvent, TokenUsage};
 use helix_agents_core::perform::{Attempt, perform};
 use helix_agents_core::session::RunStatus;
+use helix_agents_core::step::StopReason;
 use helix_agents_core::store::Change;
-use helix_agents_core::tool::ToolError;
+use helix_agents_core::stream::ChunkPayload;
+use helix_agents_core::tool::{ToolCx, ToolError};
 use serde_json::json;
 
 use super::super::Subject;
 use super::super::make::changed;
 use super::super::runtime::stage::{Gate, calling, gated, of_model, tool};
-use super::desk::{Desk, here, under_way};
+use super::super::runtime::teller::{Tell, Teller};
+use super::desk::{Desk, here, pause, under_way};
 use crate::{MockModel, MockReply};
 
 /// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
@@ -158,4 +162,67 @@ pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
             .iter()
             .all(|one| one.status != ResultStatus::NotExecuted)
     );
+}
+
+/// A process dies in a reply, after it has told readers more than is read of a stream at once: what it
+/// said of that reply goes, and nothing of what was finished before.
+pub async fn an_unfinished_reply_is_found_behind_a_long_stream(on: &Subject) {
+    const EVENTS: usize = 700;
+    let gate = Gate::default();
+    let model = Arc::new(Teller::new([
+        vec![
+            say(ModelEvent::Text("first ".to_owned())),
+            say(ModelEvent::CallStart {
+                id: Some("c1".to_owned()),
+                name: "talk".to_owned(),
+            }),
+            say(ModelEvent::CallEnd {
+                call: 0,
+                provider_metadata: None,
+            }),
+            finished(StopReason::ToolUse),
+        ],
+        vec![
+            say(ModelEvent::Text("half ".to_owned())),
+            Tell::Wait(gate.clone()),
+        ],
+        vec![
+            say(ModelEvent::Text("whole".to_owned())),
+            finished(StopReason::EndTurn),
+        ],
+    ]));
+    let talks = tool("talk", async |_, cx: ToolCx| {
+        for number in 0..EVENTS {
+            cx.emit("talk", json!(number))?;
+        }
+        // Readers hear it before the call ends.
+        pause().await;
+        Ok(json!("said"))
+    });
+    let agent = Agent::builder("agent").model(Arc::clone(&model));
+    let agent = agent.tools(talks).build().unwrap();
+    let mut desk = Desk::new(on, agent.clone()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let effects = desk.next(&effects).await;
+    let ports = desk.ports.clone();
+    let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut dies);
+    assert_eq!(desk.text().await, "first half ", "readers have seen it");
+    drop(dies);
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    assert_eq!(desk.text().await, "first whole");
+    let said = desk.said().await.into_iter();
+    let events = said.filter(|one| matches!(one, ChunkPayload::Custom { .. }));
+    assert_eq!(events.count(), EVENTS);
+}
+
+fn say(event: ModelEvent) -> Tell {
+    Tell::Say(event)
+}
+
+fn finished(stop_reason: StopReason) -> Tell {
+    let usage = TokenUsage::new(1, 1);
+    Tell::Say(ModelEvent::Finished { stop_reason, usage })
 }

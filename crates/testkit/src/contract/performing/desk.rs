@@ -197,6 +197,21 @@ pub(super) fn under_way<F: Future>(future: &mut Pin<Box<F>>) {
     }
 }
 
+/// Lets others have their turn a number of times, so that what was said is written.
+pub(super) async fn pause() {
+    for _ in 0..64 {
+        let mut first = true;
+        std::future::poll_fn(|cx| {
+            if std::mem::take(&mut first) {
+                cx.waker().wake_by_ref();
+                return std::task::Poll::Pending;
+            }
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+}
+
 /// The session of a case.
 pub(super) fn here() -> SessionId {
     session("s")

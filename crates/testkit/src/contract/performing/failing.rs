@@ -1,21 +1,27 @@
 //! A store that fails under a live run.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 
 use async_trait::async_trait;
+use helix_agents_core::agent::Agent;
 use helix_agents_core::entries::Entries;
 use helix_agents_core::hooks::{AgentHooks, BeforeModelCall, HookCx, HookResult};
-use helix_agents_core::model::ModelErrorKind;
+use helix_agents_core::model::{ModelError, ModelErrorKind, ModelEvent, TokenUsage};
+use helix_agents_core::perform::{Attempt, PerformError, perform};
 use helix_agents_core::session::{RunStatus, SubmissionOutcome};
+use helix_agents_core::step::StopReason;
 use helix_agents_core::store::{Change, Commit};
 use helix_agents_core::stream::ChunkPayload;
 use serde_json::{Value, json};
 
 use super::super::Subject;
 use super::super::make::call;
-use super::super::runtime::stage::{Log, browser, calling, of_model, tool};
-use super::desk::{Desk, answer};
+use super::super::runtime::stage::{Gate, Log, browser, calling, of_model, tool};
+use super::super::runtime::teller::{Tell, Teller};
+use super::desk::{Desk, answer, pause, under_way};
 use super::faulty::{Fate, Faulty};
 use crate::{MockModel, MockReply};
 
@@ -173,17 +179,124 @@ pub async fn a_store_that_fails_for_a_while_ends_no_run(on: &Subject) {
     assert_eq!(model.seen().len(), 2, "no reply is bought twice");
 }
 
-/// Lets others have their turn a number of times, so that what was said is written.
-async fn pause() {
-    for _ in 0..64 {
-        let mut first = true;
-        std::future::poll_fn(|cx| {
-            if std::mem::take(&mut first) {
-                cx.waker().wake_by_ref();
-                return std::task::Poll::Pending;
-            }
-            std::task::Poll::Ready(())
-        })
-        .await;
+/// A store that stays away: an effect waits for a while, and then says so, so that a host can do
+/// something else. It does not wait for ever.
+pub async fn patience_with_a_store_ends(on: &Subject) {
+    let model = Arc::new(MockModel::replies([MockReply::text("hello")]));
+    let agent = of_model(&model).build().unwrap();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let store = Faulty::new(on, {
+        let tries = Arc::clone(&tries);
+        move |_| {
+            let tried = tries.fetch_add(1, Ordering::SeqCst);
+            assert!(tried < 1_000, "it is tried for ever");
+            Fate::Failed
+        }
+    });
+    let mut desk = Desk::on(store.clone(), on, agent, Vec::new()).await;
+    let effects = desk.begin();
+    let given_up = perform(&effects[0], Attempt::First, &desk.ports).await;
+    assert!(
+        matches!(given_up, Err(PerformError::Store(_))),
+        "{given_up:?}"
+    );
+    assert!(tries.load(Ordering::SeqCst) > 10, "it is tried for a while");
+    // The same of reads, which are many before a minute is over.
+    store.fail_reads(1_000);
+    let given_up = perform(&effects[0], Attempt::First, &desk.ports).await;
+    assert!(
+        matches!(given_up, Err(PerformError::Store(_))),
+        "{given_up:?}"
+    );
+}
+
+/// What a model said reaches the stream, the acknowledgement does not, and the model fails: readers do
+/// not keep what was thrown away.
+pub async fn what_was_said_unacknowledged_is_thrown_away_too(on: &Subject) {
+    let gate = Gate::default();
+    let text = |text: &str| Tell::Say(ModelEvent::Text(text.to_owned()));
+    let (stop_reason, usage) = (StopReason::EndTurn, TokenUsage::new(1, 1));
+    let model = Arc::new(Teller::new([
+        vec![
+            text("never mind"),
+            Tell::Wait(gate.clone()),
+            Tell::Fail(ModelError::new(ModelErrorKind::Transport, "gone")),
+        ],
+        vec![
+            text("kept"),
+            Tell::Say(ModelEvent::Finished { stop_reason, usage }),
+        ],
+    ]));
+    let agent = Agent::builder("agent").model(Arc::clone(&model));
+    let agent = agent.build().unwrap();
+    let store = Faulty::new(on, |_| Fate::Made);
+    let mut desk = Desk::on(store.clone(), on, agent, Vec::new()).await;
+    let effects = desk.begin();
+    store.lose_deltas(1);
+    let ports = desk.ports.clone();
+    let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    // A failed batch is looked for after half a second: the model fails before that.
+    let mut context = Context::from_waker(Waker::noop());
+    while desk.text().await.is_empty() {
+        assert!(asking.as_mut().poll(&mut context).is_pending());
     }
+    gate.open();
+    let event = asking.await.unwrap();
+    let effects = desk.tell(event);
+    desk.through(effects).await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    assert_eq!(desk.text().await, "kept");
+}
+
+/// A call is taken over twice, and the stream fails for the last who runs it: what that one says is
+/// not taken for what the one before it said.
+pub async fn attempts_at_a_call_are_told_apart(on: &Subject) {
+    let gate = Gate::default();
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "put")]),
+        MockReply::text("done"),
+    ]));
+    let store = Faulty::new(on, |_| Fate::Made);
+    let puts = {
+        let gate = gate.clone();
+        tool("put", move |_, cx| {
+            let gate = gate.clone();
+            async move {
+                cx.emit("put", json!("begins")).unwrap();
+                gate.pass().await;
+                Ok(json!("done"))
+            }
+        })
+    };
+    let agent = of_model(&model).tools(puts.idempotent()).build().unwrap();
+    let mut desk = Desk::on(store.clone(), on, agent.clone(), Vec::new()).await;
+    let effects = desk.begin();
+    desk.next(&effects).await;
+    desk.taken_over(&agent).await;
+    let effects = desk.begin();
+    let ports = desk.ports.clone();
+    let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut dies);
+    drop(dies);
+    assert_eq!(events(&desk).await, 1, "readers have seen it");
+    desk.taken_over(&agent).await;
+    store.fail_deltas(1);
+    let effects = desk.begin();
+    let mut puts_again = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..64 {
+        assert!(puts_again.as_mut().poll(&mut context).is_pending());
+    }
+    gate.open();
+    let event = puts_again.await.unwrap();
+    let effects = desk.tell(event);
+    desk.through(effects).await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    assert_eq!(events(&desk).await, 2, "each attempt is heard");
+}
+
+async fn events(desk: &Desk) -> usize {
+    let said = desk.said().await.into_iter();
+    said.filter(|one| matches!(one, ChunkPayload::Custom { .. }))
+        .count()
 }

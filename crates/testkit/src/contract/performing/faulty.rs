@@ -36,6 +36,8 @@ pub(super) enum Fate {
     UnacknowledgedAfter(Meanwhile),
     /// It is not made.
     Failed,
+    /// It is not made, because there is no room.
+    Full,
     /// Others come first.
     After(Meanwhile),
 }
@@ -125,6 +127,10 @@ impl SessionStore for Faulty {
                 Err(gone())
             }
             Fate::Failed => Err(gone()),
+            Fate::Full => Err(StoreError::Full {
+                backend: "faulty",
+                source: "no space left".into(),
+            }),
             Fate::After(others) => {
                 others.await;
                 self.on.store.commit(commit).await

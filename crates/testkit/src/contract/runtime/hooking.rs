@@ -338,3 +338,31 @@ pub async fn a_pause_and_its_end_are_told_with_their_calls(on: &RuntimeSubject) 
     on.resumed().await;
     assert_eq!(of("resumed"), ["resumed ClientTool [c2, c3]"]);
 }
+
+/// A model call that is tried again is told again, and the start of the turn is not; the next step
+/// counts its attempts from the beginning.
+pub async fn a_start_is_told_once_however_often_the_model_is_asked(on: &RuntimeSubject) {
+    let log = Log::default();
+    let replies = [
+        MockReply::error(ModelErrorKind::Overloaded),
+        calling([("c1", "noted")]),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies)
+        .tools(noted("noted", &Log::default()))
+        .hooks(Recorder::new(&log))
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let told = log.take().into_iter();
+    let told = told.filter(|line| line.starts_with("start") || line.starts_with("before_llm"));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            r#"start ["go"]"#,
+            "before_llm 1 attempt 1",
+            "before_llm 1 attempt 2",
+            "before_llm 2 attempt 1",
+        ]
+    );
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::Message;
-use helix_agents_core::session::RunStatus;
+use helix_agents_core::session::{EffectState, RunStatus};
 use helix_agents_core::tool::ToolError;
 use serde_json::json;
 
@@ -227,4 +227,19 @@ pub async fn a_repeated_call_id_gets_a_number(on: &RuntimeSubject) {
             assert_eq!(count, 1, "{name}");
         }
     }
+}
+
+/// A call that was given up and may have taken effect is kept as that, as long as its step is open.
+pub async fn a_call_that_was_given_up_stays_unknown(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let slow = gated("slow", &gate).timeout(Duration::from_millis(20));
+    let agent = agent([calling([("c1", "slow"), ("c2", "browser")])])
+        .tools([slow, browser("browser")])
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let open = on.snapshot().await.open_step.expect("its step is open");
+    let effect = open.calls[0].effect.as_ref().expect("it was ours to run");
+    assert_eq!(effect.state, EffectState::Unknown);
+    gate.open();
 }

@@ -13,7 +13,7 @@ use super::stage::Gate;
 
 /// One thing that an attempt does.
 #[derive(Debug)]
-pub(super) enum Tell {
+pub(in crate::contract) enum Tell {
     Say(ModelEvent),
     Wait(Gate),
     Fail(ModelError),
@@ -21,7 +21,7 @@ pub(super) enum Tell {
 
 /// A model whose attempts do what they are told.
 #[derive(Debug, Default)]
-pub(super) struct Teller {
+pub(in crate::contract) struct Teller {
     attempts: Mutex<VecDeque<Vec<Tell>>>,
     asked: Mutex<Vec<Asked>>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Asked {
 }
 
 impl Teller {
-    pub(super) fn new(attempts: impl IntoIterator<Item = Vec<Tell>>) -> Self {
+    pub(in crate::contract) fn new(attempts: impl IntoIterator<Item = Vec<Tell>>) -> Self {
         Self {
             attempts: Mutex::new(attempts.into_iter().collect()),
             asked: Mutex::default(),

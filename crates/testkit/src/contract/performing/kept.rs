@@ -1,0 +1,220 @@
+//! What is kept when things go another way than they were read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use helix_agents_core::agent::{Agent, AgentBuilder};
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::hooks::{AgentHooks, AgentResumed, HookCx, HookResult};
+use helix_agents_core::message::ResultStatus;
+use helix_agents_core::perform::{Attempt, perform};
+use helix_agents_core::session::{InterruptContext, RunStatus, StopKind};
+use helix_agents_core::store::{Change, Field};
+use helix_agents_core::tool::{Reconciled, ToolCx, ToolError};
+use serde_json::{Value, json};
+
+use super::super::Subject;
+use super::super::make::{self, call, changed};
+use super::super::runtime::stage::{Gate, Log, browser, calling, gated, noted, of_model, tool};
+use super::desk::{Desk, answer, here, performer, stop, under_way};
+use super::faulty::{Fate, Faulty};
+use crate::{MockModel, MockReply};
+
+/// An agent that makes these calls in its first reply.
+fn making<const N: usize>(calls: [(&str, &str); N], gate: &Gate) -> Agent {
+    let replies = [calling(calls), MockReply::text("done")];
+    let model = Arc::new(MockModel::replies(replies));
+    let tools = [gated("work", gate), browser("ask")];
+    let agent = tools
+        .into_iter()
+        .fold(of_model(&model), AgentBuilder::tools);
+    agent.build().unwrap()
+}
+
+/// Another process says something else of the first call, as if it had come to its result later.
+async fn say_otherwise(on: &Subject) {
+    let found = on.store.load(&here()).await.unwrap().unwrap();
+    let mut first = found.open_step.unwrap().calls[0].clone();
+    if let Some(effect) = &mut first.effect {
+        effect.attempts += 1;
+    }
+    if let Some(result) = &mut first.result {
+        result.content = "otherwise".to_owned();
+    }
+    let commit = make::commit(on, &here());
+    let commit = commit.then(Change::OpenCall(0, call("a"), Box::new(first)));
+    on.store.commit(commit).await.unwrap();
+}
+
+/// A store in which somebody says otherwise right before a step is settled for the first time.
+fn otherwise(on: &Subject) -> (Faulty, Arc<AtomicBool>) {
+    let said = Arc::new(AtomicBool::new(false));
+    let once = Arc::clone(&said);
+    let on = on.clone();
+    let store = Faulty::new(&on.clone(), move |commit| {
+        let settles = |change: &Change| matches!(change, Change::AppendStep(_));
+        let settles = commit.changes.iter().any(|(_, change)| settles(change));
+        if !settles || once.swap(true, Ordering::SeqCst) {
+            return Fate::Made;
+        }
+        let on = on.clone();
+        Fate::After(Box::pin(async move { say_otherwise(&on).await }))
+    });
+    (store, said)
+}
+
+async fn said_otherwise(desk: &Desk, said: &AtomicBool) {
+    assert!(said.load(Ordering::SeqCst), "somebody was faster");
+    let first = &desk.results().await[0];
+    assert_eq!(first.content, "otherwise", "the step is settled as it is");
+}
+
+/// The last call of a step settles it: what a sibling came to meanwhile is not overwritten.
+pub async fn a_call_settles_its_step_as_it_is(on: &Subject) {
+    let gate = Gate::default();
+    gate.open();
+    let (store, said) = otherwise(on);
+    let agent = making([("a", "work"), ("b", "work")], &gate);
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    desk.next(&effects[..1]).await;
+    let rest = desk.next(&effects[1..]).await;
+    desk.through(rest).await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    said_otherwise(&desk, &said).await;
+}
+
+/// The same of a step that is settled by itself, because its last calls ended at the same time.
+pub async fn a_step_is_settled_as_it_is(on: &Subject) {
+    let gate = Gate::default();
+    let (store, said) = otherwise(on);
+    let agent = making([("a", "work"), ("b", "work")], &gate);
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let ports = desk.ports.clone();
+    let both = effects.iter();
+    let mut both: Vec<_> = both
+        .map(|effect| Box::pin(perform(effect, Attempt::First, &ports)))
+        .collect();
+    both.iter_mut().for_each(under_way);
+    gate.open();
+    let mut rest = Vec::new();
+    for one in both {
+        let event = one.await.unwrap();
+        rest.extend(desk.tell(event));
+    }
+    desk.through(rest).await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    said_otherwise(&desk, &said).await;
+}
+
+/// The same of a step that is closed because the run is stopped.
+pub async fn a_stopped_step_is_closed_as_it_is(on: &Subject) {
+    let gate = Gate::default();
+    gate.open();
+    let (store, said) = otherwise(on);
+    let agent = making([("a", "work"), ("q", "ask")], &gate);
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let effects = desk.next(&effects).await;
+    stop(on, StopKind::Interrupt).await;
+    desk.through(effects).await;
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    said_otherwise(&desk, &said).await;
+    assert_eq!(desk.results().await[1].status, ResultStatus::NotExecuted);
+}
+
+/// A call failed for good, and what is found out later of another that may finish the turn is a good
+/// result: the run has failed all the same.
+pub async fn a_fatal_error_beats_a_result_that_would_finish(on: &Subject) {
+    let calls = [("f1", "fatal"), ("f2", "submit")];
+    let model = Arc::new(MockModel::replies([calling(calls)]));
+    let fatal = tool("fatal", async |_, _| Err(ToolError::fatal("no"))).finish_with();
+    let submit = noted("submit", &Log::default())
+        .finish_with()
+        .reconcile(async |_: Value, _: ToolCx| Ok(Reconciled::Done(json!("submitted"))));
+    let agent = of_model(&model).tools([fatal, submit]).build().unwrap();
+    let mut desk = Desk::new(on, agent.clone()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    desk.next(&effects).await;
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    let run = desk.run().await;
+    assert_eq!((run.status, run.output), (RunStatus::Failed, None));
+    assert_eq!(
+        run.error.map(|error| error.code),
+        Some(ErrorCode::ToolFatal)
+    );
+}
+
+/// Writes to the state when a run goes on.
+struct Notes;
+
+#[async_trait]
+impl AgentHooks for Notes {
+    async fn on_agent_resumed(&self, _: &AgentResumed<'_>, cx: &HookCx) -> HookResult {
+        cx.edit_state(|state| state.push("/told", "resumed"))?;
+        Ok(())
+    }
+}
+
+/// A run goes on with a call whose tool is gone: what the hooks wrote before that is kept.
+pub async fn what_hooks_wrote_before_a_call_without_its_tool_is_kept(on: &Subject) {
+    let replies = [calling([("p1", "pay")]), MockReply::text("done")];
+    let model = Arc::new(MockModel::replies(replies));
+    let told = json!({ "told": [] });
+    let agent = of_model(&model).initial_state(&told);
+    let agent = agent.tools(noted("pay", &Log::default()).approval());
+    let store = Faulty::new(on, |_| Fate::Made);
+    let hooks: Vec<Arc<dyn AgentHooks>> = vec![Arc::new(Notes)];
+    let mut desk = Desk::on(store, on, agent.build().unwrap(), hooks).await;
+    desk.drive().await;
+    let pending = desk.found().await.state.pending_client_tool_calls;
+    let agreed = pending[&call("p1")].approve();
+    desk.entries.submit(&agreed).await.unwrap();
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    let without = of_model(&model).initial_state(&told).build().unwrap();
+    desk.ports.agents.replace(&without);
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    let state = desk.found().await.state.custom_state;
+    assert_eq!(*state, json!({ "told": ["resumed"] }));
+}
+
+/// An answer is on the list for a call that has its result, as a program that writes rows itself can
+/// bring about: the result stays what it is.
+pub async fn an_answer_to_a_call_with_a_result_is_not_used(on: &Subject) {
+    let gate = Gate::default();
+    gate.open();
+    let mut desk = Desk::new(on, making([("a", "work"), ("q", "ask")], &gate)).await;
+    desk.drive().await;
+    let run = desk.run().await;
+    assert!(run.status.is_suspended());
+    let mut stray = make::waiting(on, &here(), &run.id, "a");
+    stray.answer = Some(make::answer(on, "a"));
+    changed(on, &here(), Change::Pending(Box::new(stray))).await;
+    desk.entries.submit(&answer("q", "blue")).await.unwrap();
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    let contents = desk.results().await.into_iter();
+    let contents: Vec<_> = contents.map(|one| one.content).collect();
+    assert_eq!(contents, ["done", "blue"]);
+}
+
+/// Somebody saved an older reading beside the run: a run that fails says nothing of an interruption.
+pub async fn a_failed_run_is_not_an_interrupted_one(on: &Subject) {
+    let model = Arc::new(MockModel::replies([]));
+    let mut desk = Desk::new(on, of_model(&model).build().unwrap()).await;
+    let context = InterruptContext::new(desk.state.run_id.clone(), None, on.now());
+    let stale = Field::InterruptContext(Some(context));
+    changed(on, &here(), Change::Set(stale)).await;
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Failed);
+    assert_eq!(desk.found().await.state.interrupt_context, None);
+}

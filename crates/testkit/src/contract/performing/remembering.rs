@@ -1,0 +1,120 @@
+//! A host that remembers what its effects read and wrote sees what others wrote beside it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use helix_agents_core::message::Message;
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::store::Change;
+use serde_json::json;
+
+use super::super::Subject;
+use super::super::make::{changed, says, sets};
+use super::super::runtime::stage::{Log, calling, noted, of_model, tool};
+use super::desk::{Desk, here};
+use super::faulty::{Fate, Faulty};
+use crate::{MockModel, MockReply};
+
+/// A message and a change of the state come beside a call: the model is shown both in its next
+/// request.
+pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "note")]),
+        calling([("c2", "set")]),
+        MockReply::text("done"),
+    ]));
+    let appends = {
+        let on = on.clone();
+        tool("note", move |_, _| {
+            let on = on.clone();
+            async move {
+                let more = [says("by the way")];
+                let sessions = on.sessions();
+                sessions
+                    .append_messages(&here(), &more, None)
+                    .await
+                    .unwrap();
+                Ok(json!("noted"))
+            }
+        })
+    };
+    let sets = {
+        let on = on.clone();
+        tool("set", move |_, _| {
+            let on = on.clone();
+            async move {
+                changed(&on, &here(), Change::WriteState(sets("mood", "calm"))).await;
+                Ok(json!("set"))
+            }
+        })
+    };
+    let agent = of_model(&model)
+        .tools(appends)
+        .tools(sets)
+        .initial_state(json!({ "mood": "tense" }))
+        .build()
+        .unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    desk.ports = desk.ports.clone().remembering();
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    let seen = model.seen();
+    assert!(
+        seen[1].messages.contains(&says("by the way")),
+        "the model reads the message"
+    );
+    assert_eq!(seen[2].state, json!({ "mood": "calm" }));
+    let history = desk.messages().await;
+    let roles: Vec<_> = history.iter().map(role).collect();
+    assert_eq!(seen[2].messages, history[..history.len() - 1]);
+    assert_eq!(
+        roles,
+        [
+            "user",
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+            "tool",
+            "assistant"
+        ]
+    );
+}
+
+fn role(message: &Message) -> &'static str {
+    match message {
+        Message::User(_) => "user",
+        Message::Assistant(_) => "assistant",
+        _ => "tool",
+    }
+}
+
+/// A commit fails or its acknowledgement is lost: what is remembered is not used any more.
+pub async fn what_is_remembered_does_not_outlive_a_failed_commit(on: &Subject) {
+    let faults: [fn() -> Fate; 3] = [|| Fate::Failed, || Fate::Unacknowledged, || Fate::Full];
+    for fails in faults {
+        let log = Log::default();
+        let model = Arc::new(MockModel::replies([
+            calling([("c1", "note"), ("c2", "note")]),
+            calling([("c3", "note")]),
+            MockReply::text("done"),
+        ]));
+        let agent = of_model(&model).tools(noted("note", &log)).build().unwrap();
+        let again = AtomicBool::new(false);
+        let store = Faulty::new(on, move |_| {
+            // Every other commit.
+            match again.fetch_xor(true, Ordering::SeqCst) {
+                false => fails(),
+                true => Fate::Made,
+            }
+        });
+        let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+        desk.ports = desk.ports.clone().remembering();
+        desk.drive().await;
+        assert_eq!(desk.run().await.status, RunStatus::Completed);
+        assert_eq!(log.take(), ["note c1 {}", "note c2 {}", "note c3 {}"]);
+        assert_eq!(model.seen().len(), 3, "no reply is bought twice");
+        assert_eq!(desk.messages().await.len(), 7);
+        on.sessions().delete_session(&here()).await.unwrap();
+    }
+}

@@ -1,0 +1,255 @@
+//! Stops that come at odd moments, and answers beside them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use helix_agents_core::agent::Agent;
+use helix_agents_core::entries::{Continuation, Entries, EntryError};
+use helix_agents_core::error::ErrorCode;
+use helix_agents_core::machine::EffectKind;
+use helix_agents_core::message::ResultStatus;
+use helix_agents_core::model::ModelErrorKind;
+use helix_agents_core::perform::{Attempt, perform};
+use helix_agents_core::session::{RunStatus, StopKind, SubmissionOutcome};
+use helix_agents_core::store::{Change, Commit};
+
+use super::super::Subject;
+use super::super::make::{accepted, call, commit};
+use super::super::runtime::stage::{Gate, Log, browser, calling, noted, of_model};
+use super::desk::{Desk, Gated, answer, here, performer, stop, under_way};
+use super::faulty::{Fate, Faulty, Meanwhile};
+use crate::{MockModel, MockReply};
+
+fn makes(commit: &Commit, is_it: impl Fn(&Change) -> bool) -> bool {
+    commit.changes.iter().any(|(_, change)| is_it(change))
+}
+
+/// The model is asked when the stop comes: its reply is kept, and none of its calls is begun.
+pub async fn a_stop_beside_a_model_call_begins_no_call(on: &Subject) {
+    let (gate, log) = (Gate::default(), Log::default());
+    let reply = calling([("c1", "charge"), ("c2", "charge")]);
+    let agent = Agent::builder("agent")
+        .model(Arc::new(Gated::new(&gate, 1, [reply])))
+        .tools(noted("charge", &log))
+        .build()
+        .unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let ports = desk.ports.clone();
+    let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut asking);
+    stop(on, StopKind::Interrupt).await;
+    gate.open();
+    let event = asking.await.unwrap();
+    assert!(event.stop, "who performs it is told");
+    let effects = desk.tell(event);
+    desk.through(effects).await;
+    assert_eq!(log.take(), [""; 0]);
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    let results = desk.results().await;
+    assert!(
+        results
+            .iter()
+            .all(|one| one.status == ResultStatus::NotExecuted)
+    );
+    assert_eq!(results.len(), 2, "the reply is kept, with its calls");
+}
+
+/// The model call fails when the stop comes: the run ends at once, without a wait.
+pub async fn a_stop_beside_a_failing_model_call_ends_the_run(on: &Subject) {
+    let gate = Gate::default();
+    let fails = MockReply::error(ModelErrorKind::Overloaded);
+    let agent = Agent::builder("agent")
+        .model(Arc::new(Gated::new(&gate, 1, [fails])))
+        .build()
+        .unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let ports = desk.ports.clone();
+    let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut asking);
+    stop(on, StopKind::Interrupt).await;
+    gate.open();
+    let event = asking.await.unwrap();
+    assert!(event.stop, "who performs it is told");
+    let effects = desk.tell(event);
+    assert!(
+        matches!(effects[0].kind, EffectKind::End { .. }),
+        "{effects:?}"
+    );
+    desk.through(effects).await;
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+}
+
+/// A store in which somebody acts once, before the first commit that makes such a change.
+fn before(
+    on: &Subject,
+    is_it: fn(&Change) -> bool,
+    act: impl Fn() -> Meanwhile + Send + 'static,
+) -> (Faulty, Arc<AtomicBool>) {
+    let acted = Arc::new(AtomicBool::new(false));
+    let once = Arc::clone(&acted);
+    let store = Faulty::new(on, move |commit| {
+        if !makes(commit, is_it) || once.swap(true, Ordering::SeqCst) {
+            return Fate::Made;
+        }
+        Fate::After(act())
+    });
+    (store, acted)
+}
+
+fn pauses(change: &Change) -> bool {
+    matches!(change, Change::Run(run) if run.status.is_suspended())
+}
+
+fn takes_an_answer(change: &Change) -> bool {
+    matches!(change, Change::RemovePending(_))
+}
+
+/// A run takes an answer instead of pausing, and is asked to stop at the same time: what was agreed to
+/// is not begun.
+pub async fn a_stop_beside_an_answer_that_is_taken_begins_nothing(on: &Subject) {
+    let log = Log::default();
+    let model = Arc::new(MockModel::replies([calling([("p1", "pay")])]));
+    let pay = noted("pay", &log).approval();
+    let agent = of_model(&model).tools(pay).build().unwrap();
+    let (store, acted) = before(on, takes_an_answer, {
+        let on = on.clone();
+        move || {
+            let on = on.clone();
+            Box::pin(async move { stop(&on, StopKind::Interrupt).await })
+        }
+    });
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let pending = desk.found().await.state.pending_client_tool_calls;
+    let agreed = desk.entries.submit(&pending[&call("p1")].approve()).await;
+    assert_eq!(agreed.unwrap().outcome, SubmissionOutcome::Accepted);
+    desk.through(effects).await;
+    assert!(acted.load(Ordering::SeqCst), "the stop came beside it");
+    assert_eq!(log.take(), [""; 0]);
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    assert_eq!(desk.results().await[0].status, ResultStatus::NotExecuted);
+}
+
+/// A stop is accepted between the last look of a run and its pause: the run does not pause.
+pub async fn a_stop_beside_a_pause_stops(on: &Subject) {
+    let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
+    let agent = of_model(&model).tools(browser("ask")).build().unwrap();
+    let (store, acted) = before(on, pauses, {
+        let on = on.clone();
+        move || {
+            let on = on.clone();
+            Box::pin(async move { stop(&on, StopKind::Abort).await })
+        }
+    });
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    desk.drive().await;
+    assert!(acted.load(Ordering::SeqCst), "the stop came beside it");
+    let run = desk.run().await;
+    assert_eq!(
+        run.error.map(|error| error.code),
+        Some(ErrorCode::FrameworkCancelled)
+    );
+    assert_eq!(desk.results().await[0].status, ResultStatus::NotExecuted);
+}
+
+/// An answer is accepted between the last look of a run and its pause: the same run goes on with it,
+/// and nobody has to resume it.
+pub async fn an_answer_beside_a_pause_is_taken(on: &Subject) {
+    let model = Arc::new(MockModel::replies([
+        calling([("q1", "ask")]),
+        MockReply::text("done"),
+    ]));
+    let agent = of_model(&model).tools(browser("ask")).build().unwrap();
+    let entries = Arc::new(OnceLock::<Entries>::new());
+    let (store, acted) = before(on, pauses, {
+        let entries = Arc::clone(&entries);
+        move || {
+            let entries = Arc::clone(&entries);
+            Box::pin(async move {
+                let taken = entries.get().unwrap().submit(&answer("q1", "blue")).await;
+                let taken = taken.unwrap();
+                assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
+                assert_eq!(taken.continuation, Continuation::None);
+            })
+        }
+    });
+    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
+    entries.set(desk.entries.clone()).unwrap();
+    desk.drive().await;
+    assert!(acted.load(Ordering::SeqCst), "the answer came beside it");
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    assert_eq!(desk.results().await[0].content, "blue");
+}
+
+/// A run pauses between the look of somebody who answers and the answer: who continues is told by what
+/// is then, so that nobody waits for a run that is over.
+pub async fn a_pause_beside_an_answer_is_noticed(on: &Subject) {
+    let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
+    let agent = of_model(&model).tools(browser("ask")).build().unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let ports = desk.ports.clone();
+    let (store, acted) = before(on, |change| matches!(change, Change::Answer(..)), {
+        move || {
+            let (effect, ports) = (effects[0].clone(), ports.clone());
+            Box::pin(async move {
+                perform(&effect, Attempt::First, &ports).await.unwrap();
+            })
+        }
+    });
+    let (ports, shared) = (&desk.ports, Arc::new(store));
+    let entries = Entries::new(
+        shared.clone(),
+        shared,
+        Arc::clone(&ports.clock),
+        Arc::clone(&ports.ids),
+    );
+    let taken = entries.submit(&answer("q1", "blue")).await.unwrap();
+    assert!(acted.load(Ordering::SeqCst), "the pause came beside it");
+    assert!(desk.run().await.status.is_suspended());
+    assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
+    assert_eq!(taken.continuation, Continuation::CallerResumes);
+}
+
+/// Somebody ends a paused run between the look of whoever resumes it and the resume: it is not resumed.
+pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
+    let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
+    let agent = of_model(&model).tools(browser("ask")).build().unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    desk.drive().await;
+    let paused = desk.run().await;
+    desk.entries.submit(&answer("q1", "blue")).await.unwrap();
+    let (store, acted) = before(on, |change| matches!(change, Change::StartRun(_)), {
+        let (on, paused) = (on.clone(), paused.clone());
+        move || {
+            let mut failed = paused.clone();
+            failed.status = RunStatus::Failed;
+            let ended = commit(&on, &here())
+                .then(Change::RemovePending(call("q1")))
+                .then(Change::OpenStep(None))
+                .then(Change::Run(Box::new(failed)));
+            let on = on.clone();
+            Box::pin(async move {
+                accepted(&on, ended).await;
+            })
+        }
+    });
+    let (ports, shared) = (&desk.ports, Arc::new(store));
+    let entries = Entries::new(
+        shared.clone(),
+        shared,
+        Arc::clone(&ports.clock),
+        Arc::clone(&ports.ids),
+    );
+    let resumed = entries.resume(&here(), &performer()).await;
+    assert!(acted.load(Ordering::SeqCst), "it was ended beside it");
+    assert!(
+        matches!(resumed, Err(EntryError::Stale { .. })),
+        "{resumed:?}"
+    );
+    assert_eq!(desk.run().await.id, paused.id, "no other run is started");
+}

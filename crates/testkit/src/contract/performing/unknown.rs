@@ -1,0 +1,232 @@
+//! Calls that somebody began and nobody finished: what is found out about them, and what is not done
+//! a second time.
+
+use std::sync::Arc;
+
+use helix_agents_core::agent::{Agent, AgentBuilder};
+use helix_agents_core::message::ResultStatus;
+use helix_agents_core::perform::{Attempt, perform};
+use helix_agents_core::session::{RunStatus, StopKind, SubmissionOutcome};
+use helix_agents_core::store::Page;
+use helix_agents_core::tool::{OnUnknown, Reconciled, ToolBuilder, ToolCx, ToolError};
+use helix_agents_core::usage::UsageKind;
+use serde_json::{Value, json};
+
+use super::super::Subject;
+use super::super::make::call;
+use super::super::runtime::stage::{Gate, Log, calling, of_model, tool};
+use super::desk::{Desk, answer, here, performer, stop, under_way};
+use crate::{MockModel, MockReply};
+
+/// Tools that write down that they were run, and come to an end when the first process is gone.
+#[derive(Default)]
+struct Scene {
+    gate: Gate,
+    log: Log,
+}
+
+impl Scene {
+    fn tool(&self, name: &'static str) -> ToolBuilder {
+        let (gate, log) = (self.gate.clone(), self.log.clone());
+        tool(name, move |_, cx| {
+            log.note(format!("{name} {}", cx.call_id()));
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                Ok(json!("done"))
+            }
+        })
+    }
+
+    /// A process begins these calls and dies.
+    async fn dies_in<const N: usize>(
+        &self,
+        on: &Subject,
+        calls: [(&str, &str); N],
+        tools: impl IntoIterator<Item = ToolBuilder>,
+    ) -> (Desk, Agent) {
+        let model = Arc::new(MockModel::replies([
+            calling(calls),
+            MockReply::text("done"),
+        ]));
+        let tools = tools.into_iter();
+        let agent = tools.fold(of_model(&model), AgentBuilder::tools);
+        let agent = agent.build().unwrap();
+        let mut desk = Desk::new(on, agent.clone()).await;
+        let effects = desk.begin();
+        let effects = desk.next(&effects).await;
+        let ports = desk.ports.clone();
+        for effect in &effects {
+            let mut dies = Box::pin(perform(effect, Attempt::First, &ports));
+            under_way(&mut dies);
+        }
+        self.gate.open();
+        (desk, agent)
+    }
+}
+
+async fn statuses(desk: &Desk) -> Vec<ResultStatus> {
+    let results = desk.results().await.into_iter();
+    results.map(|one| one.status).collect()
+}
+
+/// Each of several calls that were begun beside each other is unknown, not only the first: none is run
+/// again, and none counts as used again.
+pub async fn all_calls_that_were_begun_are_unknown(on: &Subject) {
+    let scene = Scene::default();
+    let calls = [("a", "charge"), ("b", "charge"), ("c", "charge")];
+    let (mut desk, agent) = scene.dies_in(on, calls, [scene.tool("charge")]).await;
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    assert_eq!(statuses(&desk).await, [ResultStatus::Unknown; 3]);
+    assert_eq!(scene.log.take(), ["charge a", "charge b", "charge c"]);
+    let used = on.store.usage(&here(), Page::ALL).await.unwrap().items;
+    let of_tools = used
+        .iter()
+        .filter(|it| matches!(it.kind, UsageKind::Tool { .. }));
+    assert_eq!(of_tools.count(), 0, "no tool was run to its end");
+}
+
+/// A call that may finish the turn is no exception.
+pub async fn a_finishing_call_that_was_begun_is_unknown(on: &Subject) {
+    let scene = Scene::default();
+    let finishes = scene.tool("submit").finish_with();
+    let (mut desk, agent) = scene.dies_in(on, [("f", "submit")], [finishes]).await;
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    assert_eq!(desk.run().await.output, None);
+    assert_eq!(statuses(&desk).await, [ResultStatus::Unknown]);
+    assert_eq!(scene.log.take(), ["submit f"]);
+}
+
+/// Who can look outside is believed; one that fails, panics or cannot tell has said nothing, and the
+/// call is not run again.
+pub async fn a_reconciler_decides_about_a_call_that_was_begun(on: &Subject) {
+    let scene = Scene::default();
+    let tools = [
+        scene
+            .tool("done")
+            .reconcile(async |_: Value, _: ToolCx| Ok(Reconciled::Done(json!("it was")))),
+        scene
+            .tool("not_done")
+            .reconcile(async |_: Value, _: ToolCx| Ok(Reconciled::NotDone)),
+        scene
+            .tool("cannot_tell")
+            .reconcile(async |_: Value, _: ToolCx| Ok(Reconciled::Unknown)),
+        scene
+            .tool("fails")
+            .reconcile(async |_: Value, _: ToolCx| Err(ToolError::tell_model("nobody answers"))),
+        scene
+            .tool("panics")
+            .reconcile(async |_: Value, _: ToolCx| panic!("the reconciler is broken")),
+    ];
+    let calls = [
+        ("c1", "done"),
+        ("c2", "not_done"),
+        ("c3", "cannot_tell"),
+        ("c4", "fails"),
+        ("c5", "panics"),
+    ];
+    let (mut desk, agent) = scene.dies_in(on, calls, tools).await;
+    assert_eq!(scene.log.take().len(), 5, "all of them were begun");
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    assert_eq!(scene.log.take(), ["not_done c2"]);
+    let results = desk.results().await;
+    assert_eq!(results[0].content, "it was");
+    assert_eq!(
+        statuses(&desk).await,
+        [
+            ResultStatus::Success,
+            ResultStatus::Success,
+            ResultStatus::Unknown,
+            ResultStatus::Unknown,
+            ResultStatus::Unknown,
+        ]
+    );
+}
+
+/// What can be repeated without harm is run again: idempotent tools, and those that only read.
+pub async fn what_may_be_repeated_is_run_again(on: &Subject) {
+    let scene = Scene::default();
+    let tools = [
+        scene.tool("put").idempotent(),
+        scene.tool("look").read_only(),
+        scene.tool("charge"),
+    ];
+    let calls = [("c1", "put"), ("c2", "look"), ("c3", "charge")];
+    let (mut desk, agent) = scene.dies_in(on, calls, tools).await;
+    scene.log.take();
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    let mut again = scene.log.take();
+    again.sort();
+    assert_eq!(again, ["look c2", "put c1"]);
+    let (ran, unknown) = (ResultStatus::Success, ResultStatus::Unknown);
+    assert_eq!(statuses(&desk).await, [ran, ran, unknown]);
+}
+
+/// A tool may ask that a person looks: the question is there as soon as the call waits, nothing is run
+/// again, and the answer is the call's result.
+pub async fn a_person_is_asked_about_a_call_that_was_begun(on: &Subject) {
+    let scene = Scene::default();
+    let asks = scene.tool("charge").on_unknown(OnUnknown::Pause);
+    let (mut desk, agent) = scene.dies_in(on, [("c1", "charge")], [asks]).await;
+    desk.taken_over(&agent).await;
+    let effects = desk.begin();
+    let effects = desk.next(&effects).await;
+    let pending = desk.found().await.state.pending_client_tool_calls;
+    assert_eq!(
+        pending.keys().collect::<Vec<_>>(),
+        [&call("c1")],
+        "the question comes with the wait"
+    );
+    desk.through(effects).await;
+    assert!(desk.run().await.status.is_suspended());
+    let taken = desk.entries.submit(&answer("c1", "it was charged")).await;
+    assert_eq!(taken.unwrap().outcome, SubmissionOutcome::Accepted);
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    assert_eq!(desk.results().await[0].content, "it was charged");
+    assert_eq!(scene.log.take(), ["charge c1"]);
+}
+
+/// A run is stopped before anybody found out about a call that was begun: nobody is told that it was
+/// not executed.
+pub async fn a_stopped_run_tells_what_was_begun(on: &Subject) {
+    let scene = Scene::default();
+    let (mut desk, agent) = scene
+        .dies_in(on, [("c1", "charge")], [scene.tool("charge")])
+        .await;
+    stop(on, StopKind::Interrupt).await;
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    assert_eq!(statuses(&desk).await, [ResultStatus::Unknown]);
+    assert_eq!(scene.log.take(), ["charge c1"]);
+}
+
+/// A process that only seemed gone begins nothing of a run that was taken over: it asks no model, and
+/// runs no tool, also not one that may be repeated.
+pub async fn a_superseded_process_begins_nothing(on: &Subject) {
+    let scene = Scene::default();
+    scene.gate.open();
+    let model = Arc::new(MockModel::replies([calling([("c1", "put")])]));
+    let agent = of_model(&model).tools(scene.tool("put").idempotent());
+    let agent = agent.build().unwrap();
+    let mut desk = Desk::new(on, agent.clone()).await;
+    let late = desk.begin();
+    desk.taken_over(&agent).await;
+    let asked = perform(&late[0], Attempt::First, &desk.ports).await;
+    assert!(asked.unwrap_err().is_superseded());
+    assert_eq!(model.seen().len(), 0, "the model is not asked");
+
+    let effects = desk.begin();
+    let late = desk.next(&effects).await;
+    desk.taken_over(&agent).await;
+    let ran = perform(&late[0], Attempt::First, &desk.ports).await;
+    assert!(ran.unwrap_err().is_superseded());
+    assert_eq!(scene.log.take(), [""; 0], "the tool is not run");
+}

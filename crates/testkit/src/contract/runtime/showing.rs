@@ -1,0 +1,219 @@
+//! What the model and readers are shown of what hooks and tools wrote, and what rules see.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helix_agents_core::Agent;
+use helix_agents_core::hooks::HookCx;
+use helix_agents_core::message::Message;
+use helix_agents_core::model::{ModelConfig, ModelEvent, TokenUsage};
+use helix_agents_core::session::RunStatus;
+use helix_agents_core::step::{FINISH_TOOL, StopReason};
+use helix_agents_core::store::Sessions;
+use helix_agents_core::stream::ChunkPayload;
+use helix_agents_core::tool::ToolCx;
+use serde_json::{Value, json};
+
+use super::recorder::Recorder;
+use super::stage::{Gate, Log, agent, answer_schema, calling, echo, noted, of_model, tool};
+use super::subject::{calls, session};
+use super::teller::{Tell, Teller};
+use super::{MockReply, RuntimeSubject};
+use crate::MockModel;
+
+/// Hooks that count in the state how often one of them was called.
+fn counting(word: &'static str) -> Recorder {
+    Recorder::doing(&Log::default(), move |line, cx: &HookCx| {
+        if line.starts_with(word) {
+            cx.edit_state(|draft| draft.increment("/count", 1)).unwrap();
+        }
+    })
+}
+
+/// What a hook writes right before the model is asked is in the state and in the prompt that the model
+/// is shown.
+pub async fn the_model_is_shown_what_a_hook_wrote_before_it(on: &RuntimeSubject) {
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "echo")]),
+        MockReply::text("done"),
+    ]));
+    let agent = of_model(&model)
+        .tools(echo("echo"))
+        .hooks(counting("before_llm"))
+        .system_prompt_from_state(|state: &Value| format!("You see {state}."))
+        .initial_state(json!({ "count": 0 }))
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let seen: Vec<_> = model
+        .seen()
+        .into_iter()
+        .map(|it| (it.state, it.system))
+        .collect();
+    let shown = |n: u64| {
+        let system = format!(r#"You see {{"count":{n}}}."#);
+        (json!({ "count": n }), system)
+    };
+    assert_eq!(seen, [shown(1), shown(2)]);
+}
+
+/// What a hook writes after the reply is told to readers before the first call of it begins, and a
+/// rule about approvals sees it.
+pub async fn what_a_hook_wrote_after_a_reply_comes_before_its_calls(on: &RuntimeSubject) {
+    let log = Log::default();
+    let by_state = async |_: Value, cx: ToolCx| Ok(cx.state().get()?["count"] == json!(1));
+    let tools = [
+        noted("plain", &log),
+        noted("by_state", &log).approval_if(by_state),
+    ];
+    let agent = agent([calling([("c1", "plain"), ("c2", "by_state")])])
+        .tools(tools)
+        .hooks(counting("after_llm"))
+        .initial_state(json!({ "count": 0 }))
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let asked = on.pending().await.into_iter();
+    let asked: Vec<_> = asked.map(|it| it.tool_call_id).collect();
+    assert_eq!(asked, calls(&["c2"]), "the rule sees what the hook wrote");
+    let payloads = on.payloads().await;
+    let first = |is_it: fn(&ChunkPayload) -> bool| payloads.iter().position(is_it);
+    let patch = first(|it| matches!(it, ChunkPayload::StatePatch { .. }));
+    let start = first(|it| matches!(it, ChunkPayload::ToolStart { .. }));
+    assert!(patch.is_some() && patch < start, "{payloads:?}");
+}
+
+/// A model that does not finish in the time that its settings allow has failed, and is asked again.
+///
+/// proves in part: LLM-04
+pub async fn a_model_that_takes_too_long_is_asked_again(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let text = |text: &str| Tell::Say(ModelEvent::Text(text.to_owned()));
+    let (stop_reason, usage) = (StopReason::EndTurn, TokenUsage::new(1, 1));
+    let model = Arc::new(Teller::new([
+        vec![text("well "), Tell::Wait(gate.clone())],
+        vec![
+            text("done"),
+            Tell::Say(ModelEvent::Finished { stop_reason, usage }),
+        ],
+    ]));
+    let mut config = ModelConfig::default();
+    let allowed = Duration::from_millis(700);
+    config.timeout = Some(allowed);
+    let agent = Agent::builder("agent").model(Arc::clone(&model));
+    let agent = agent.model_config(config).build().unwrap();
+    let run = on.turn(&agent, "go").await;
+    assert_eq!(run.status, RunStatus::Completed);
+    assert_eq!(on.told().await, ["user: go", "assistant: done"]);
+    let asked = model.asked();
+    assert_eq!(
+        asked.iter().map(|it| it.attempt).collect::<Vec<_>>(),
+        [1, 2]
+    );
+    let waited = asked[1].at.since(asked[0].at);
+    assert!(waited >= allowed + Duration::from_secs(1), "{waited:?}");
+    gate.open();
+}
+
+/// A rule that ends turns and panics ends nothing.
+pub async fn a_rule_that_panics_ends_no_turn(on: &RuntimeSubject) {
+    let agent = agent([calling([("c1", "echo")]), MockReply::text("done")])
+        .tools(echo("echo"))
+        .stop_when(|_| panic!("the rule is broken"))
+        .build()
+        .unwrap();
+    let run = on.turn(&agent, "go").await;
+    assert_eq!((run.status, run.step_count), (RunStatus::Completed, 2));
+    assert_eq!(on.told().await[3..], ["assistant: done"]);
+}
+
+/// A result that does not fit what its tool promises is an error that the model reads.
+pub async fn a_result_that_breaks_its_own_schema_is_told_to_the_model(on: &RuntimeSubject) {
+    let tools = [
+        tool("good", async |_, _| Ok(json!({ "answer": 1 }))).output_schema(answer_schema()),
+        tool("bad", async |_, _| Ok(json!({ "answer": "one" }))).output_schema(answer_schema()),
+    ];
+    let replies = [
+        calling([("c1", "good"), ("c2", "bad")]),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies).tools(tools).build().unwrap();
+    on.turn(&agent, "go").await;
+    assert_eq!(
+        on.told().await[2..4],
+        [
+            r#"c1=success: {"answer":1}"#,
+            r#"c2=error: {"error":"The tool gave a result that does not fit its own schema."}"#,
+        ]
+    );
+}
+
+/// A model is shown the correction that was asked of it, by a host that remembers, too.
+pub async fn the_model_is_shown_what_was_wrong(on: &RuntimeSubject) {
+    let model = Arc::new(MockModel::replies([
+        MockReply::text("I think it is two."),
+        MockReply::calls([("f1", FINISH_TOOL, json!({ "answer": 2 }))]),
+    ]));
+    let agent = of_model(&model)
+        .output_schema(answer_schema())
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    let history = on.messages().await;
+    let shown = model.seen().pop().unwrap().messages;
+    assert!(matches!(shown.last(), Some(Message::User(_))), "{shown:?}");
+    assert_eq!(shown, history[..3]);
+}
+
+/// An id of a call that was cut off is not used again: the model that repeats it is given another.
+pub async fn a_call_id_that_was_cut_off_is_not_used_again(on: &RuntimeSubject) {
+    let replies = [
+        calling([("c1", "echo")]),
+        MockReply::text("done"),
+        calling([("c1", "echo")]),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies).tools(echo("echo")).build().unwrap();
+    on.turn(&agent, "one").await;
+    let sessions = Sessions::new(&*on.backend().store, &*on.clock);
+    sessions.truncate_messages(&session(), 1).await.unwrap();
+    on.restarted().await.turn(&agent, "two").await;
+    assert_eq!(
+        on.told().await[2..4],
+        ["assistant: c1_2=echo{}", "c1_2=success: {}"]
+    );
+}
+
+/// A turn that owes its output still owes it after an interruption: the run that continues it asks for
+/// nothing else, and has no more tries than were left.
+pub async fn an_owed_output_is_owed_after_an_interruption(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let text = |text: &str| Tell::Say(ModelEvent::Text(text.to_owned()));
+    let finished = || {
+        let (stop_reason, usage) = (StopReason::EndTurn, TokenUsage::new(1, 1));
+        Tell::Say(ModelEvent::Finished { stop_reason, usage })
+    };
+    let model = Arc::new(Teller::new([
+        vec![text("two"), finished()],
+        vec![text("two, I say"), Tell::Wait(gate.clone()), finished()],
+        vec![text("still two"), finished()],
+        vec![text("never asked"), finished()],
+    ]));
+    let agent = Agent::builder("agent").model(Arc::clone(&model));
+    let agent = agent
+        .output_schema(answer_schema())
+        .max_completion_retries(2)
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    gate.reached(1).await;
+    let sessions = Sessions::new(&*on.backend().store, &*on.clock);
+    let asked = sessions.set_interrupt_flag(&session(), None).await;
+    asked.unwrap();
+    gate.open();
+    assert_eq!(on.ended(&run).await.status, RunStatus::Interrupted);
+    let resumed = on.resumed().await;
+    assert_eq!(resumed.status, RunStatus::Failed);
+    assert_eq!(model.asked().len(), 3, "no more than were left");
+    assert_eq!(resumed.corrections, 2);
+}
