@@ -229,6 +229,7 @@ suite! { ($)
         an_answer_beside_a_pause_is_taken,
         a_pause_beside_an_answer_is_noticed,
         a_run_that_was_ended_meanwhile_is_not_resumed,
+        a_turn_does_not_begin_in_a_session_that_was_replaced,
         all_calls_that_were_begun_are_unknown,
         a_finishing_call_that_was_begun_is_unknown,
         a_reconciler_decides_about_a_call_that_was_begun,

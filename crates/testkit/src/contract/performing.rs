@@ -46,7 +46,7 @@ pub use stopping::{
     a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,
     a_stop_beside_a_pause_stops, a_stop_beside_an_answer_that_is_taken_begins_nothing,
-    an_answer_beside_a_pause_is_taken,
+    a_turn_does_not_begin_in_a_session_that_was_replaced, an_answer_beside_a_pause_is_taken,
 };
 pub use unknown::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,

@@ -101,7 +101,10 @@ impl Desk {
     /// Performs everything that is left.
     pub(super) async fn through(&mut self, effects: Vec<Effect>) {
         let mut todo = effects;
+        let mut performed = 0;
         while let Some(effect) = todo.pop() {
+            performed += 1;
+            assert!(performed < 1_000, "the run comes to no end: {effect:?}");
             let event = perform(&effect, Attempt::First, &self.ports).await.unwrap();
             todo.extend(self.tell(event));
         }

@@ -4,21 +4,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use helix_agents_core::agent::Agent;
-use helix_agents_core::entries::{Continuation, Entries, EntryError};
+use helix_agents_core::entries::{Continuation, Entries, EntryError, Execute};
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::machine::EffectKind;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::perform::{Attempt, perform};
-use helix_agents_core::session::{RunStatus, StopKind, SubmissionOutcome};
+use helix_agents_core::session::{RunStatus, SessionState, StopKind, SubmissionOutcome};
 use helix_agents_core::store::{Change, Commit};
 
 use super::super::Subject;
-use super::super::make::{accepted, call, commit};
+use super::super::make::{accepted, call, commit, created};
 use super::super::runtime::stage::{Gate, Log, browser, calling, noted, of_model};
 use super::desk::{Desk, Gated, answer, here, performer, stop, under_way};
 use super::faulty::{Fate, Faulty, Meanwhile};
-use crate::{MockModel, MockReply};
+use crate::{MockModel, MockReply, SequentialIds};
 
 fn makes(commit: &Commit, is_it: impl Fn(&Change) -> bool) -> bool {
     commit.changes.iter().any(|(_, change)| is_it(change))
@@ -252,4 +252,35 @@ pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
         "{resumed:?}"
     );
     assert_eq!(desk.run().await.id, paused.id, "no other run is started");
+}
+
+/// A session is replaced by one of another agent between the look of whoever starts a turn in it and
+/// the turn: the turn is judged by what is there now.
+pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) {
+    created(on, "s").await;
+    let (store, acted) = before(on, |change| matches!(change, Change::StartRun(_)), {
+        let on = on.clone();
+        move || {
+            let other = SessionState::new(here(), "other", on.now());
+            let replaced = commit(&on, &here())
+                .then(Change::Delete)
+                .then(Change::Create(Box::new(other)));
+            let on = on.clone();
+            Box::pin(async move {
+                accepted(&on, replaced).await;
+            })
+        }
+    });
+    let shared = Arc::new(store);
+    let ids = Arc::new(SequentialIds::new());
+    let entries = Entries::new(shared.clone(), shared, on.clock.clone(), ids);
+    let model = Arc::new(MockModel::replies([]));
+    let agent = of_model(&model).build().unwrap();
+    let request = Execute::new(&agent, "go").in_session(here());
+    let started = entries.execute(request, &performer()).await;
+    assert!(acted.load(Ordering::SeqCst), "it was replaced beside it");
+    assert!(
+        matches!(started, Err(EntryError::OtherAgent { .. })),
+        "{started:?}"
+    );
 }

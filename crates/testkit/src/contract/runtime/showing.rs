@@ -84,8 +84,6 @@ pub async fn what_a_hook_wrote_after_a_reply_comes_before_its_calls(on: &Runtime
 }
 
 /// A model that does not finish in the time that its settings allow has failed, and is asked again.
-///
-/// proves in part: LLM-04
 pub async fn a_model_that_takes_too_long_is_asked_again(on: &RuntimeSubject) {
     let gate = Gate::default();
     let text = |text: &str| Tell::Say(ModelEvent::Text(text.to_owned()));
