@@ -139,13 +139,13 @@ fn at_most(what: &'static str, bytes: usize, limit: usize) -> Result<(), Exceede
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Exceeded {
-    /// It has too many levels.
+    /// The value is nested deeper than [`MAX_DEPTH`] levels, so it could not be read again.
     #[error("{what} is nested deeper than {MAX_DEPTH} levels; flatten it")]
     TooDeep {
-        /// What it is.
+        /// What kind of value it is, as the message names it.
         what: &'static str,
     },
-    /// It is too large.
+    /// The value has more bytes of JSON than are taken in one piece.
     #[error(
         "{what} has {bytes} bytes of JSON; at most {limit} are taken, so keep it elsewhere and give a reference"
     )]

@@ -99,11 +99,11 @@ pub fn plan(
         stream: commit.stream,
         ..Plan::default()
     };
-    // Whose run is written: one that ends leaves no step open.
-    let mut ended = Vec::new();
+    // The sessions whose run this commit writes: a run that ends must not leave a step open.
+    let mut with_run = Vec::new();
     for (session, change) in commit.changes {
         if matches!(change, Change::Run(_)) {
-            ended.push(session.clone());
+            with_run.push(session.clone());
         }
         let header = plan
             .headers
@@ -131,8 +131,8 @@ pub fn plan(
     }
     for (session, header) in &mut plan.headers {
         if let Some(header) = header {
-            let ended = ended.contains(session);
-            if ended && header.mark.open.is_some() && !header.waits() {
+            let has_ended = with_run.contains(session) && !header.waits();
+            if has_ended && header.mark.open.is_some() {
                 return Err(StoreError::Invalid {
                     session: session.clone(),
                     reason: STEP_IS_OPEN.to_owned(),
