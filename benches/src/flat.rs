@@ -65,7 +65,7 @@ fn log(report: &mut Report) -> Outcome<()> {
         for _ in 0..READERS {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    let read = block_on(store.messages(&read, Page::ALL));
+                    let read = block_on(store.messages(read.as_root(), Page::ALL));
                     reads.fetch_add(usize::from(read.is_ok()), Ordering::Relaxed);
                 }
             });

@@ -399,8 +399,8 @@ fn resume(_: &mut Report) -> Outcome<()> {
         let mut times = Vec::new();
         for _ in 0..9 {
             let start = Instant::now();
-            let snapshot = block_on(store.load(&subject.session))?;
-            let read = block_on(store.messages(&subject.session, Page::ALL))?;
+            let snapshot = block_on(store.load(subject.session.as_root()))?;
+            let read = block_on(store.messages(subject.session.as_root(), Page::ALL))?;
             if snapshot.is_none() || read.items.len() < messages {
                 return Err("the session is not whole".into());
             }

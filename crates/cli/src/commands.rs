@@ -35,7 +35,7 @@ where
 
 /// A session that must be there.
 async fn load(store: &dyn SessionStore, session: &SessionId) -> Result<Snapshot, StoreError> {
-    let found = store.load(session).await?;
+    let found = store.find(session).await?;
     found.ok_or_else(|| StoreError::NotFound {
         session: session.clone(),
     })
@@ -58,7 +58,7 @@ async fn is_left_alone(
         .of_agents([agent]);
     loop {
         let page = store.due(&query).await?;
-        if page.items.iter().any(|(due, _)| due == session) {
+        if page.items.iter().any(|due| due.session == *session) {
             return Ok(true);
         }
         match page.next {

@@ -24,7 +24,7 @@ pub(crate) async fn show(
 ) -> anyhow::Result<()> {
     let mut is_past = taken_over.is_some();
     let mut reader = match taken_over {
-        Some(TakenOver { after }) => handle.stream_after(after).await?,
+        Some(TakenOver { after }) => handle.stream_after(after),
         None => handle.stream().await?,
     };
     let mut ended = pin!(handle.ended());

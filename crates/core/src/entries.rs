@@ -130,7 +130,7 @@ impl Entries {
         let run_id = self.ids.run_id()?;
         let mut attempts = 0;
         loop {
-            let found = self.store.load(session).await?;
+            let found = self.store.find(session).await?;
             let root = found.as_ref().map_or(session, |found| found.state.root());
             let info = self.streams.info(root).await?;
             let start = Start {
@@ -160,7 +160,7 @@ impl Entries {
                 }
                 Err(error) if error.may_pass() => {
                     // It may have been made all the same: then the run is ours to perform.
-                    let Ok(Some(now)) = self.store.load(session).await else {
+                    let Ok(Some(now)) = self.store.find(session).await else {
                         return Err(error.into());
                     };
                     if !is_made(&now, &drive.state, performer) {
@@ -187,7 +187,7 @@ fn is_made(now: &Snapshot, wanted: &RunState, performer: &Performer) -> bool {
     is_run && holder == me && now.fence >= wanted.fence
 }
 
-fn there<'a>(found: Option<&'a Snapshot>, session: &SessionId) -> Result<&'a Snapshot, StoreError> {
+fn there<T>(found: Option<T>, session: &SessionId) -> Result<T, StoreError> {
     found.ok_or_else(|| StoreError::NotFound {
         session: session.clone(),
     })

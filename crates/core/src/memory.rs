@@ -18,7 +18,8 @@ use crate::notify::Notify;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Fence, Headers, Lookup, Page, Paged,
-    PendingQuery, Receipt, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops, plan,
+    PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    WatchStops, plan,
 };
 use crate::stream::{Incarnation, Sequence};
 use crate::time::{Clock, Timestamp};
@@ -79,6 +80,18 @@ impl MemoryStore {
 }
 
 impl Inner {
+    /// A session under its root.
+    fn find(&self, key: SessionKey<'_>) -> Option<&Record> {
+        let record = self.sessions.get(key.session);
+        record.filter(|record| key.names(&record.header.session))
+    }
+
+    fn get(&self, key: SessionKey<'_>) -> Result<&Record, StoreError> {
+        self.find(key).ok_or_else(|| StoreError::NotFound {
+            session: key.session.clone(),
+        })
+    }
+
     fn record(&self, session: &SessionId) -> Result<&Record, StoreError> {
         self.sessions
             .get(session)
@@ -163,66 +176,65 @@ impl SessionStore for MemoryStore {
         Ok(receipt)
     }
 
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
-        Ok(self.lock().sessions.get(session).map(Record::snapshot))
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.lock().find(session).map(Record::snapshot))
     }
 
     async fn messages(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<Message>, StoreError> {
         let inner = self.lock();
         let messages = inner
-            .sessions
-            .get(session)
+            .find(session)
             .map_or(&[][..], |record| &record.messages);
         Ok(Paged::of(messages.iter().cloned(), page))
     }
 
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
         let inner = self.lock();
-        let found = inner.record(session)?.states.at(version);
+        let found = inner.get(session)?.states.at(version);
         found.ok_or_else(|| StoreError::Invalid {
-            session: session.clone(),
+            session: session.session.clone(),
             reason: format!("its state has no version {version}"),
         })
     }
 
     async fn runs(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
         let inner = self.lock();
-        let runs = inner
-            .sessions
-            .get(session)
-            .map_or(&[][..], |record| &record.runs);
+        let runs = inner.find(session).map_or(&[][..], |record| &record.runs);
         Ok(query::lookup(runs.iter(), which, |run| &run.id))
     }
 
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         let inner = self.lock();
         let all = inner
-            .sessions
-            .get(session)
+            .find(session)
             .map_or(&[][..], |record| &record.checkpoints);
         Ok(query::lookup(all.iter().rev(), which, |one| &one.id))
     }
 
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         let inner = self.lock();
         let none = BTreeMap::new();
-        let record = inner.sessions.get(session);
+        let record = inner.find(session);
         let all = record.map_or(&none, |record| &record.answered);
         Ok(match which {
             Lookup::Page(page) => Paged::of(all.values().cloned(), page),
@@ -230,26 +242,26 @@ impl SessionStore for MemoryStore {
         })
     }
 
-    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
         let inner = self.lock();
-        Ok(inner
-            .sessions
-            .get(session)
-            .map(Record::family)
-            .unwrap_or_default())
+        Ok(inner.find(session).map(Record::family).unwrap_or_default())
     }
 
     async fn usage(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
         let inner = self.lock();
-        let usage = inner
-            .sessions
-            .get(session)
-            .map_or(&[][..], |record| &record.usage);
+        let usage = inner.find(session).map_or(&[][..], |record| &record.usage);
         Ok(Paged::of(usage.iter().cloned(), page))
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        let inner = self.lock();
+        let found = inner.sessions.get(session);
+        let root = found.map(|record| record.header.session.root());
+        Ok(root.filter(|root| *root != session).cloned())
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
@@ -270,10 +282,14 @@ impl SessionStore for MemoryStore {
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 impl WatchStops for MemoryStore {
-    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError> {
         loop {
             let heard = self.bell.heard();
-            let stop = self.lock().record(session)?.header.stop.clone();
+            let stop = self.lock().get(session)?.header.stop.clone();
             if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
                 return Ok(stop);
             }

@@ -22,6 +22,7 @@ use crate::hooks::AgentHooks;
 use crate::id::{IdSource, RunId, SessionId};
 use crate::message::UserMessage;
 use crate::session::{PendingCall, RunRecord};
+use crate::store::SessionKey;
 use crate::time::Clock;
 
 pub use backend::Backend;
@@ -36,6 +37,8 @@ pub use run_reader::RunReader;
 pub struct StartedRun {
     /// The session.
     pub session_id: SessionId,
+    /// Its root.
+    pub root_session_id: SessionId,
     /// The run.
     pub run_id: RunId,
 }
@@ -43,8 +46,18 @@ pub struct StartedRun {
 impl StartedRun {
     /// A run that was started.
     #[must_use]
-    pub fn new(session_id: SessionId, run_id: RunId) -> Self {
-        Self { session_id, run_id }
+    pub fn new(session: SessionKey<'_>, run_id: RunId) -> Self {
+        Self {
+            session_id: session.session.clone(),
+            root_session_id: session.root.clone(),
+            run_id,
+        }
+    }
+
+    /// How its session is named to a store.
+    #[must_use]
+    pub fn key(&self) -> SessionKey<'_> {
+        SessionKey::new(&self.root_session_id, &self.session_id)
     }
 }
 
@@ -170,9 +183,11 @@ pub trait RuntimeExt: Runtime + Clone + Sized + 'static {
         Out: DeserializeOwned + 'static,
     {
         self.agents().keep(agent);
-        let found = self.backend().store.load(session).await?;
-        let run = found.and_then(|found| found.run);
-        let run = run.map(|run| StartedRun::new(session.clone(), run.id));
+        let found = self.backend().store.find(session).await?;
+        let run = found.and_then(|found| {
+            let run = found.run?;
+            Some(StartedRun::new(found.state.key(), run.id))
+        });
         Ok(run.map(|run| Handle::new(Arc::new(self.clone()), run)))
     }
 

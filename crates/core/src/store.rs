@@ -9,6 +9,7 @@ mod commit;
 mod due;
 mod error;
 mod header;
+mod key;
 mod mark;
 mod plan;
 mod query;
@@ -31,9 +32,10 @@ pub use commit::{
     CallStanding, Change, Commit, Committed, EffectPlace, Fence, Field, InboxRow, Lease,
     LeaseRequest, Precondition, Receipt, Unstage,
 };
-pub use due::{Due, DueCursor, DueKind, DuePage, DueQuery};
+pub use due::{Due, DueCursor, DueKind, DuePage, DueQuery, DueSession};
 pub use error::{Current, StoreError};
 pub use header::{Header, LatestRun, PendingMark};
+pub use key::SessionKey;
 pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
 pub use plan::{Headers, Plan, plan};
 pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
@@ -48,6 +50,10 @@ pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
 /// written. Commits of one session happen one after another; versions grow by one with each.
 /// Nothing is visible before it is durable.
 ///
+/// A root and the sessions under it belong together, and nothing else does: every commit and every
+/// read of a session names the root, so that a store may keep each root in a place of its own.
+/// Whoever names the wrong root finds nothing there.
+///
 /// Leases and due work are judged by one clock: the store's, where it has one. A store without a clock
 /// goes by the time that each commit and each question carries.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
@@ -60,30 +66,38 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError>;
 
     /// A session with its state, pending calls, open step and latest run, as of one instant, and
-    /// which of the open step's calls are answered. `None` when there is no such session.
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError>;
+    /// which of the open step's calls are answered. `None` when there is no such session under this
+    /// root.
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError>;
 
     /// Messages, oldest first. A session that does not exist has none.
-    async fn messages(&self, session: &SessionId, page: Page)
-    -> Result<Paged<Message>, StoreError>;
+    async fn messages(
+        &self,
+        session: SessionKey<'_>,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError>;
 
     /// The state as it was at a version.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] when there is no such version.
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError>;
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError>;
 
     /// Runs, oldest first.
     async fn runs(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError>;
 
     /// Checkpoints, the one that was written last first.
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError>;
 
@@ -91,16 +105,39 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// session that does not exist has none.
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError>;
 
     /// Children, kept writes, and call ids that only the past knows.
-    async fn family(&self, session: &SessionId) -> Result<Family, StoreError>;
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError>;
 
     /// Usage, oldest first.
-    async fn usage(&self, session: &SessionId, page: Page)
-    -> Result<Paged<UsageEntry>, StoreError>;
+    async fn usage(
+        &self,
+        session: SessionKey<'_>,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError>;
+
+    /// The root of a session that is not its own; `None` for a root, and for what does not exist.
+    ///
+    /// It is for callers who know an id and nothing else. A store that keeps each root by itself
+    /// writes such a directory before it makes the commit that creates a child. An entry whose commit
+    /// came to nothing may stay: it names a session that is not there, and whoever follows it is told
+    /// so by the read. It must not keep a root of that id from being made or found.
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError>;
+
+    /// [`SessionStore::load`] for callers who know an id and nothing else. A root is found without
+    /// looking into the directory.
+    async fn find(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+        if let Some(root) = self.load(session.as_root()).await? {
+            return Ok(Some(root));
+        }
+        match self.root_of(session).await? {
+            Some(root) => self.load(SessionKey::new(&root, session)).await,
+            None => Ok(None),
+        }
+    }
 
     /// Sessions, newest first, without their content.
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError>;
@@ -121,5 +158,12 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
 pub trait WatchStops: Send + Sync + fmt::Debug {
     /// Resolves when there is a request to stop this run, wherever it was written; at once when
     /// there is one already. Safe to drop.
-    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError>;
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such session, at once or when it is removed.
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError>;
 }

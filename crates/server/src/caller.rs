@@ -55,7 +55,7 @@ impl Caller {
 
     /// A session of theirs. Somebody else's is as if it were not there.
     pub(crate) async fn find(&self, app: &App, session: &SessionId) -> Result<Snapshot, ApiError> {
-        let found = app.store().load(session).await?;
+        let found = app.store().find(session).await?;
         let missing = || StoreError::NotFound {
             session: session.clone(),
         };
@@ -86,7 +86,7 @@ impl Caller {
             return Ok(state.user_id.as_ref() == Some(user));
         }
         // A child without an owner of its own belongs to whoever has its root.
-        let root = app.store().load(state.root()).await?;
+        let root = app.store().load(state.root().as_root()).await?;
         Ok(root.is_some_and(|root| root.state.user_id.as_ref() == Some(user)))
     }
 }

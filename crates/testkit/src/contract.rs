@@ -45,6 +45,7 @@ mod performing;
 mod preconditions;
 mod reading;
 mod retention;
+mod roots;
 mod runner;
 mod runs;
 mod saving;
@@ -166,6 +167,16 @@ suite! { ($)
         every_field_of_a_session_is_kept,
         large_empty_and_foreign_texts_are_kept,
         what_does_not_exist_reads_as_empty_or_not_found,
+    }
+    roots {
+        a_read_finds_a_session_under_its_root_only,
+        a_commit_reaches_sessions_under_its_root_only,
+        a_session_is_made_under_a_root_that_is_there,
+        an_id_is_one_session,
+        a_session_is_found_by_its_id_alone,
+        a_child_that_came_to_nothing_is_in_nobodys_way,
+        a_child_made_beside_a_removal_goes_with_it_or_stays_with_its_root,
+        a_root_made_again_begins_above_all_that_was_under_it,
     }
     preconditions {
         a_commit_that_any_precondition_refuses_leaves_nothing,

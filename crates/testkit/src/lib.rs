@@ -37,6 +37,7 @@ mod mock;
 mod narrow;
 mod routing;
 mod scheduler;
+mod sharded;
 mod threads;
 mod unreliable;
 
@@ -52,5 +53,6 @@ pub use mock::{MockModel, MockReply, SeenRequest};
 pub use narrow::NarrowStreams;
 pub use routing::RoutingModel;
 pub use scheduler::{Rest, Scheduler, Spawner, TaskId, yields};
+pub use sharded::ShardedStore;
 pub use threads::{Driver, ThreadRuntime};
 pub use unreliable::{Faults, UnreliableStore};

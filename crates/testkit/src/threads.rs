@@ -193,7 +193,7 @@ impl ThreadRuntime {
 
     /// The agent of a stored session. A run of an agent that is not here is not even begun.
     async fn agent_of(&self, session: &SessionId) -> Result<Agent, RuntimeError> {
-        let found = self.backend.store.load(session).await?;
+        let found = self.backend.store.load(session.as_root()).await?;
         let found = found.ok_or_else(|| StoreError::NotFound {
             session: session.clone(),
         })?;
@@ -208,7 +208,7 @@ impl ThreadRuntime {
         state: RunState,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let run = StartedRun::new(state.session_id.clone(), state.run_id.clone());
+        let run = StartedRun::new(state.key(), state.run_id.clone());
         let facts = AgentFacts::of(agent);
         let mut ports = self.ports();
         ports.execution_hooks = options.hooks;
@@ -291,7 +291,7 @@ impl Runtime for ThreadRuntime {
     }
 
     async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError> {
-        let ended = pin!(self.backend.run_ended(&run.session_id, &run.run_id));
+        let ended = pin!(self.backend.run_ended(run.key(), &run.run_id));
         let stalled = pin!(self.stalls.of(&run.run_id));
         match select(ended, stalled).await {
             Either::Left((record, _)) => record,

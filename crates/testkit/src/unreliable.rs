@@ -12,7 +12,7 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -102,9 +102,9 @@ impl UnreliableStore {
             return self.inner.store.commit(commit).await;
         };
         let root = commit.root.clone();
-        let before = self.inner.store.load(&root).await?;
+        let before = self.inner.store.load(root.as_root()).await?;
         let receipt = self.inner.store.commit(commit.clone()).await?;
-        let after = self.inner.store.load(&root).await?;
+        let after = self.inner.store.load(root.as_root()).await?;
         witness.made(&commit, before.as_ref(), after.as_ref());
         Ok(receipt)
     }
@@ -244,27 +244,31 @@ impl SessionStore for UnreliableStore {
         self.call("commit", self.rung(self.make(commit))).await
     }
 
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
         self.call("load", self.inner.store.load(session)).await
     }
 
     async fn messages(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<Message>, StoreError> {
         let call = self.inner.store.messages(session, page);
         self.call("messages", call).await
     }
 
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
         let call = self.inner.store.state_at(session, version);
         self.call("state_at", call).await
     }
 
     async fn runs(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
         self.call("runs", self.inner.store.runs(session, which))
@@ -273,23 +277,28 @@ impl SessionStore for UnreliableStore {
 
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         let call = self.inner.store.checkpoints(session, which);
         self.call("checkpoints", call).await
     }
 
-    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
         self.call("family", self.inner.store.family(session)).await
     }
 
     async fn usage(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
         self.call("usage", self.inner.store.usage(session, page))
+            .await
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        self.call("root_of", self.inner.store.root_of(session))
             .await
     }
 
@@ -303,7 +312,7 @@ impl SessionStore for UnreliableStore {
 
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         let answered = self.inner.store.answered(session, which);
@@ -376,12 +385,18 @@ impl StreamManager for UnreliableStore {
 
 #[async_trait]
 impl WatchStops for UnreliableStore {
-    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError> {
         loop {
             let heard = self.bell.heard();
             let found = self.load(session).await?;
-            let stop = found.and_then(|found| found.stop);
-            match stop.filter(|stop| stop.run_id == *run) {
+            let found = found.ok_or_else(|| StoreError::NotFound {
+                session: session.session.clone(),
+            })?;
+            match found.stop.filter(|stop| stop.run_id == *run) {
                 Some(stop) => return Ok(stop),
                 None => heard.await,
             }

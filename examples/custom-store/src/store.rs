@@ -12,8 +12,8 @@ use helix_agents::core::notify::Notify;
 use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents::core::store::{
     AnsweredCall, Commit, DueCursor, DuePage, DueQuery, Family, Fence, Header, Headers, Lookup,
-    Page, Paged, PendingQuery, Receipt, SessionQuery, SessionStore, Snapshot, Staged, StoreError,
-    WatchStops, plan,
+    Page, Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, Staged,
+    StoreError, WatchStops, plan,
 };
 use helix_agents::core::stored::{decode, encode};
 use helix_agents::core::stream::StreamLimits;
@@ -60,10 +60,15 @@ impl JsonStore {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session's document as it is; an empty one when there is none.
-    pub(crate) fn document(&self, session: &SessionId) -> Result<Document> {
-        let document = self.texts().get(session).map(|text| decode(text));
-        Ok(document.transpose()?.unwrap_or_default())
+    /// A session's document as it is; an empty one when there is none under this root.
+    pub(crate) fn document(&self, key: SessionKey<'_>) -> Result<Document> {
+        let found = self.texts().get(key.session).map(|text| decode(text));
+        let found: Option<Document> = found.transpose()?;
+        let is_named = |found: &Document| {
+            let header = found.header.as_ref();
+            header.is_some_and(|header| key.names(&header.session))
+        };
+        Ok(found.filter(is_named).unwrap_or_default())
     }
 
     fn documents(&self) -> Result<Vec<Document>> {
@@ -169,33 +174,37 @@ impl SessionStore for JsonStore {
         self.transact(|transaction| commit(transaction, &self.floor, change))
     }
 
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>> {
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>> {
         Ok(self.document(session)?.snapshot())
     }
 
-    async fn messages(&self, session: &SessionId, page: Page) -> Result<Paged<Message>> {
+    async fn messages(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<Message>> {
         Ok(Paged::of(
             self.document(session)?.messages.into_iter(),
             page,
         ))
     }
 
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>> {
+    async fn state_at(&self, session: SessionKey<'_>, version: u64) -> Result<Arc<Value>> {
         let document = self.document(session)?;
         if document.header.is_none() {
-            let session = session.clone();
+            let session = session.session.clone();
             return Err(StoreError::NotFound { session });
         }
-        document.state(session, version)
+        document.state(session.session, version)
     }
 
-    async fn runs(&self, session: &SessionId, which: Lookup<RunId>) -> Result<Paged<RunRecord>> {
+    async fn runs(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>> {
         Ok(lookup(self.document(session)?.runs, which, |run| &run.id))
     }
 
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>> {
         let mut all = self.document(session)?.checkpoints;
@@ -205,7 +214,7 @@ impl SessionStore for JsonStore {
 
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>> {
         let answered = self.document(session)?.answered.into_iter();
@@ -213,7 +222,7 @@ impl SessionStore for JsonStore {
         Ok(lookup(all.collect(), which, |one| &one.call))
     }
 
-    async fn family(&self, session: &SessionId) -> Result<Family> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family> {
         let document = self.document(session)?;
         let mut staged: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (step, call, writes) in document.staged {
@@ -226,8 +235,17 @@ impl SessionStore for JsonStore {
         Ok(Family::new(document.children, staged, retired))
     }
 
-    async fn usage(&self, session: &SessionId, page: Page) -> Result<Paged<UsageEntry>> {
+    async fn usage(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>> {
         Ok(Paged::of(self.document(session)?.usage.into_iter(), page))
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>> {
+        // Everything is in one place here, so what is stored is the directory.
+        let found = self.texts().get(session).map(|text| decode(text));
+        let found: Option<Document> = found.transpose()?;
+        let header = found.and_then(|found| found.header);
+        let root = header.map(|header| header.session.root().clone());
+        Ok(root.filter(|root| root != session))
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>> {
@@ -275,12 +293,15 @@ impl SessionStore for JsonStore {
 
 #[async_trait]
 impl WatchStops for JsonStore {
-    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest> {
+    async fn stopped(&self, session: SessionKey<'_>, run: &RunId) -> Result<StopRequest> {
         loop {
             // Listening begins before looking, so that nothing falls in between.
             let heard = self.bell.heard();
             let header = self.document(session)?.header;
-            let stop = header.and_then(|header| header.stop.clone());
+            let header = header.ok_or_else(|| StoreError::NotFound {
+                session: session.session.clone(),
+            })?;
+            let stop = header.stop.clone();
             if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
                 return Ok(stop);
             }

@@ -114,7 +114,7 @@ impl StreamManager for JsonStore {
         after: Sequence,
         limit: usize,
     ) -> Result<Vec<StoredChunk>> {
-        let stream = self.document(root)?.stream.unwrap_or_default();
+        let stream = self.document(root.as_root())?.stream.unwrap_or_default();
         let chunks = stream.chunks.into_iter().map(|said| said.stored);
         Ok(chunks
             .filter(|stored| stored.sequence > after)
@@ -123,7 +123,7 @@ impl StreamManager for JsonStore {
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>> {
-        let stream = self.document(root)?.stream;
+        let stream = self.document(root.as_root())?.stream;
         Ok(stream.map(|stream| {
             let incarnation = Incarnation(stream.began.0);
             StreamInfo::new(incarnation, stream.status, stream.last, stream.trimmed)

@@ -214,9 +214,12 @@ pub async fn found<S: SessionStore + StreamManager>(
 ) -> Result<Found> {
     let clock = VirtualClock::new(Timestamp::from_millis(3));
     let sessions = Sessions::new(store, &clock);
-    let snapshot = store.load(session).await?.context("the session is gone")?;
+    let snapshot = store
+        .load(session.as_root())
+        .await?
+        .context("the session is gone")?;
     let state = &snapshot.state.custom_state;
-    let messages = store.messages(session, Page::ALL).await?;
+    let messages = store.messages(session.as_root(), Page::ALL).await?;
     anyhow::ensure!(messages.items.len() == snapshot.message_count);
     anyhow::ensure!(
         messages.items.len() % MESSAGES_PER_ROUND == 0,
@@ -243,7 +246,7 @@ pub async fn found<S: SessionStore + StreamManager>(
             .list_checkpoints(session, Page::first(0))
             .await?
             .total,
-        usage: store.usage(session, Page::first(0)).await?.total,
+        usage: store.usage(session.as_root(), Page::first(0)).await?.total,
         chunks: chunks.len(),
     })
 }

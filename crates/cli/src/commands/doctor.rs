@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use helix_agents_core::session::SessionStatus;
 use helix_agents_core::store::{
-    Due, DueKind, DueQuery, Page, PendingQuery, SessionQuery, StoreError,
+    Due, DueKind, DueQuery, Page, PendingQuery, SessionKey, SessionQuery, StoreError,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -246,7 +246,8 @@ async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError>
     loop {
         let page = store.pending(&query).await?;
         for call in &page.items {
-            let session = store.load(&call.session_id).await?;
+            let key = SessionKey::new(&call.root_session_id, &call.session_id);
+            let session = store.load(key).await?;
             let agent = session.and_then(|found| agents.get(&found.state.agent_type));
             if agent.is_some_and(|agent| agent.tool(&call.tool_name).is_none()) {
                 let (id, tool, session) = (&call.tool_call_id, &call.tool_name, &call.session_id);
@@ -268,7 +269,8 @@ async fn left_alone(setup: &Setup, place: &Place, report: &mut Report) -> Result
     let query = DueQuery::at(setup.clock.now())
         .of_kinds([DueKind::LapsedLease, DueKind::Answered])
         .limit(DUE);
-    for (session, reasons) in setup.backend.store.due(&query).await?.items {
+    for due in setup.backend.store.due(&query).await?.items {
+        let (session, reasons) = (due.session, due.reasons);
         for reason in reasons {
             let what = match reason {
                 Due::LapsedLease { run, .. } => format!("run {run} was left by its process"),

@@ -6,14 +6,16 @@ use serde_json::Value;
 use super::{Entries, EntryError, MAX_ATTEMPTS, there};
 use crate::id::{CallId, SessionId, UserId};
 use crate::session::{Answer, PendingCall, Submission, SubmissionError, SubmissionOutcome};
-use crate::store::{CallStanding, Change, Commit, Field, Lookup, Precondition, Snapshot};
+use crate::store::{
+    CallStanding, Change, Commit, Field, Lookup, Precondition, SessionKey, Snapshot,
+};
 use crate::time::Timestamp;
 
-/// An answer and where it goes: to the root of the session that asked.
+/// An answer and where it goes: to the session that asked, or to its root.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolAnswer {
-    /// The root.
+    /// The root, or the session that asked.
     pub session_id: SessionId,
     /// The answer.
     pub submission: Submission,
@@ -195,35 +197,49 @@ fn continuation(owner: &Snapshot, answered: &[CallId]) -> Continuation {
     }
 }
 
+/// The root of a session, where answers are given.
+async fn root(entries: &Entries, session: &SessionId) -> Result<Snapshot, EntryError> {
+    let found = there(entries.store.find(session).await?, session)?;
+    if found.state.key().is_root() {
+        return Ok(found);
+    }
+    let root = found.state.root();
+    Ok(there(entries.store.load(root.as_root()).await?, root)?)
+}
+
 pub(super) async fn submit(
     entries: &Entries,
     answer: &ToolAnswer,
 ) -> Result<Submitted, EntryError> {
     let call = answer.submission.tool_call_id();
-    let root_id = &answer.session_id;
     let mut attempts = 0;
     // An answer whose acknowledgement was lost.
     let mut unsure: Option<Timestamp> = None;
     loop {
-        let found = entries.store.load(root_id).await?;
-        let root = there(found.as_ref(), root_id)?;
+        let root = root(entries, &answer.session_id).await?;
+        let root_id = &root.state.session_id;
         let owner_id = root.state.client_tool_call_ownership.get(call);
         let owner_id = owner_id.unwrap_or(root_id);
         let child = if owner_id == root_id {
             None
         } else {
-            entries.store.load(owner_id).await?
+            entries
+                .store
+                .load(SessionKey::new(root_id, owner_id))
+                .await?
         };
-        let owner = child.as_ref().unwrap_or(root);
+        let owner = child.as_ref().unwrap_or(&root);
         if let Some(at) = unsure
             && is_stored(owner, answer, at)
         {
             return Ok(accepted(owner, &answered(owner)));
         }
         let now = entries.clock.now();
-        let before = entries.store.answered(root_id, Lookup::One(call.clone()));
+        let before = entries
+            .store
+            .answered(root_id.as_root(), Lookup::One(call.clone()));
         let before = before.await?.items.first().map(|before| before.at);
-        let planned = plan_submit(root, owner, before, answer, now);
+        let planned = plan_submit(&root, owner, before, answer, now);
         let commit = match planned {
             Ok(Ok(commit)) => commit,
             Ok(Err(outcome)) => return Ok(Submitted::without_effect(outcome, owner_id)),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorRecord;
 use crate::id::{RunId, SessionId};
-use crate::store::Fence;
+use crate::store::{Fence, SessionKey};
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
@@ -27,6 +27,14 @@ pub struct At {
     pub step: u32,
     /// The number of the effect in the run, from 1. Its event carries it.
     pub n: u32,
+}
+
+impl At {
+    /// How its session is named to a store.
+    #[must_use]
+    pub fn key(&self) -> SessionKey<'_> {
+        SessionKey::new(&self.root_session_id, &self.session_id)
+    }
 }
 
 /// One thing to do: one durable call of an engine, ending in at most one commit.

@@ -6,7 +6,7 @@ use super::{At, Calls};
 use crate::error::ErrorRecord;
 use crate::id::{RunId, SessionId, StepId};
 use crate::session::RunStatus;
-use crate::store::Fence;
+use crate::store::{Fence, SessionKey};
 use crate::stored::Stored;
 
 /// Everything the loop knows of a run: ids, counters, and where the calls of the open step stand.
@@ -94,6 +94,12 @@ impl OpenRef {
 }
 
 impl RunState {
+    /// How its session is named to a store.
+    #[must_use]
+    pub fn key(&self) -> SessionKey<'_> {
+        SessionKey::new(&self.root_session_id, &self.session_id)
+    }
+
     /// Whether the run has ended.
     #[must_use]
     pub fn is_ended(&self) -> bool {

@@ -15,7 +15,7 @@ pub(super) async fn perform(
     let slept = Event::of(at, Happened::Slept {});
     if let Some(stops) = &ports.stops {
         let stopped = async {
-            match stops.stopped(&at.session_id, &at.run_id).await {
+            match stops.stopped(at.key(), &at.run_id).await {
                 Ok(_) => {}
                 // Whoever cannot hear looks when the wait is over.
                 Err(_) => std::future::pending().await,

@@ -147,9 +147,9 @@ impl Work {
             return Ok(history.clone());
         }
         let store = &ports.store;
-        let messages = patiently(ports, || store.messages(&at.session_id, Page::ALL)).await?;
+        let messages = patiently(ports, || store.messages(at.key(), Page::ALL)).await?;
         let (mut history, _) = Transcript::load(messages.items);
-        let family = patiently(ports, || store.family(&at.session_id)).await?;
+        let family = patiently(ports, || store.family(at.key())).await?;
         history.retire_call_ids(family.retired_call_ids);
         self.transcript = Some(history.clone());
         Ok(history)
@@ -203,7 +203,7 @@ pub(super) async fn read(at: &At, ports: &Ports) -> Result<Snapshot, PerformErro
     let superseded = || PerformError::Superseded {
         session: at.session_id.clone(),
     };
-    let snapshot = patiently(ports, || ports.store.load(&at.session_id)).await?;
+    let snapshot = patiently(ports, || ports.store.load(at.key())).await?;
     let snapshot = snapshot.ok_or_else(superseded)?;
     let is_mine =
         snapshot.fence == at.fence && snapshot.run.as_ref().is_some_and(|run| run.id == at.run_id);

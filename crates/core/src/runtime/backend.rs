@@ -7,7 +7,7 @@ use super::RuntimeError;
 use crate::id::{RunId, SessionId};
 use crate::memory::MemoryStore;
 use crate::session::{PendingCall, RunRecord};
-use crate::store::{Lookup, Page, PendingQuery, SessionStore, StoreError, WatchStops};
+use crate::store::{Lookup, Page, PendingQuery, SessionKey, SessionStore, StoreError, WatchStops};
 use crate::stream::{Retention, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
@@ -64,28 +64,23 @@ impl Backend {
     /// When the store cannot be read, or has no such run.
     pub async fn run_ended(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         run: &RunId,
     ) -> Result<RunRecord, RuntimeError> {
-        let found = self.store.load(session).await?;
-        let root = found.map(|found| found.state.root().clone());
-        let root = root.ok_or_else(|| StoreError::NotFound {
-            session: session.clone(),
-        })?;
         loop {
             // The stream is looked at first: what happens after this is not missed.
-            let known = self.streams.info(&root).await?;
+            let known = self.streams.info(session.root).await?;
             let found = self.store.runs(session, Lookup::One(run.clone())).await?;
             let Some(record) = found.items.into_iter().next() else {
                 return Err(RuntimeError::NoSuchRun {
-                    session: session.clone(),
+                    session: session.session.clone(),
                     run: run.clone(),
                 });
             };
             if record.status.is_ended() {
                 return Ok(record);
             }
-            self.streams.changed(&root, known).await?;
+            self.streams.changed(session.root, known).await?;
         }
     }
 }
@@ -94,7 +89,7 @@ pub(super) async fn pending(
     backend: &Backend,
     session: &SessionId,
 ) -> Result<Vec<PendingCall>, RuntimeError> {
-    let found = backend.store.load(session).await?;
+    let found = backend.store.find(session).await?;
     let root = found.map(|found| found.state.root().clone());
     let root = root.ok_or_else(|| StoreError::NotFound {
         session: session.clone(),

@@ -52,21 +52,15 @@ impl<Out> Handle<Out> {
     pub async fn stream(&self) -> Result<RunReader<'_>, RuntimeError> {
         let store = &self.runtime.backend().store;
         let run = Lookup::One(self.run.run_id.clone());
-        let found = store.runs(&self.run.session_id, run).await?.items;
+        let found = store.runs(self.run.key(), run).await?.items;
         let start = found.first().map_or(0, |run| run.start_sequence);
-        self.stream_after(Sequence(start)).await
+        Ok(self.stream_after(Sequence(start)))
     }
 
     /// The run's chunks after a sequence, to its end.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn stream_after(&self, after: Sequence) -> Result<RunReader<'_>, RuntimeError> {
-        let backend = self.runtime.backend();
-        let session = &self.run.session_id;
-        let snapshot = backend.store.load(session).await?;
-        let root = snapshot.map_or_else(|| session.clone(), |found| found.state.root().clone());
-        Ok(RunReader::new(backend, &self.run, root, after))
+    #[must_use]
+    pub fn stream_after(&self, after: Sequence) -> RunReader<'_> {
+        RunReader::new(self.runtime.backend(), &self.run, after)
     }
 
     /// What the session used so far.
@@ -75,7 +69,7 @@ impl<Out> Handle<Out> {
     /// When the store cannot be read.
     pub async fn usage(&self) -> Result<UsageRollup, RuntimeError> {
         let store = &self.runtime.backend().store;
-        let entries = store.usage(&self.run.session_id, Page::ALL).await?;
+        let entries = store.usage(self.run.key(), Page::ALL).await?;
         Ok(entries.items.iter().collect())
     }
 
@@ -89,7 +83,7 @@ impl<Out> Handle<Out> {
 
     async fn last_text(&self) -> Result<Option<String>, StoreError> {
         let store = &self.runtime.backend().store;
-        let session = &self.run.session_id;
+        let session = self.run.key();
         let total = store.messages(session, Page::first(0)).await?.total;
         let page = Page::new(total.saturating_sub(1), 1);
         let last = store.messages(session, page).await?.items.pop();

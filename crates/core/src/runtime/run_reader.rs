@@ -1,7 +1,6 @@
 //! Reads what one run says, and no more.
 
 use super::{Backend, RuntimeError, StartedRun};
-use crate::id::SessionId;
 use crate::session::{RunRecord, RunStatus};
 use crate::store::Lookup;
 use crate::stream::{Chunk, ChunkPayload, Sequence, Step, StreamItem, StreamReader, StreamStatus};
@@ -25,17 +24,12 @@ pub struct RunReader<'a> {
 }
 
 impl<'a> RunReader<'a> {
-    pub(super) fn new(
-        backend: &'a Backend,
-        run: &'a StartedRun,
-        root: SessionId,
-        after: Sequence,
-    ) -> Self {
+    pub(super) fn new(backend: &'a Backend, run: &'a StartedRun, after: Sequence) -> Self {
         Self {
             backend,
             run,
-            is_root: root == run.session_id,
-            reader: StreamReader::new(backend.streams.as_ref(), root, after),
+            is_root: run.key().is_root(),
+            reader: StreamReader::new(backend.streams.as_ref(), run.root_session_id.clone(), after),
             outcome: None,
             overtaken: false,
             ended: false,
@@ -122,7 +116,7 @@ impl<'a> RunReader<'a> {
 
     async fn record(&self) -> Result<Option<RunRecord>, RuntimeError> {
         let run = Lookup::One(self.run.run_id.clone());
-        let found = self.backend.store.runs(&self.run.session_id, run).await?;
+        let found = self.backend.store.runs(self.run.key(), run).await?;
         Ok(found.items.into_iter().next())
     }
 }

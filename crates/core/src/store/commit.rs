@@ -466,14 +466,21 @@ impl Commit {
         !self.chunks.is_empty() || self.stream.is_some()
     }
 
+    /// Whether it makes a session under the root.
+    pub(super) fn has_births(&self) -> bool {
+        let changes = self.changes.iter();
+        let mut made = changes.filter(|(_, change)| matches!(change, Change::Create(_)));
+        made.any(|(session, _)| *session != self.root)
+    }
+
     /// Every session that is named, once, in the order of first mention; the root too when its
-    /// stream is written to.
+    /// stream is written to, or a session is made under it.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         let mut all: Vec<SessionId> = Vec::new();
         let conditions = self.preconditions.iter().map(|(session, _)| session);
         let changes = self.changes.iter().map(|(session, _)| session);
-        let root = self.speaks().then_some(&self.root);
+        let root = (self.speaks() || self.has_births()).then_some(&self.root);
         for session in conditions.chain(changes).chain(root) {
             if !all.contains(session) {
                 all.push(session.clone());

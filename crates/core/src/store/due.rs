@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Header, StoreError};
+use super::{Header, SessionKey, StoreError};
 use crate::id::{CallId, RunId, SessionId};
 use crate::time::Timestamp;
 
@@ -228,15 +228,47 @@ impl DueQuery {
             }
             let header = header_of(&place.session)?;
             // One that is due for several reasons is given once, where the first of them stands.
-            if let Some((since, reasons)) = header.and_then(|header| self.judge(&header, now))
+            if let Some(header) = header
+                && let Some((since, reasons)) = self.judge(&header, now)
                 && since == place.since
             {
-                page.items.push((place.session.clone(), reasons));
+                let key = header.session.key();
+                page.items.push(DueSession::new(key, reasons));
             }
             page.next = Some(place);
         }
         page.next = known_to;
         Ok(page)
+    }
+}
+
+/// A session that needs attention.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DueSession {
+    /// Its root.
+    pub root: SessionId,
+    /// The session.
+    pub session: SessionId,
+    /// Why, of what was asked for.
+    pub reasons: Vec<Due>,
+}
+
+impl DueSession {
+    /// A session, and why it needs attention.
+    #[must_use]
+    pub fn new(key: SessionKey<'_>, reasons: Vec<Due>) -> Self {
+        Self {
+            root: key.root.clone(),
+            session: key.session.clone(),
+            reasons,
+        }
+    }
+
+    /// How it is named to a store.
+    #[must_use]
+    pub fn key(&self) -> SessionKey<'_> {
+        SessionKey::new(&self.root, &self.session)
     }
 }
 
@@ -247,7 +279,7 @@ pub struct DuePage {
     /// The instant at which the store judged it.
     pub at: Timestamp,
     /// Sessions, most overdue first, each with all the reasons that were asked for.
-    pub items: Vec<(SessionId, Vec<Due>)>,
+    pub items: Vec<DueSession>,
     /// Where the next page begins; `None`: that was all. A page may be empty and have a next one.
     pub next: Option<DueCursor>,
 }
@@ -255,7 +287,7 @@ pub struct DuePage {
 impl DuePage {
     /// A page, judged at an instant.
     #[must_use]
-    pub fn new(at: Timestamp, items: Vec<(SessionId, Vec<Due>)>, next: Option<DueCursor>) -> Self {
+    pub fn new(at: Timestamp, items: Vec<DueSession>, next: Option<DueCursor>) -> Self {
         Self { at, items, next }
     }
 }

@@ -65,12 +65,17 @@ impl Plan {
 /// `messages_kept` rounds a truncation down to whole steps: given a session and a count it returns
 /// how many messages stay. It is asked at most once per truncation.
 ///
-/// `floor` gives the highest [`Plan::floor`] that the store has seen. It is asked when a session is
-/// created, which then begins there: its id may have been in use before, and whoever still performs
-/// a run of the session that had it must not write to this one.
+/// `floor` gives the highest [`Plan::floor`] that the store has seen under this root; a store may keep
+/// one for all roots. It is asked when a session is created, which then begins there: its id may have
+/// been in use before, and whoever still performs a run of the session that had it must not write to
+/// this one.
 ///
 /// `limits` is what the root's stream takes. Nobody may write to the stream of a root that does not
-/// exist.
+/// exist, nor make a session under it.
+///
+/// A session under another root is not there for a commit, except that its id is taken. Making a
+/// session under a root modifies the root, so that whoever removes what he has read of a root does
+/// not leave a session behind that was made meanwhile.
 ///
 /// # Errors
 /// [`StoreError::Refused`] for the first precondition that does not hold,
@@ -84,16 +89,13 @@ pub fn plan(
     mut messages_kept: impl FnMut(&SessionId, usize) -> Result<usize, StoreError>,
 ) -> Result<Plan, StoreError> {
     for (session, precondition) in &commit.preconditions {
-        check(
-            session,
-            precondition,
-            headers.get(session).map(|header| &**header),
-            now,
-        )?;
+        let header = headers.get(session).map(|header| &**header);
+        check(&commit.root, session, precondition, header, now)?;
     }
     let alive = signs_of_life(&commit);
     check_chunks(&commit.root, &commit.chunks, limits)?;
-    let speaks = commit.speaks();
+    let has_births = commit.has_births();
+    let needs_root = has_births || commit.speaks();
     let mut plan = Plan {
         chunks: commit.chunks,
         stream: commit.stream,
@@ -110,6 +112,7 @@ pub fn plan(
             .entry(session.clone())
             .or_insert_with(|| headers.get(&session).cloned());
         let mut step = Applying {
+            root: &commit.root,
             session: &session,
             at: commit.at,
             now,
@@ -120,14 +123,19 @@ pub fn plan(
         };
         step.apply(header, change)?;
     }
-    let is_there = match plan.headers.get(&commit.root) {
-        Some(root) => root.is_some(),
-        None => headers.contains_key(&commit.root),
-    };
-    if speaks && !is_there {
-        return Err(StoreError::NotFound {
-            session: commit.root,
-        });
+    if needs_root {
+        let root = match plan.headers.get(&commit.root) {
+            Some(root) => root.as_ref(),
+            None => headers.get(&commit.root),
+        };
+        let Some(root) = root.filter(|root| root.session.key().is_root()).cloned() else {
+            return Err(StoreError::NotFound {
+                session: commit.root,
+            });
+        };
+        if has_births {
+            plan.headers.insert(commit.root.clone(), Some(root));
+        }
     }
     for (session, header) in &mut plan.headers {
         if let Some(header) = header {
@@ -188,11 +196,18 @@ fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
 }
 
 fn check(
+    root: &SessionId,
     session: &SessionId,
     precondition: &Precondition,
     header: Option<&Header>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let ours = header.filter(|header| header.session.root() == root);
+    // An id that is taken is taken, wherever.
+    let header = match precondition {
+        Precondition::Absent => header,
+        _ => ours,
+    };
     let holds = match header {
         Some(header) => header.holds(precondition, now),
         None => match precondition {
@@ -245,6 +260,7 @@ const STEP_IS_OPEN: &str =
 const MODE_IS_SET: &str = "its mode is set already, and is set only once";
 
 struct Applying<'a> {
+    root: &'a SessionId,
     session: &'a SessionId,
     at: Timestamp,
     now: Timestamp,
@@ -285,6 +301,9 @@ impl Applying<'_> {
             Change::Create(_) => Err(StoreError::AlreadyExists {
                 session: self.session.clone(),
             }),
+            _ if present.session.root() != self.root => Err(StoreError::NotFound {
+                session: self.session.clone(),
+            }),
             Change::Delete => {
                 self.row(Row::DeleteAll);
                 let above = Fence(present.fence.0 + 1);
@@ -305,6 +324,9 @@ impl Applying<'_> {
     fn create(&mut self, session: &SessionState) -> Result<Header, StoreError> {
         if session.session_id != *self.session {
             return Err(self.invalid("it is created under another id"));
+        }
+        if session.root() != self.root {
+            return Err(self.invalid("it is created under another root"));
         }
         let floor = (self.floor)()?.max(self.raised.unwrap_or_default());
         let session_now = SessionState {

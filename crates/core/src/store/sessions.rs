@@ -11,7 +11,7 @@ mod staging;
 mod state;
 mod status;
 
-use super::{Change, Commit, Field, Precondition, Receipt, SessionStore, StoreError};
+use super::{Change, Commit, Field, Precondition, SessionKey, SessionStore, StoreError};
 use crate::id::SessionId;
 use crate::store::{Committed, Snapshot};
 use crate::time::Clock;
@@ -41,28 +41,59 @@ impl<'a> Sessions<'a> {
         Self { store, clock }
     }
 
+    /// Where a session is of which only the id is known.
+    async fn place(&self, session: &SessionId) -> Result<Place, StoreError> {
+        let root = match self.store.root_of(session).await? {
+            // The directory may name a child that was never made; then a root may have its id.
+            Some(root) => {
+                let child = self.store.load(SessionKey::new(&root, session)).await?;
+                child.map(|_| root)
+            }
+            None => None,
+        };
+        Ok(Place {
+            root: root.unwrap_or_else(|| session.clone()),
+            session: session.clone(),
+        })
+    }
+
     /// A commit on one session, made now.
-    fn commit_on(&self, session: &SessionId) -> Commit {
-        Commit::new(session.clone(), self.clock.now())
+    async fn commit_on(&self, session: &SessionId) -> Result<OnOne, StoreError> {
+        let place = self.place(session).await?;
+        Ok(self.commit_under(place.root, session))
+    }
+
+    /// A commit on one session, whose root is known.
+    fn commit_under(&self, root: SessionId, session: &SessionId) -> OnOne {
+        OnOne {
+            commit: Commit::new(root, self.clock.now()),
+            session: session.clone(),
+        }
+    }
+
+    /// A commit on a session that was read.
+    fn commit_after(&self, found: &Snapshot) -> OnOne {
+        let key = found.state.key();
+        self.commit_under(key.root.clone(), key.session)
     }
 
     /// Makes one change of one session.
     async fn change(&self, session: &SessionId, change: Change) -> Result<Committed, StoreError> {
-        let commit = self.commit_on(session).then(change);
-        self.write(session, commit).await
+        self.write(self.commit_on(session).await?.then(change))
+            .await
     }
 
     async fn set(&self, session: &SessionId, field: Field) -> Result<Committed, StoreError> {
         self.change(session, Change::Set(field)).await
     }
 
-    async fn write(&self, session: &SessionId, commit: Commit) -> Result<Committed, StoreError> {
-        let receipt = self.store.commit(commit).await?;
-        Ok(of_session(receipt, session))
+    async fn write(&self, on: OnOne) -> Result<Committed, StoreError> {
+        let mut receipt = self.store.commit(on.commit).await?;
+        Ok(receipt.sessions.remove(&on.session).unwrap_or_default())
     }
 
     async fn snapshot(&self, session: &SessionId) -> Result<Snapshot, StoreError> {
-        let snapshot = self.store.load(session).await?;
+        let snapshot = self.store.find(session).await?;
         snapshot.ok_or_else(|| StoreError::NotFound {
             session: session.clone(),
         })
@@ -75,7 +106,7 @@ impl<'a> Sessions<'a> {
         &self,
         session: &SessionId,
         expected_version: Option<u64>,
-        mut plan: impl AsyncFnMut(&Snapshot) -> Result<(Commit, T), StoreError>,
+        mut plan: impl AsyncFnMut(&Snapshot) -> Result<(OnOne, T), StoreError>,
     ) -> Result<(Committed, T), StoreError> {
         let mut attempts = 0;
         loop {
@@ -83,8 +114,8 @@ impl<'a> Sessions<'a> {
             let snapshot = self.snapshot(session).await?;
             let (commit, value) = plan(&snapshot).await?;
             let version = expected_version.unwrap_or(snapshot.state.version);
-            let commit = commit.when_in(session.clone(), Precondition::Version(version));
-            match self.write(session, commit).await {
+            let commit = commit.when(Precondition::Version(version));
+            match self.write(commit).await {
                 Err(StoreError::Refused {
                     expected: Precondition::Version(_),
                     ..
@@ -95,6 +126,36 @@ impl<'a> Sessions<'a> {
     }
 }
 
-fn of_session(mut receipt: Receipt, session: &SessionId) -> Committed {
-    receipt.sessions.remove(session).unwrap_or_default()
+/// A session and its root.
+struct Place {
+    root: SessionId,
+    session: SessionId,
+}
+
+impl Place {
+    fn key(&self) -> SessionKey<'_> {
+        SessionKey::new(&self.root, &self.session)
+    }
+}
+
+/// A commit that says most of one session, which need not be its own root.
+struct OnOne {
+    commit: Commit,
+    session: SessionId,
+}
+
+impl OnOne {
+    fn when(mut self, precondition: Precondition) -> Self {
+        self.commit = self.commit.when_in(self.session.clone(), precondition);
+        self
+    }
+
+    fn then(mut self, change: Change) -> Self {
+        self.commit = self.commit.then_in(self.session.clone(), change);
+        self
+    }
+
+    fn set(self, field: Field) -> Self {
+        self.then(Change::Set(field))
+    }
 }

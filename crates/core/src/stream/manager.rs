@@ -68,9 +68,8 @@ impl StreamWriter {
     /// that moment. Every backend asks this before it writes deltas or throws them away.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when the session or its root does not exist, [`StoreError::Invalid`]
-    /// when the session belongs to another root, [`StreamError::Superseded`] when the fence is not the
-    /// session's, and [`StreamError::Overtaken`] when the effect that speaks has nothing more to say.
+    /// [`StoreError::NotFound`] when the root or the session under it does not exist,
+    /// [`StreamError::Superseded`] when the fence is not the session's, and [`StreamError::Overtaken`] when the effect that speaks has nothing more to say.
     /// Nothing is to be written then, and no stream to be made.
     pub fn admit(
         &self,
@@ -80,16 +79,12 @@ impl StreamWriter {
         let missing = |session: &SessionId| StoreError::NotFound {
             session: session.clone(),
         };
-        let header = session.ok_or_else(|| missing(&self.session))?;
-        if *header.session.root() != self.root {
-            let reason = format!("its chunks do not belong to the stream of {}", self.root);
-            let session = self.session.clone();
-            return Err(StoreError::Invalid { session, reason }.into());
-        }
         if root.is_none() {
             return Err(missing(&self.root).into());
         }
-        header.admit(self)
+        let is_ours = |header: &&Header| *header.session.root() == self.root;
+        let header = session.filter(is_ours);
+        header.ok_or_else(|| missing(&self.session))?.admit(self)
     }
 }
 

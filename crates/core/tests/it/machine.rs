@@ -93,7 +93,7 @@ fn a_turn_with_a_tool_ends_completed() {
                 .unwrap();
             let state = drive(&AgentFacts::of(&agent), state, &ports).await.unwrap();
             assert_eq!(state.ended, Some(RunStatus::Completed));
-            let messages = store.messages(&session, Page::ALL).await.unwrap();
+            let messages = store.messages(session.as_root(), Page::ALL).await.unwrap();
             assert_eq!(messages.total, 4);
         });
     }

@@ -171,7 +171,7 @@ impl LocalRuntime {
                     return;
                 }
             };
-            let run = StartedRun::new(state.session_id.clone(), state.run_id.clone());
+            let run = StartedRun::new(state.key(), state.run_id.clone());
             let performing = entering.perform(&run);
             let _ = tell.send(Ok(run));
             let report = inner.driver(facts, state, options, asked).drive().await;
@@ -325,7 +325,7 @@ impl Runtime for LocalRuntime {
         session: &SessionId,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let found = self.inner.backend.store.load(session).await?;
+        let found = self.inner.backend.store.find(session).await?;
         let found = found.ok_or_else(|| {
             let session = session.clone();
             EntryError::from(StoreError::NotFound { session })
@@ -352,7 +352,7 @@ impl Runtime for LocalRuntime {
                 report.unwrap_or(Report::Broken("its report was lost"))
             }
         };
-        let (session, id) = (&run.session_id, &run.run_id);
+        let (session, id) = (run.key(), &run.run_id);
         let Some(error) = report.error(id) else {
             return self.inner.backend.run_ended(session, id).await;
         };

@@ -11,7 +11,7 @@ use helix_agents_core::agent::{Agent, ResolveError};
 use helix_agents_core::entries::EntryError;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
-use helix_agents_core::store::{Due, DueKind, DueQuery, StoreError};
+use helix_agents_core::store::{Due, DueKind, DueQuery, DueSession, SessionKey, StoreError};
 use helix_agents_core::{RunId, SessionId};
 
 use crate::LocalRuntime;
@@ -90,14 +90,14 @@ impl LocalRuntime {
             .limit(PAGE);
         loop {
             let page = self.inner.backend.store.due(&query).await?;
-            for (session, reasons) in page.items {
+            for due in page.items {
                 if report.started() >= STARTS {
                     return Ok(());
                 }
-                let Some(todo) = self.todo(&session, &reasons) else {
+                let Some(todo) = self.todo(&due) else {
                     continue;
                 };
-                match self.attend(&session, todo).await {
+                match self.attend(due.key(), todo).await {
                     Ok(None) => {}
                     Ok(Some(run)) => match todo {
                         Todo::Recover => report.recovered.push(run),
@@ -107,7 +107,7 @@ impl LocalRuntime {
                     Err(RuntimeError::ShuttingDown) => return Err(RuntimeError::ShuttingDown),
                     // One session that cannot go on does not keep the others waiting.
                     Err(error) => {
-                        tracing::error!(event = "sweep.failed", %session, %error);
+                        tracing::error!(event = "sweep.failed", session = %due.session, %error);
                         report.failed += 1;
                     }
                 }
@@ -126,13 +126,14 @@ impl LocalRuntime {
     /// [`EntryError::OtherHost`] when another kind of host does, [`EntryError::NotRunning`] when there
     /// is nothing to take over; and when the agent is not registered here.
     pub async fn recover_session(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
-        let found = self.inner.backend.store.load(session).await?;
+        let found = self.inner.backend.store.find(session).await?;
         let found = found.ok_or_else(|| StoreError::NotFound {
             session: session.clone(),
         })?;
         let agent = self.agent_of(&found)?;
+        let key = found.state.key();
         let running = found.run.filter(|run| run.status == RunStatus::Running);
-        if let Some(run) = running.filter(|run| self.performs(session, &run.id)) {
+        if let Some(run) = running.filter(|run| self.performs(key, &run.id)) {
             let lease = self.inner.performer.lease.as_ref();
             let held = EntryError::StillHeld {
                 session: session.clone(),
@@ -181,22 +182,22 @@ impl LocalRuntime {
     }
 
     /// Whether this runtime performs a run.
-    fn performs(&self, session: &SessionId, run: &RunId) -> bool {
-        let run = StartedRun::new(session.clone(), run.clone());
+    fn performs(&self, session: SessionKey<'_>, run: &RunId) -> bool {
+        let run = StartedRun::new(session, run.clone());
         matches!(self.inner.table.known(&run), Known::Performed(_))
     }
 
-    /// What can be done here about a session that is due for these reasons.
-    fn todo(&self, session: &SessionId, reasons: &[Due]) -> Option<Todo> {
-        let of = |due: &Due| match due {
+    /// What can be done here about a session that is due.
+    fn todo(&self, due: &DueSession) -> Option<Todo> {
+        let of = |reason: &Due| match reason {
             Due::LapsedLease { run, host } if host == HOST => {
-                (!self.performs(session, run)).then_some(Todo::Recover)
+                (!self.performs(due.key(), run)).then_some(Todo::Recover)
             }
             Due::OwedStop { .. } => Some(Todo::Stop),
             Due::Answered { .. } => Some(Todo::Continue),
             _ => None,
         };
-        let mut todo = reasons.iter().filter_map(of);
+        let mut todo = due.reasons.iter().filter_map(of);
         // A stop comes before an answer, which it may be there to overrule.
         let first = todo.next()?;
         Some(
@@ -208,12 +209,13 @@ impl LocalRuntime {
     /// Goes on with one session; `None` when it is somebody else's.
     async fn attend(
         &self,
-        session: &SessionId,
+        due: SessionKey<'_>,
         todo: Todo,
     ) -> Result<Option<StartedRun>, RuntimeError> {
-        let Some(found) = self.inner.backend.store.load(session).await? else {
+        let Some(found) = self.inner.backend.store.load(due).await? else {
             return Ok(None);
         };
+        let session = due.session;
         let agent = match self.agent_of(&found) {
             Ok(agent) => agent,
             Err(ResolveError::NotFound(_)) => return Ok(None),

@@ -30,14 +30,14 @@ impl LocalRuntime {
             .limit(PAGE);
         'pages: loop {
             let page = inner.backend.store.due(&query).await?;
-            for (session, _) in page.items {
+            for due in page.items {
                 if report.removed >= REMOVALS || inner.table.is_closed() {
                     break 'pages;
                 }
-                match sessions.delete_expired(&session, page.at).await {
+                match sessions.delete_expired(due.key(), page.at).await {
                     Ok(removed) => report.removed += usize::from(removed),
                     Err(error) => {
-                        tracing::error!(event = "sweep.not_removed", %session, %error);
+                        tracing::error!(event = "sweep.not_removed", session = %due.session, %error);
                         report.failed += 1;
                     }
                 }

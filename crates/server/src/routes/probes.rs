@@ -35,7 +35,7 @@ pub(crate) async fn ready(
 ) -> Result<Json<OkView>, ApiError> {
     caller.may_do(&app).await?;
     let any = SessionId::new("helix.readyz")?;
-    app.store().load(&any).await?;
+    app.store().load(any.as_root()).await?;
     Ok(OK)
 }
 

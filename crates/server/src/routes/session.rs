@@ -62,8 +62,8 @@ pub(crate) async fn runs(
     query: Pairs,
 ) -> Result<Json<ListView<RunView>>, ApiError> {
     let page = Lookup::Page(query.page(USUAL, MOST)?);
-    caller.open(&app, &session).await?;
-    let runs = app.store().runs(&session, page).await?;
+    let found = caller.open(&app, &session).await?;
+    let runs = app.store().runs(found.state.key(), page).await?;
     Ok(Json(ListView::of(runs, RunView::from)))
 }
 
@@ -74,8 +74,9 @@ pub(crate) async fn checkpoints(
     query: Pairs,
 ) -> Result<Json<ListView<CheckpointView>>, ApiError> {
     let page = query.page(USUAL, MOST)?;
-    caller.open(&app, &session).await?;
-    let found = app.sessions().list_checkpoints(&session, page).await?;
+    let found = caller.open(&app, &session).await?;
+    let page = Lookup::Page(page);
+    let found = app.store().checkpoints(found.state.key(), page).await?;
     Ok(Json(ListView::of(found, CheckpointView::from)))
 }
 
@@ -89,8 +90,8 @@ pub(crate) async fn messages(
     let page = query.page(USUAL, MOST)?;
     let mut found = caller.open(&app, &session).await?;
     loop {
-        let said = app.store().messages(&session, page).await?;
-        let now = app.store().load(&session).await?;
+        let said = app.store().messages(found.state.key(), page).await?;
+        let now = app.store().load(found.state.key()).await?;
         // The open step moves into the history when it is settled: both are of one moment, or a
         // message would be shown twice or not at all.
         let count = now.as_ref().map_or(0, |now| now.message_count);
@@ -124,12 +125,12 @@ pub(crate) async fn usage(
     SessionPath(session): SessionPath,
     query: Pairs,
 ) -> Result<Json<UsageView>, ApiError> {
-    caller.open(&app, &session).await?;
+    let session = caller.open(&app, &session).await?.state;
     let mut sum = UsageRollup::default();
     let mut entries = (query.get("entries") == Some("true")).then(Vec::new);
     let mut page = Page::first(BATCH);
     loop {
-        let found = app.store().usage(&session, page).await?;
+        let found = app.store().usage(session.key(), page).await?;
         found.items.iter().for_each(|entry| sum.add(entry));
         if let Some(entries) = &mut entries {
             entries.extend(found.items);

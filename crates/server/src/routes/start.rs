@@ -10,7 +10,7 @@ use helix_agents_core::id::IdSourceExt;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger, SessionStatus};
-use helix_agents_core::store::{Lookup, Page, Snapshot, StoreError};
+use helix_agents_core::store::{Lookup, Page, SessionKey, Snapshot, StoreError};
 use helix_agents_core::{Message, SessionId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -59,7 +59,7 @@ pub(crate) async fn start(
         Some(session) => session,
         None => app.runtime.ids().session_id()?,
     };
-    if app.store().load(&session).await?.is_some() {
+    if app.store().find(&session).await?.is_some() {
         caller.find(&app, &session).await?;
     }
     let access = Access::new(caller.operation).to(&session, &body.agent_type);
@@ -103,11 +103,11 @@ async fn again(
         }));
     }
     let first = Lookup::Page(Page::first(1));
-    let runs = app.store().runs(session, first).await?;
+    let runs = app.store().runs(found.state.key(), first).await?;
     let first_run = runs.items.into_iter().next();
     match first_run {
-        Some(run) if began_with(app, &run, messages).await? => {
-            Ok(StartedRun::new(session.clone(), run.id))
+        Some(run) if began_with(app, found.state.key(), &run, messages).await? => {
+            Ok(StartedRun::new(found.state.key(), run.id))
         }
         _ => Err(refusal(&found)),
     }
@@ -117,6 +117,7 @@ async fn again(
 /// their digests, with nothing to keep.
 async fn began_with(
     app: &App,
+    session: SessionKey<'_>,
     run: &RunRecord,
     messages: &[UserMessage],
 ) -> Result<bool, ApiError> {
@@ -126,7 +127,7 @@ async fn began_with(
         return Ok(false);
     }
     let page = Page::first(messages.len());
-    let said = app.store().messages(&run.session_id, page).await?.items;
+    let said = app.store().messages(session, page).await?.items;
     let mut pairs = said.iter().zip(messages);
     let is_same = pairs.all(|(said, given)| matches!(said, Message::User(said) if said == given));
     Ok(said.len() == messages.len() && is_same)

@@ -79,7 +79,7 @@ async fn asked(app: &App, root: &Snapshot, call: &CallId) -> Result<Option<Diges
     };
     match root.state.client_tool_call_ownership.get(call) {
         Some(owner) if *owner != root.state.session_id => {
-            let owner = app.store().load(owner).await?;
+            let owner = app.store().load(root.state.key().beside(owner)).await?;
             Ok(owner.as_ref().and_then(digest))
         }
         _ => Ok(digest(root)),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError,
+    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
@@ -27,36 +27,43 @@ impl SessionStore for Broken {
     async fn commit(&self, _: Commit) -> Result<Receipt, StoreError> {
         gone()
     }
-    async fn load(&self, _: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+    async fn load(&self, _: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
         gone()
     }
-    async fn messages(&self, _: &SessionId, _: Page) -> Result<Paged<Message>, StoreError> {
+    async fn messages(&self, _: SessionKey<'_>, _: Page) -> Result<Paged<Message>, StoreError> {
         gone()
     }
-    async fn state_at(&self, _: &SessionId, _: u64) -> Result<Arc<Value>, StoreError> {
+    async fn state_at(&self, _: SessionKey<'_>, _: u64) -> Result<Arc<Value>, StoreError> {
         gone()
     }
-    async fn runs(&self, _: &SessionId, _: Lookup<RunId>) -> Result<Paged<RunRecord>, StoreError> {
+    async fn runs(
+        &self,
+        _: SessionKey<'_>,
+        _: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
         gone()
     }
     async fn checkpoints(
         &self,
-        _: &SessionId,
+        _: SessionKey<'_>,
         _: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         gone()
     }
     async fn answered(
         &self,
-        _: &SessionId,
+        _: SessionKey<'_>,
         _: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         gone()
     }
-    async fn family(&self, _: &SessionId) -> Result<Family, StoreError> {
+    async fn family(&self, _: SessionKey<'_>) -> Result<Family, StoreError> {
         gone()
     }
-    async fn usage(&self, _: &SessionId, _: Page) -> Result<Paged<UsageEntry>, StoreError> {
+    async fn usage(&self, _: SessionKey<'_>, _: Page) -> Result<Paged<UsageEntry>, StoreError> {
+        gone()
+    }
+    async fn root_of(&self, _: &SessionId) -> Result<Option<SessionId>, StoreError> {
         gone()
     }
     async fn list(&self, _: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {

@@ -220,13 +220,22 @@ impl Place {
     /// Waits until the latest run of a session has ended.
     pub(crate) async fn settled(&self, session: &str) {
         let id = SessionId::new(session).unwrap();
-        let found = self.runtime.backend().store.load(&id).await.unwrap();
+        let found = self
+            .runtime
+            .backend()
+            .store
+            .load(id.as_root())
+            .await
+            .unwrap();
         let run = found.unwrap().run.unwrap().id;
         self.run_ended(session, run.as_str()).await;
     }
 
     pub(crate) async fn run_ended(&self, session: &str, run: &str) {
-        let run = StartedRun::new(SessionId::new(session).unwrap(), RunId::new(run).unwrap());
+        let run = StartedRun::new(
+            SessionId::new(session).unwrap().as_root(),
+            RunId::new(run).unwrap(),
+        );
         self.runtime.ended(&run).await.unwrap();
     }
 }

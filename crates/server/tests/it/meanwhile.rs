@@ -8,7 +8,7 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError,
+    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
@@ -58,7 +58,7 @@ impl SessionStore for Meanwhile {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         self.inner.commit(commit).await
     }
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>> {
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>> {
         let before = self.before.lock().unwrap().take();
         if let Some(commit) = before {
             self.inner.commit(commit).await?;
@@ -70,27 +70,34 @@ impl SessionStore for Meanwhile {
         }
         found
     }
-    async fn messages(&self, session: &SessionId, page: Page) -> Result<Paged<Message>> {
+    async fn messages(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<Message>> {
         self.inner.messages(session, page).await
     }
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>> {
+    async fn state_at(&self, session: SessionKey<'_>, version: u64) -> Result<Arc<Value>> {
         self.inner.state_at(session, version).await
     }
-    async fn runs(&self, session: &SessionId, which: Lookup<RunId>) -> Result<Paged<RunRecord>> {
+    async fn runs(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>> {
         self.inner.runs(session, which).await
     }
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>> {
         self.inner.checkpoints(session, which).await
     }
-    async fn family(&self, session: &SessionId) -> Result<Family> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family> {
         self.inner.family(session).await
     }
-    async fn usage(&self, session: &SessionId, page: Page) -> Result<Paged<UsageEntry>> {
+    async fn usage(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>> {
         self.inner.usage(session, page).await
+    }
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>> {
+        self.inner.root_of(session).await
     }
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>> {
         self.inner.list(query).await
@@ -100,7 +107,7 @@ impl SessionStore for Meanwhile {
     }
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>> {
         self.inner.answered(session, which).await

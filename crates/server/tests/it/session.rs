@@ -203,7 +203,10 @@ async fn a_removed_sessions_run_does_not_reach_the_next_of_that_name() {
     // Alice's run goes on, and finds that it is over.
     place.outside.open();
     let run = first["runId"].as_str().unwrap();
-    let run = StartedRun::new(SessionId::new("s").unwrap(), RunId::new(run).unwrap());
+    let run = StartedRun::new(
+        SessionId::new("s").unwrap().as_root(),
+        RunId::new(run).unwrap(),
+    );
     let ended = place.runtime.ended(&run).await;
     assert!(ended.is_err(), "{ended:?}");
     assert_eq!(bobs().await, before);

@@ -160,7 +160,13 @@ async fn nobody_in_particular_starts_nothing() {
     let refused = call(&place, None, Operation::Start, "s").await;
     refused.is(403, "FORBIDDEN");
     let id = SessionId::new("s").unwrap();
-    let found = place.runtime.backend().store.load(&id).await.unwrap();
+    let found = place
+        .runtime
+        .backend()
+        .store
+        .load(id.as_root())
+        .await
+        .unwrap();
     assert!(found.is_none(), "nothing was made");
 }
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use helix_agents_core::store::{AnsweredCall, Lookup, Page, Paged};
+use helix_agents_core::CallId;
+use helix_agents_core::store::{AnsweredCall, Lookup, Page, Paged, SessionKey};
 use helix_agents_core::time::Timestamp;
-use helix_agents_core::{CallId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::fail::Fail;
@@ -40,10 +40,10 @@ pub(crate) fn find(
 /// Answered calls of a session.
 pub(crate) fn lookup(
     conn: &Connection,
-    session: &SessionId,
+    session: SessionKey<'_>,
     which: Lookup<CallId>,
 ) -> Result<Paged<AnsweredCall>, Fail> {
-    let Some(found) = headers::find(conn, session)? else {
+    let Some(found) = headers::find_under(conn, session)? else {
         return Ok(Paged::of(std::iter::empty(), Page::ALL));
     };
     let owner = found.place.owner;

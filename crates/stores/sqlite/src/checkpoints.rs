@@ -1,7 +1,7 @@
 //! Checkpoints, in the order in which they were written.
 
 use helix_agents_core::session::Checkpoint;
-use helix_agents_core::store::{Lookup, Paged};
+use helix_agents_core::store::{Lookup, Paged, SessionKey};
 use helix_agents_core::{CheckpointId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -68,7 +68,7 @@ const COLUMNS: &str = "id, run, step, messages, state, status, open_step, time";
 /// Checkpoints, the one that was written last first.
 pub(crate) fn find(
     conn: &Connection,
-    session: &SessionId,
+    session: SessionKey<'_>,
     which: Lookup<CheckpointId>,
 ) -> Result<Paged<Checkpoint>, Fail> {
     let Some(owner) = headers::owner(conn, session)? else {
@@ -82,7 +82,7 @@ pub(crate) fn find(
                 .prepare_cached(&sql)?
                 .query_row([place(conn, owner, &id)?], read)
                 .optional()?;
-            let found = found.map(|raw| raw.finish(session, &mut runs));
+            let found = found.map(|raw| raw.finish(session.session, &mut runs));
             Ok(one(found.transpose()?))
         }
         Lookup::Page(page) => {
@@ -105,7 +105,9 @@ pub(crate) fn find(
                     read,
                 )?
                 .collect::<Result<_, _>>()?;
-            let items = found.into_iter().map(|raw| raw.finish(session, &mut runs));
+            let items = found
+                .into_iter()
+                .map(|raw| raw.finish(session.session, &mut runs));
             let items = items.collect::<Result<_, _>>()?;
             Ok(Paged::new(items, size(unsigned(total)), page))
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::session::SubSessionRef;
 use helix_agents_core::state::StepWrites;
-use helix_agents_core::store::{Family, Staged, Unstage};
+use helix_agents_core::store::{Family, SessionKey, Staged, Unstage};
 use helix_agents_core::stored::decode;
-use helix_agents_core::{CallId, SessionId, StepId};
+use helix_agents_core::{CallId, StepId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
@@ -111,7 +111,7 @@ pub(crate) fn unstage(conn: &Connection, session: Owner, which: &Unstage) -> Res
 }
 
 /// Children, kept writes and retired call ids.
-pub(crate) fn read(conn: &Connection, session: &SessionId) -> Result<Family, Fail> {
+pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family, Fail> {
     let Some(owner) = headers::owner(conn, session)? else {
         return Ok(Family::default());
     };

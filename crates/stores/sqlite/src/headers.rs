@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{OpenStep, SessionState, SessionStatus};
-use helix_agents_core::store::{Fence, Header};
+use helix_agents_core::store::{Fence, Header, SessionKey};
 use helix_agents_core::stored::decode;
 use helix_agents_core::time::Timestamp;
 use rusqlite::types::ValueRef;
@@ -15,7 +15,7 @@ use crate::desk::Desk;
 use crate::due;
 use crate::fail::Fail;
 use crate::json;
-use crate::key::{Owner, millis, name_of, signed, unsigned};
+use crate::key::{Owner, millis, name_of, named, signed, unsigned};
 use crate::open_steps::Step;
 
 /// A header as it is stored.
@@ -50,16 +50,53 @@ pub(crate) fn raise_floor(conn: &Connection, fence: Fence) -> Result<(), Fail> {
     Ok(())
 }
 
-/// The number of a session.
-pub(crate) fn owner(conn: &Connection, session: &SessionId) -> Result<Option<Owner>, Fail> {
+/// The number of a session under its root.
+pub(crate) fn owner(conn: &Connection, key: SessionKey<'_>) -> Result<Option<Owner>, Fail> {
     let owner = conn
-        .prepare_cached("SELECT id FROM session WHERE name = ?")?
-        .query_row([session.as_str()], |row| row.get(0))
+        .prepare_cached("SELECT id FROM session WHERE name = ? AND root IS ?")?
+        .query_row(params![key.session.as_str(), root(key)], |row| row.get(0))
         .optional()?;
     Ok(owner)
 }
 
-/// A session's header.
+/// What the column of the root holds.
+fn root(key: SessionKey<'_>) -> Option<&str> {
+    (!key.is_root()).then_some(key.root.as_str())
+}
+
+/// The root of a session that is not its own.
+pub(crate) fn root_of(conn: &Connection, session: &SessionId) -> Result<Option<SessionId>, Fail> {
+    let root: Option<Option<String>> = conn
+        .prepare_cached("SELECT root FROM session WHERE name = ?")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    root.flatten()
+        .map(|root| named("session id", root))
+        .transpose()
+}
+
+/// Fills the column of the root from the headers: what an older file does not have.
+pub(crate) fn fill_roots(conn: &Connection) -> Result<(), Fail> {
+    let mut statement = conn.prepare("SELECT id, header FROM session")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let header: Header = decode(&content::get(conn, row.get(1)?)?)?;
+        if let Some(root) = root(header.session.key()) {
+            let owner: Owner = row.get(0)?;
+            conn.prepare_cached("UPDATE session SET root = ? WHERE id = ?")?
+                .execute(params![root, owner])?;
+        }
+    }
+    Ok(())
+}
+
+/// The header of a session under its root.
+pub(crate) fn find_under(conn: &Connection, key: SessionKey<'_>) -> Result<Option<Found>, Fail> {
+    let found = find(conn, key.session)?;
+    Ok(found.filter(|found| key.names(&found.header.session)))
+}
+
+/// A session's header, whatever its root.
 pub(crate) fn find(conn: &Connection, session: &SessionId) -> Result<Option<Found>, Fail> {
     let mut statement = conn.prepare_cached(
         "SELECT id, header, typeof(open_step) = 'blob' FROM session WHERE name = ?",
@@ -137,11 +174,12 @@ pub(crate) fn insert(
         false => (text.as_str(), None),
     };
     conn.prepare_cached(
-        "INSERT INTO session (name, agent, user, parent, status, created, header) \
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO session (name, root, agent, user, parent, status, created, header) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute(params![
         session.as_str(),
+        root(header.session.key()),
         columns.agent,
         columns.user,
         columns.parent,

@@ -1,8 +1,7 @@
 //! Messages: one row per step or user message.
 
-use helix_agents_core::SessionId;
 use helix_agents_core::message::Message;
-use helix_agents_core::store::{Page, Paged};
+use helix_agents_core::store::{Page, Paged, SessionKey};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -72,7 +71,7 @@ fn total(conn: &Connection, session: Owner) -> Result<usize, Fail> {
 /// A part of the history.
 pub(crate) fn page(
     conn: &Connection,
-    session: &SessionId,
+    session: SessionKey<'_>,
     page: Page,
 ) -> Result<Paged<Message>, Fail> {
     let Some(owner) = headers::owner(conn, session)? else {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use helix_agents_core::RunId;
 use helix_agents_core::session::RunRecord;
-use helix_agents_core::store::{Lookup, Page, Paged};
+use helix_agents_core::store::{Lookup, Page, Paged, SessionKey};
 use helix_agents_core::stored::decode;
-use helix_agents_core::{RunId, SessionId};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,7 @@ pub(crate) fn find(
 /// Runs, oldest first.
 pub(crate) fn lookup(
     conn: &Connection,
-    session: &SessionId,
+    session: SessionKey<'_>,
     which: Lookup<RunId>,
 ) -> Result<Paged<RunRecord>, Fail> {
     let owner = headers::owner(conn, session)?;

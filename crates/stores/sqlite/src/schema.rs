@@ -13,6 +13,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::due;
 use crate::error::{Error, Result};
 use crate::fail::Fail;
+use crate::headers;
 
 /// Says that a file is ours: "HELX".
 const APPLICATION_ID: u32 = 0x4845_4c58;
@@ -26,6 +27,10 @@ const MIGRATIONS: &[Step] = &[
     Step {
         sql: include_str!("schema/v5.sql"),
         fill: Some(due::fill),
+    },
+    Step {
+        sql: include_str!("schema/v6.sql"),
+        fill: Some(headers::fill_roots),
     },
 ];
 
@@ -145,7 +150,8 @@ fn version(connection: &Connection, path: &Path) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use helix_agents_core::store::DueQuery;
+    use helix_agents_core::SessionId;
+    use helix_agents_core::store::{DueQuery, SessionKey};
     use helix_agents_core::time::Timestamp;
 
     use super::*;
@@ -217,9 +223,42 @@ mod tests {
         let names: Vec<_> = found(7)
             .items
             .into_iter()
-            .map(|(id, _)| id.to_string())
+            .map(|due| due.session.to_string())
             .collect();
         assert_eq!(names, ["a", "b"]);
+    }
+
+    /// A child in a file of the version before is found under its root, and a root as itself.
+    ///
+    /// proves: STO-12
+    #[test]
+    fn the_roots_of_an_older_file_are_known() {
+        let path = Path::new("x.db");
+        let mut connection = memory();
+        migrate_to(&mut connection, path, true, &MIGRATIONS[..5]).unwrap();
+        for (name, family) in [
+            ("root", ""),
+            (
+                "child",
+                r#""parentSessionId":"root","rootSessionId":"root","#,
+            ),
+        ] {
+            let header = format!(
+                r#"["header",1,{{"session":{{"sessionId":"{name}","agentType":"desk","customState":{{}},
+                {family}"status":"active","stepCount":0,"resumeCount":0,"version":1,"createdAt":1,
+                "updatedAt":1}},"fence":1,"messages":0,"stateVersion":1}}]"#
+            );
+            let sql = "INSERT INTO session (name, agent, status, created, header) \
+                       VALUES (?, 'desk', 'active', 1, ?)";
+            connection.execute(sql, [name, &header]).unwrap();
+        }
+        migrate(&mut connection, path, true).unwrap();
+        let [root, child] = ["root", "child"].map(|name| SessionId::new(name).unwrap());
+        let is_there = |key| headers::owner(&connection, key).unwrap().is_some();
+        assert!(is_there(root.as_root()) && is_there(SessionKey::new(&root, &child)));
+        assert!(!is_there(child.as_root()));
+        let found = [&root, &child].map(|id| headers::root_of(&connection, id).unwrap());
+        assert_eq!(found, [None, Some(root)]);
     }
 
     /// proves: STO-12

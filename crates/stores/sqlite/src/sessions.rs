@@ -7,7 +7,7 @@ use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
@@ -44,29 +44,33 @@ impl SessionStore for SqliteStore {
         Ok(self.write(Some(&root), touched, work).await?)
     }
 
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.read(|conn| load(conn, session))?)
     }
 
     async fn messages(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<Message>, StoreError> {
         Ok(self.read(|conn| messages::page(conn, session, page))?)
     }
 
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
         let found = self.read(|conn| match headers::owner(conn, session)? {
             Some(owner) => states::at(conn, owner, version),
-            None => Err(not_found(session).into()),
+            None => Err(not_found(session.session).into()),
         })?;
-        found.ok_or_else(|| states::no_version(session, version))
+        found.ok_or_else(|| states::no_version(session.session, version))
     }
 
     async fn runs(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
         Ok(self.read(|conn| runs::lookup(conn, session, which))?)
@@ -74,7 +78,7 @@ impl SessionStore for SqliteStore {
 
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         Ok(self.read(|conn| checkpoints::find(conn, session, which))?)
@@ -82,22 +86,26 @@ impl SessionStore for SqliteStore {
 
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         Ok(self.read(|conn| answered::lookup(conn, session, which))?)
     }
 
-    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
         Ok(self.read(|conn| family::read(conn, session))?)
     }
 
     async fn usage(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
         Ok(self.read(|conn| usage::page(conn, session, page))?)
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        Ok(self.read(|conn| headers::root_of(conn, session))?)
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
@@ -116,12 +124,16 @@ impl SessionStore for SqliteStore {
 
 #[async_trait]
 impl WatchStops for SqliteStore {
-    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
-        let listening = self.listen(session);
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError> {
+        let listening = self.listen(session.session);
         loop {
             let heard = listening.heard();
-            let found = self.read(|conn| headers::find(conn, session))?;
-            let found = found.ok_or_else(|| not_found(session))?;
+            let found = self.read(|conn| headers::find_under(conn, session))?;
+            let found = found.ok_or_else(|| not_found(session.session))?;
             if let Some(stop) = &found.header.stop
                 && stop.run_id == *run
             {
@@ -138,14 +150,15 @@ fn not_found(session: &SessionId) -> StoreError {
     }
 }
 
-fn load(conn: &Connection, session: &SessionId) -> Result<Option<Snapshot>, Fail> {
-    let Some(found) = headers::find(conn, session)? else {
+fn load(conn: &Connection, session: SessionKey<'_>) -> Result<Option<Snapshot>, Fail> {
+    let Some(found) = headers::find_under(conn, session)? else {
         return Ok(None);
     };
     let (owner, header) = (found.place.owner, found.header);
     let mut state: SessionState = header.session.clone();
     let custom = states::at(conn, owner, header.state_version)?;
-    state.custom_state = custom.ok_or_else(|| states::no_version(session, header.state_version))?;
+    state.custom_state =
+        custom.ok_or_else(|| states::no_version(session.session, header.state_version))?;
     state.pending_client_tool_calls = pending::of_session(conn, owner)?;
     let run = match &header.run {
         Some(latest) => runs::find(conn, owner, &latest.id)?,

@@ -6,10 +6,10 @@
 //! named by its number in the session, or by its id when there is no such run.
 
 use helix_agents_core::model::TokenUsage;
-use helix_agents_core::store::{Page, Paged};
+use helix_agents_core::store::{Page, Paged, SessionKey};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::{UsageEntry, UsageKind};
-use helix_agents_core::{RunId, SessionId, UsageId};
+use helix_agents_core::{RunId, UsageId};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -130,7 +130,7 @@ fn total(conn: &Connection, session: Owner) -> Result<usize, Fail> {
 /// A part of a session's usage, oldest first.
 pub(crate) fn page(
     conn: &Connection,
-    session: &SessionId,
+    session: SessionKey<'_>,
     page: Page,
 ) -> Result<Paged<UsageEntry>, Fail> {
     let Some(owner) = headers::owner(conn, session)? else {

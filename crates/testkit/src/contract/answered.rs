@@ -14,13 +14,21 @@ fn answer(on: &Subject, id: &str) -> Change {
 
 async fn all(on: &Subject) -> Vec<CallId> {
     let which = Lookup::Page(Page::ALL);
-    let found = on.store.answered(&session("s"), which).await.unwrap();
+    let found = on
+        .store
+        .answered(session("s").as_root(), which)
+        .await
+        .unwrap();
     found.items.into_iter().map(|one| one.call).collect()
 }
 
 async fn one(on: &Subject, id: &str) -> Vec<AnsweredCall> {
     let which = Lookup::One(call(id));
-    let found = on.store.answered(&session("s"), which).await.unwrap();
+    let found = on
+        .store
+        .answered(session("s").as_root(), which)
+        .await
+        .unwrap();
     assert_eq!(found.total, found.items.len());
     found.items
 }
@@ -53,7 +61,7 @@ pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
         assert_eq!(every.len(), 303);
         assert!(every.is_sorted(), "in the order of their ids");
         let which = Lookup::Page(Page::new(2, 3));
-        let page = on.store.answered(&id, which).await.unwrap();
+        let page = on.store.answered(id.as_root(), which).await.unwrap();
         let ids: Vec<_> = page.items.into_iter().map(|one| one.call).collect();
         assert_eq!(ids, ["c-012", "c-020", "c-021"].map(call));
         assert_eq!((page.total, page.has_more), (303, true));
@@ -67,7 +75,7 @@ pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
 pub async fn answered_calls_are_not_part_of_what_is_read_of_a_session(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, answer(on, "c-1")).await;
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert!(found.state.completed_client_tool_calls.is_empty());
     let listed = on.store.list(&SessionQuery::default()).await.unwrap().items;
     assert!(listed[0].completed_client_tool_calls.is_empty());
@@ -79,7 +87,7 @@ pub async fn a_snapshot_says_which_calls_of_the_open_step_are_answered(on: &Subj
     for answered in ["c-0", "c-2", "c-3"] {
         changed(on, &id, answer(on, answered)).await;
     }
-    let load = async || on.store.load(&id).await.unwrap().unwrap();
+    let load = async || on.store.load(id.as_root()).await.unwrap().unwrap();
     assert!(load().await.answered.is_empty(), "there is no open step");
     let step = open_step(&run("run"), "step", &["c-3", "c-1", "c-2"]);
     changed(on, &id, Change::OpenStep(Some(Arc::new(step)))).await;
@@ -93,7 +101,7 @@ pub async fn a_snapshot_says_which_calls_of_the_open_step_are_answered(on: &Subj
 pub async fn an_answered_call_stays_answered(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, answer(on, "c-1")).await;
-    let mut read = on.store.load(&id).await.unwrap().unwrap().state;
+    let mut read = on.store.load(id.as_root()).await.unwrap().unwrap().state;
     read.completed_client_tool_calls = [(call("c-2"), on.now())].into();
     on.sessions().save_state(&read, None).await.unwrap();
     changed(on, &id, Change::Truncate(0)).await;

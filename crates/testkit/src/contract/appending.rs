@@ -90,7 +90,14 @@ pub async fn nothing_is_seen_of_a_refused_commit(on: &Subject) {
 pub async fn a_chunk_is_seen_with_its_commit_and_not_before(on: &Subject) {
     const COMMITS: u64 = 60;
     let (root, _) = streaming(on, "s").await;
-    let first = on.store.load(&root).await.unwrap().unwrap().state.version;
+    let first = on
+        .store
+        .load(root.as_root())
+        .await
+        .unwrap()
+        .unwrap()
+        .state
+        .version;
     on.at_once(3, async |on, index| {
         if index == 0 {
             for _ in 0..COMMITS {
@@ -103,9 +110,25 @@ pub async fn a_chunk_is_seen_with_its_commit_and_not_before(on: &Subject) {
         }
         loop {
             // What is read first was written no later than what is read last.
-            let before = on.store.load(&root).await.unwrap().unwrap().state.version - first;
+            let before = on
+                .store
+                .load(root.as_root())
+                .await
+                .unwrap()
+                .unwrap()
+                .state
+                .version
+                - first;
             let seen = chunks(on, &root).await.len() as u64;
-            let after = on.store.load(&root).await.unwrap().unwrap().state.version - first;
+            let after = on
+                .store
+                .load(root.as_root())
+                .await
+                .unwrap()
+                .unwrap()
+                .state
+                .version
+                - first;
             assert!(
                 seen >= before,
                 "{before} commits are made, and {seen} chunks are seen"
@@ -302,7 +325,7 @@ pub async fn a_session_writes_to_the_stream_of_its_root_only(on: &Subject) {
         .append_deltas(&astray, vec![text(on, &root, "astray")])
         .await;
     assert!(
-        matches!(&refused, Err(StreamError::Store(StoreError::Invalid { session, .. })) if *session == root),
+        matches!(&refused, Err(StreamError::Store(StoreError::NotFound { session })) if *session == root),
         "{refused:?}"
     );
     let sorry = event(on, &root, "astray");

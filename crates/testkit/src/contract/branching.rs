@@ -47,7 +47,12 @@ async fn told(on: &Subject) -> (SessionId, Vec<Message>) {
 }
 
 async fn seen(on: &Subject, id: &SessionId) -> (Vec<Message>, Value) {
-    let messages = on.store.messages(id, Page::ALL).await.unwrap().items;
+    let messages = on
+        .store
+        .messages(id.as_root(), Page::ALL)
+        .await
+        .unwrap()
+        .items;
     let state = on.sessions().load_state(id).await.unwrap().unwrap();
     (messages, Value::clone(&state.custom_state))
 }
@@ -64,7 +69,7 @@ pub async fn a_branch_begins_at_a_checkpoint(on: &Subject) {
         on.sessions().branch(&source, &point, &to).await.unwrap();
         let wanted = (all[..turn * 4].to_vec(), json!({ "turns": turn }));
         assert_eq!(seen(on, &to).await, wanted);
-        let found = on.store.load(&to).await.unwrap().unwrap();
+        let found = on.store.load(to.as_root()).await.unwrap().unwrap();
         assert_eq!(
             (found.state.user_id, found.state.tags),
             (Some(user("u")), vec!["tag".to_owned()])
@@ -181,7 +186,7 @@ pub async fn a_branch_that_cannot_be_made_leaves_nothing(on: &Subject) {
             "{refused:?}"
         );
     }
-    assert_eq!(on.store.load(&to).await.unwrap(), None);
+    assert_eq!(on.store.load(to.as_root()).await.unwrap(), None);
     assert_eq!(everything(on, &[&source, &taken]).await, before);
 }
 
@@ -201,6 +206,11 @@ pub async fn a_branch_uses_no_call_id_again(on: &Subject) {
             "{used} was used"
         );
     }
-    let retired = on.store.family(&to).await.unwrap().retired_call_ids;
+    let retired = on
+        .store
+        .family(to.as_root())
+        .await
+        .unwrap()
+        .retired_call_ids;
     assert!(retired.contains(&call("c-2-1")) && retired.contains(&call("c-3-2")));
 }

@@ -63,7 +63,12 @@ pub async fn who_is_ahead_finds_nothing_due(on: &Subject) {
     on.clock.advance(TEN);
     // Nor does it wait for whoever is behind.
     let due = on.store.due(&DueQuery::at(Timestamp::default())).await;
-    let due: Vec<_> = due.unwrap().items.into_iter().map(|(id, _)| id).collect();
+    let due: Vec<_> = due
+        .unwrap()
+        .items
+        .into_iter()
+        .map(|due| due.session)
+        .collect();
     assert_eq!(due, [id, expiring]);
 }
 
@@ -76,7 +81,7 @@ pub async fn a_lease_lasts_as_long_as_was_asked_for(on: &Subject) {
         let mut taking = commit(on, &id).then(lease);
         taking.at = at;
         on.store.commit(taking).await.unwrap();
-        let found = on.store.load(&id).await.unwrap().unwrap();
+        let found = on.store.load(id.as_root()).await.unwrap().unwrap();
         let until = on.clock.now().saturating_add(TEN);
         assert_eq!(found.lease, Some(Lease::new("a", until)));
     }

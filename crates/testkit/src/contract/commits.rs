@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::CheckpointSource;
-use helix_agents_core::store::{Change, Field, Precondition};
+use helix_agents_core::store::{Change, Field, Precondition, SessionKey};
 use serde_json::json;
 
 use super::Subject;
@@ -49,15 +49,20 @@ pub async fn sessions_of_one_root_change_together_or_not_at_all(on: &Subject) {
         "no session of it changes"
     );
 
+    let mut versions = Vec::new();
+    for id in family {
+        versions.push(on.store.find(id).await.unwrap().unwrap().state.version);
+    }
     let receipt = accepted(on, of_all("all")).await;
     assert_eq!(
         receipt.sequence.0, 3,
         "their chunks go to the root's stream"
     );
-    for id in family {
-        assert_eq!(receipt.sessions[id].version, 2);
-        let found = on.store.load(id).await.unwrap().unwrap();
-        assert_eq!((found.state.version, found.message_count), (2, 1));
+    for (id, before) in family.into_iter().zip(versions) {
+        assert_eq!(receipt.sessions[id].version, before + 1);
+        let key = SessionKey::new(&root, id);
+        let found = on.store.load(key).await.unwrap().unwrap();
+        assert_eq!((found.state.version, found.message_count), (before + 1, 1));
         assert_eq!(*found.state.custom_state, json!({ "by": "all" }));
     }
 }
@@ -122,7 +127,7 @@ pub async fn versions_grow_by_one_with_each_commit(on: &Subject) {
         let committed = changed(on, &id, change.clone()).await;
         version += 1;
         assert_eq!(committed.version, version, "one more by {change:?}");
-        let found = on.store.load(&id).await.unwrap().unwrap().state;
+        let found = on.store.load(id.as_root()).await.unwrap().unwrap().state;
         assert_eq!((found.created_at, found.updated_at), (made, on.now()));
     }
     let several = commit(on, &id)
@@ -135,7 +140,7 @@ pub async fn versions_grow_by_one_with_each_commit(on: &Subject) {
         version + 1,
         "one commit is one version"
     );
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(found.state.version, version + 1);
     let looked = accepted(on, commit(on, &id).when(Precondition::Exists)).await;
     assert_eq!(
@@ -173,7 +178,7 @@ pub async fn concurrent_commits_happen_one_after_another(on: &Subject) {
         (2..=commits + 1).collect::<Vec<_>>(),
         "each commit has its version"
     );
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(*found.state.custom_state, json!({ "n": commits }));
     assert_eq!(found.message_count, WRITERS * EACH);
     let chunks = chunks(on, &id).await;
@@ -193,7 +198,7 @@ pub async fn a_receipt_tells_what_the_top_of_a_step_needs(on: &Subject) {
         .when_in(other.clone(), Precondition::Exists)
         .say(event(on, &id, "told"));
     let receipt = accepted(on, last).await;
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     let told = &receipt.sessions[&id];
     assert_eq!((told.version, told.fence), (found.state.version, fence));
     assert_eq!((told.message_count, told.state_version), (3, 2));
@@ -233,7 +238,7 @@ pub async fn a_commit_is_seen_whole_by_others(on: &Subject) {
         }
         let mut version = 0;
         while version <= COMMITS {
-            let found = on.store.load(&id).await.unwrap().unwrap();
+            let found = on.store.load(id.as_root()).await.unwrap().unwrap();
             assert!(found.state.version >= version, "nobody reads backwards");
             version = found.state.version;
             let round = version - 1;

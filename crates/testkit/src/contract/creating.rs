@@ -44,7 +44,12 @@ pub async fn of_many_concurrent_creates_exactly_one_wins(on: &Subject) {
             "the others are told that the id is taken, not {lost:?}"
         );
     }
-    let found = on.store.load(&id).await.unwrap().expect("it was created");
+    let found = on
+        .store
+        .load(id.as_root())
+        .await
+        .unwrap()
+        .expect("it was created");
     assert_eq!(found.state.agent_type, format!("agent-{}", won[0]));
     assert_eq!(
         *found.state.custom_state,
@@ -71,13 +76,13 @@ pub async fn a_session_is_found_under_its_id_and_no_other(on: &Subject) {
     }
     let missing = session("a.");
     assert!(!on.sessions().session_exists(&missing).await.unwrap());
-    assert_eq!(on.store.load(&missing).await.unwrap(), None);
+    assert_eq!(on.store.load(missing.as_root()).await.unwrap(), None);
 }
 
 /// proves: SES-02
 pub async fn a_taken_id_is_refused_with_or_without_a_precondition(on: &Subject) {
     let id = created(on, "s").await;
-    let before = on.store.load(&id).await.unwrap();
+    let before = on.store.load(id.as_root()).await.unwrap();
     let again = SessionState::new(id.clone(), "another", on.now());
     let plain = commit(on, &id).then(Change::Create(Box::new(again)));
     for commit in [plain.clone(), plain.when(Precondition::Absent)] {
@@ -87,7 +92,7 @@ pub async fn a_taken_id_is_refused_with_or_without_a_precondition(on: &Subject) 
             "a taken id is a conflict of its own kind, not {refusal:?}"
         );
     }
-    assert_eq!(on.store.load(&id).await.unwrap(), before);
+    assert_eq!(on.store.load(id.as_root()).await.unwrap(), before);
 }
 
 /// A session cannot be smuggled in under another id.
@@ -102,8 +107,8 @@ pub async fn a_session_is_created_under_its_own_id_only(on: &Subject) {
         matches!(refusal, Err(StoreError::Invalid { .. })),
         "{refusal:?}"
     );
-    assert_eq!(on.store.load(&id).await.unwrap(), None);
-    assert_eq!(on.store.load(&other).await.unwrap(), None);
+    assert_eq!(on.store.load(id.as_root()).await.unwrap(), None);
+    assert_eq!(on.store.load(other.as_root()).await.unwrap(), None);
 }
 
 /// A session with every field set to something.
@@ -159,7 +164,7 @@ fn full(on: &Subject, id: &SessionId) -> SessionState {
 /// proves: SES-07
 pub async fn every_field_of_a_session_is_kept(on: &Subject) {
     let mut wanted = full(on, &session("full"));
-    let root = session("root");
+    let root = created(on, "root").await;
     let by_create = commit(on, &root).then_in(
         wanted.session_id.clone(),
         Change::Create(Box::new(wanted.clone())),
@@ -234,7 +239,7 @@ pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
         .append_messages(&id, &said, None)
         .await
         .unwrap();
-    let found = on.store.messages(&id, Page::ALL).await.unwrap();
+    let found = on.store.messages(id.as_root(), Page::ALL).await.unwrap();
     assert_eq!(found.items, said);
 }
 
@@ -242,23 +247,38 @@ pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
 pub async fn what_does_not_exist_reads_as_empty_or_not_found(on: &Subject) {
     let id = session("nobody");
     let store = &on.store;
-    assert_eq!(store.load(&id).await.unwrap(), None);
+    assert_eq!(store.load(id.as_root()).await.unwrap(), None);
     assert!(
         store
-            .messages(&id, Page::ALL)
+            .messages(id.as_root(), Page::ALL)
             .await
             .unwrap()
             .items
             .is_empty()
     );
-    assert!(store.usage(&id, Page::ALL).await.unwrap().items.is_empty());
-    let runs = store.runs(&id, Lookup::Page(Page::ALL)).await.unwrap();
+    assert!(
+        store
+            .usage(id.as_root(), Page::ALL)
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+    let runs = store
+        .runs(id.as_root(), Lookup::Page(Page::ALL))
+        .await
+        .unwrap();
     assert_eq!((runs.items.len(), runs.total, runs.has_more), (0, 0, false));
-    let one = store.checkpoints(&id, Lookup::One(checkpoint("cp"))).await;
+    let one = store
+        .checkpoints(id.as_root(), Lookup::One(checkpoint("cp")))
+        .await;
     assert!(one.unwrap().items.is_empty());
-    assert_eq!(store.family(&id).await.unwrap(), Default::default());
+    assert_eq!(
+        store.family(id.as_root()).await.unwrap(),
+        Default::default()
+    );
     assert_eq!(on.streams.info(&id).await.unwrap(), None);
-    let error = store.state_at(&id, 1).await.unwrap_err();
+    let error = store.state_at(id.as_root(), 1).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
 
     let change = commit(on, &id).then(Change::RaiseFence);

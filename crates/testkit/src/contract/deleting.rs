@@ -10,7 +10,7 @@ use helix_agents_core::store::{Change, DueQuery, Field, InboxRow, NewSession, Pa
 use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
 
 use super::Subject;
-use super::everything::{chunks, everything};
+use super::everything::{chunks, everything, everything_under};
 use super::make::{
     accepted, call, changed, checkpoint_of, child_of, commit, created, event, open_step, paired,
     run, running, session, sets, step, usage_id, waiting,
@@ -66,13 +66,12 @@ pub async fn deleting_takes_children_rows_and_stream(on: &Subject) {
     let untouched: Vec<_> = ["doomed-0", "doomed-1", "doomed-2", "doomed-3"]
         .map(session)
         .into();
-    let empty = everything(on, &untouched.iter().collect::<Vec<_>>()).await;
+    let empty = everything_under(on, &untouched[0], &untouched).await;
     let doomed = family(on, "doomed").await;
-    let ids: Vec<_> = doomed.iter().collect();
     assert!(on.sessions().delete_session(&doomed[0]).await.unwrap());
     for on in [on, on.elsewhere()] {
         assert_eq!(
-            everything(on, &ids).await,
+            everything_under(on, &doomed[0], &doomed).await,
             empty,
             "nothing is left of any of them"
         );
@@ -127,10 +126,10 @@ pub async fn a_session_made_again_starts_fresh(on: &Subject) {
     let id = created(on, "s").await;
     let mut never_used = everything(on, &[&id]).await;
     fill(on, &id, &id).await;
-    let before = on.store.load(&id).await.unwrap().unwrap().fence;
+    let before = on.store.load(id.as_root()).await.unwrap().unwrap().fence;
     on.sessions().delete_session(&id).await.unwrap();
     created(on, "s").await;
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert!(found.fence > before, "its runs are not the old one's");
     never_used.set_fence(&id, found.fence);
     assert_eq!(everything(on, &[&id]).await, never_used);
@@ -148,13 +147,13 @@ pub async fn a_session_can_be_replaced_in_one_commit(on: &Subject) {
         .then(Change::Delete)
         .then(Change::Create(Box::new(fresh)));
     accepted(on, swap).await;
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(
         (found.state.agent_type.as_str(), found.message_count),
         ("new", 0)
     );
     assert!(found.open_step.is_none() && found.run.is_none() && found.inbox.is_empty());
-    let family = on.store.family(&id).await.unwrap();
+    let family = on.store.family(id.as_root()).await.unwrap();
     assert_eq!(family, Default::default());
 }
 

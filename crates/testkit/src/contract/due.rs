@@ -15,7 +15,8 @@ use super::make::{answer, call, changed, created, run, running, session, stop, w
 async fn due(on: &Subject, at: Timestamp) -> Vec<(SessionId, Vec<Due>)> {
     let page = on.elsewhere().store.due(&DueQuery::at(at)).await.unwrap();
     assert_eq!(page.next, None, "that is all");
-    page.items
+    let items = page.items.into_iter();
+    items.map(|due| (due.session, due.reasons)).collect()
 }
 
 /// Holds that a session is due for this reason alone from an instant on, and not before.
@@ -184,7 +185,7 @@ pub async fn the_most_overdue_comes_first(on: &Subject) {
         let found = on.store.due(&query).await.unwrap().items;
         found
             .into_iter()
-            .map(|(id, _)| id.as_str().to_owned())
+            .map(|due| due.session.as_str().to_owned())
             .collect::<Vec<_>>()
     };
     on.clock.advance(Duration::from_secs(25));
@@ -218,7 +219,7 @@ pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
         let found = on.elsewhere().store.due(&query).await.unwrap().items;
         let shown = found
             .into_iter()
-            .map(|(id, due)| (id.as_str().to_owned(), due));
+            .map(|due| (due.session.as_str().to_owned(), due.reasons));
         shown.collect::<Vec<_>>()
     };
     let given = |names: &[&str], due: &[Due]| {
@@ -236,7 +237,13 @@ pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
     assert_eq!(ask(query().of_agents(Vec::<String>::new())).await, none);
     assert_eq!(ask(query().of_kinds([DueKind::Answered])).await, none);
     // Another agent is another owner of its due work.
-    let mut moved = on.store.load(&session("a")).await.unwrap().unwrap().state;
+    let mut moved = on
+        .store
+        .load(session("a").as_root())
+        .await
+        .unwrap()
+        .unwrap()
+        .state;
     moved.agent_type = "two".to_owned();
     changed(on, &session("a"), Change::Overwrite(Box::new(moved))).await;
     let two = ask(query().of_kinds([DueKind::Inbox]).of_agents(["two"])).await;
@@ -263,12 +270,12 @@ pub async fn pages_of_due_work_miss_nothing(on: &Subject) {
         loop {
             let page = on.store.due(&query).await.unwrap();
             assert!(page.items.len() <= limit, "no more than were asked for");
-            for (id, due) in page.items {
-                assert_eq!(due.len(), 2, "with all its reasons");
+            for due in page.items {
+                assert_eq!(due.reasons.len(), 2, "with all its reasons");
                 if limit == 100 {
-                    on.sessions().delete_session(&id).await.unwrap();
+                    on.sessions().delete_session(&due.session).await.unwrap();
                 }
-                seen.push(id);
+                seen.push(due.session);
             }
             match page.next {
                 Some(next) => query = query.after(Some(next)),

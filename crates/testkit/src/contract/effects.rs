@@ -49,7 +49,7 @@ pub async fn an_effect_is_committed_once(on: &Subject) {
         let expected = refused(on.elsewhere(), again).await;
         assert_eq!(expected, Precondition::Effect(place(&run, 1, late, 0)));
     }
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(found.mark.effect, 2);
     accepted(on, effect(on, &id, fence, place(&run, 1, 3, 0))).await;
 
@@ -198,7 +198,13 @@ pub async fn a_call_is_committed_once(on: &Subject) {
         (effect.state, effect.attempts) = (EffectState::Started, 1);
     }
     changed(on, &id, Change::OpenCall(0, call("c-1"), Box::new(claimed))).await;
-    let found = on.elsewhere().store.load(&id).await.unwrap().unwrap();
+    let found = on
+        .elsewhere()
+        .store
+        .load(id.as_root())
+        .await
+        .unwrap()
+        .unwrap();
     let open = found.mark.open.unwrap();
     assert_eq!(
         open,
@@ -272,7 +278,13 @@ pub async fn a_run_leaves_no_step_open(on: &Subject) {
     let sessions = on.sessions();
     let status = RunStatus::Failed;
     sessions.update_run_status(&id, &run, status).await.unwrap();
-    let found = on.elsewhere().store.load(&id).await.unwrap().unwrap();
+    let found = on
+        .elsewhere()
+        .store
+        .load(id.as_root())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(found.open_step, None);
     assert_eq!(found.mark.open, None);
     assert!(found.state.pending_client_tool_calls.is_empty());
@@ -314,7 +326,13 @@ pub async fn a_paused_runs_stop_is_not_forgotten(on: &Subject) {
     let mut next = started(on, &id, "next");
     next.trigger = RunTrigger::Continue;
     changed(on, &id, Change::StartRun(Box::new(next.clone()))).await;
-    let found = on.elsewhere().store.load(&id).await.unwrap().unwrap();
+    let found = on
+        .elsewhere()
+        .store
+        .load(id.as_root())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(found.stop.map(|stop| stop.run_id), Some(next.id.clone()));
 
     next.status = RunStatus::Interrupted;
@@ -322,7 +340,7 @@ pub async fn a_paused_runs_stop_is_not_forgotten(on: &Subject) {
     let mut last = started(on, &id, "last");
     last.trigger = RunTrigger::Continue;
     changed(on, &id, Change::StartRun(Box::new(last))).await;
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(found.stop, None, "it has stopped: nothing is owed any more");
 }
 

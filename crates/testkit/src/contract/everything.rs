@@ -6,8 +6,8 @@ use helix_agents_core::SessionId;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Due, DueQuery, Family, Fence, Lookup, Page, Paged, PendingQuery, SessionQuery,
-    Snapshot,
+    AnsweredCall, DueQuery, DueSession, Family, Fence, Lookup, Page, Paged, PendingQuery,
+    SessionKey, SessionQuery, Snapshot,
 };
 use helix_agents_core::stream::{Sequence, StoredChunk, StreamInfo};
 use helix_agents_core::time::Timestamp;
@@ -15,6 +15,7 @@ use helix_agents_core::usage::UsageEntry;
 use serde_json::Value;
 
 use super::Subject;
+use super::make::root_of;
 
 /// All that the ports show. Two of them are equal when nobody can tell a difference.
 #[derive(Debug, PartialEq)]
@@ -22,7 +23,7 @@ pub(super) struct Everything {
     sessions: Vec<Whole>,
     list: Paged<SessionState>,
     pending: Paged<PendingCall>,
-    due: Vec<(SessionId, Vec<Due>)>,
+    due: Vec<DueSession>,
 }
 
 impl Everything {
@@ -51,12 +52,30 @@ struct Whole {
     chunks: Vec<StoredChunk>,
 }
 
-/// Reads all there is.
+/// Reads all there is, of these sessions in full.
 pub(super) async fn everything(on: &Subject, sessions: &[&SessionId]) -> Everything {
     let mut wholes = Vec::new();
     for session in sessions {
-        wholes.push(whole(on, session).await);
+        let root = root_of(on, session).await;
+        wholes.push(whole(on, SessionKey::new(&root, session)).await);
     }
+    with(on, wholes).await
+}
+
+/// The same of sessions under a root, whether it knows them or not.
+pub(super) async fn everything_under(
+    on: &Subject,
+    root: &SessionId,
+    sessions: &[SessionId],
+) -> Everything {
+    let mut wholes = Vec::new();
+    for session in sessions {
+        wholes.push(whole(on, SessionKey::new(root, session)).await);
+    }
+    with(on, wholes).await
+}
+
+async fn with(on: &Subject, sessions: Vec<Whole>) -> Everything {
     let of_all = SessionQuery {
         page: Page::first(Page::MAX),
         ..SessionQuery::default()
@@ -64,34 +83,34 @@ pub(super) async fn everything(on: &Subject, sessions: &[&SessionId]) -> Everyth
     let far_future = Timestamp::from_millis(u64::MAX >> 12);
     let all_due = DueQuery::at(far_future).limit(1000);
     Everything {
-        sessions: wholes,
+        sessions,
         list: on.store.list(&of_all).await.unwrap(),
         pending: on.store.pending(&PendingQuery::default()).await.unwrap(),
         due: on.store.due(&all_due).await.unwrap().items,
     }
 }
 
-async fn whole(on: &Subject, session: &SessionId) -> Whole {
+async fn whole(on: &Subject, key: SessionKey<'_>) -> Whole {
     let store = &on.store;
-    let snapshot = store.load(session).await.unwrap();
+    let snapshot = store.load(key).await.unwrap();
     let versions = snapshot.as_ref().map_or(0, |found| found.state_version);
     let mut states = Vec::new();
     for version in 1..=versions {
-        states.push(store.state_at(session, version).await.unwrap());
+        states.push(store.state_at(key, version).await.unwrap());
     }
     let (runs, checkpoints) = (Lookup::Page(Page::ALL), Lookup::Page(Page::ALL));
     let answered = Lookup::Page(Page::ALL);
     Whole {
         snapshot,
         states,
-        messages: store.messages(session, Page::ALL).await.unwrap(),
-        runs: store.runs(session, runs).await.unwrap(),
-        checkpoints: store.checkpoints(session, checkpoints).await.unwrap(),
-        family: store.family(session).await.unwrap(),
-        answered: store.answered(session, answered).await.unwrap(),
-        usage: store.usage(session, Page::ALL).await.unwrap(),
-        stream: on.streams.info(session).await.unwrap(),
-        chunks: chunks(on, session).await,
+        messages: store.messages(key, Page::ALL).await.unwrap(),
+        runs: store.runs(key, runs).await.unwrap(),
+        checkpoints: store.checkpoints(key, checkpoints).await.unwrap(),
+        family: store.family(key).await.unwrap(),
+        answered: store.answered(key, answered).await.unwrap(),
+        usage: store.usage(key, Page::ALL).await.unwrap(),
+        stream: on.streams.info(key.session).await.unwrap(),
+        chunks: chunks(on, key.session).await,
     }
 }
 

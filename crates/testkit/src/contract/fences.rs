@@ -36,7 +36,7 @@ pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
         matches!(twice, Err(StoreError::Refused { .. })),
         "an answer is taken once: {twice:?}"
     );
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     let pending = &found.state.pending_client_tool_calls[&call("c-1")];
     assert_eq!(pending.answer, Some(answer(on, "c-1")));
 }
@@ -120,7 +120,7 @@ pub async fn a_lease_keeps_others_out_until_it_lapses(on: &Subject) {
     assert!(taken.is_err(), "it was renewed");
     on.clock.advance(Duration::from_millis(1));
     accepted(on, taking("b")).await;
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     let wanted = Lease::new("b", on.now().saturating_add(ten));
     assert_eq!(found.lease, Some(wanted));
     changed(on, &id, Change::Lease(None)).await;

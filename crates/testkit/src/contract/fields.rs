@@ -151,8 +151,8 @@ pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
     let standing = [("c-1", CallStanding::Absent), ("c-2", CallStanding::Open)];
     let holds = standing
         .into_iter()
-        .fold(commit(on, &child), |commit, (name, standing)| {
-            commit.when(Precondition::Call(call(name), standing))
+        .fold(commit(on, &root), |commit, (name, standing)| {
+            commit.when_in(child.clone(), Precondition::Call(call(name), standing))
         });
     accepted(on, holds).await;
 }

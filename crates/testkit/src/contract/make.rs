@@ -68,6 +68,12 @@ pub(super) async fn child_of(
     id
 }
 
+/// The root of a session, which may be itself.
+pub(super) async fn root_of(on: &Subject, session: &SessionId) -> SessionId {
+    let root = on.store.root_of(session).await.unwrap();
+    root.unwrap_or_else(|| session.clone())
+}
+
 /// A commit on a root, made now.
 pub(super) fn commit(on: &Subject, root: &SessionId) -> Commit {
     Commit::new(root.clone(), on.now())
@@ -84,7 +90,7 @@ pub(super) async fn accepted(on: &Subject, commit: Commit) -> Receipt {
 
 /// Makes one change that must be accepted.
 pub(super) async fn changed(on: &Subject, id: &SessionId, change: Change) -> Committed {
-    let commit = commit(on, id).then(change);
+    let commit = commit(on, &root_of(on, id).await).then_in(id.clone(), change);
     let mut receipt = accepted(on, commit).await;
     receipt
         .sessions
@@ -101,9 +107,9 @@ pub(super) fn started(on: &Subject, session: &SessionId, name: &str) -> RunRecor
 /// Starts a run as an executor does: a new run at a new fence.
 pub(super) async fn running(on: &Subject, session: &SessionId, name: &str) -> (RunId, Fence) {
     let record = started(on, session, name);
-    let commit = commit(on, session)
-        .then(Change::RaiseFence)
-        .then(Change::StartRun(Box::new(record)));
+    let commit = commit(on, &root_of(on, session).await)
+        .then_in(session.clone(), Change::RaiseFence)
+        .then_in(session.clone(), Change::StartRun(Box::new(record)));
     let receipt = accepted(on, commit).await;
     (run(name), receipt.sessions[session].fence)
 }

@@ -37,7 +37,12 @@ pub async fn messages_are_kept_in_order(on: &Subject) {
             .unwrap();
         assert_eq!(committed.message_count, [1, 6, 7][at]);
     }
-    let found = on.elsewhere().store.messages(&id, Page::ALL).await.unwrap();
+    let found = on
+        .elsewhere()
+        .store
+        .messages(id.as_root(), Page::ALL)
+        .await
+        .unwrap();
     assert_eq!(
         (found.items, found.total, found.has_more),
         (wanted, 7, false)
@@ -60,7 +65,7 @@ pub async fn pages_of_messages_are_parts_of_the_whole(on: &Subject) {
     for offset in 0..=all.len() + 1 {
         for limit in 0..=all.len() + 1 {
             let page = Page::new(offset, limit);
-            let found = on.store.messages(&id, page).await.unwrap();
+            let found = on.store.messages(id.as_root(), page).await.unwrap();
             let wanted: Vec<_> = all.iter().skip(offset).take(limit).cloned().collect();
             assert_eq!(
                 found.has_more,
@@ -98,7 +103,7 @@ pub async fn many_messages_are_read_at_once(on: &Subject) {
         .append_messages(&id, &wanted[350..], None)
         .await
         .unwrap();
-    let found = on.store.messages(&id, Page::ALL).await.unwrap();
+    let found = on.store.messages(id.as_root(), Page::ALL).await.unwrap();
     assert_eq!((found.items.len(), found.items == wanted), (351, true));
     let found = on
         .sessions()
@@ -140,7 +145,7 @@ pub async fn what_is_not_a_whole_step_is_refused(on: &Subject) {
             "{messages:?} gives {refusal:?}"
         );
     }
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!((found.message_count, found.state.version), (0, 1));
     let nobody = on
         .sessions()
@@ -172,7 +177,7 @@ pub async fn of_appends_at_one_place_exactly_one_wins(on: &Subject) {
         }
     }
     assert_eq!(on.sessions().get_message_count(&id).await.unwrap(), 5);
-    let found = on.store.messages(&id, Page::ALL).await.unwrap();
+    let found = on.store.messages(id.as_root(), Page::ALL).await.unwrap();
     for (round, message) in found.items.iter().enumerate() {
         let Message::User(said) = message else {
             panic!("only users spoke: {message:?}");
@@ -199,7 +204,7 @@ pub async fn a_cut_is_rounded_down_to_whole_steps(on: &Subject) {
             .unwrap();
         let committed = on.sessions().truncate_messages(&id, count).await.unwrap();
         assert_eq!(committed.message_count, keep, "cut to {count}");
-        let found = on.store.messages(&id, Page::ALL).await.unwrap();
+        let found = on.store.messages(id.as_root(), Page::ALL).await.unwrap();
         assert_eq!((&found.items[..], found.total), (&all[..keep], keep));
         // What is appended then goes right behind.
         let after = on
@@ -225,7 +230,11 @@ pub async fn a_cut_and_an_append_are_one_change(on: &Subject) {
     let mut wanted = history()[..3].to_vec();
     wanted.extend(step_of(&["c-4"]));
     assert_eq!(
-        on.store.messages(&id, Page::ALL).await.unwrap().items,
+        on.store
+            .messages(id.as_root(), Page::ALL)
+            .await
+            .unwrap()
+            .items,
         wanted
     );
 }
@@ -239,7 +248,7 @@ pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
         .unwrap();
     assert!(
         on.store
-            .family(&id)
+            .family(id.as_root())
             .await
             .unwrap()
             .retired_call_ids
@@ -248,7 +257,12 @@ pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
     on.sessions().truncate_messages(&id, 3).await.unwrap();
     let extra = Change::RetireCallIds(vec![call("c-9"), call("c-9")]);
     changed(on, &id, extra).await;
-    let mut retired = on.store.family(&id).await.unwrap().retired_call_ids;
+    let mut retired = on
+        .store
+        .family(id.as_root())
+        .await
+        .unwrap()
+        .retired_call_ids;
     retired.sort();
     assert_eq!(retired, ["c-2", "c-3", "c-9"].map(call));
     let mut transcript = on.sessions().transcript(&id).await.unwrap();
@@ -289,7 +303,11 @@ pub async fn a_checkpoint_names_messages_and_copies_none(on: &Subject) {
         );
     }
     assert_eq!(
-        on.store.messages(&id, Page::ALL).await.unwrap().total,
+        on.store
+            .messages(id.as_root(), Page::ALL)
+            .await
+            .unwrap()
+            .total,
         count
     );
 }

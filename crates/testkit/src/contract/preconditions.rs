@@ -84,7 +84,14 @@ pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
     let (id, fence) = furnished(on, "s").await;
     leased(on, &id).await;
     on.clock.advance(Duration::from_secs(10));
-    let version = on.store.load(&id).await.unwrap().unwrap().state.version;
+    let version = on
+        .store
+        .load(id.as_root())
+        .await
+        .unwrap()
+        .unwrap()
+        .state
+        .version;
     let mine = run("run");
     let all = [
         Precondition::Exists,

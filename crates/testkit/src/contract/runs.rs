@@ -98,7 +98,14 @@ pub async fn an_open_step_is_updated_call_by_call(on: &Subject) {
     let (run, _) = running(on, &id, "run").await;
     let mut wanted = open_step(&run, "step", &["c-1", "c-2", "c-3"]);
     changed(on, &id, Change::OpenStep(Some(Arc::new(wanted.clone())))).await;
-    let found = async |on: &Subject| on.store.load(&id).await.unwrap().unwrap().open_step;
+    let found = async |on: &Subject| {
+        on.store
+            .load(id.as_root())
+            .await
+            .unwrap()
+            .unwrap()
+            .open_step
+    };
     assert_eq!(found(on.elsewhere()).await.as_ref(), Some(&wanted));
 
     let mut done = OpenCall::new(CallPhase::Finish, CallState::Terminal);
@@ -150,7 +157,15 @@ pub async fn an_inbox_row_written_twice_is_one_row(on: &Subject) {
         changed(on, &id, Change::Inbox(row(name, text))).await;
     }
     let wanted = vec![row("b", "first"), row("a", "second"), row("c", "third")];
-    let inbox = async || on.elsewhere().store.load(&id).await.unwrap().unwrap().inbox;
+    let inbox = async || {
+        on.elsewhere()
+            .store
+            .load(id.as_root())
+            .await
+            .unwrap()
+            .unwrap()
+            .inbox
+    };
     assert_eq!(inbox().await, wanted);
     let drained = Change::DrainInbox(vec!["a".to_owned(), "b".to_owned(), "z".to_owned()]);
     assert_eq!(changed(on, &id, drained).await.inbox, wanted[2..]);
@@ -194,9 +209,14 @@ pub async fn usage_is_kept_in_order(on: &Subject) {
     for entry in &wanted[2..] {
         changed(on, &id, Change::Usage(entry.clone())).await;
     }
-    let found = on.elsewhere().store.usage(&id, Page::ALL).await.unwrap();
+    let found = on
+        .elsewhere()
+        .store
+        .usage(id.as_root(), Page::ALL)
+        .await
+        .unwrap();
     assert_eq!((&found.items, found.total), (&wanted, 4));
-    let part = on.store.usage(&id, Page::new(1, 2)).await.unwrap();
+    let part = on.store.usage(id.as_root(), Page::new(1, 2)).await.unwrap();
     assert_eq!((&part.items[..], part.has_more), (&wanted[1..3], true));
 }
 
@@ -246,6 +266,10 @@ pub async fn references_to_children_are_kept(on: &Subject) {
         matches!(missing, Err(StoreError::Invalid { .. })),
         "{missing:?}"
     );
-    let runs = on.store.runs(&id, Lookup::Page(Page::ALL)).await.unwrap();
+    let runs = on
+        .store
+        .runs(id.as_root(), Lookup::Page(Page::ALL))
+        .await
+        .unwrap();
     assert_eq!(runs.total, 0);
 }

@@ -48,7 +48,13 @@ pub async fn saving_and_promoting_is_one_write(on: &Subject) {
         .unwrap();
     assert_eq!((committed.version, committed.message_count), (4, 4));
 
-    let found = on.elsewhere().store.load(&id).await.unwrap().unwrap();
+    let found = on
+        .elsewhere()
+        .store
+        .load(id.as_root())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(*found.state.custom_state, json!({ "log": [0, 1] }));
     assert_eq!(
         (found.state.status, found.state.step_count),
@@ -60,10 +66,21 @@ pub async fn saving_and_promoting_is_one_write(on: &Subject) {
         Some(CheckpointSource::Staging)
     );
     assert_eq!(
-        on.store.messages(&id, Page::new(1, 9)).await.unwrap().items,
+        on.store
+            .messages(id.as_root(), Page::new(1, 9))
+            .await
+            .unwrap()
+            .items,
         messages
     );
-    assert!(on.store.family(&id).await.unwrap().staged.is_empty());
+    assert!(
+        on.store
+            .family(id.as_root())
+            .await
+            .unwrap()
+            .staged
+            .is_empty()
+    );
     let latest = on
         .sessions()
         .get_latest_checkpoint(&id)
@@ -138,7 +155,7 @@ pub async fn of_saves_at_one_version_exactly_one_wins(on: &Subject) {
     });
     let won: Vec<usize> = (0..8).filter(|at| outcomes[*at].is_ok()).collect();
     assert_eq!(won.len(), 1, "{outcomes:?}");
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(*found.state.custom_state, json!({ "by": won[0] }));
     assert_eq!((found.message_count, found.state.version), (1, 2));
     let listed = on

@@ -90,7 +90,7 @@ pub async fn kept_writes_wait_beside_the_state(on: &Subject) {
             .unwrap()
     );
     assert!(names(on, &id, "step-3").await.is_empty());
-    let state = on.store.load(&id).await.unwrap().unwrap();
+    let state = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(
         (&*state.state.custom_state, state.state_version),
         (&json!({}), 1)
@@ -182,7 +182,14 @@ pub async fn kept_writes_can_be_thrown_away(on: &Subject) {
     assert_eq!(names(on, &id, "step-3").await.len(), 2);
     let cleaned = on.sessions().cleanup_orphaned_staging(&id, None).await;
     assert_eq!(cleaned.unwrap(), 1);
-    assert!(on.store.family(&id).await.unwrap().staged.is_empty());
+    assert!(
+        on.store
+            .family(id.as_root())
+            .await
+            .unwrap()
+            .staged
+            .is_empty()
+    );
     let found = on.sessions().load_state(&id).await.unwrap().unwrap();
     assert_eq!(
         *found.custom_state,

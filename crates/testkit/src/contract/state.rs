@@ -51,7 +51,7 @@ pub async fn writes_are_applied_to_the_state(on: &Subject) {
         matches!(refusal, Err(StoreError::State { .. })),
         "{refusal:?}"
     );
-    let found = on.store.load(&id).await.unwrap().unwrap();
+    let found = on.store.load(id.as_root()).await.unwrap().unwrap();
     assert_eq!(
         *found.state.custom_state, wanted,
         "writes apply all or none"
@@ -100,7 +100,7 @@ pub async fn every_version_of_the_state_can_be_read(on: &Subject) {
         };
         let committed = changed(on, &id, change).await;
         assert_eq!(committed.state_version, u64::try_from(version).unwrap());
-        let now = on.store.load(&id).await.unwrap().unwrap();
+        let now = on.store.load(id.as_root()).await.unwrap().unwrap();
         history.push(now.state.custom_state);
         if let Some(to) = rewound {
             assert_eq!(
@@ -112,7 +112,12 @@ pub async fn every_version_of_the_state_can_be_read(on: &Subject) {
     }
     for (at, wanted) in history.iter().enumerate() {
         let version = u64::try_from(at + 1).unwrap();
-        let found = on.elsewhere().store.state_at(&id, version).await.unwrap();
+        let found = on
+            .elsewhere()
+            .store
+            .state_at(id.as_root(), version)
+            .await
+            .unwrap();
         assert_eq!(found, *wanted, "the state at version {version}");
     }
     assert_eq!(history[VERSIONS - 1]["k5"], VERSIONS);
@@ -123,7 +128,7 @@ pub async fn a_version_that_never_was_cannot_be_read(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, Change::WriteState(sets("a", 1))).await;
     for version in [0, 3, u64::MAX] {
-        let found = on.store.state_at(&id, version).await;
+        let found = on.store.state_at(id.as_root(), version).await;
         assert!(
             matches!(found, Err(StoreError::Invalid { .. })),
             "{version}: {found:?}"
@@ -155,7 +160,10 @@ pub async fn changes_of_one_commit_build_on_each_other(on: &Subject) {
     ];
     for (at, wanted) in logs.iter().enumerate() {
         let version = u64::try_from(at + 1).unwrap();
-        assert_eq!(*on.store.state_at(&id, version).await.unwrap(), *wanted);
+        assert_eq!(
+            *on.store.state_at(id.as_root(), version).await.unwrap(),
+            *wanted
+        );
     }
 }
 
@@ -167,7 +175,7 @@ pub async fn a_large_state_is_kept_version_by_version(on: &Subject) {
     for n in 1..=3 {
         changed(on, &id, Change::WriteState(sets("n", n))).await;
     }
-    assert_eq!(on.store.state_at(&id, 2).await.unwrap(), large);
-    let last = on.store.state_at(&id, 5).await.unwrap();
+    assert_eq!(on.store.state_at(id.as_root(), 2).await.unwrap(), large);
+    let last = on.store.state_at(id.as_root(), 5).await.unwrap();
     assert_eq!((&last["blob"], &last["n"]), (&large["blob"], &json!(3)));
 }

@@ -26,7 +26,7 @@ pub async fn nothing_is_asked_to_stop_when_nothing_runs(on: &Subject) {
     assert!(!on.sessions().set_interrupt_flag(&id, None).await.unwrap());
     changed(on, &id, Change::Stop(stop(on, &first))).await;
     assert_eq!(
-        on.store.load(&id).await.unwrap().unwrap().stop,
+        on.store.load(id.as_root()).await.unwrap().unwrap().stop,
         None,
         "it has ended"
     );
@@ -52,7 +52,7 @@ pub async fn a_request_to_stop_is_for_one_run(on: &Subject) {
     let committed = changed(on, &id, Change::Stop(wanted.clone())).await;
     assert_eq!(committed.stop.as_ref(), Some(&wanted));
     assert_eq!(
-        on.store.load(&id).await.unwrap().unwrap().stop,
+        on.store.load(id.as_root()).await.unwrap().unwrap().stop,
         Some(wanted)
     );
 }
@@ -115,7 +115,7 @@ pub async fn a_watcher_hears_a_request_from_before(on: &Subject) {
     let (asked, _) = running(on, &id, "run").await;
     let request = stop(on, &asked);
     changed(on.elsewhere(), &id, Change::Stop(request.clone())).await;
-    let heard = in_time(HEARD, on.stops.stopped(&id, &asked)).await;
+    let heard = in_time(HEARD, on.stops.stopped(id.as_root(), &asked)).await;
     assert_eq!(heard.unwrap(), request);
 }
 
@@ -127,7 +127,7 @@ pub async fn a_watcher_hears_a_request_that_comes_later(on: &Subject) {
     let (id, other) = (created(on, "s").await, created(on, "t").await);
     let (asked, _) = running(on, &id, "run").await;
     running(on, &other, "run").await;
-    let mut heard = pin!(on.stops.stopped(&id, &asked));
+    let mut heard = pin!(on.stops.stopped(id.as_root(), &asked));
     assert!(
         poll_immediate(heard.as_mut()).await.is_none(),
         "nobody has asked yet"
@@ -156,7 +156,7 @@ pub async fn every_watcher_hears_a_request(on: &Subject) {
         if index == 0 {
             changed(on, &id, Change::Stop(request.clone())).await;
         } else {
-            let heard = in_time(HEARD, on.stops.stopped(&id, &asked)).await;
+            let heard = in_time(HEARD, on.stops.stopped(id.as_root(), &asked)).await;
             assert_eq!(heard.unwrap(), request);
         }
     });

@@ -38,7 +38,7 @@ async fn taken(on: &Subject, id: &SessionId, holder: &str) -> Fence {
 async fn takeovers(on: &Subject, id: &SessionId) -> u32 {
     on.elsewhere()
         .store
-        .load(id)
+        .load(id.as_root())
         .await
         .unwrap()
         .unwrap()

@@ -32,19 +32,22 @@ pub(super) struct Stored {
 impl Stored {
     pub(super) async fn read(backend: &Backend, session: &SessionId) -> Result<Self, StreamError> {
         let store = &backend.store;
-        let found = store.load(session).await?;
+        let found = store.load(session.as_root()).await?;
         let all = Lookup::Page(Page::ALL);
         let (checkpoints, answered) = (Lookup::Page(Page::ALL), Lookup::Page(Page::ALL));
         let first_state = match &found {
-            Some(_) => store.state_at(session, 1).await?.as_ref().clone(),
+            Some(_) => store.state_at(session.as_root(), 1).await?.as_ref().clone(),
             None => serde_json::Value::Null,
         };
         Ok(Self {
-            messages: store.messages(session, Page::ALL).await?.items,
-            runs: store.runs(session, all).await?.items,
-            usage: store.usage(session, Page::ALL).await?.items,
-            checkpoints: store.checkpoints(session, checkpoints).await?.total,
-            answered: store.answered(session, answered).await?.total,
+            messages: store.messages(session.as_root(), Page::ALL).await?.items,
+            runs: store.runs(session.as_root(), all).await?.items,
+            usage: store.usage(session.as_root(), Page::ALL).await?.items,
+            checkpoints: store
+                .checkpoints(session.as_root(), checkpoints)
+                .await?
+                .total,
+            answered: store.answered(session.as_root(), answered).await?.total,
             chunks: backend
                 .streams
                 .read(session, Sequence::START, usize::MAX)

@@ -8,7 +8,7 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -52,25 +52,29 @@ impl SessionStore for MortalStore {
             .await
     }
 
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
         self.inner.store.load(session).await
     }
 
     async fn messages(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<Message>, StoreError> {
         self.inner.store.messages(session, page).await
     }
 
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
         self.inner.store.state_at(session, version).await
     }
 
     async fn runs(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
         self.inner.store.runs(session, which).await
@@ -78,7 +82,7 @@ impl SessionStore for MortalStore {
 
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         self.inner.store.checkpoints(session, which).await
@@ -86,22 +90,26 @@ impl SessionStore for MortalStore {
 
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         self.inner.store.answered(session, which).await
     }
 
-    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
         self.inner.store.family(session).await
     }
 
     async fn usage(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
         self.inner.store.usage(session, page).await
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        self.inner.store.root_of(session).await
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
@@ -170,7 +178,11 @@ impl StreamManager for MortalStore {
 
 #[async_trait]
 impl WatchStops for MortalStore {
-    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError> {
         self.inner.stops.stopped(session, run).await
     }
 }

@@ -8,5 +8,6 @@ mod clock;
 mod ids;
 mod models;
 mod schedules;
+mod sharded;
 mod threads;
 mod unreliable;

@@ -52,7 +52,7 @@ fn fates(seed: u64, faults: Faults, count: usize) -> String {
                 Err(StoreError::Unavailable { .. }) => true,
                 Err(other) => unreachable!("{other}"),
             };
-            let done = inner.store.load(&id).await.unwrap().is_some();
+            let done = inner.store.load(id.as_root()).await.unwrap().is_some();
             told.lock().unwrap().push(match (failed, done) {
                 (false, true) => '.',
                 (true, false) => 'x',

@@ -5,7 +5,7 @@ use helix_agents_core::SessionId;
 use helix_agents_core::lock::LockManager;
 use helix_agents_core::session::StopKind;
 use helix_agents_core::store::{
-    Change, Commit, Due, DueQuery, SessionStore, StoreError, WatchStops,
+    Change, Commit, Due, DueQuery, DueSession, SessionStore, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{Sequence, StreamManager};
 use helix_agents_process_tests::{HOUR, NOW, create, lease, run};
@@ -34,7 +34,7 @@ fn what_a_dead_process_held_is_free_at_once() {
         let store = SqliteStore::open(&file).await.unwrap();
         create(&store, &session).await.unwrap();
         assert!(!start("take", &file, &session).wait().unwrap().success());
-        let snapshot = store.load(&session).await.unwrap().unwrap();
+        let snapshot = store.load(session.as_root()).await.unwrap().unwrap();
         let held = snapshot.lease.unwrap();
         assert!(held.until > NOW);
         assert_ne!(held.holder, SqliteStore::holder());
@@ -47,7 +47,10 @@ fn what_a_dead_process_held_is_free_at_once() {
             let query = DueQuery::at(NOW).of_agents(["writer"]);
             store.due(&query).await.unwrap().items
         };
-        assert_eq!(due().await, [(session.clone(), vec![lapsed])]);
+        assert_eq!(
+            due().await,
+            [DueSession::new(session.as_root(), vec![lapsed])]
+        );
         let taken = lease(&session, SqliteStore::holder());
         store.commit(taken).await.unwrap();
         let refused = store.commit(lease(&session, "somebody")).await;
@@ -76,7 +79,7 @@ fn what_another_process_writes_wakes_those_who_wait() {
         let begun = Commit::new(session.clone(), NOW).then(Change::StartRun(Box::new(record)));
         store.commit(begun).await.unwrap();
         let mut other = start("stop", &file, &session);
-        let stop = store.stopped(&session, &run_id).await.unwrap();
+        let stop = store.stopped(session.as_root(), &run_id).await.unwrap();
         assert_eq!(stop.kind, StopKind::Abort);
         store.changed(&session, None).await.unwrap();
         let chunks = store.read(&session, Sequence::START, 9).await.unwrap();

@@ -36,20 +36,25 @@ impl Export {
         let store = setup.backend.store.as_ref();
         let mut found = load(store, &session).await?;
         refuse_running(&setup, &found, &self.place).await?;
-        let family = store.family(&session).await?;
+        let family = store.family(found.state.key()).await?;
         if !family.children.is_empty() || found.state.parent_session_id.is_some() {
             anyhow::bail!("session {session} has a family; only sessions without one are exported");
         }
-        let answered = store.answered(&session, Lookup::Page(Page::ALL)).await?;
+        let answered = store
+            .answered(session.as_root(), Lookup::Page(Page::ALL))
+            .await?;
         let answered = answered.items.into_iter();
         let answered = answered.map(|one| (one.call, one.at));
         found.state.completed_client_tool_calls = answered.collect();
         let exported = Exported {
             format: FORMAT.to_owned(),
             version: VERSION,
-            messages: store.messages(&session, Page::ALL).await?.items,
-            runs: store.runs(&session, Lookup::Page(Page::ALL)).await?.items,
-            usage: store.usage(&session, Page::ALL).await?.items,
+            messages: store.messages(session.as_root(), Page::ALL).await?.items,
+            runs: store
+                .runs(session.as_root(), Lookup::Page(Page::ALL))
+                .await?
+                .items,
+            usage: store.usage(session.as_root(), Page::ALL).await?.items,
             open_step: found.open_step,
             retired_call_ids: family.retired_call_ids,
             session: found.state,

@@ -36,7 +36,7 @@ impl Show {
         let store = setup.backend.store.as_ref();
         let (found, messages) = read(store, &session).await?;
         let which = Lookup::Page(Page::first(CHECKPOINTS));
-        let checkpoints = store.checkpoints(&session, which).await?;
+        let checkpoints = store.checkpoints(found.state.key(), which).await?;
         let screen = Screen::here();
         if !self.json {
             print(&screen, &found, &messages)?;
@@ -74,7 +74,7 @@ async fn read(
 ) -> Result<(Snapshot, Vec<Message>), StoreError> {
     let mut found = load(store, session).await?;
     loop {
-        let messages = store.messages(session, Page::ALL).await?.items;
+        let messages = store.messages(found.state.key(), Page::ALL).await?.items;
         let now = load(store, session).await?;
         if messages.len() == found.message_count && now.message_count == found.message_count {
             return Ok((found, messages));

@@ -4,7 +4,7 @@ use super::Sessions;
 use crate::id::{CheckpointId, SessionId};
 use crate::message::Message;
 use crate::session::{SessionState, SessionStatus};
-use crate::store::{Change, Committed, Page, Precondition, Snapshot, StoreError};
+use crate::store::{Change, Committed, Page, Precondition, SessionKey, Snapshot, StoreError};
 use crate::transcript::Transcript;
 
 /// Where a branch begins.
@@ -45,10 +45,12 @@ impl Sessions<'_> {
         to: &SessionId,
     ) -> Result<Committed, StoreError> {
         let source = self.snapshot(from).await?;
+        let root = source.state.root().clone();
+        let key = SessionKey::new(&root, from);
         let whole = self.transcript(from).await?;
         let mut transcript = whole.clone();
         let state_version = self.cut(&source, &mut transcript, point).await?;
-        let state = self.store.state_at(from, state_version).await?;
+        let state = self.store.state_at(key, state_version).await?;
         let new = SessionState {
             custom_state: state,
             status: SessionStatus::Completed,
@@ -60,13 +62,13 @@ impl Sessions<'_> {
         };
         let messages: Vec<_> = transcript.iter().cloned().collect();
         let mut commit = self
-            .commit_on(to)
+            .commit_under(to.clone(), to)
             .when(Precondition::Absent)
             .then(Change::Create(Box::new(new)));
         for change in super::messages::changes(to, &messages)? {
             commit = commit.then(change);
         }
-        let mut used = self.store.family(from).await?.retired_call_ids;
+        let mut used = self.store.family(key).await?.retired_call_ids;
         for message in whole.iter_from(messages.len()) {
             if let Message::Assistant(assistant) = message {
                 used.extend(assistant.tool_calls().map(|call| call.id.clone()));
@@ -75,7 +77,7 @@ impl Sessions<'_> {
         if !used.is_empty() {
             commit = commit.then(Change::RetireCallIds(used));
         }
-        self.write(to, commit).await
+        self.write(commit).await
     }
 
     /// Cuts the transcript to the point, and gives the version of the state there.

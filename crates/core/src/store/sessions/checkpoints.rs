@@ -85,7 +85,7 @@ impl Sessions<'_> {
                     Change::Checkpoint(checkpoint, _) => Some(checkpoint.clone()),
                     _ => None,
                 };
-                Ok((self.commit_on(session).then(change), checkpoint))
+                Ok((self.commit_after(snapshot).then(change), checkpoint))
             })
             .await?;
         checkpoint.ok_or_else(|| StoreError::NotFound {
@@ -116,9 +116,10 @@ impl Sessions<'_> {
         session: &SessionId,
         id: &CheckpointId,
     ) -> Result<Option<Checkpoint>, StoreError> {
+        let place = self.place(session).await?;
         let found = self
             .store
-            .checkpoints(session, Lookup::One(id.clone()))
+            .checkpoints(place.key(), Lookup::One(id.clone()))
             .await?;
         Ok(found.items.into_iter().next())
     }
@@ -132,6 +133,9 @@ impl Sessions<'_> {
         session: &SessionId,
         page: Page,
     ) -> Result<Paged<Checkpoint>, StoreError> {
-        self.store.checkpoints(session, Lookup::Page(page)).await
+        let place = self.place(session).await?;
+        self.store
+            .checkpoints(place.key(), Lookup::Page(page))
+            .await
     }
 }

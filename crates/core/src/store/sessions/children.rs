@@ -15,11 +15,11 @@ impl Sessions<'_> {
         session: &SessionId,
         children: Vec<SubSessionRef>,
     ) -> Result<Committed, StoreError> {
-        let mut commit = self.commit_on(session);
+        let mut commit = self.commit_on(session).await?;
         for child in children {
             commit = commit.then(Change::Child(Box::new(child)));
         }
-        self.write(session, commit).await
+        self.write(commit).await
     }
 
     /// Sets what is known of a child.
@@ -33,7 +33,7 @@ impl Sessions<'_> {
         status: ChildStatus,
     ) -> Result<Committed, StoreError> {
         let (committed, ()) = self
-            .retrying(session, None, async |_| {
+            .retrying(session, None, async |snapshot| {
                 let children = self.get_sub_session_refs(session).await?;
                 let found = children.into_iter().find(|one| one.session_id == *child);
                 let Some(mut found) = found else {
@@ -43,7 +43,7 @@ impl Sessions<'_> {
                     });
                 };
                 found.status = status;
-                let commit = self.commit_on(session);
+                let commit = self.commit_after(snapshot);
                 Ok((commit.then(Change::Child(Box::new(found))), ()))
             })
             .await?;
@@ -58,6 +58,8 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<Vec<SubSessionRef>, StoreError> {
-        Ok(self.store.family(session).await?.children)
+        let place = self.place(session).await?;
+        let family = self.store.family(place.key()).await?;
+        Ok(family.children)
     }
 }

@@ -35,18 +35,22 @@ impl Sessions<'_> {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let run = self.get_current_run(session).await?;
-            let Some(run) = run.filter(|run| run.status == RunStatus::Running) else {
+            let found = self.snapshot(session).await?;
+            let Some(run) = found
+                .run
+                .clone()
+                .filter(|run| run.status == RunStatus::Running)
+            else {
                 return Ok(None);
             };
             let running = Precondition::Run(run.id.clone(), vec![RunStatus::Running]);
             let mut stop = StopRequest::new(run.id.clone(), kind, self.clock.now());
             stop.reason.clone_from(&reason);
             let commit = self
-                .commit_on(session)
+                .commit_after(&found)
                 .when(running)
                 .then(Change::Stop(stop));
-            match self.store.commit(commit).await {
+            match self.write(commit).await {
                 Ok(_) => return Ok(Some(run.id)),
                 // It ended, or another began, just now: look again.
                 Err(StoreError::Refused { .. }) if attempts < MAX_ATTEMPTS => {}
@@ -63,14 +67,15 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<Option<StopRequest>, StoreError> {
-        let Some(stop) = self.snapshot(session).await?.stop else {
+        let found = self.snapshot(session).await?;
+        let Some(stop) = found.stop.clone() else {
             return Ok(None);
         };
         let commit = self
-            .commit_on(session)
+            .commit_after(&found)
             .when(Precondition::Stop(stop.run_id.clone(), true))
             .then(Change::ClearStop);
-        match self.store.commit(commit).await {
+        match self.write(commit).await {
             Ok(_) => Ok(Some(stop)),
             Err(StoreError::Refused { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Sessions;
+use super::{MAX_ATTEMPTS, Sessions};
 use crate::id::{SessionId, UserId};
 use crate::session::{RunStatus, SessionState};
 use crate::store::{
-    Change, Committed, DueKind, DueQuery, Page, Paged, ParentFilter, Precondition, SessionQuery,
-    StoreError,
+    Change, Commit, Committed, DueKind, DueQuery, Page, Paged, ParentFilter, Precondition,
+    SessionKey, SessionQuery, StoreError,
 };
 use crate::time::Timestamp;
 
@@ -62,24 +62,19 @@ impl Sessions<'_> {
     /// Makes a session. Of several at once exactly one succeeds.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`] when there is one of that id.
+    /// [`StoreError::AlreadyExists`] when there is one of that id, [`StoreError::NotFound`] when the
+    /// root that it is made under does not exist.
     pub async fn create_session(
         &self,
         session: &SessionId,
         new: NewSession,
     ) -> Result<Committed, StoreError> {
-        let root = new
-            .family
-            .as_ref()
-            .map_or(session, |(_, root)| root)
-            .clone();
         let state = new.into_state(session.clone(), self.clock.now());
-        let mut commit = self.commit_on(session);
-        commit.root = root;
-        let commit = commit
-            .when_in(session.clone(), Precondition::Absent)
-            .then_in(session.clone(), Change::Create(Box::new(state)));
-        self.write(session, commit).await
+        let commit = self
+            .commit_under(state.root().clone(), session)
+            .when(Precondition::Absent)
+            .then(Change::Create(Box::new(state)));
+        self.write(commit).await
     }
 
     /// Whether there is such a session.
@@ -87,7 +82,7 @@ impl Sessions<'_> {
     /// # Errors
     /// When the store cannot be read.
     pub async fn session_exists(&self, session: &SessionId) -> Result<bool, StoreError> {
-        Ok(self.store.load(session).await?.is_some())
+        Ok(self.store.find(session).await?.is_some())
     }
 
     /// Removes a session with its children to any depth, all their rows, and its stream when it is a
@@ -96,20 +91,35 @@ impl Sessions<'_> {
     /// # Errors
     /// When the store cannot be read or written.
     pub async fn delete_session(&self, session: &SessionId) -> Result<bool, StoreError> {
-        let Some(snapshot) = self.store.load(session).await? else {
-            return Ok(false);
-        };
-        let mut commit = self.commit_on(session);
-        commit.root = snapshot.state.root().clone();
-        for doomed in self.descendants(session).await? {
-            commit = commit.then_in(doomed, Change::Delete);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let Some(found) = self.store.find(session).await? else {
+                return Ok(false);
+            };
+            let Some(mut commit) = self.removal(found.state.root()).await? else {
+                return Ok(false);
+            };
+            for doomed in self.descendants(session).await? {
+                commit = commit.then_in(doomed, Change::Delete);
+            }
+            match self.store.commit(commit).await {
+                Ok(_) => return Ok(true),
+                // Somebody else made a session under the root, or removed one, just now.
+                Err(error) if is_passed(&error) && attempts < MAX_ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
         }
-        match self.store.commit(commit).await {
-            Ok(_) => Ok(true),
-            // Somebody else removed one of them just now: what is left is removed by asking again.
-            Err(StoreError::NotFound { .. }) => Box::pin(self.delete_session(session)).await,
-            Err(error) => Err(error),
-        }
+    }
+
+    /// A commit that removes sessions under a root. What is read after this is all that it finds: a
+    /// session that is made later modifies the root, and refuses it. `None` when the root is gone.
+    async fn removal(&self, root: &SessionId) -> Result<Option<Commit>, StoreError> {
+        let found = self.store.load(root.as_root()).await?;
+        Ok(found.map(|found| {
+            let as_read = Precondition::Version(found.state.version);
+            Commit::new(root.clone(), self.clock.now()).when(as_read)
+        }))
     }
 
     /// A session and all its descendants, children before their parents.
@@ -159,11 +169,11 @@ impl Sessions<'_> {
         let mut removed = 0;
         loop {
             let page = self.store.due(&query).await?;
-            for (session, _) in page.items {
+            for due in page.items {
                 if removed == limit {
                     return Ok(removed);
                 }
-                removed += usize::from(self.delete_expired(&session, page.at).await?);
+                removed += usize::from(self.delete_expired(due.key(), page.at).await?);
             }
             match page.next {
                 Some(next) if removed < limit => query = query.after(Some(next)),
@@ -179,24 +189,26 @@ impl Sessions<'_> {
     /// When the store cannot be read or written.
     pub async fn delete_expired(
         &self,
-        session: &SessionId,
+        key: SessionKey<'_>,
         at: Timestamp,
     ) -> Result<bool, StoreError> {
-        let Some(found) = self.store.load(session).await? else {
+        let session = key.session;
+        let Some(mut commit) = self.removal(key.root).await? else {
+            return Ok(false);
+        };
+        let Some(found) = self.store.load(key).await? else {
             return Ok(false);
         };
         if found.state.expires_at.is_none_or(|expires| expires > at) {
             return Ok(false);
         }
-        let mut commit = self.commit_on(session);
-        commit.root = found.state.root().clone();
         // Somebody who gives it more time meanwhile, or starts a run, is heard.
         let version = Precondition::Version(found.state.version);
         commit = commit.when_in(session.clone(), version);
         for doomed in self.descendants(session).await? {
             let run = match doomed == *session {
                 true => found.run.clone(),
-                false => match self.store.load(&doomed).await? {
+                false => match self.store.load(key.beside(&doomed)).await? {
                     Some(child) => child.run,
                     None => continue,
                 },
@@ -212,9 +224,13 @@ impl Sessions<'_> {
         }
         match self.store.commit(commit).await {
             Ok(_) => Ok(true),
-            Err(error) if error.is_conflict() => Ok(false),
-            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) if is_passed(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether somebody was faster.
+fn is_passed(error: &StoreError) -> bool {
+    error.is_conflict() || matches!(error, StoreError::NotFound { .. })
 }

@@ -19,14 +19,14 @@ impl Sessions<'_> {
         messages: &[Message],
         expected_count: Option<usize>,
     ) -> Result<Committed, StoreError> {
-        let mut commit = self.commit_on(session);
+        let mut commit = self.commit_on(session).await?;
         if let Some(count) = expected_count {
             commit = commit.when(Precondition::MessageCount(count));
         }
         for change in changes(session, messages)? {
             commit = commit.then(change);
         }
-        self.write(session, commit.when(Precondition::Exists)).await
+        self.write(commit.when(Precondition::Exists)).await
     }
 
     /// A part of the messages. Without thinking, what the model reasoned is left out.
@@ -39,7 +39,8 @@ impl Sessions<'_> {
         page: Page,
         include_thinking: bool,
     ) -> Result<Paged<Message>, StoreError> {
-        let mut messages = self.store.messages(session, page).await?;
+        let place = self.place(session).await?;
+        let mut messages = self.store.messages(place.key(), page).await?;
         if !include_thinking {
             for message in &mut messages.items {
                 if let Message::Assistant(assistant) = message {
@@ -77,9 +78,10 @@ impl Sessions<'_> {
     /// # Errors
     /// When the store cannot be read.
     pub async fn transcript(&self, session: &SessionId) -> Result<Transcript, StoreError> {
-        let messages = self.store.messages(session, Page::ALL).await?.items;
+        let place = self.place(session).await?;
+        let messages = self.store.messages(place.key(), Page::ALL).await?.items;
         let (mut transcript, _) = Transcript::load(messages);
-        transcript.retire_call_ids(self.store.family(session).await?.retired_call_ids);
+        transcript.retire_call_ids(self.store.family(place.key()).await?.retired_call_ids);
         Ok(transcript)
     }
 }

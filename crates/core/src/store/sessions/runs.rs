@@ -4,7 +4,7 @@ use super::Sessions;
 use crate::entries::close_step;
 use crate::id::{RunId, SessionId};
 use crate::session::{RunRecord, RunStatus};
-use crate::store::{Change, Commit, Committed, Lookup, Page, Paged, StoreError};
+use crate::store::{Change, Committed, Lookup, Page, Paged, StoreError};
 
 impl Sessions<'_> {
     /// Starts a run: it becomes the session's latest.
@@ -37,14 +37,12 @@ impl Sessions<'_> {
                 };
                 record.status = status;
                 record.ended_at = status.is_ended().then(|| self.clock.now());
-                let root = found.state.root().clone();
-                let mut commit = Commit::new(root, self.clock.now());
+                let mut on = self.commit_after(found);
                 let is_latest = found.run.as_ref().is_some_and(|latest| latest.id == *run);
                 if is_latest && status.is_ended() && !status.is_suspended() {
-                    commit = close_step(commit, found);
+                    on.commit = close_step(on.commit, found);
                 }
-                let ended = Change::Run(Box::new(record));
-                Ok((commit.then_in(session.clone(), ended), ()))
+                Ok((on.then(Change::Run(Box::new(record))), ()))
             })
             .await?;
         Ok(committed)
@@ -70,7 +68,11 @@ impl Sessions<'_> {
         session: &SessionId,
         run: &RunId,
     ) -> Result<Option<RunRecord>, StoreError> {
-        let found = self.store.runs(session, Lookup::One(run.clone())).await?;
+        let place = self.place(session).await?;
+        let found = self
+            .store
+            .runs(place.key(), Lookup::One(run.clone()))
+            .await?;
         Ok(found.items.into_iter().next())
     }
 
@@ -83,6 +85,7 @@ impl Sessions<'_> {
         session: &SessionId,
         page: Page,
     ) -> Result<Paged<RunRecord>, StoreError> {
-        self.store.runs(session, Lookup::Page(page)).await
+        let place = self.place(session).await?;
+        self.store.runs(place.key(), Lookup::Page(page)).await
     }
 }

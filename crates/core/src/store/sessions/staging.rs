@@ -43,7 +43,9 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<BTreeMap<StepId, Vec<Staged>>, StoreError> {
-        Ok(self.store.family(session).await?.staged)
+        let place = self.place(session).await?;
+        let family = self.store.family(place.key()).await?;
+        Ok(family.staged)
     }
 
     /// Whether a step has kept writes.
@@ -71,7 +73,7 @@ impl Sessions<'_> {
             .retrying(session, None, async |snapshot| {
                 let base = &snapshot.state.custom_state;
                 let writes = self.staged_writes(session, step, base).await?;
-                let commit = self.commit_on(session).then(Change::WriteState(writes));
+                let commit = self.commit_after(snapshot).then(Change::WriteState(writes));
                 Ok((commit.then(forget(step)), ()))
             })
             .await?;

@@ -22,7 +22,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<Option<SessionState>, StoreError> {
-        let Some(snapshot) = self.store.load(session).await? else {
+        let Some(snapshot) = self.store.find(session).await? else {
             return Ok(None);
         };
         let answered = self.answered_calls(session).await?;
@@ -41,7 +41,8 @@ impl Sessions<'_> {
         session: &SessionId,
     ) -> Result<BTreeMap<CallId, Timestamp>, StoreError> {
         let all = Lookup::Page(Page::ALL);
-        let answered = self.store.answered(session, all).await?.items;
+        let place = self.place(session).await?;
+        let answered = self.store.answered(place.key(), all).await?.items;
         Ok(answered.into_iter().map(|one| (one.call, one.at)).collect())
     }
 
@@ -57,11 +58,12 @@ impl Sessions<'_> {
         let session = &state.session_id;
         let mut commit = self
             .commit_on(session)
+            .await?
             .then(Change::Overwrite(Box::new(state.clone())));
         if let Some(version) = expected_version {
             commit = commit.when(Precondition::Version(version));
         }
-        self.write(session, commit).await
+        self.write(commit).await
     }
 
     /// Applies writes to the state.
@@ -95,7 +97,7 @@ impl Sessions<'_> {
         let (committed, ()) = self
             .retrying(session, expected_version, async |snapshot| {
                 let mut commit = self
-                    .commit_on(session)
+                    .commit_after(snapshot)
                     .then(Change::Overwrite(Box::new(state.clone())));
                 for change in &appended {
                     commit = commit.then(change.clone());

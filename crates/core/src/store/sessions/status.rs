@@ -1,10 +1,10 @@
 //! Moving a session's status.
 
-use super::Sessions;
+use super::{OnOne, Sessions};
 use crate::error::ErrorRecord;
 use crate::id::SessionId;
 use crate::session::{InterruptContext, SessionStatus};
-use crate::store::{Change, Commit, Committed, Field, Precondition, StoreError};
+use crate::store::{Change, Committed, Field, Precondition, StoreError};
 
 /// What goes with a new status.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,8 +46,8 @@ impl Sessions<'_> {
         status: SessionStatus,
         context: StatusContext,
     ) -> Result<Committed, StoreError> {
-        let commit = with_status(self.commit_on(session), status, context);
-        self.write(session, commit).await
+        let commit = with_status(self.commit_on(session).await?, status, context);
+        self.write(commit).await
     }
 
     /// Sets the status if it is one of those expected, and the version if one is given.
@@ -63,11 +63,9 @@ impl Sessions<'_> {
     ) -> Result<CasOutcome, StoreError> {
         let commit = self
             .commit_on(session)
+            .await?
             .when(Precondition::Status(expected.to_vec()));
-        match self
-            .write(session, with_status(commit, status, context))
-            .await
-        {
+        match self.write(with_status(commit, status, context)).await {
             Ok(committed) => Ok(CasOutcome::Done {
                 version: committed.version,
             }),
@@ -85,7 +83,7 @@ impl Sessions<'_> {
     }
 }
 
-fn with_status(commit: Commit, status: SessionStatus, context: StatusContext) -> Commit {
+fn with_status(commit: OnOne, status: SessionStatus, context: StatusContext) -> OnOne {
     let mut commit = commit.then(Change::Set(Field::Status(status)));
     if let Some(version) = context.expected_version {
         commit = commit.when(Precondition::Version(version));

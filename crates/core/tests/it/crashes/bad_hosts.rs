@@ -25,7 +25,12 @@ impl Host for RunsTwice {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
         let event = perform(&effect, Attempt::First, ports).await?;
         let session = &effect.at.session_id;
-        let open = ports.store.load(session).await?.unwrap().open_step;
+        let open = ports
+            .store
+            .load(session.as_root())
+            .await?
+            .unwrap()
+            .open_step;
         let (EffectKind::Tool { index, .. }, Some(open)) = (&effect.kind, open) else {
             return Ok(event);
         };

@@ -37,10 +37,14 @@ fn session() -> SessionId {
 }
 
 async fn all(store: &MemoryStore) -> All {
-    let messages = store.messages(&session(), Page::ALL).await.unwrap().items;
+    let messages = store
+        .messages(session().as_root(), Page::ALL)
+        .await
+        .unwrap()
+        .items;
     let chunks = store.read(&session(), Sequence::START, usize::MAX).await;
     (
-        store.load(&session()).await.unwrap(),
+        store.load(session().as_root()).await.unwrap(),
         messages,
         chunks.unwrap(),
     )

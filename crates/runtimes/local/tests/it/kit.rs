@@ -287,7 +287,10 @@ pub(crate) fn session(name: &str) -> SessionId {
 
 /// Every run of a session, oldest first.
 pub(crate) async fn runs(backend: &Backend, session: &SessionId) -> Vec<RunRecord> {
-    let page = backend.store.runs(session, Lookup::Page(Page::ALL)).await;
+    let page = backend
+        .store
+        .runs(session.as_root(), Lookup::Page(Page::ALL))
+        .await;
     page.unwrap().items
 }
 

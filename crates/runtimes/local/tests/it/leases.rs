@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::kit::{Gate, LEASE, Place, Slow, clock, desk, desk_with, session, timed, waiting};
 
 async fn lease(backend: &Backend) -> Option<Lease> {
-    let found = backend.store.load(&session("s")).await.unwrap();
+    let found = backend.store.load(session("s").as_root()).await.unwrap();
     found.unwrap().lease
 }
 

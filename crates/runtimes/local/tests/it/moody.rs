@@ -9,8 +9,8 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Change, Commit, Due, DuePage, DueQuery, Family, Lookup, Page, Paged,
-    PendingQuery, Receipt, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Change, Commit, Due, DuePage, DueQuery, DueSession, Family, Lookup, Page, Paged,
+    PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::usage::UsageEntry;
 use serde_json::Value;
@@ -99,21 +99,25 @@ impl SessionStore for Moody {
         self.store.commit(commit).await
     }
 
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
         self.store.load(session).await
     }
 
-    async fn messages(&self, of: &SessionId, page: Page) -> Result<Paged<Message>, StoreError> {
+    async fn messages(&self, of: SessionKey<'_>, page: Page) -> Result<Paged<Message>, StoreError> {
         self.store.messages(of, page).await
     }
 
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
         self.store.state_at(session, version).await
     }
 
     async fn runs(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
         self.store.runs(session, which).await
@@ -121,7 +125,7 @@ impl SessionStore for Moody {
 
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         self.store.checkpoints(session, which).await
@@ -129,18 +133,22 @@ impl SessionStore for Moody {
 
     async fn answered(
         &self,
-        of: &SessionId,
+        of: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         self.store.answered(of, which).await
     }
 
-    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
         self.store.family(session).await
     }
 
-    async fn usage(&self, of: &SessionId, page: Page) -> Result<Paged<UsageEntry>, StoreError> {
+    async fn usage(&self, of: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>, StoreError> {
         self.store.usage(of, page).await
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        self.store.root_of(session).await
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
@@ -156,7 +164,7 @@ impl SessionStore for Moody {
         match lie {
             None => self.store.due(query).await,
             Some(Lie::Stale(session, due)) => {
-                let items = vec![(session, vec![due])];
+                let items = vec![DueSession::new(session.as_root(), vec![due])];
                 Ok(DuePage::new(query.at, items, None))
             }
             Some(Lie::Failure) => Err(in_a_mood(session("none"))),

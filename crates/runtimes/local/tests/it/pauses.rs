@@ -38,7 +38,12 @@ async fn a_run_that_waits_has_ended() {
         let run = runs(&backend, &session("s")).await.remove(0);
         assert_eq!(run.status, RunStatus::SuspendedClientTool);
         assert!(run.ended_at.is_some());
-        let found = backend.store.load(&session("s")).await.unwrap().unwrap();
+        let found = backend
+            .store
+            .load(session("s").as_root())
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(
             (found.state.status, found.lease),
             (SessionStatus::Active, None)
@@ -224,7 +229,7 @@ async fn a_continuation_that_comes_second_is_no_error() {
 
     let runs = runs(faster.backend(), pause.session()).await;
     assert_eq!(runs.len(), 2);
-    let last = StartedRun::new(pause.session().clone(), runs[1].id.clone());
+    let last = StartedRun::new(pause.session().as_root(), runs[1].id.clone());
     assert!(faster.ended(&last).await.unwrap().status.is_ended());
     assert_eq!(gate.passed(), 1);
 }

@@ -218,7 +218,12 @@ async fn runtimes_of_one_process_have_names_of_their_own() {
         let handle = runtime.execute_with(&agent, request, RunOptions::default());
         handle.await.unwrap();
         gate.reached().await;
-        let found = backend.store.load(&session(name)).await.unwrap().unwrap();
+        let found = backend
+            .store
+            .load(session(name).as_root())
+            .await
+            .unwrap()
+            .unwrap();
         holders.push(found.lease.unwrap().holder);
     }
     let prefix = format!("{}:", SqliteStore::holder());
@@ -253,7 +258,9 @@ async fn siblings_of_a_call_that_fails_are_kept() {
         assert!(matches!(told, Ok(Outcome::Failed(_))), "{told:?}");
         assert_eq!(gate.passed(), 2);
         let store = &runtime.backend().store;
-        let messages = store.messages(handle.session_id(), Page::ALL).await;
+        let messages = store
+            .messages(handle.session_id().as_root(), Page::ALL)
+            .await;
         let mut results: Vec<_> = messages
             .unwrap()
             .items

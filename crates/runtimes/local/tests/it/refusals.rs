@@ -26,7 +26,12 @@ async fn an_unknown_agent_is_named_and_nothing_is_written() {
             panic!("unexpected: {refused:?}");
         };
         assert_eq!(error.name, "desk");
-        let found = runtime.backend().store.load(&session("s")).await.unwrap();
+        let found = runtime
+            .backend()
+            .store
+            .load(session("s").as_root())
+            .await
+            .unwrap();
         assert_eq!(found.map(|found| found.state.session_id), None);
     }
 }
@@ -186,7 +191,12 @@ fn without_tokio_nothing_is_started() {
             panic!("unexpected: {refused:?}");
         };
         assert!(why.contains("tokio runtime"), "{why}");
-        let found = runtime.backend().store.load(&session("s")).await.unwrap();
+        let found = runtime
+            .backend()
+            .store
+            .load(session("s").as_root())
+            .await
+            .unwrap();
         assert!(found.is_none());
     });
 }

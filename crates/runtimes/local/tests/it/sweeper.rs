@@ -149,7 +149,9 @@ async fn the_sweeper_outlives_what_goes_wrong() {
     }
     let run = handle.ended();
     let backend = next.backend();
-    let ended = backend.run_ended(&session("s"), handle.run_id()).await;
+    let ended = backend
+        .run_ended(session("s").as_root(), handle.run_id())
+        .await;
     assert!(ended.unwrap().status.is_ended());
     assert!(run.await.unwrap().status.is_ended());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use helix_agents_core::SessionId;
-use helix_agents_core::store::Snapshot;
+use helix_agents_core::store::{SessionKey, Snapshot};
 use helix_agents_core::stream::{Incarnation, Sequence, StreamItem, StreamReader, StreamStatus};
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, timeout_at};
@@ -154,7 +154,11 @@ impl Pump {
 
     /// The session, unless it was removed.
     async fn still_there(&self) -> Result<Snapshot, Stop> {
-        let found = self.app.store().load(&self.session).await?;
+        let found = self
+            .app
+            .store()
+            .load(SessionKey::new(&self.root, &self.session))
+            .await?;
         let gone = || ApiError::not_found("the session was removed while it was read");
         Ok(found.ok_or_else(gone)?)
     }

@@ -7,7 +7,10 @@ use crate::folder::Folder;
 use crate::make::{count, create, id, long_id, on, step};
 
 async fn ids(store: &SqliteStore, session: &SessionId, page: Page) -> Vec<CallId> {
-    let found = store.answered(session, Lookup::Page(page)).await.unwrap();
+    let found = store
+        .answered(session.as_root(), Lookup::Page(page))
+        .await
+        .unwrap();
     found.items.into_iter().map(|one| one.call).collect()
 }
 
@@ -34,14 +37,18 @@ fn calls_that_an_earlier_version_kept_in_the_header_are_answered() {
         for commits in 0..2 {
             let rows = count(&path, "SELECT count(*) FROM answered");
             assert_eq!(rows, 3 * commits, "they move with the next commit");
-            let one = store.answered(&session, Lookup::One(id("a"))).await;
+            let one = store
+                .answered(session.as_root(), Lookup::One(id("a")))
+                .await;
             assert_eq!(one.unwrap().items.len(), 1);
-            let none = store.answered(&session, Lookup::One(id("c"))).await;
+            let none = store
+                .answered(session.as_root(), Lookup::One(id("c")))
+                .await;
             assert_eq!(none.unwrap().items.len(), 0);
             let all = ids(&store, &session, Page::ALL).await;
             assert_eq!(all, [id("a"), id("b"), open.clone()]);
             assert_eq!(ids(&store, &session, Page::new(1, 1)).await, [id("b")]);
-            let found = store.load(&session).await.unwrap().unwrap();
+            let found = store.load(session.as_root()).await.unwrap().unwrap();
             assert_eq!(found.answered.as_slice(), std::slice::from_ref(&open));
             assert!(found.state.completed_client_tool_calls.is_empty());
             let next = on("s").then(Change::RaiseFence);

@@ -4,7 +4,7 @@ use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::block_on;
 
 use crate::folder::Folder;
-use crate::make::{create, id, on, says};
+use crate::make::{create, on, says, session_id};
 
 /// Some text that does not repeat itself.
 fn text(number: usize) -> String {
@@ -27,9 +27,9 @@ fn a_commit_without_room_is_refused_and_the_session_is_intact() {
             }
         };
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-        let snapshot = store.load(&session).await.unwrap().unwrap();
+        let snapshot = store.load(session.as_root()).await.unwrap().unwrap();
         assert_eq!(snapshot.message_count, written);
-        let messages = store.messages(&session, Page::ALL).await.unwrap();
+        let messages = store.messages(session.as_root(), Page::ALL).await.unwrap();
         assert_eq!(messages.items.len(), written);
         written
     });
@@ -59,7 +59,9 @@ fn in_a_group_those_for_whom_there_is_room_succeed() {
         }))
         .await;
         for (number, outcome) in outcomes.into_iter().enumerate() {
-            let messages = store.messages(&id(&format!("s{number}")), Page::ALL).await;
+            let messages = store
+                .messages(session_id(&format!("s{number}")).as_root(), Page::ALL)
+                .await;
             match outcome {
                 Ok(_) => assert_eq!((number != 10, messages.unwrap().total), (true, 1)),
                 Err(error) => {

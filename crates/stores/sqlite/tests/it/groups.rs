@@ -11,7 +11,7 @@ use helix_agents_testkit::block_on;
 use serde_json::json;
 
 use crate::folder::Folder;
-use crate::make::{create, creating, id, on, says};
+use crate::make::{create, creating, on, says, session_id};
 
 fn push(path: &str) -> Change {
     let op = StateOp::Append {
@@ -36,9 +36,9 @@ async fn mixed(store: &SqliteStore, number: usize) -> Result<(), StoreError> {
 }
 
 async fn check(store: &SqliteStore, number: usize, outcome: &Result<(), StoreError>) {
-    let session = id(&format!("s{number}"));
-    let messages = store.messages(&session, Page::ALL).await.unwrap();
-    let snapshot = store.load(&session).await.unwrap().unwrap();
+    let session = session_id(&format!("s{number}"));
+    let messages = store.messages(session.as_root(), Page::ALL).await.unwrap();
+    let snapshot = store.load(session.as_root()).await.unwrap().unwrap();
     let (expected_messages, version) = match (number % 3, outcome) {
         (0, Ok(())) => (1, 2),
         (1, Err(StoreError::State { .. })) | (2, Err(StoreError::Refused { .. })) => (0, 1),
@@ -117,7 +117,10 @@ fn a_queued_commit_that_nobody_waits_for_never_happens() {
         }
         store.commit(on("a").then(says("z"))).await.unwrap();
         let total = async |session| {
-            let messages = store.messages(&id(session), Page::ALL).await.unwrap();
+            let messages = store
+                .messages(session_id(session).as_root(), Page::ALL)
+                .await
+                .unwrap();
             messages.total
         };
         assert_eq!((total("a").await, total("b").await), (2, 0));

@@ -27,13 +27,18 @@ async fn take_step(store: &SqliteStore, session: &SessionId, number: usize) -> R
 
 /// Checks a session after so many steps.
 async fn check(store: &SqliteStore, session: &SessionId, steps: usize) {
-    let messages = store.messages(session, Page::ALL).await.unwrap();
+    let messages = store.messages(session.as_root(), Page::ALL).await.unwrap();
     assert_eq!(messages.items.len(), 2 * steps);
-    let usage = store.usage(session, Page::ALL).await.unwrap();
+    let usage = store.usage(session.as_root(), Page::ALL).await.unwrap();
     assert_eq!((usage.total, usage.items.len()), (2 * steps, 2 * steps));
-    let runs = store.runs(session, Lookup::Page(Page::ALL)).await.unwrap();
+    let runs = store
+        .runs(session.as_root(), Lookup::Page(Page::ALL))
+        .await
+        .unwrap();
     assert_eq!(runs.total, 1);
-    let points = store.checkpoints(session, Lookup::Page(Page::ALL)).await;
+    let points = store
+        .checkpoints(session.as_root(), Lookup::Page(Page::ALL))
+        .await;
     assert_eq!(points.unwrap().total, steps);
     let chunks = StreamManager::read(store, session, Sequence::START, 999).await;
     let numbers = chunks.unwrap().into_iter().map(|chunk| chunk.sequence.0);

@@ -30,7 +30,11 @@ fn a_large_value_is_kept_once_and_goes_with_its_last_user() {
                 let commit = on(session).then(Change::AppendUser(said(text)));
                 store.commit(commit).await.unwrap();
             }
-            let messages = store.messages(&session_id, Page::ALL).await.unwrap().items;
+            let messages = store
+                .messages(session_id.as_root(), Page::ALL)
+                .await
+                .unwrap()
+                .items;
             let expected = ["first", "second"].map(|text| Message::User(said(text)));
             assert_eq!(messages, expected);
         }
@@ -112,13 +116,17 @@ fn everything_may_be_large() {
             .say(delta(&session, &text(8)));
         store.commit(commit).await.unwrap();
 
-        let snapshot = store.load(&session).await.unwrap().unwrap();
+        let snapshot = store.load(session.as_root()).await.unwrap().unwrap();
         assert_eq!(*snapshot.state.custom_state, state);
         assert_eq!(snapshot.run, Some(record));
         assert_eq!(snapshot.open_step, open_step.map(Arc::unwrap_or_clone));
         assert_eq!(snapshot.state.pending_client_tool_calls["c"], pending);
         assert_eq!(snapshot.state.output, Some(json!(text(6))));
-        let messages = store.messages(&session, Page::ALL).await.unwrap().items;
+        let messages = store
+            .messages(session.as_root(), Page::ALL)
+            .await
+            .unwrap()
+            .items;
         assert_eq!(messages, [Message::User(UserMessage::new(text(7)))]);
         let chunks = StreamManager::read(&store, &session, Sequence::START, 9)
             .await

@@ -23,6 +23,10 @@ where
     text.parse().unwrap()
 }
 
+pub(crate) fn session_id(text: &str) -> SessionId {
+    id(text)
+}
+
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// A commit on a session.

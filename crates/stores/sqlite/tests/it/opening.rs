@@ -5,7 +5,7 @@ use helix_agents_store_sqlite::{Error, SqliteConfig, SqliteStore};
 use helix_agents_testkit::block_on;
 
 use crate::folder::Folder;
-use crate::make::{count, create, id};
+use crate::make::{count, create, session_id};
 
 fn open(path: &std::path::Path) -> Result<SqliteStore, Error> {
     block_on(SqliteStore::open(path))
@@ -99,7 +99,7 @@ fn damage_that_is_found_later_is_reported() {
     let Ok(store) = open(&path) else {
         return;
     };
-    let error = block_on(store.load(&id("s"))).unwrap_err();
+    let error = block_on(store.load(session_id("s").as_root())).unwrap_err();
     let source = std::error::Error::source(&error).unwrap();
     assert!(source.to_string().contains("damaged"), "{error:?}");
     drop(store);
@@ -186,9 +186,21 @@ fn a_url_names_a_file_or_memory() {
         let second = SqliteStore::from_url(&format!("sqlite://{path}"))
             .await
             .unwrap();
-        assert!(second.load(&id("s")).await.unwrap().is_some());
+        assert!(
+            second
+                .load(session_id("s").as_root())
+                .await
+                .unwrap()
+                .is_some()
+        );
         let memory = SqliteStore::from_url("sqlite::memory:").await.unwrap();
-        assert!(memory.load(&id("s")).await.unwrap().is_none());
+        assert!(
+            memory
+                .load(session_id("s").as_root())
+                .await
+                .unwrap()
+                .is_none()
+        );
         for url in ["postgres://x", "helix.db", "sqlite:"] {
             let error = SqliteStore::from_url(url).await.unwrap_err();
             assert!(matches!(error, Error::BadUrl { .. }), "{error:?}");

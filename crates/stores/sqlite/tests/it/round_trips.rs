@@ -93,11 +93,13 @@ fn every_kind_of_message_is_read_back_as_it_was_written() {
             commit = commit.then(Change::AppendStep(step));
         }
         store.commit(commit).await.unwrap();
-        let all = store.messages(&session, Page::ALL).await.unwrap();
+        let all = store.messages(session.as_root(), Page::ALL).await.unwrap();
         assert_eq!(all.items, expected);
         for offset in 0..=expected.len() + 1 {
             for limit in [0, 1, 2, 5] {
-                let page = store.messages(&session, Page::new(offset, limit)).await;
+                let page = store
+                    .messages(session.as_root(), Page::new(offset, limit))
+                    .await;
                 let part: Vec<_> = expected.iter().skip(offset).take(limit).cloned().collect();
                 assert_eq!(page.unwrap().items, part, "{offset} {limit}");
             }
@@ -151,10 +153,13 @@ fn every_kind_of_usage_is_read_back_with_its_run() {
             store.commit(on("s").then(one).then(two)).await.unwrap();
             expected.extend(entries);
         }
-        let all = store.usage(&session, Page::ALL).await.unwrap();
+        let all = store.usage(session.as_root(), Page::ALL).await.unwrap();
         assert_eq!(all.items, expected);
         for offset in 0..=expected.len() {
-            let page = store.usage(&session, Page::new(offset, 3)).await.unwrap();
+            let page = store
+                .usage(session.as_root(), Page::new(offset, 3))
+                .await
+                .unwrap();
             let part: Vec<_> = expected.iter().skip(offset).take(3).cloned().collect();
             assert_eq!((page.items, page.total), (part, expected.len()));
         }
@@ -186,7 +191,10 @@ fn a_state_is_kept_whole_now_and_then() {
         for version in 0..=200_usize {
             let at = u64::try_from(version).unwrap() + 2;
             let expected = json!({ "text": text, "list": (0..version).collect::<Vec<_>>() });
-            assert_eq!(*store.state_at(&session, at).await.unwrap(), expected);
+            assert_eq!(
+                *store.state_at(session.as_root(), at).await.unwrap(),
+                expected
+            );
         }
         let whole = count(&path, "SELECT count(*) FROM state WHERE whole = 1");
         assert_eq!(whole, 3, "created, set, and once the writes weigh as much");

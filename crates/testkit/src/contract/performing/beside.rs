@@ -110,7 +110,7 @@ pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
 
 /// Changes what is known of the second call, as a sibling in another process would.
 async fn touch_second(on: &Subject) {
-    let found = on.store.load(&here()).await.unwrap().unwrap();
+    let found = on.store.load(here().as_root()).await.unwrap().unwrap();
     let mut second = found.open_step.unwrap().calls[1].clone();
     if let Some(effect) = &mut second.effect {
         effect.attempts += 1;

@@ -124,7 +124,12 @@ impl Desk {
     }
 
     pub(super) async fn found(&self) -> Snapshot {
-        self.on.store.load(&session("s")).await.unwrap().unwrap()
+        self.on
+            .store
+            .load(session("s").as_root())
+            .await
+            .unwrap()
+            .unwrap()
     }
 
     pub(super) async fn run(&self) -> RunRecord {
@@ -134,7 +139,7 @@ impl Desk {
     pub(super) async fn messages(&self) -> Vec<Message> {
         let store = &self.on.elsewhere().store;
         store
-            .messages(&session("s"), Page::ALL)
+            .messages(session("s").as_root(), Page::ALL)
             .await
             .unwrap()
             .items

@@ -34,7 +34,7 @@ fn making<const N: usize>(calls: [(&str, &str); N], gate: &Gate) -> Agent {
 
 /// Another process says something else of the first call, as if it had come to its result later.
 async fn say_otherwise(on: &Subject) {
-    let found = on.store.load(&here()).await.unwrap().unwrap();
+    let found = on.store.load(here().as_root()).await.unwrap().unwrap();
     let mut first = found.open_step.unwrap().calls[0].clone();
     if let Some(effect) = &mut first.effect {
         effect.attempts += 1;

@@ -81,7 +81,12 @@ pub async fn all_calls_that_were_begun_are_unknown(on: &Subject) {
     assert_eq!(desk.run().await.status, RunStatus::Completed);
     assert_eq!(statuses(&desk).await, [ResultStatus::Unknown; 3]);
     assert_eq!(scene.log.take(), ["charge a", "charge b", "charge c"]);
-    let used = on.store.usage(&here(), Page::ALL).await.unwrap().items;
+    let used = on
+        .store
+        .usage(here().as_root(), Page::ALL)
+        .await
+        .unwrap()
+        .items;
     let of_tools = used
         .iter()
         .filter(|it| matches!(it.kind, UsageKind::Tool { .. }));

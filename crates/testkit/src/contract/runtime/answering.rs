@@ -209,7 +209,7 @@ pub async fn the_last_answer_continues_by_itself(on: &RuntimeSubject) {
     let runs = on.runs().await;
     assert_eq!(runs.len(), 2, "it is durable when the answer returns");
     let run = runs.last().expect("there are two").id.clone();
-    let run = helix_agents_core::runtime::StartedRun::new(session(), run);
+    let run = helix_agents_core::runtime::StartedRun::new(session().as_root(), run);
     assert_eq!(on.ended(&run).await.status, RunStatus::Completed);
     let again = continuing.submit(answer).await.unwrap();
     assert_eq!(again.continuation, Continuation::None);

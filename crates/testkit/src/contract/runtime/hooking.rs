@@ -279,7 +279,9 @@ pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {
     // Each version of the state is one of a commit that also wrote the step.
     for checkpoint in on.checkpoints().await {
         let store = &on.backend().store;
-        let at = store.state_at(&session(), checkpoint.state_version).await;
+        let at = store
+            .state_at(session().as_root(), checkpoint.state_version)
+            .await;
         let told = at.unwrap()["told"].as_array().map_or(0, Vec::len);
         assert!(told > 0);
     }

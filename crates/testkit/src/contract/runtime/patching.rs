@@ -40,7 +40,7 @@ fn writer(gate: &Gate) -> helix_agents_core::tool::ToolBuilder {
 /// a step and at each pause; gives how often it did.
 async fn follows(on: &RuntimeSubject) -> usize {
     let store = &on.backend().store;
-    let mut client = Arc::clone(&store.state_at(&session(), 1).await.unwrap());
+    let mut client = Arc::clone(&store.state_at(session().as_root(), 1).await.unwrap());
     let mut held = 0;
     for payload in on.payloads().await {
         match payload {
@@ -50,9 +50,13 @@ async fn follows(on: &RuntimeSubject) -> usize {
             // It is told in the commit of a step and of a pause, behind the patches.
             ChunkPayload::CheckpointCreated { checkpoint_id } => {
                 let one = Lookup::One(checkpoint_id);
-                let found = store.checkpoints(&session(), one).await.unwrap().items;
+                let found = store
+                    .checkpoints(session().as_root(), one)
+                    .await
+                    .unwrap()
+                    .items;
                 let version = found[0].state_version;
-                let server = store.state_at(&session(), version).await.unwrap();
+                let server = store.state_at(session().as_root(), version).await.unwrap();
                 assert_eq!(client, server, "at state version {version}");
                 held += 1;
             }

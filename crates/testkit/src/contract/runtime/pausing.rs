@@ -136,7 +136,11 @@ pub async fn an_answer_starts_nothing(on: &RuntimeSubject) {
     );
     let store = &elsewhere.backend().store;
     let all = Lookup::Page(Page::ALL);
-    let completed = store.answered(&session(), all).await.unwrap().items;
+    let completed = store
+        .answered(session().as_root(), all)
+        .await
+        .unwrap()
+        .items;
     let completed: Vec<_> = completed.into_iter().map(|one| one.call).collect();
     assert_eq!(completed, calls(&["c1"]));
     assert_eq!(found.answered, completed, "the open step's are at hand");

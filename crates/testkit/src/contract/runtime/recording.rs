@@ -62,7 +62,9 @@ pub async fn every_step_leaves_one_checkpoint(on: &RuntimeSubject) {
     );
     let store = &on.backend().store;
     for checkpoint in &found {
-        let at = store.state_at(&session(), checkpoint.state_version).await;
+        let at = store
+            .state_at(session().as_root(), checkpoint.state_version)
+            .await;
         assert_eq!(*at.unwrap(), json!({ "count": 1 }));
     }
     let told = on.payloads().await.into_iter().filter_map(|it| match it {

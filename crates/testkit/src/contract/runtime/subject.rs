@@ -215,7 +215,12 @@ impl RuntimeSubject {
 
     /// The session as the store has it.
     pub(super) async fn snapshot(&self) -> Snapshot {
-        let found = self.backend().store.load(&session()).await.unwrap();
+        let found = self
+            .backend()
+            .store
+            .load(session().as_root())
+            .await
+            .unwrap();
         found.expect("the session of the case is there")
     }
 
@@ -226,7 +231,11 @@ impl RuntimeSubject {
 
     pub(super) async fn messages(&self) -> Vec<Message> {
         let store = &self.backend().store;
-        store.messages(&session(), Page::ALL).await.unwrap().items
+        store
+            .messages(session().as_root(), Page::ALL)
+            .await
+            .unwrap()
+            .items
     }
 
     /// The history, a line for each message.
@@ -236,14 +245,18 @@ impl RuntimeSubject {
 
     pub(super) async fn runs(&self) -> Vec<RunRecord> {
         let all = Lookup::Page(Page::ALL);
-        let runs = self.backend().store.runs(&session(), all).await;
+        let runs = self.backend().store.runs(session().as_root(), all).await;
         runs.unwrap().items
     }
 
     /// The checkpoints, oldest first.
     pub(super) async fn checkpoints(&self) -> Vec<Checkpoint> {
         let all = Lookup::Page(Page::ALL);
-        let found = self.backend().store.checkpoints(&session(), all).await;
+        let found = self
+            .backend()
+            .store
+            .checkpoints(session().as_root(), all)
+            .await;
         let mut found = found.unwrap().items;
         found.reverse();
         found
@@ -251,7 +264,11 @@ impl RuntimeSubject {
 
     pub(super) async fn usage(&self) -> Vec<UsageEntry> {
         let store = &self.backend().store;
-        store.usage(&session(), Page::ALL).await.unwrap().items
+        store
+            .usage(session().as_root(), Page::ALL)
+            .await
+            .unwrap()
+            .items
     }
 
     /// The calls that wait, in the order of their ids.

@@ -38,7 +38,12 @@ pub async fn each_turn_and_each_resume_writes_one_run(on: &RuntimeSubject) {
     );
     assert_eq!(on.snapshot().await.run, Some(third));
     let one = Lookup::One(first.id.clone());
-    let found = on.backend().store.runs(&session(), one).await.unwrap();
+    let found = on
+        .backend()
+        .store
+        .runs(session().as_root(), one)
+        .await
+        .unwrap();
     assert_eq!(found.items, [first]);
 }
 

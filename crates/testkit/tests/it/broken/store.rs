@@ -10,7 +10,7 @@ use helix_agents_core::session::{
 };
 use helix_agents_core::store::{
     AnsweredCall, Change, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -86,7 +86,7 @@ impl Broken {
     }
 
     /// The checkpoint that a store with this defect believes to be the latest.
-    async fn mistaken(&self, session: &SessionId) -> Result<Option<CheckpointId>, StoreError> {
+    async fn mistaken(&self, session: SessionKey<'_>) -> Result<Option<CheckpointId>, StoreError> {
         let all = Lookup::Page(Page::ALL);
         let all = self.inner.checkpoints(session, all).await?.items;
         Ok(all
@@ -117,7 +117,7 @@ impl SessionStore for Broken {
         self.inner.commit(commit).await
     }
 
-    async fn load(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
         let mut found = self.inner.load(session).await?;
         if let (Some(found), Some(Defect::StalePointer)) = (&mut found, self.defect) {
             found.state.checkpoint_id = self.mistaken(session).await?;
@@ -127,19 +127,23 @@ impl SessionStore for Broken {
 
     async fn messages(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<Message>, StoreError> {
         self.inner.messages(session, page).await
     }
 
-    async fn state_at(&self, session: &SessionId, version: u64) -> Result<Arc<Value>, StoreError> {
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
         self.inner.state_at(session, version).await
     }
 
     async fn runs(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
         self.inner.runs(session, which).await
@@ -147,7 +151,7 @@ impl SessionStore for Broken {
 
     async fn checkpoints(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
         self.inner.checkpoints(session, which).await
@@ -155,22 +159,26 @@ impl SessionStore for Broken {
 
     async fn answered(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         self.inner.answered(session, which).await
     }
 
-    async fn family(&self, session: &SessionId) -> Result<Family, StoreError> {
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
         self.inner.family(session).await
     }
 
     async fn usage(
         &self,
-        session: &SessionId,
+        session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
         self.inner.usage(session, page).await
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        self.inner.root_of(session).await
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
@@ -188,7 +196,11 @@ impl SessionStore for Broken {
 
 #[async_trait]
 impl WatchStops for Broken {
-    async fn stopped(&self, session: &SessionId, run: &RunId) -> Result<StopRequest, StoreError> {
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError> {
         self.inner.stopped(session, run).await
     }
 }

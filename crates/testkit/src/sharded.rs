@@ -1,0 +1,322 @@
+//! A store that keeps each root in a place of its own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::message::Message;
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
+use helix_agents_core::store::{
+    AnsweredCall, Change, Commit, DueCursor, DuePage, DueQuery, DueSession, Family, Lookup, Page,
+    Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    WatchStops,
+};
+use helix_agents_core::stream::{
+    Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
+    StreamWriter,
+};
+use helix_agents_core::usage::UsageEntry;
+use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
+use serde_json::Value;
+
+/// A store of which each root is a store in memory of its own, as a Durable Object is one root. It
+/// finds a session by the root that a call names and by nothing else. Clones are the same store.
+///
+/// It is here to show that nothing in a run, an entry or a runtime reads or writes without naming the
+/// right root, and how such a store may keep its directory.
+#[derive(Debug, Clone, Default)]
+pub struct ShardedStore {
+    shards: Arc<Mutex<HashMap<SessionId, MemoryStore>>>,
+    directory: Arc<Mutex<Directory>>,
+}
+
+/// Under which root an id was last claimed, and when, in the order of claims.
+#[derive(Debug, Default)]
+struct Directory {
+    claims: BTreeMap<SessionId, (SessionId, u64)>,
+    count: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory answers at once.
+fn at_once<T>(answer: impl Future<Output = T>) -> T {
+    answer
+        .now_or_never()
+        .unwrap_or_else(|| unreachable!("memory waits for nothing"))
+}
+
+impl ShardedStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn shard(&self, root: &SessionId) -> MemoryStore {
+        lock(&self.shards).entry(root.clone()).or_default().clone()
+    }
+
+    fn all(&self) -> Vec<MemoryStore> {
+        lock(&self.shards).values().cloned().collect()
+    }
+
+    /// Writes the directory before a session is made. Whoever claimed the id before keeps it while the
+    /// session exists; a claim that came to nothing counts for nothing.
+    fn claim(&self, root: &SessionId, session: &SessionId) -> Result<(), StoreError> {
+        let mut directory = lock(&self.directory);
+        if let Some((before, _)) = directory.claims.get(session)
+            && before != root
+        {
+            let key = SessionKey::new(before, session);
+            if at_once(self.shard(before).load(key))?.is_some() {
+                let session = session.clone();
+                return Err(StoreError::AlreadyExists { session });
+            }
+        }
+        directory.count += 1;
+        let claim = (root.clone(), directory.count);
+        directory.claims.insert(session.clone(), claim);
+        Ok(())
+    }
+
+    /// All pages of something, of all roots.
+    fn gather<T>(
+        &self,
+        mut page: impl FnMut(&MemoryStore, Page) -> Result<Paged<T>, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::new();
+        for shard in self.all() {
+            let mut next = Page::first(Page::MAX);
+            loop {
+                let found = page(&shard, next)?;
+                all.extend(found.items);
+                if !found.has_more {
+                    break;
+                }
+                next.offset += next.limit;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// What is due first in one shard, after a place.
+fn head(
+    shard: &MemoryStore,
+    query: &DueQuery,
+) -> Result<Option<(DueCursor, DueSession)>, StoreError> {
+    let mut query = query.clone().limit(1);
+    loop {
+        let page = at_once(shard.due(&query))?;
+        let Some(place) = page.next else {
+            return Ok(None);
+        };
+        if let Some(due) = page.items.into_iter().next() {
+            return Ok(Some((place, due)));
+        }
+        query = query.after(Some(place));
+    }
+}
+
+#[async_trait]
+impl SessionStore for ShardedStore {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
+        for (session, change) in &commit.changes {
+            if matches!(change, Change::Create(_)) {
+                self.claim(&commit.root, session)?;
+            }
+        }
+        let elsewhere = |session: &SessionId| {
+            let claims = &lock(&self.directory).claims;
+            let root = claims.get(session).map(|(root, _)| root.clone());
+            root.filter(|root| *root != commit.root)
+        };
+        for (session, precondition) in &commit.preconditions {
+            if *precondition == helix_agents_core::store::Precondition::Absent
+                && let Some(root) = elsewhere(session)
+                && at_once(self.shard(&root).load(SessionKey::new(&root, session)))?.is_some()
+            {
+                let session = session.clone();
+                return Err(StoreError::AlreadyExists { session });
+            }
+        }
+        self.shard(&commit.root).commit(commit).await
+    }
+
+    async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
+        self.shard(session.root).load(session).await
+    }
+
+    async fn messages(
+        &self,
+        session: SessionKey<'_>,
+        page: Page,
+    ) -> Result<Paged<Message>, StoreError> {
+        self.shard(session.root).messages(session, page).await
+    }
+
+    async fn state_at(
+        &self,
+        session: SessionKey<'_>,
+        version: u64,
+    ) -> Result<Arc<Value>, StoreError> {
+        self.shard(session.root).state_at(session, version).await
+    }
+
+    async fn runs(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<RunId>,
+    ) -> Result<Paged<RunRecord>, StoreError> {
+        self.shard(session.root).runs(session, which).await
+    }
+
+    async fn checkpoints(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<CheckpointId>,
+    ) -> Result<Paged<Checkpoint>, StoreError> {
+        self.shard(session.root).checkpoints(session, which).await
+    }
+
+    async fn answered(
+        &self,
+        session: SessionKey<'_>,
+        which: Lookup<CallId>,
+    ) -> Result<Paged<AnsweredCall>, StoreError> {
+        self.shard(session.root).answered(session, which).await
+    }
+
+    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
+        self.shard(session.root).family(session).await
+    }
+
+    async fn usage(
+        &self,
+        session: SessionKey<'_>,
+        page: Page,
+    ) -> Result<Paged<UsageEntry>, StoreError> {
+        self.shard(session.root).usage(session, page).await
+    }
+
+    async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
+        let directory = lock(&self.directory);
+        let root = directory.claims.get(session).map(|(root, _)| root.clone());
+        Ok(root.filter(|root| root != session))
+    }
+
+    async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
+        let mut all = self.gather(|shard, page| {
+            let query = SessionQuery {
+                page,
+                ..query.clone()
+            };
+            at_once(shard.list(&query))
+        })?;
+        let directory = lock(&self.directory);
+        all.sort_by_key(|session| {
+            let claim = directory.claims.get(&session.session_id);
+            std::cmp::Reverse((session.created_at, claim.map(|(_, count)| *count)))
+        });
+        Ok(Paged::of(all.into_iter(), query.page.capped()))
+    }
+
+    async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
+        let mut all = self.gather(|shard, page| {
+            let query = PendingQuery {
+                page,
+                ..query.clone()
+            };
+            at_once(shard.pending(&query))
+        })?;
+        all.sort_by_key(|call| {
+            let (session, id) = (call.session_id.clone(), call.tool_call_id.clone());
+            (call.created_at, session, id)
+        });
+        Ok(Paged::of(all.into_iter(), query.page.capped()))
+    }
+
+    async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
+        let mut page = DuePage::new(query.at, Vec::new(), query.after.clone());
+        while page.items.len() < query.limit {
+            let next = query.clone().after(page.next.clone());
+            let mut heads = Vec::new();
+            for shard in self.all() {
+                heads.extend(head(&shard, &next)?);
+            }
+            let Some((place, due)) = heads.into_iter().min_by(|a, b| a.0.cmp(&b.0)) else {
+                page.next = None;
+                return Ok(page);
+            };
+            page.items.push(due);
+            page.next = Some(place);
+        }
+        Ok(page)
+    }
+}
+
+#[async_trait]
+impl WatchStops for ShardedStore {
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError> {
+        self.shard(session.root).stopped(session, run).await
+    }
+}
+
+#[async_trait]
+impl StreamManager for ShardedStore {
+    fn limits(&self) -> StreamLimits {
+        MemoryStore::new().limits()
+    }
+
+    async fn append_deltas(
+        &self,
+        writer: &StreamWriter,
+        chunks: Vec<Chunk>,
+    ) -> Result<Sequence, StreamError> {
+        self.shard(&writer.root).append_deltas(writer, chunks).await
+    }
+
+    async fn discard_deltas(
+        &self,
+        writer: &StreamWriter,
+        after: Sequence,
+        say: Chunk,
+    ) -> Result<Sequence, StreamError> {
+        let shard = self.shard(&writer.root);
+        shard.discard_deltas(writer, after, say).await
+    }
+
+    async fn read(
+        &self,
+        root: &SessionId,
+        after: Sequence,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StreamError> {
+        self.shard(root).read(root, after, limit).await
+    }
+
+    async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        self.shard(root).info(root).await
+    }
+
+    async fn changed(
+        &self,
+        root: &SessionId,
+        known: Option<StreamInfo>,
+    ) -> Result<(), StreamError> {
+        self.shard(root).changed(root, known).await
+    }
+
+    async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.shard(root).trim(root, up_to).await
+    }
+}
