@@ -378,7 +378,7 @@ pub async fn a_child_made_beside_a_removal_goes_with_it_or_stays_with_its_root(o
 /// A root that is made again under its id, and what is made under it, begin above every fence that
 /// there was under it: no run of before can write to them.
 ///
-/// proves in part: LCK-03
+/// proves in part: LCK-02
 pub async fn a_root_made_again_begins_above_all_that_was_under_it(on: &Subject) {
     let root = created(on, "root").await;
     let child = child_of(on, &root, &root, "child").await;
