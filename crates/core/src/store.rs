@@ -119,12 +119,13 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError>;
 
-    /// The root of a session that is not its own; `None` for a root, and for what does not exist.
+    /// The root of a child; `None` for an id that no child has, a root's for one.
     ///
-    /// It is for callers who know an id and nothing else. A store that keeps each root by itself
-    /// writes such a directory before it makes the commit that creates a child. An entry whose commit
-    /// came to nothing may stay: it names a session that is not there, and whoever follows it is told
-    /// so by the read. It must not keep a root of that id from being made or found.
+    /// It is a directory for callers who know an id and nothing else. A store that keeps each root by
+    /// itself writes it before it makes the commit that creates a child. An entry may stay when that
+    /// commit came to nothing, or the child is removed: it names a session that is not there, and
+    /// whoever follows it is told so by the read. It must not keep another session of that id from
+    /// being made or found.
     async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError>;
 
     /// [`SessionStore::load`] for callers who know an id and nothing else. A root is found without

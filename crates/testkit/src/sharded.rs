@@ -10,8 +10,8 @@ use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
     AnsweredCall, Change, Commit, DueCursor, DuePage, DueQuery, DueSession, Family, Lookup, Page,
-    Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
-    WatchStops,
+    Paged, PendingQuery, Precondition, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot,
+    StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -32,10 +32,13 @@ pub struct ShardedStore {
     directory: Arc<Mutex<Directory>>,
 }
 
-/// Under which root an id was last claimed, and when, in the order of claims.
+/// What is known of sessions without asking their shards.
 #[derive(Debug, Default)]
 struct Directory {
-    claims: BTreeMap<SessionId, (SessionId, u64)>,
+    /// The root of each child that was made, or was about to be.
+    roots: BTreeMap<SessionId, SessionId>,
+    /// In which order sessions were made, so that a list has one within a millisecond.
+    made: BTreeMap<SessionId, u64>,
     count: u64,
 }
 
@@ -65,23 +68,55 @@ impl ShardedStore {
         lock(&self.shards).values().cloned().collect()
     }
 
-    /// Writes the directory before a session is made. Whoever claimed the id before keeps it while the
-    /// session exists; a claim that came to nothing counts for nothing.
-    fn claim(&self, root: &SessionId, session: &SessionId) -> Result<(), StoreError> {
-        let mut directory = lock(&self.directory);
-        if let Some((before, _)) = directory.claims.get(session)
-            && before != root
+    /// Whether an id belongs to a session that is not of this root. An entry of the directory that
+    /// came to nothing counts for nothing.
+    fn is_taken(
+        &self,
+        directory: &Directory,
+        root: &SessionId,
+        session: &SessionId,
+    ) -> Result<bool, StoreError> {
+        let is_there = |place: &SessionId| {
+            let key = SessionKey::new(place, session);
+            Ok::<_, StoreError>(at_once(self.shard(place).load(key))?.is_some())
+        };
+        if let Some(place) = directory.roots.get(session)
+            && place != root
+            && is_there(place)?
         {
-            let key = SessionKey::new(before, session);
-            if at_once(self.shard(before).load(key))?.is_some() {
+            return Ok(true);
+        }
+        Ok(session != root && is_there(session)?)
+    }
+
+    /// Refuses a commit that wants an id for itself which another root has, and writes the directory
+    /// before children are made.
+    fn enrol(&self, commit: &Commit) -> Result<MutexGuard<'_, Directory>, StoreError> {
+        let mut directory = lock(&self.directory);
+        let wants = commit.preconditions.iter();
+        let wants = wants.filter(|(_, condition)| *condition == Precondition::Absent);
+        let makes = commit.changes.iter();
+        let makes = makes.filter(|(_, change)| matches!(change, Change::Create(_)));
+        let makes: Vec<_> = makes.map(|(session, _)| session).collect();
+        for session in wants
+            .map(|(session, _)| session)
+            .chain(makes.iter().copied())
+        {
+            if self.is_taken(&directory, &commit.root, session)? {
                 let session = session.clone();
                 return Err(StoreError::AlreadyExists { session });
             }
         }
-        directory.count += 1;
-        let claim = (root.clone(), directory.count);
-        directory.claims.insert(session.clone(), claim);
-        Ok(())
+        for session in makes {
+            directory.count += 1;
+            let count = directory.count;
+            directory.made.insert(session.clone(), count);
+            if *session != commit.root {
+                let root = commit.root.clone();
+                directory.roots.insert(session.clone(), root);
+            }
+        }
+        Ok(directory)
     }
 
     /// All pages of something, of all roots.
@@ -126,26 +161,9 @@ fn head(
 #[async_trait]
 impl SessionStore for ShardedStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
-        for (session, change) in &commit.changes {
-            if matches!(change, Change::Create(_)) {
-                self.claim(&commit.root, session)?;
-            }
-        }
-        let elsewhere = |session: &SessionId| {
-            let claims = &lock(&self.directory).claims;
-            let root = claims.get(session).map(|(root, _)| root.clone());
-            root.filter(|root| *root != commit.root)
-        };
-        for (session, precondition) in &commit.preconditions {
-            if *precondition == helix_agents_core::store::Precondition::Absent
-                && let Some(root) = elsewhere(session)
-                && at_once(self.shard(&root).load(SessionKey::new(&root, session)))?.is_some()
-            {
-                let session = session.clone();
-                return Err(StoreError::AlreadyExists { session });
-            }
-        }
-        self.shard(&commit.root).commit(commit).await
+        // Held until the commit is made: who asks for one of its ids meanwhile waits.
+        let _enrolled = self.enrol(&commit)?;
+        at_once(self.shard(&commit.root).commit(commit))
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
@@ -205,9 +223,7 @@ impl SessionStore for ShardedStore {
     }
 
     async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
-        let directory = lock(&self.directory);
-        let root = directory.claims.get(session).map(|(root, _)| root.clone());
-        Ok(root.filter(|root| root != session))
+        Ok(lock(&self.directory).roots.get(session).cloned())
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
@@ -220,8 +236,8 @@ impl SessionStore for ShardedStore {
         })?;
         let directory = lock(&self.directory);
         all.sort_by_key(|session| {
-            let claim = directory.claims.get(&session.session_id);
-            std::cmp::Reverse((session.created_at, claim.map(|(_, count)| *count)))
+            let made = directory.made.get(&session.session_id).copied();
+            std::cmp::Reverse((session.created_at, made))
         });
         Ok(Paged::of(all.into_iter(), query.page.capped()))
     }
