@@ -5,6 +5,7 @@
 
 mod agents;
 mod error;
+mod headers;
 mod json;
 mod models;
 mod runtime;
@@ -43,6 +44,28 @@ pub struct Config {
     pub agents: Vec<Agent>,
     /// Addresses of the tools that are services, with the tool's name, for `helix doctor`.
     pub services: Vec<(String, String)>,
+    /// The environment variables that tools need.
+    pub variables: Vec<Variable>,
+}
+
+/// An environment variable that the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub holds: String,
+    /// Where the configuration names it.
+    pub line: usize,
+}
+
+impl Variable {
+    /// Whether it holds something.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        std::env::var(&self.name).is_ok_and(|value| !value.trim().is_empty())
+    }
 }
 
 impl Config {
@@ -127,6 +150,7 @@ impl Config {
             runtime,
             agents,
             services: all.services,
+            variables: all.variables,
         })
     }
 }

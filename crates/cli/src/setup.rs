@@ -115,6 +115,27 @@ impl Plan {
         }
     }
 
+    /// Checks that what tools need from the environment is there, before anything is performed.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the variable that is not set.
+    pub fn check_environment(&self) -> anyhow::Result<()> {
+        let mut variables = self.config.variables.iter();
+        let Some(missing) = variables.find(|variable| !variable.is_set()) else {
+            return Ok(());
+        };
+        let (name, holds) = (&missing.name, &missing.holds);
+        let why = format!("the environment variable {name} is not set; put {holds} into it");
+        Err(match &self.file {
+            Some(file) => {
+                let mut error = ConfigError::of_file(file, why);
+                error.line = Some(missing.line);
+                error.into()
+            }
+            None => UsageError(why).into(),
+        })
+    }
+
     /// Checks where streams are asked to be kept. They are kept in the store; a place of their own
     /// is not built yet.
     ///
@@ -185,6 +206,15 @@ impl Setup {
     }
 }
 
+/// Makes a folder for its owner alone. One that is there stays as it is.
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
 /// Opens a store. An empty one is set up; an older schema is brought up to date with `migrate`, and
 /// refused without.
 ///
@@ -198,7 +228,7 @@ pub async fn open_store(url: &StoreUrl, migrate: bool) -> Result<Backend, UsageE
     if path == Path::new(STORE)
         && let Some(folder) = path.parent()
     {
-        std::fs::create_dir_all(folder).map_err(|error| {
+        make_private(folder).map_err(|error| {
             UsageError(format!(
                 "the folder {} cannot be made: {error}",
                 folder.display()

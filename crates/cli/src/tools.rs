@@ -10,6 +10,8 @@ mod fetch;
 mod http;
 mod notes;
 mod public_address;
+mod telling_body;
+mod unsent;
 
 pub use above::Above;
 pub use allowed::{Allowed, BadEntry};

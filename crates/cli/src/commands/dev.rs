@@ -36,6 +36,7 @@ impl Dev {
             Screen::here().note(Look::Yellow, text)?;
         }
         let agent = plan.default_agent(self.agent.as_deref())?;
+        plan.check_environment()?;
         let setup = plan.open().await?;
         let runtime = runtime(&setup);
         let server =

@@ -161,7 +161,9 @@ fn environment(config: &Config, report: &mut Report) {
             TokenSecret::Env(name) => Some((format!("the token of {}", token.user), name)),
             _ => None,
         });
-    for (what, name) in tokens {
+    let tools = config.variables.iter();
+    let tools = tools.map(|variable| (variable.holds.clone(), &variable.name));
+    for (what, name) in tokens.chain(tools) {
         match std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
             true => report.good("environment", format!("{name} holds {what}")),
             false => report.bad(
@@ -181,7 +183,7 @@ async fn services(config: &Config, report: &mut Report) {
             Some((host, url.port_or_known_default()?))
         });
         let Some((host, port)) = place else {
-            report.bad("tool", format!("{tool} has no usable address: {url}"));
+            report.bad("tool", format!("{tool} has no usable address"));
             continue;
         };
         let connecting = tokio::net::TcpStream::connect((host.as_str(), port));

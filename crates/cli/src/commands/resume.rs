@@ -31,6 +31,7 @@ impl Resume {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let session: SessionId = id(&self.session)?;
         let setup = self.place.open_existing().await?;
+        setup.plan.check_environment()?;
         let found = load(setup.backend.store.as_ref(), &session).await?;
         let name = &found.state.agent_type;
         let agent = setup.agents().get(name).ok_or_else(|| {

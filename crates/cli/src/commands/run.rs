@@ -38,6 +38,7 @@ impl Run {
         let session: Option<SessionId> = self.session.as_deref().map(id).transpose()?;
         let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
         let setup = self.place.open().await?;
+        setup.plan.check_environment()?;
         let agent = setup.plan.agent(&self.agent)?;
 
         let mut request = Execute::new(agent, self.message);

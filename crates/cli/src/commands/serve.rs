@@ -30,6 +30,7 @@ impl Serve {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let plan = self.place.read()?;
         let tokens = access::tokens(&plan)?;
+        plan.check_environment()?;
         let listen = self.listen.unwrap_or(plan.config.server.listen);
         if let Some(url) = &self.stream {
             plan.check_stream(url)?;

@@ -22,7 +22,7 @@ pub struct RuntimeConfig {
 impl Default for RuntimeConfig {
     fn default() -> Self {
         Self {
-            double_texting: DoubleTexting::Interrupt,
+            double_texting: DoubleTexting::Reject,
             recover_on_start: true,
             lease: Duration::from_millis(10_000),
             auto_continue: true,
@@ -77,6 +77,13 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
             let message = format!("`double_texting` cannot be `{value}`; {remedy}");
             section.error(&at, message)
         })?;
+        if *texting != DoubleTexting::Reject {
+            let message = format!(
+                "`double_texting = \"{value}\"` is not built yet; write \"reject\", or leave it out, \
+                 which is the same for now"
+            );
+            return Err(section.error(&at, message));
+        }
         runtime.double_texting = *texting;
     }
     if let Some(flag) = section.flag("recover_on_start")? {

@@ -43,6 +43,13 @@ pub(crate) struct At<T> {
     pub(crate) at: Range<usize>,
 }
 
+/// What stands under a name that may be any.
+#[derive(Debug)]
+pub(crate) enum Entry<'a> {
+    Text(At<String>),
+    Table(Section<'a>),
+}
+
 impl<T> At<T> {
     fn new(value: T, at: Range<usize>) -> Self {
         Self { value, at }
@@ -295,6 +302,40 @@ impl<'a> Section<'a> {
             found.push((name.get_ref().clone().into_owned(), section));
         }
         found.sort_by_key(|(_, section)| section.at.start);
+        Ok(found)
+    }
+
+    /// The entries of a table of any names: each a text, or a table.
+    pub(crate) fn entries(
+        &self,
+        key: &'static str,
+        wanted: &str,
+    ) -> Result<Vec<(At<String>, Entry<'a>)>, ConfigError> {
+        let Some((at, value)) = self.get(key) else {
+            return Ok(Vec::new());
+        };
+        let wanted = format!("a table: `{key} = {{ {wanted} }}`");
+        let Some(table) = value.as_table() else {
+            return Err(self.unfit(key, &at, &wanted, value));
+        };
+        let inner = self.inner(key);
+        let mut found = Vec::new();
+        for (name, value) in table {
+            let (at, value) = (name.span(), value.get_ref());
+            let entry = match (value.as_str(), value.as_table()) {
+                (Some(text), _) => Entry::Text(At::new(text.to_owned(), at.clone())),
+                (_, Some(table)) => {
+                    let name = format!("{inner}.{}", name.get_ref());
+                    Entry::Table(Section::new(self.source, name, at.clone(), table))
+                }
+                _ => {
+                    let name = format!("{key}.{}", name.get_ref());
+                    return Err(self.unfit(&name, &at, "a text, or `{ env = \"NAME\" }`", value));
+                }
+            };
+            found.push((At::new(name.get_ref().clone().into_owned(), at), entry));
+        }
+        found.sort_by_key(|(name, _)| name.at.start);
         Ok(found)
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::agents::chain;
 use super::suggest::remedy;
 use super::tool_options::{Kind, ToolOptions};
-use super::{At, ConfigError, Section};
+use super::{At, ConfigError, Section, Variable, headers};
 use crate::tools::{Allowed, Builtin, HttpClient, HttpTool};
 
 const KINDS: [&str; 4] = ["http", "client", "builtin", "mcp"];
@@ -23,6 +23,8 @@ pub(super) struct Tools {
     all: BTreeMap<String, Tool>,
     /// Addresses of those that are services.
     pub(super) services: Vec<(String, String)>,
+    /// Environment variables that they need.
+    pub(super) variables: Vec<Variable>,
 }
 
 impl Tools {
@@ -59,6 +61,8 @@ impl Tools {
         let schema = section.object("input_schema")?;
         let options = ToolOptions::read(section, kind)?;
         let url = section.text("url")?;
+        let (headers, variables) = headers::read(section)?;
+        let proxied = section.flag("proxy")?;
         let builtin = section.text("builtin")?;
         let allow = section.texts("allow")?;
         section.finish()?;
@@ -89,7 +93,13 @@ impl Tools {
                 let run = HttpTool::new(client.clone(), &name, &url.value)
                     .map_err(|error| section.error(&url.at, error.to_string()))?
                     .timeout(options.timeout.unwrap_or(TIMEOUT))
-                    .retries(options.idempotent);
+                    .retries(options.idempotent)
+                    .headers(headers);
+                let run = match proxied {
+                    Some(proxied) => run.proxied(proxied.value),
+                    None => run,
+                };
+                self.variables.extend(variables);
                 Tool::raw(&name, description, schema_or_any(schema), run)
             }
         };
@@ -118,10 +128,12 @@ fn refuse_foreign_keys(section: &Section<'_>, kind: Kind) -> Result<(), ConfigEr
         Kind::Http => &[("builtin", "builtin"), ("allow", "builtin")],
         Kind::Client => &[
             ("url", "http"),
+            ("headers", "http"),
+            ("proxy", "http"),
             ("builtin", "builtin"),
             ("allow", "builtin"),
         ],
-        Kind::Builtin => &[("url", "http")],
+        Kind::Builtin => &[("url", "http"), ("headers", "http"), ("proxy", "http")],
     };
     for (key, owner) in foreign {
         if let Some(at) = section.place(key) {

@@ -1,15 +1,18 @@
 //! A tool that is a service: one POST per call.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use helix_agents_core::tool::{Execute, ToolCx, ToolError, ToolResult};
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Body, Response, StatusCode, Url};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, chain, refusal};
-use super::client::HttpClient;
+use super::client::{HttpClient, Way};
+use super::telling_body::TellingBody;
+use super::unsent::Unsent;
 
 /// How often an idempotent call is tried again.
 const RETRIES: u32 = 3;
@@ -24,11 +27,18 @@ const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// `Idempotency-Key`, which is the same for the same call, always. A 2xx gives the result, a 4xx an
 /// error that the model reads. A 5xx, a time-out or a lost connection is tried again only when the
 /// service is idempotent; else nobody knows whether the call took effect, and the model is told so.
+/// Without a connection nothing was sent: that is tried again for every service, and the model is
+/// told that the call was not executed.
+///
+/// The address may hold a key. The model and users read the tool's name; logs show the address
+/// without its query and its user.
 #[derive(Debug, Clone)]
 pub struct HttpTool {
     client: HttpClient,
     name: String,
     url: Url,
+    way: Way,
+    headers: HeaderMap,
     timeout: Duration,
     retries: u32,
     back_off: Duration,
@@ -39,8 +49,24 @@ pub struct HttpTool {
 #[error("`{url}` cannot be called; write an address like \"http://127.0.0.1:9100/refund\"")]
 #[non_exhaustive]
 pub struct BadUrl {
-    /// What was written.
+    /// What was written, up to its query.
     pub url: String,
+}
+
+impl BadUrl {
+    fn of(url: &str) -> Self {
+        let shown = url.split(['?', '#']).next().unwrap_or_default();
+        let url = shown.to_owned();
+        Self { url }
+    }
+}
+
+/// An address as logs show it: without a user, a password, a query or a fragment.
+fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}"));
+    let port = port.unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
 /// What one attempt came to.
@@ -48,6 +74,8 @@ enum Attempt {
     Done(Answer),
     /// The model reads this; trying again would not help.
     Refused(String),
+    /// Nothing was sent.
+    Unsent(Unsent),
     /// Nobody knows whether it took effect.
     Unclear(String),
 }
@@ -61,16 +89,32 @@ impl HttpTool {
         let parsed = Url::parse(url).ok();
         let usable =
             parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let url = usable.ok_or_else(|| BadUrl::of(url))?;
         Ok(Self {
             client,
             name: name.to_owned(),
-            url: usable.ok_or_else(|| BadUrl {
-                url: url.to_owned(),
-            })?,
+            way: Way::to(url.host_str().unwrap_or_default()),
+            url,
+            headers: HeaderMap::new(),
             timeout: Duration::from_secs(10),
             retries: 0,
             back_off: BACK_OFF,
         })
+    }
+
+    /// Headers of every call, besides its own.
+    #[must_use]
+    pub fn headers(mut self, headers: HeaderMap) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Whether calls go through the proxy that the environment names. By default those to this
+    /// machine and to private networks do not.
+    #[must_use]
+    pub fn proxied(mut self, proxied: bool) -> Self {
+        self.way = if proxied { Way::Proxied } else { Way::Direct };
+        self
     }
 
     /// How long one attempt may take; 10 s by default.
@@ -96,15 +140,22 @@ impl HttpTool {
     }
 
     async fn attempt(&self, body: &[u8], key: &str) -> ToolResult<Attempt> {
-        let client = self.client.get()?;
+        let client = self.client.get(self.way)?;
+        let (body, asked) = TellingBody::new(body);
         let request = client
             .post(self.url.clone())
+            .headers(self.headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("Idempotency-Key", HeaderValue::from_str(key)?)
-            .body(body.to_vec())
+            .body(Body::wrap(body))
             .timeout(self.timeout);
-        let response = match request.send().await {
+        // What an error says goes to people and models; the address may hold a key.
+        let sent = request.send().await.map_err(reqwest::Error::without_url);
+        let response = match sent {
             Ok(response) => response,
+            Err(error) if !asked.load(Ordering::Acquire) => {
+                return Ok(Attempt::Unsent(Unsent::of(&error)));
+            }
             Err(error) if error.is_timeout() => {
                 let wait = self.timeout.as_millis();
                 return Ok(Attempt::Unclear(format!("no answer came within {wait} ms")));
@@ -171,24 +222,33 @@ impl Execute for HttpTool {
         loop {
             let attempt = self.attempt(body.as_bytes(), cx.idempotency_key()).await?;
             tried += 1;
-            let text = match attempt {
+            let (told, detail, retries) = match attempt {
                 Attempt::Done(answer) => return answer.into_result(&cx),
                 Attempt::Refused(text) => return Err(ToolError::tell_model(text)),
-                Attempt::Unclear(text) => text,
+                Attempt::Unsent(unsent) => {
+                    let retries = if unsent.may_pass { RETRIES } else { 0 };
+                    (not_executed(&self.name, unsent.why), unsent.detail, retries)
+                }
+                Attempt::Unclear(text) => (unknown(&self.name, &text), text, self.retries),
             };
             tracing::warn!(
                 event = "tool.http_failed",
                 tool = self.name,
+                url = shown(&self.url),
                 tried,
-                detail = text
+                detail
             );
-            if tried > self.retries {
-                return Err(ToolError::tell_model(unknown(&self.name, &text)));
+            if tried > retries {
+                return Err(ToolError::tell_model(told));
             }
             let wait = self.back_off.saturating_mul(2u32.saturating_pow(tried - 1));
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+fn not_executed(tool: &str, why: &str) -> String {
+    format!("this call of {tool} was not executed: {why}. Nothing was sent.")
 }
 
 fn unknown(tool: &str, why: &str) -> String {

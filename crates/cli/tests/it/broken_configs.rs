@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// What is wrong, what is replaced, and by what; the empty text stands for the end.
-const BROKEN: [(&str, &str, &str); 57] = [
+const BROKEN: [(&str, &str, &str); 63] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -109,6 +109,28 @@ const BROKEN: [(&str, &str, &str); 57] = [
         "a choice that does not exist",
         "",
         "[runtime]\ndouble_texting = \"ignore\"",
+    ),
+    (
+        "double texting that is not built yet",
+        "",
+        "[runtime]\ndouble_texting = \"interrupt\"",
+    ),
+    (
+        "a header that every call has",
+        "",
+        "headers = { Idempotency-Key = \"7\" }",
+    ),
+    ("a header of no name", "", "headers = { \"a b\" = \"7\" }"),
+    ("a header that is a number", "", "headers = { X-Team = 7 }"),
+    (
+        "a header from nowhere",
+        "",
+        "headers = { X-Team = { evn = \"TEAM\" } }",
+    ),
+    (
+        "a header whose variable is not set",
+        "",
+        "headers = { Authorization = { env = \"HELIX_TEST_NOT_SET\" } }",
     ),
     (
         "a store that is not built yet",

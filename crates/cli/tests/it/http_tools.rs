@@ -156,6 +156,106 @@ async fn a_call_of_unclear_outcome_is_not_repeated() {
     }
 }
 
+/// The address of a port on which nobody listens.
+async fn nobody() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+/// Where there is no connection nothing was sent, and the model is told so; it never reads the
+/// address, which may hold a key.
+#[tokio::test]
+async fn a_call_that_was_never_sent_was_not_executed() {
+    let secret = "k-1234567890";
+    let (refusing, plain) = (nobody().await, Service::plain().await);
+    for (place, why) in [
+        (format!("http://{refusing}"), "takes no connections"),
+        ("http://nobody.invalid".to_owned(), "was not found"),
+        (format!("https://{}", plain.address), "no secure connection"),
+    ] {
+        let url = format!("{place}/do?key={secret}");
+        let run = HttpTool::new(HttpClient::new(), "refund", &url).unwrap();
+        let run = run.back_off(Duration::from_millis(1));
+        let it = Tool::raw("refund", "x", json!({ "type": "object" }), run);
+        let text = refused(&it.build().unwrap(), json!({})).await;
+        let not_executed = "this call of refund was not executed";
+        assert!(text.contains(not_executed), "{place}: {text}");
+        assert!(text.contains(why) && !text.contains("unknown"), "{text}");
+        for leak in [secret, "127.0.0.1", "nobody.invalid", "http"] {
+            assert!(!text.contains(leak), "{leak}: {text}");
+        }
+    }
+    let handshakes = plain.asked().len();
+    assert_eq!(handshakes, 1, "one that fails is not tried again");
+}
+
+/// A service that takes connections and never speaks: the handshake takes too long, nothing is sent.
+#[tokio::test]
+async fn a_handshake_that_takes_too_long_sends_nothing() {
+    let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/do", mute.local_addr().unwrap());
+    let run = HttpTool::new(HttpClient::new(), "it", &url).unwrap();
+    let run = run.back_off(Duration::from_millis(1));
+    let run = run.timeout(Duration::from_millis(100));
+    let it = Tool::raw("it", "x", json!({ "type": "object" }), run);
+    let text = refused(&it.build().unwrap(), json!({})).await;
+    assert!(
+        text.contains("not executed") && text.contains("in time"),
+        "{text}"
+    );
+}
+
+/// A service that is not there yet is called when it is, also one that must not be called twice.
+#[tokio::test]
+async fn a_call_that_was_never_sent_is_tried_again() {
+    let address = nobody().await;
+    let url = format!("http://{address}/do");
+    let run = HttpTool::new(HttpClient::new(), "it", &url).unwrap();
+    let run = run.back_off(Duration::from_millis(50));
+    let it = Tool::raw("it", "x", json!({ "type": "object" }), run);
+    let it = it.build().unwrap();
+    let (result, service) = tokio::join!(call(&it, json!({})), async {
+        Service::at(&address, vec![says(200, "", "\"done\"")]).await
+    });
+    assert_eq!(result.unwrap(), "done");
+    assert_eq!(service.asked().len(), 1);
+}
+
+/// What a model reads of a call that failed names the tool and not the address.
+#[tokio::test]
+async fn the_address_of_a_service_is_told_to_nobody() {
+    for reply in [says(503, "", "busy"), Reply::Drops, Reply::Hangs] {
+        let service = Service::that(vec![reply.clone()]).await;
+        let url = format!("http://user:word@{}/do?key=k-1234567890", service.address);
+        let run = HttpTool::new(HttpClient::new(), "refund", &url).unwrap();
+        let run = run.timeout(Duration::from_millis(500));
+        let it = Tool::raw("refund", "x", json!({ "type": "object" }), run);
+        let text = refused(&it.build().unwrap(), json!({})).await;
+        assert!(
+            text.contains("refund") && text.contains("unknown"),
+            "{text}"
+        );
+        for leak in ["k-1234567890", "word", "127.0.0.1", "http://"] {
+            assert!(!text.contains(leak), "{reply:?} {leak}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_carries_the_headers_of_its_tool() {
+    let service = Service::that(vec![says(200, "", "{}")]).await;
+    // A variable that is there in every environment of a test.
+    let it = http(
+        &service,
+        "headers = { X-Team = \"blue\", Authorization = { env = \"CARGO_PKG_NAME\" } }",
+    );
+    call(&it, json!({})).await.unwrap();
+    let asked = service.asked();
+    assert_eq!(asked[0].header("x-team"), Some("blue"));
+    assert_eq!(asked[0].header("authorization"), Some("helix-agents-cli"));
+    assert_eq!(asked[0].header("content-type"), Some("application/json"));
+}
+
 #[tokio::test]
 async fn an_idempotent_call_is_tried_three_more_times_under_one_key() {
     let service = Service::that(vec![

@@ -30,7 +30,7 @@ url = "sqlite:helix.db"
 url = "sqlite:helix.db"
 [runtime]
 engine = "local"
-double_texting = "queue"
+double_texting = "reject"
 recover_on_start = false
 lease_ms = 5000
 auto_continue = false
@@ -121,7 +121,7 @@ fn everything_that_can_be_said_is_understood() {
         path.is_absolute() && path.ends_with("helix.db"),
         "beside the file: {path:?}"
     );
-    assert_eq!(config.runtime.double_texting, DoubleTexting::Queue);
+    assert_eq!(config.runtime.double_texting, DoubleTexting::Reject);
     assert!(!config.runtime.recover_on_start && !config.runtime.auto_continue);
     assert_eq!(config.runtime.lease, Duration::from_millis(5000));
 
@@ -157,7 +157,7 @@ fn what_is_not_said_has_its_default() {
     assert!(!config.server.allow_unauthenticated && config.server.tokens.is_empty());
     assert_eq!(config.server.max_body_bytes, 4_194_304);
     assert_eq!(config.store, None);
-    assert_eq!(config.runtime.double_texting, DoubleTexting::Interrupt);
+    assert_eq!(config.runtime.double_texting, DoubleTexting::Reject);
     assert!(config.runtime.recover_on_start && config.runtime.auto_continue);
     assert_eq!(config.runtime.lease, Duration::from_millis(10_000));
     assert!(config.agents.is_empty());

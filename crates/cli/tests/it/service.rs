@@ -54,7 +54,12 @@ pub(crate) struct Service {
 impl Service {
     /// Replies in this order; the last one again and again.
     pub(crate) async fn that(replies: Vec<Reply>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at("127.0.0.1:0", replies).await
+    }
+
+    /// The same at an address.
+    pub(crate) async fn at(address: &str, replies: Vec<Reply>) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let arrived = Arc::new(Notify::new());
@@ -102,6 +107,27 @@ impl Service {
                 // The client may have gone already.
                 let _ = stream.write_all(text.as_bytes()).await;
                 let _ = stream.shutdown().await;
+            }
+        });
+        service
+    }
+
+    /// Answers whatever comes with a text that no handshake understands.
+    pub(crate) async fn plain() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let service = Self {
+            address: listener.local_addr().unwrap().to_string(),
+            asked: Arc::default(),
+            arrived: Arc::default(),
+        };
+        let asked = Arc::clone(&service.asked);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (head, body) = (String::new(), String::new());
+                asked.lock().unwrap().push(Asked { head, body });
+                let mut some = [0; 64];
+                let _ = stream.read(&mut some).await;
+                let _ = stream.write_all(b"HTTP/1.1 400 X\r\n\r\n").await;
             }
         });
         service

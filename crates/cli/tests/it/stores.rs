@@ -5,6 +5,20 @@ use crate::kit::{Folder, config};
 const AGENT: &str = "[agents.a]\nmodel = \"fast\"\n";
 const SCRIPT: &str = r#"{ "default": [ { "text": "ok" } ] }"#;
 
+/// The folder that is made when nobody names a store is its owner's alone.
+#[test]
+#[cfg(unix)]
+fn a_store_is_made_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::empty();
+    folder.helix(&["run", "support", "hi"]).ends(0);
+    for (name, wanted) in [(".helix", 0o700), (".helix/helix.db", 0o600)] {
+        let found = std::fs::metadata(folder.path().join(name)).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, wanted, "{name}");
+    }
+}
+
 #[test]
 fn looking_for_something_makes_no_store() {
     let folder = Folder::with(&config(AGENT), SCRIPT);

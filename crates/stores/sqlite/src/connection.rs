@@ -97,15 +97,15 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Says in clear words what is wrong with a path; SQLite says only that it cannot open it.
+/// Makes the file, for its owner alone: it holds what people said. SQLite makes its companions with
+/// the rights of the file. Says in clear words what is wrong with a path; SQLite says only that it
+/// cannot open it.
 fn reachable(path: &Path) -> Result<()> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    let Err(source) = opened else {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let Err(source) = options.open(path) else {
         return Ok(());
     };
     let folder_exists = path

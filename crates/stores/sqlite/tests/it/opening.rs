@@ -24,6 +24,24 @@ fn a_folder_is_not_a_file() {
     assert!(told(&error).ends_with("is a folder; name a file in it"));
 }
 
+/// A store holds what people said: it and what SQLite keeps beside it are its owner's alone.
+#[test]
+#[cfg(unix)]
+fn a_file_is_made_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new();
+    let store = open(&folder.file("helix.db")).unwrap();
+    block_on(create(&store, "s"));
+    for name in ["helix.db", "helix.db-wal", "helix.db-shm"] {
+        let mode = fs::metadata(folder.file(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
 #[test]
 fn the_folder_has_to_exist() {
     let folder = Folder::new();
