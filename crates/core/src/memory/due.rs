@@ -23,20 +23,17 @@ impl DueIndex {
         before: Option<&Header>,
         after: Option<&Header>,
     ) {
-        let agenda = |header: Option<&Header>| {
-            header.map(|header| (header.session.agent_type.clone(), header.due_from()))
-        };
-        let (before, after) = (agenda(before), agenda(after));
+        let (before, after) = (before.map(agenda), after.map(agenda));
         if before == after {
             return;
         }
         if let Some((agent, from)) = before {
             for (kind, since) in from {
-                self.remove(&agent, kind, &DueCursor::new(since, session.clone()));
+                self.remove(agent, kind, &DueCursor::new(since, session.clone()));
             }
         }
         if let Some((agent, from)) = after {
-            let kinds = self.agents.entry(agent).or_default();
+            let kinds = self.agents.entry(agent.to_owned()).or_default();
             for (kind, since) in from {
                 let place = DueCursor::new(since, session.clone());
                 kinds.entry(kind).or_default().insert(place);
@@ -87,4 +84,9 @@ impl DueIndex {
         };
         query.page(now, ranges, header)
     }
+}
+
+/// Since when what is due of a session, and whose it is.
+fn agenda(header: &Header) -> (&str, BTreeMap<DueKind, Timestamp>) {
+    (&header.session.agent_type, header.due_from())
 }

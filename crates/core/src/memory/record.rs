@@ -1,13 +1,13 @@
 //! One session in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::StateLog;
-use crate::id::{CallId, SessionId, StepId};
+use crate::id::{CallId, CheckpointId, SessionId, StepId};
 use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, PendingCall, RunRecord, SessionState, SubSessionRef};
 use crate::state::{ArrayMode, Draft, StepWrites};
@@ -25,10 +25,12 @@ pub(super) struct Record {
     pub(super) states: StateLog,
     pub(super) runs: Vec<RunRecord>,
     pub(super) checkpoints: Vec<Checkpoint>,
+    /// The ids of the checkpoints: nearly always one that is written is new.
+    checkpoint_ids: HashSet<CheckpointId>,
     pub(super) pending: BTreeMap<CallId, PendingCall>,
     pub(super) usage: Vec<UsageEntry>,
     pub(super) answered: BTreeMap<CallId, AnsweredCall>,
-    open_step: Option<OpenStep>,
+    open_step: Option<Arc<OpenStep>>,
     children: Vec<SubSessionRef>,
     staged: Vec<(StepId, Staged)>,
     retired: BTreeSet<CallId>,
@@ -44,6 +46,7 @@ impl Record {
             states: StateLog::default(),
             runs: Vec::new(),
             checkpoints: Vec::new(),
+            checkpoint_ids: HashSet::new(),
             pending: BTreeMap::new(),
             usage: Vec::new(),
             answered: BTreeMap::new(),
@@ -80,12 +83,15 @@ impl Record {
             Row::StateRewind { to, .. } => self.states.rewind(to),
             Row::Run(run) => put(&mut self.runs, *run, |a, b| a.id == b.id),
             Row::Checkpoint(checkpoint) => {
-                self.checkpoints.retain(|one| one.id != checkpoint.id);
+                if !self.checkpoint_ids.insert(checkpoint.id.clone()) {
+                    self.checkpoints.retain(|one| one.id != checkpoint.id);
+                }
                 self.checkpoints.push(checkpoint);
             }
-            Row::OpenStep(step) => self.open_step = step.map(Arc::unwrap_or_clone),
+            Row::OpenStep(step) => self.open_step = step,
             Row::OpenCall(call, open) => {
                 if let Some(step) = &mut self.open_step {
+                    let step = Arc::make_mut(step);
                     let mut ids = step.message.tool_calls();
                     let index = ids.position(|made| made.id == call);
                     if let Some(slot) = index.and_then(|index| step.calls.get_mut(index)) {
@@ -141,7 +147,7 @@ impl Record {
             Header::clone(&self.header),
             self.session(),
             run.cloned(),
-            self.open_step.clone(),
+            self.open_step.as_deref().cloned(),
             |call| Ok(self.answered.contains_key(call)),
         );
         let Ok(snapshot) = found;
