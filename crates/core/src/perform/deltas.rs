@@ -30,8 +30,10 @@ pub(super) struct Deltas<'a> {
     writer: StreamWriter,
     /// The base of chunks that go with the commit.
     base: Arc<ChunkBase>,
-    /// The base of chunks that are written before it.
-    streamed: Arc<ChunkBase>,
+    /// Which attempt at the effect this is.
+    attempt: u32,
+    /// The base of chunks that are written before it, once there are any.
+    streamed: Option<Arc<ChunkBase>>,
     waiting: Vec<Chunk>,
     since: Option<Timestamp>,
     /// The end of the stream before the first batch.
@@ -82,14 +84,13 @@ impl<'a> Deltas<'a> {
     }
 
     fn new(at: &'a At, ports: &'a Ports, by: DeltasOf, attempt: u32, earliest: Sequence) -> Self {
-        let base = base(at);
-        let streamed = ChunkBase::clone(&base).of_attempt(at.n, attempt);
         Self {
             at,
             ports,
             writer: writer(at).of(by),
-            streamed: Arc::new(streamed),
-            base,
+            base: base(at),
+            attempt,
+            streamed: None,
             waiting: Vec::new(),
             since: None,
             before: None,
@@ -112,11 +113,20 @@ impl<'a> Deltas<'a> {
         self.since.get_or_insert(now);
         // Escaping makes a text at most six times as long.
         let limits = self.ports.streams.limits();
-        let piece = limits.max_chunk_bytes / 8;
-        for payload in split(payload, piece.max(64)) {
-            let chunk = Chunk::new(Arc::clone(&self.streamed), now, payload);
-            self.waiting.extend(limits.fit(chunk));
-        }
+        let piece = (limits.max_chunk_bytes / 8).max(64);
+        let streamed = self.streamed.get_or_insert_with(|| {
+            let base = ChunkBase::clone(&self.base);
+            Arc::new(base.of_attempt(self.at.n, self.attempt))
+        });
+        let waiting = &mut self.waiting;
+        split(payload, piece, |payload| {
+            let chunk = Chunk::new(Arc::clone(streamed), now, payload);
+            if limits.fits(&chunk) {
+                waiting.push(chunk);
+            } else {
+                waiting.extend(limits.fit(chunk));
+            }
+        });
     }
 
     /// When what waits is written.
@@ -199,7 +209,7 @@ impl<'a> Deltas<'a> {
             let page = self.ports.streams.read(root, cursor, PAGE).await?;
             for stored in &page {
                 cursor = stored.sequence;
-                if stored.chunk.base == self.streamed {
+                if Some(&stored.chunk.base) == self.streamed.as_ref() {
                     count += 1;
                     last = stored.sequence;
                 }
@@ -310,11 +320,12 @@ pub(super) async fn discard_orphans(
     discard(at, ports, &writer(at).of(by), committed, reason).await
 }
 
-fn split(payload: ChunkPayload, piece: usize) -> Vec<ChunkPayload> {
+/// Gives a payload, or one for each piece of a text that is longer than one.
+fn split(payload: ChunkPayload, piece: usize, mut give: impl FnMut(ChunkPayload)) {
     match payload {
         ChunkPayload::TextDelta { delta } if delta.len() > piece => pieces(&delta, piece)
             .map(|delta| ChunkPayload::TextDelta { delta })
-            .collect(),
+            .for_each(give),
         ChunkPayload::Thinking {
             content,
             is_complete,
@@ -323,7 +334,7 @@ fn split(payload: ChunkPayload, piece: usize) -> Vec<ChunkPayload> {
                 content,
                 is_complete,
             })
-            .collect(),
+            .for_each(give),
         ChunkPayload::ToolArgStreamDelta {
             tool_call_id,
             delta,
@@ -332,8 +343,8 @@ fn split(payload: ChunkPayload, piece: usize) -> Vec<ChunkPayload> {
                 tool_call_id: tool_call_id.clone(),
                 delta,
             })
-            .collect(),
-        small => vec![small],
+            .for_each(give),
+        small => give(small),
     }
 }
 

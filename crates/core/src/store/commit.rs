@@ -456,8 +456,7 @@ impl Commit {
 
     /// Makes its chunks small enough for the stream they are for: see [`StreamLimits::fit`].
     pub fn fitting(mut self, limits: StreamLimits) -> Self {
-        let chunks = std::mem::take(&mut self.chunks).into_iter();
-        self.chunks = chunks.flat_map(|chunk| limits.fit(chunk)).collect();
+        self.chunks = limits.fit_all(std::mem::take(&mut self.chunks));
         self
     }
 

@@ -58,18 +58,35 @@ impl StreamLimits {
     ///
     /// Whoever writes a chunk that must not be refused, like the end of a run, makes it fit first.
     #[must_use]
-    pub fn fit(&self, mut chunk: Chunk) -> Vec<Chunk> {
-        let fits = |chunk: &Chunk| self.bytes(chunk) <= self.max_chunk_bytes;
-        if fits(&chunk) {
-            return vec![chunk];
+    pub fn fit(&self, chunk: Chunk) -> Vec<Chunk> {
+        self.fit_all(vec![chunk])
+    }
+
+    /// The same for many. Nearly always they fit, and stay where they are.
+    pub(crate) fn fit_all(&self, chunks: Vec<Chunk>) -> Vec<Chunk> {
+        if chunks.iter().all(|chunk| self.fits(chunk)) {
+            return chunks;
         }
+        let fitted = chunks.into_iter().map(|chunk| match self.fits(&chunk) {
+            true => vec![chunk],
+            false => self.shortened(chunk),
+        });
+        fitted.flatten().collect()
+    }
+
+    pub(crate) fn fits(&self, chunk: &Chunk) -> bool {
+        self.bytes(chunk) <= self.max_chunk_bytes
+    }
+
+    /// What a chunk that is too large becomes.
+    fn shortened(&self, mut chunk: Chunk) -> Vec<Chunk> {
         // A chunk has at most three texts or values that may be large, each at most six times as
         // long when it is escaped.
         shorten(&mut chunk.payload, self.max_chunk_bytes / 32);
         let mut fitting = Vec::new();
         let mut waiting = vec![chunk];
         while let Some(mut chunk) = waiting.pop() {
-            let rest = match fits(&chunk) {
+            let rest = match self.fits(&chunk) {
                 true => None,
                 false => second_half(&mut chunk.payload),
             };
