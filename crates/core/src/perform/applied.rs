@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::hooks::Hooks;
 use super::patches::corrections;
-use super::work::{Work, base, say, then};
+use super::work::{Work, then};
 use super::{PerformError, Ports};
 use crate::entries::may_have_begun;
 use crate::machine::At;
 use crate::session::{CallPhase, OpenStep};
 use crate::state::{ArrayMode, StateConflict, StateTracker, StepWrites, Writer, merge_writes};
 use crate::store::{Change, Commit};
-use crate::stream::{ChunkPayload, Sequence};
+use crate::stream::{Chunk, ChunkPayload, Sequence};
 
 /// What the calls of a step wrote, brought together and applied, and what hooks add to it.
 ///
@@ -71,35 +71,38 @@ impl Applied {
         self.writes
     }
 
-    /// Adds it to a commit: the writes, and what brings readers from what they have to what is
-    /// committed. `after` is a place in the stream before the patches of the step; `None`: there are
-    /// none but those of this commit.
-    pub(super) async fn write(
+    /// What brings readers from what they have to what is committed. `after` is a place in the stream
+    /// before the patches of the step; `None`: there are none but those in `unsent`, which go with the
+    /// commit.
+    pub(super) async fn told(
         &self,
-        mut commit: Commit,
         at: &At,
         ports: &Ports,
         after: Option<Sequence>,
-    ) -> Result<Commit, PerformError> {
-        let (base, now) = (base(at), commit.at);
+        unsent: &[Chunk],
+    ) -> Result<Vec<ChunkPayload>, PerformError> {
+        let mut told = Vec::new();
         if !self.writes.is_empty() || self.was_interrupted {
             let after = after.unwrap_or(Sequence(u64::MAX));
-            let unsent = commit.chunks.as_slice();
             let patches = corrections(at, ports, after, &self.before, &self.state, unsent).await?;
             if !patches.is_empty() {
-                commit = say(commit, &base, now, ports.bounds().state_patches(patches));
+                told.extend(ports.bounds().state_patches(patches));
             }
         }
         if !self.conflicts.is_empty() {
             let conflicts = self.conflicts.clone();
-            let conflict = ChunkPayload::StateConflict { conflicts };
-            commit = say(commit, &base, now, [conflict]);
+            told.push(ChunkPayload::StateConflict { conflicts });
         }
-        if !self.writes.is_empty() {
-            commit = then(commit, at, [Change::WriteState(self.writes.clone())]);
-        }
-        Ok(commit)
+        Ok(told)
     }
+}
+
+/// Adds what was written to a commit.
+pub(super) fn write_state(commit: Commit, at: &At, writes: &StepWrites) -> Commit {
+    if writes.is_empty() {
+        return commit;
+    }
+    then(commit, at, [Change::WriteState(writes.clone())])
 }
 
 /// What each call wrote, in the model's order.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use self::stop::stop;
 use self::suspend::suspend;
+use super::applied::write_state;
 use super::deltas::discard_orphans;
 use super::hooks::{Hooks, fire};
 use super::settle::{Settling, close, moving, settle};
@@ -49,34 +50,44 @@ impl Ending {
             Self::Interrupted { .. } => RunStatus::Interrupted,
         }
     }
+
+    /// Notes the end in the run.
+    pub(super) fn note(&self, run: &mut RunRecord, now: Timestamp) {
+        run.status = self.status();
+        run.ended_at = Some(now);
+        match self {
+            Self::Completed { cause, output } => {
+                run.completion_reason = Some(*cause);
+                run.output.clone_from(output);
+            }
+            Self::Failed { error } => {
+                if error.code == ErrorCode::MaxSteps {
+                    run.completion_reason = Some(StopCause::MaxSteps);
+                }
+                run.error = Some(error.clone());
+            }
+            Self::Interrupted { .. } => {}
+        }
+    }
 }
 
-/// Adds the end of a run to a commit.
+/// Adds the end of a run to a commit. It is noted in the run already.
 pub(super) fn write_end(
-    commit: Commit,
+    mut commit: Commit,
     at: &At,
-    run: &mut RunRecord,
+    run: &RunRecord,
     ending: &Ending,
     base: &Arc<ChunkBase>,
     now: Timestamp,
 ) -> Commit {
-    run.status = ending.status();
-    run.ended_at = Some(now);
-    let mut commit = commit;
     let (status, stream, fields, said) = match ending {
-        Ending::Completed { cause, output } => {
-            run.completion_reason = Some(*cause);
-            run.output.clone_from(output);
+        Ending::Completed { output, .. } => {
             let fields = vec![Field::Output(output.clone()), Field::Error(None)];
             let output = output.clone();
             let said = output.map(|output| ChunkPayload::Output { output });
             (SessionStatus::Completed, StreamStatus::Ended, fields, said)
         }
         Ending::Failed { error } => {
-            if error.code == ErrorCode::MaxSteps {
-                run.completion_reason = Some(StopCause::MaxSteps);
-            }
-            run.error = Some(error.clone());
             let fields = vec![
                 Field::Output(None),
                 Field::Error(Some(error.clone())),
@@ -217,14 +228,15 @@ async fn close_run(
         return finish(effect, ports, work, ending, how).await;
     };
     let commit = as_read(begin(effect, work, ports.clock.now()), at, Some(open));
-    let (open, commit) = close(effect, ports, open, commit, how.begun, how.why).await?;
+    let (open, closed) = close(effect, ports, open, commit, how.begun, how.why).await?;
     let settling = Settling {
         after: Some(open.start_sequence),
         open,
         writes: StepWrites::default(),
         output: None,
-        commit,
-        base: base(at),
+        begun: || closed.clone(),
+        unsent: &[],
+        base: &base(at),
         greet: false,
         ending: Some(ending),
         heeds_stop: how.heeds_stop,
@@ -247,12 +259,8 @@ async fn finish(
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let now = ports.clock.now();
-    let mut commit = as_read(begin(effect, work, now), at, None);
-    if how.heeds_stop {
-        let not_stopped = Precondition::Stop(at.run_id.clone(), false);
-        commit = commit.when_in(at.session_id.clone(), not_stopped);
-    }
     let base = base(at);
+    let (mut told, mut writes) = (Vec::new(), StepWrites::default());
     if !how.plain {
         let hooks = Hooks::over(at, work, ports, &work.state());
         if let Ending::Failed { error } = &ending {
@@ -264,17 +272,26 @@ async fn finish(
                 AgentFail::new(error, &state, at.step)
             );
         }
-        let writes = hooks.writes()?;
+        writes = hooks.writes()?;
         if !writes.is_empty() {
             let patches = to_rfc6902(&writes, &work.state())?;
-            commit = say(commit, &base, now, ports.bounds().state_patches(patches));
-            commit = then(commit, at, [Change::WriteState(writes)]);
+            told.extend(ports.bounds().state_patches(patches));
         }
-        commit = say(commit, &base, now, hooks.take_said());
+        told.extend(hooks.take_said());
     }
     let mut run = RunRecord::clone(&work.run);
+    ending.note(&mut run, now);
     let status = ending.status();
-    commit = write_end(commit, at, &mut run, &ending, &base, now);
+    let commit = || {
+        let mut commit = as_read(begin(effect, work, now), at, None);
+        if how.heeds_stop {
+            let not_stopped = Precondition::Stop(at.run_id.clone(), false);
+            commit = commit.when_in(at.session_id.clone(), not_stopped);
+        }
+        commit = say(commit, &base, now, told.iter().cloned());
+        commit = write_state(commit, at, &writes);
+        write_end(commit, at, &run, &ending, &base, now)
+    };
     match write(effect, ports, commit).await? {
         Written::Now(_) => Ok(Event::of(at, Happened::Ended { status })),
         Written::Before(event) => Ok(event),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::applied::write_state;
 use super::clocked::{First, first};
 use super::deltas::{Deltas, discard_orphans};
 use super::guard::{Panicked, caught_now};
@@ -193,15 +194,19 @@ async fn failed(
     let failure = Happened::failure(error, now, retry_after);
     let (writes, said) = (hooks.writes()?, hooks.take_said());
     let base = base(at);
-    // It is noted in any case: another attempt that still goes on is not heard any more.
-    let noted = Change::Effect(at.n, Some(Box::new(failure.clone())));
-    let mut commit = then(begin(effect, work, now), at, [noted]);
+    let mut told = Vec::new();
     if !writes.is_empty() {
         let patches = to_rfc6902(&writes, &hooks.committed())?;
-        commit = say(commit, &base, now, ports.bounds().state_patches(patches));
-        commit = then(commit, at, [Change::WriteState(writes.clone())]);
+        told.extend(ports.bounds().state_patches(patches));
     }
-    commit = say(commit, &base, now, said);
+    told.extend(said);
+    let commit = || {
+        // It is noted in any case: another attempt that still goes on is not heard any more.
+        let noted = Change::Effect(at.n, Some(Box::new(failure.clone())));
+        let commit = then(begin(effect, work, now), at, [noted]);
+        let commit = write_state(commit, at, &writes);
+        say(commit, &base, now, told.iter().cloned())
+    };
     let committed = match write(effect, ports, commit).await? {
         Written::Now(committed) => committed,
         Written::Before(event) => return Ok(event),
@@ -237,10 +242,13 @@ async fn begin_again(
         };
         let after = before.map_or(unnoted, |begun| begun.after);
         let begun = Begun::new(at.n, last + 1, after, &by);
-        let place = EffectPlace::new(at.run_id.clone(), at.step, at.n, last);
-        let commit = work::fenced(at, ports.clock.now())
-            .when_in(at.session_id.clone(), Precondition::Effect(place));
-        let commit = then(commit, at, [Change::Begin(begun.clone())]);
+        let now = ports.clock.now();
+        let commit = || {
+            let place = EffectPlace::new(at.run_id.clone(), at.step, at.n, last);
+            let commit =
+                work::fenced(at, now).when_in(at.session_id.clone(), Precondition::Effect(place));
+            then(commit, at, [Change::Begin(begun.clone())])
+        };
         let is_begun = |found: &Snapshot| {
             let noted = found.mark.begun.as_ref();
             noted.is_some_and(|noted| *noted == begun).then_some(())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::applied::write_state;
 use super::deltas::Deltas;
 use super::guard::caught_now;
 use super::hooks::Hooks;
@@ -9,7 +10,7 @@ use super::intents::intents;
 use super::model::step_result;
 use super::patience::patiently;
 use super::settle::{Settling, settle};
-use super::work::{self, Work, Written, as_read, base, begin, say, then, write};
+use super::work::{self, Work, Written, as_read, begin, then, write};
 use super::{PerformError, Ports};
 use crate::agent::Agent;
 use crate::bounds::Bounds;
@@ -25,7 +26,7 @@ use crate::step::{
     next_action, plan_step_processing, synthesize_not_executed_result,
 };
 use crate::store::Change;
-use crate::stream::Sequence;
+use crate::stream::{Chunk, Sequence};
 
 /// How the model was asked.
 pub(super) struct Asked {
@@ -84,11 +85,10 @@ pub(super) async fn take(
     let result = step_result(reply, asked.native);
     let (plan, after) = judge(agent, &result, Limits::of(effect), ports.bounds());
     let now = ports.clock.now();
-    let base = base(at);
-
-    let mut commit = as_read(begin(effect, work, now), at, None);
-    let unsent = deltas.take().await?;
-    commit.chunks.extend(unsent);
+    let base = Arc::clone(deltas.base());
+    let tell = |payload| Chunk::new(Arc::clone(&base), now, payload);
+    // What readers are told with the commit.
+    let mut chunks = deltas.take().await?;
 
     let message = plan
         .assistant_message
@@ -109,7 +109,7 @@ pub(super) async fn take(
     for call in &mut open.calls {
         if let Some(result) = settled.next() {
             if result.tool_name != FINISH_TOOL {
-                commit = say(commit, &base, now, [ended(&result)]);
+                chunks.push(tell(ended(&result)));
             }
             call.settle(result);
         }
@@ -119,16 +119,22 @@ pub(super) async fn take(
         let intents = intents(effect, ports, work, hooks, &open, now).await?;
         open.calls = intents.calls;
         pending = intents.changes;
-        commit = say(commit, &base, now, intents.said);
+        chunks.extend(intents.said.into_iter().map(tell));
     }
     let writes = hooks.writes()?;
+    let begun = |chunks: &[Chunk]| {
+        let mut commit = as_read(begin(effect, work, now), at, None);
+        commit.chunks.extend_from_slice(chunks);
+        commit
+    };
     if open.is_settled() {
         let settling = Settling {
             open,
             writes,
             output: plan.output,
-            commit,
-            base,
+            begun: || begun(&chunks),
+            unsent: &chunks,
+            base: &base,
             // Nothing but this commit speaks of the state.
             after: None,
             greet: false,
@@ -147,18 +153,20 @@ pub(super) async fn take(
             .map_or(Sequence::START, |info| info.last),
     };
     open.start_sequence = before;
-    commit = say(commit, &base, now, hooks.take_said());
+    chunks.extend(hooks.take_said().into_iter().map(tell));
     if !writes.is_empty() {
         // Readers learn of it before any call of the step begins.
         let patches = to_rfc6902(&writes, &work.state())?;
-        let patches = ports.bounds().state_patches(patches);
-        let told = patches.map(|told| crate::stream::Chunk::new(Arc::clone(&base), now, told));
-        commit.chunks.splice(0..0, told);
-        commit = then(commit, at, [Change::WriteState(writes.clone())]);
+        let told = ports.bounds().state_patches(patches).map(tell);
+        chunks.splice(0..0, told);
     }
     let open = Arc::new(open);
-    commit = then(commit, at, [Change::OpenStep(Some(Arc::clone(&open)))]);
-    commit.changes.extend(pending);
+    let commit = || {
+        let commit = write_state(begun(&chunks), at, &writes);
+        let mut commit = then(commit, at, [Change::OpenStep(Some(Arc::clone(&open)))]);
+        commit.changes.extend_from_slice(&pending);
+        commit
+    };
     let committed = match write(effect, ports, commit).await? {
         Written::Now(committed) => committed,
         Written::Before(event) => return Ok(event),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::applied::Applied;
+use super::applied::{Applied, write_state};
 use super::end::{self, Ending};
 use super::hooks::{Hooks, fire};
 use super::work::{
@@ -17,26 +17,30 @@ use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
 use crate::machine::{At, Effect, Event, Happened, Settled};
 use crate::message::{Message, ToolMessage};
-use crate::session::{CallPhase, OpenStep, ReplyUsage, RunRecord, RunStatus};
+use crate::session::{CallPhase, Checkpoint, OpenStep, ReplyUsage, RunRecord, RunStatus};
 use crate::state::StepWrites;
 use crate::step::{NextAction, StopCause, correction_message};
 use crate::store::{Change, Commit, Field, Precondition};
-use crate::stream::{ChunkBase, ChunkPayload, Sequence};
+use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence};
 use crate::time::Timestamp;
+use crate::transcript::PairedStep;
 use crate::usage::{UsageEntry, UsageKind};
 
 /// How often a step is put together anew because the session changed beside the run.
 const MAX_TRIES: usize = 5;
 
 /// A step whose calls all have results, and the commit so far.
-pub(super) struct Settling {
+pub(super) struct Settling<'a, F> {
     pub(super) open: OpenStep,
     /// What the effect wrote to the state, beside the calls.
     pub(super) writes: StepWrites,
     /// The output that the reply itself gave.
     pub(super) output: Option<Value>,
-    pub(super) commit: Commit,
-    pub(super) base: Arc<ChunkBase>,
+    /// Puts together what the commit begins with.
+    pub(super) begun: F,
+    /// What the effect streamed that goes with the commit, and is in what it begins with.
+    pub(super) unsent: &'a [Chunk],
+    pub(super) base: &'a Arc<ChunkBase>,
     /// From where on calls may have streamed patches.
     pub(super) after: Option<Sequence>,
     /// Whether the hooks are to be told first that the run goes on.
@@ -87,20 +91,15 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
         };
         let open = work.open_step(at)?;
         let is_fatal = open.calls.iter().any(|call| call.fatal.is_some());
-        let commit = as_read(begin(effect, &work, ports.clock.now()), at, Some(open));
-        let (open, commit) = if open.is_settled() {
-            (OpenStep::clone(open), commit)
+        let now = ports.clock.now();
+        let begun = || as_read(begin(effect, &work, now), at, Some(open));
+        let (open, closed) = if open.is_settled() {
+            (OpenStep::clone(open), None)
         } else if is_fatal {
             // The run ends: what came meanwhile is kept, and nothing is waited for.
-            close(
-                effect,
-                ports,
-                open,
-                commit,
-                Begun::Known,
-                "the run ended before it.",
-            )
-            .await?
+            let why = "the run ended before it.";
+            let closed = close(effect, ports, open, begun(), Begun::Known, why).await?;
+            (closed.0, Some(closed.1))
         } else {
             return Err(PerformError::Missing {
                 session: at.session_id.clone(),
@@ -112,8 +111,9 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             open,
             writes: StepWrites::default(),
             output: None,
-            commit,
-            base: work::base(at),
+            begun: || closed.clone().unwrap_or_else(begun),
+            unsent: &[],
+            base: &work::base(at),
             greet: effect.first,
             ending: None,
             heeds_stop: true,
@@ -156,18 +156,19 @@ pub(super) async fn close(
 }
 
 /// Settles a step: hooks in the model's order, then one commit with everything.
-pub(super) async fn settle(
+pub(super) async fn settle<F: Fn() -> Commit>(
     effect: &Effect,
     ports: &Ports,
     work: &Work,
-    settling: Settling,
+    settling: Settling<'_, F>,
 ) -> Result<Event, PerformError> {
     let at = &effect.at;
     let Settling {
         open,
         writes,
         output,
-        mut commit,
+        begun,
+        unsent,
         base,
         after,
         greet,
@@ -182,7 +183,7 @@ pub(super) async fn settle(
         then_.heed_stop();
     }
 
-    let mut wrote_state = StepWrites::default();
+    let (mut told, mut wrote_state) = (Vec::new(), StepWrites::default());
     if !plain {
         let mut applied = Applied::new(&work.state(), writes, &open)?;
         let hooks = applied.hooks(at, work, ports)?;
@@ -191,36 +192,38 @@ pub(super) async fn settle(
         }
         tell_hooks(&hooks, &open, &then_, work, ports).await?;
         applied.add(&hooks)?;
-        commit = applied.write(commit, at, ports, after).await?;
-        commit = say(commit, &base, now, hooks.take_said());
+        told = applied.told(at, ports, after, unsent).await?;
+        told.extend(hooks.take_said());
         drop(hooks);
         wrote_state = applied.into_writes();
     }
 
-    commit = then(commit, at, reply_usage(&open, at, now, ports)?);
+    let usage = reply_usage(&open, at, now, ports)?;
     let step_id = open.id.clone();
-    let had_row = work.open.is_some();
-    let paired = open.into_paired()?;
-    commit = then(commit, at, [Change::AppendStep(paired.clone())]);
-    if had_row {
-        commit = then(commit, at, [Change::OpenStep(None)]);
-    }
-    let settled = Done {
+    let done = Done {
         effect,
         ports,
         work,
+        begun,
         base,
         now,
         heeds_stop,
+        told,
+        writes: wrote_state,
+        usage,
+        paired: open.into_paired()?,
+        // The store fills in what the session is then.
+        checkpoint: work::checkpoint(at, ports, now)?,
     };
+    let (mut run, mut wrote) = done.write(&then_).await;
     // Whoever asked the run to stop before it ends by itself is heard.
-    let spare = (is_natural && then_.is_end()).then(|| commit.clone());
-    let (mut run, mut wrote) = settled.write(commit, &then_).await;
-    if let (Err(error), Some(spare)) = (&wrote, spare)
+    if is_natural
+        && then_.is_end()
+        && let Err(error) = &wrote
         && error.is_stopped()
     {
         then_.heed_stop();
-        (run, wrote) = settled.write(spare, &then_).await;
+        (run, wrote) = done.write(&then_).await;
     }
     let committed = match wrote? {
         Written::Now(committed) => committed,
@@ -232,8 +235,9 @@ pub(super) async fn settle(
         work::forget(ports);
     } else {
         work.let_go();
+        let Done { paired, writes, .. } = done;
         work::update(ports, &committed, |work| {
-            work.settle(paired, &wrote_state);
+            work.settle(paired, &writes);
             work.run = Arc::new(run);
             if let Then::Ask(message) = then_ {
                 work.message_count += 1;
@@ -250,51 +254,71 @@ pub(super) async fn settle(
 }
 
 /// A step that is put together, and has to be written.
-struct Done<'a> {
+struct Done<'a, F> {
     effect: &'a Effect,
     ports: &'a Ports,
     work: &'a Work,
-    base: Arc<ChunkBase>,
+    begun: F,
+    base: &'a Arc<ChunkBase>,
     now: Timestamp,
     heeds_stop: bool,
+    told: Vec<ChunkPayload>,
+    writes: StepWrites,
+    usage: Option<Change>,
+    paired: PairedStep,
+    checkpoint: (Checkpoint, ChunkPayload),
 }
 
-impl Done<'_> {
-    /// Adds what comes after the step to its commit, and makes it.
-    async fn write(
-        &self,
-        mut commit: Commit,
-        then_: &Then,
-    ) -> (RunRecord, Result<Written, PerformError>) {
-        let (at, base, now) = (&self.effect.at, &self.base, self.now);
+impl<F: Fn() -> Commit> Done<'_, F> {
+    /// Makes the commit of the step, with what comes after it.
+    async fn write(&self, then_: &Then) -> (RunRecord, Result<Written, PerformError>) {
+        let run = self.run(then_);
+        let commit = || self.commit(then_, &run);
+        let wrote = write(self.effect, self.ports, commit).await;
+        (run, wrote)
+    }
+
+    /// The run as it is after the step.
+    fn run(&self, then_: &Then) -> RunRecord {
         let mut run = RunRecord::clone(&self.work.run);
-        run.step_count = at.step;
+        run.step_count = self.effect.at.step;
+        match then_ {
+            Then::Next => {}
+            Then::Ask(_) => run.corrections += 1,
+            Then::End(ending) => ending.note(&mut run, self.now),
+        }
+        run
+    }
+
+    fn commit(&self, then_: &Then, run: &RunRecord) -> Commit {
+        let (at, base, now) = (&self.effect.at, self.base, self.now);
+        let mut commit = say((self.begun)(), base, now, self.told.iter().cloned());
+        commit = write_state(commit, at, &self.writes);
+        commit = then(commit, at, self.usage.clone());
+        commit = then(commit, at, [Change::AppendStep(self.paired.clone())]);
+        if self.work.open.is_some() {
+            commit = then(commit, at, [Change::OpenStep(None)]);
+        }
         if let Then::Ask(message) = then_ {
-            run.corrections += 1;
             commit = then(commit, at, [Change::AppendUser(message.clone())]);
         }
         commit = then(commit, at, [Change::Set(Field::StepCount(at.step))]);
-        // The checkpoint is written last, so that it knows how the run ended.
-        let (checkpoint, created) = match work::checkpoint(at, self.ports, now) {
-            Ok(made) => made,
-            Err(error) => return (run, Err(error)),
-        };
         // The store fills in how many messages there are.
         let in_history = ChunkPayload::StepCommitted { message_count: 0 };
-        commit = say(commit, base, now, [in_history, created]);
+        let (checkpoint, created) = &self.checkpoint;
+        commit = say(commit, base, now, [in_history, created.clone()]);
         commit = match then_ {
             Then::End(ending) => {
                 if self.heeds_stop {
                     let not_stopped = Precondition::Stop(at.run_id.clone(), false);
                     commit = commit.when_in(at.session_id.clone(), not_stopped);
                 }
-                end::write_end(commit, at, &mut run, ending, base, now)
+                end::write_end(commit, at, run, ending, base, now)
             }
             Then::Next | Then::Ask(_) => then(commit, at, [Change::Run(Box::new(run.clone()))]),
         };
-        commit = then(commit, at, [Change::CheckpointHere(checkpoint)]);
-        let wrote = write(self.effect, self.ports, commit).await;
-        (run, wrote)
+        // The checkpoint is written last, so that it knows how the run ended.
+        then(commit, at, [Change::CheckpointHere(checkpoint.clone())])
     }
 }
 

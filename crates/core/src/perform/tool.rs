@@ -29,7 +29,7 @@ pub(super) struct Calling<'a> {
     pub(super) effect: &'a Effect,
     pub(super) ports: &'a Ports,
     pub(super) work: &'a Work,
-    pub(super) step: &'a OpenStep,
+    pub(super) step: &'a Arc<OpenStep>,
     pub(super) index: u32,
     pub(super) call: &'a ToolCall,
     pub(super) open: &'a OpenCall,
@@ -132,7 +132,6 @@ impl Calling<'_> {
                 _ => EffectState::Done,
             };
         }
-        let said = ended(&came.result);
         let success = came.result.status.is_success();
         terminal.settle(came.result);
         let mut kinds: Vec<_> = came.usage.into_iter().map(UsageKind::Custom).collect();
@@ -143,31 +142,41 @@ impl Calling<'_> {
                 duration_ms,
             });
         }
-        let base = Arc::clone(deltas.base());
-        let mut commit = begin(effect, work, now);
-        commit.chunks.extend(deltas.take().await?);
-        for (place, kind) in kinds.into_iter().enumerate() {
+        let usage = kinds.into_iter().enumerate().map(|(place, kind)| {
             let id = UsageId::of_call(&call.id, &format!("{place}"));
-            let entry = UsageEntry::new(id, at.run_id.clone(), at.step, now, kind);
-            commit = then(commit, at, [Change::Usage(entry)]);
-        }
-        commit = say(commit, &base, now, [said]);
+            UsageEntry::new(id, at.run_id.clone(), at.step, now, kind)
+        });
+        let usage: Vec<_> = usage.collect();
+        let base = deltas.base().clone();
+        let unsent = deltas.take().await?;
 
         // Siblings in other processes may have finished: what is known here is enough to settle, and
         // never wrong to leave to the loop.
         let latest = siblings(ports, step);
-        let mut step = latest.clone();
-        set(&mut step, &call.id, terminal.clone());
-        let (skipped, said) = skip_later_finishers(&mut step);
-        commit = say(commit, &base, now, said);
+        let with_result = || {
+            let mut step = OpenStep::clone(&latest);
+            set(&mut step, &call.id, terminal.clone());
+            let (skipped, said) = skip_later_finishers(&mut step);
+            (step, skipped, said)
+        };
+        let (mut step, skipped, said) = with_result();
+        // What the commit begins with.
+        let begun = || {
+            let mut commit = begin(effect, work, now);
+            commit.chunks.extend_from_slice(&unsent);
+            commit = then(commit, at, usage.iter().cloned().map(Change::Usage));
+            let result = terminal.result.iter().map(ended);
+            say(commit, &base, now, result.chain(said.iter().cloned()))
+        };
         if step.is_settled() {
             let settling = Settling {
                 after: Some(step.start_sequence),
-                open: step.clone(),
+                open: step,
                 writes: StepWrites::default(),
                 output: None,
-                commit: as_read(commit.clone(), at, Some(&latest)),
-                base,
+                begun: || as_read(begun(), at, Some(&latest)),
+                unsent: &unsent,
+                base: &base,
                 greet: false,
                 ending: None,
                 heeds_stop: true,
@@ -175,19 +184,20 @@ impl Calling<'_> {
             };
             match settle(effect, ports, work, settling).await {
                 // A sibling came to something meanwhile: the result is made durable by itself.
-                Err(error) if error.is_moved() => {}
+                Err(error) if error.is_moved() => (step, ..) = with_result(),
                 other => return other,
             }
         }
-        let change = Change::OpenCall(index, call.id.clone(), Box::new(terminal.clone()));
-        commit = then(commit, at, [change]);
-        commit = then(commit, at, skipped);
+        let commit = || {
+            let change = Change::OpenCall(index, call.id.clone(), Box::new(terminal.clone()));
+            let commit = then(begun(), at, [change]);
+            then(commit, at, skipped.iter().cloned())
+        };
         let committed = match write(effect, ports, commit).await? {
             Written::Now(committed) => committed,
             Written::Before(event) => return Ok(event),
         };
-        let settled = step.clone();
-        work::update(ports, &committed, |work| work.set_calls(&settled));
+        work::update(ports, &committed, |work| work.set_calls(&step));
         self.event(&step, committed.stop.is_some())
     }
 
@@ -210,18 +220,20 @@ impl Calling<'_> {
         if let Some(effect) = &mut waiting.effect {
             effect.state = EffectState::Unknown;
         }
-        let mut commit = begin(effect, work, now);
-        if let Some(tool) = work.agent().tool(&call.name) {
-            let pending = pending(at, call, tool.spec(), now);
-            commit.changes.extend(asking(at, pending));
-        }
-        let change = Change::OpenCall(index, call.id.clone(), Box::new(waiting.clone()));
-        commit = then(commit, at, [change]);
+        let commit = || {
+            let mut commit = begin(effect, work, now);
+            if let Some(tool) = work.agent().tool(&call.name) {
+                let pending = pending(at, call, tool.spec(), now);
+                commit.changes.extend(asking(at, pending));
+            }
+            let change = Change::OpenCall(index, call.id.clone(), Box::new(waiting.clone()));
+            then(commit, at, [change])
+        };
         let committed = match write(effect, ports, commit).await? {
             Written::Now(committed) => committed,
             Written::Before(event) => return Ok(event),
         };
-        let mut step = step.clone();
+        let mut step = OpenStep::clone(step);
         set(&mut step, &call.id, waiting.clone());
         work::update(ports, &committed, |work| work.set_call(&call.id, waiting));
         self.event(&step, committed.stop.is_some())
@@ -236,10 +248,10 @@ impl Calling<'_> {
 }
 
 /// The open step as it is known now, with what siblings came to since this call began.
-fn siblings(ports: &Ports, began_with: &OpenStep) -> OpenStep {
-    let latest = work::remembered(ports).and_then(|latest| latest.open);
+fn siblings(ports: &Ports, began_with: &Arc<OpenStep>) -> Arc<OpenStep> {
+    let latest = work::remembered_step(ports);
     let latest = latest.filter(|open| open.id == began_with.id);
-    latest.map_or_else(|| began_with.clone(), |open| OpenStep::clone(&open))
+    latest.unwrap_or_else(|| Arc::clone(began_with))
 }
 
 pub(super) fn set(step: &mut OpenStep, call: &CallId, open: OpenCall) {

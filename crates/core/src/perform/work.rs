@@ -250,9 +250,10 @@ fn remember_read(ports: &Ports, work: &Work, before: u64) {
     }
 }
 
-/// What is remembered.
-pub(super) fn remembered(ports: &Ports) -> Option<Work> {
-    ports.memo.as_ref().and_then(|memo| lock(memo).work.clone())
+/// The open step that is remembered.
+pub(super) fn remembered_step(ports: &Ports) -> Option<Arc<OpenStep>> {
+    let memo = lock(ports.memo.as_ref()?);
+    memo.work.as_ref()?.open.clone()
 }
 
 /// Remembers the history.
@@ -436,10 +437,13 @@ pub(super) enum Written {
 /// Makes the commit of an effect. While the store cannot be reached it is tried again: what was paid
 /// for is not thrown away. A commit whose acknowledgement was lost is never made again before a look
 /// has shown that it was not made.
+///
+/// `commit` puts it together: once, and again when it has to be made again. It gives the same commit
+/// each time, with the same ids and instants.
 pub(super) async fn write(
     effect: &Effect,
     ports: &Ports,
-    commit: Commit,
+    commit: impl Fn() -> Commit,
 ) -> Result<Written, PerformError> {
     match make(effect, ports, commit, |found| recorded(effect, found)).await? {
         Made::Now(committed) => Ok(Written::Now(committed)),
@@ -455,21 +459,20 @@ pub(super) enum Made<T> {
     Before(T),
 }
 
-/// Makes a commit; `made` finds out by what is stored whether it was made before.
+/// Makes a commit that `commit` puts together; `made` finds out by what is stored whether it was made
+/// before.
 pub(super) async fn make<T>(
     effect: &Effect,
     ports: &Ports,
-    commit: Commit,
+    commit: impl Fn() -> Commit,
     made: impl Fn(&Snapshot) -> Option<T>,
 ) -> Result<Made<T>, PerformError> {
     let at = &effect.at;
     let mut patience = Patience::new(ports);
-    let mut commit = commit.fitting(ports.streams.limits());
+    let limits = ports.streams.limits();
     loop {
         ports.held(at).await?;
-        // A copy for the case that it has to be made again.
-        let again = commit.clone();
-        let error = match ports.store.commit(commit).await {
+        let error = match ports.store.commit(commit().fitting(limits)).await {
             Ok(receipt) => {
                 let sequence = receipt.sequence;
                 remember(ports, |memo| {
@@ -499,7 +502,6 @@ pub(super) async fn make<T>(
                 session: at.session_id.clone(),
             });
         }
-        commit = again;
     }
 }
 

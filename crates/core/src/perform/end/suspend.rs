@@ -7,7 +7,7 @@ use crate::hooks::{AgentSuspended, SuspendReason};
 use crate::id::{CallId, IdSourceExt};
 use crate::machine::{Effect, Event, Happened, OpenRef};
 use crate::message::ToolCall;
-use crate::perform::applied::Applied;
+use crate::perform::applied::{Applied, write_state};
 use crate::perform::hooks::fire;
 use crate::perform::intents::{asking, pending, pending_of};
 use crate::perform::settle::{moving, reply_usage};
@@ -72,8 +72,10 @@ async fn go_on(
         let answered = Event::of(at, Happened::Answered { open }).with_stop(work.stop);
         return Ok((work.stop || !waits).then_some(answered));
     }
-    let commit = as_read(begin(effect, work, now), at, Some(open));
-    let commit = taken.write(commit, &at.session_id, &base(at), now);
+    let commit = || {
+        let commit = as_read(begin(effect, work, now), at, Some(open));
+        taken.write(commit, &at.session_id, &base(at), now)
+    };
     let committed = match write(effect, ports, commit).await? {
         Written::Now(committed) => committed,
         Written::Before(event) => return Ok(Some(event)),
@@ -153,7 +155,7 @@ async fn pause(
     let not_stopped = Precondition::Stop(at.run_id.clone(), false);
     let commit = as_read(begin(effect, work, now), at, Some(open))
         .when_in(at.session_id.clone(), not_stopped);
-    let mut commit = ask_again(commit, effect, ports, work, found, open)?;
+    let asked = ask_again(commit, effect, ports, work, found, open)?;
 
     // What finished siblings wrote is applied now, and not again when the step is settled.
     let mut applied = Applied::new(&work.state(), StepWrites::default(), open)?;
@@ -162,9 +164,9 @@ async fn pause(
         call.writes = StepWrites::default();
     }
     // What the reply cost is recorded now, too: a pause may be long.
-    commit = then(commit, at, reply_usage(&kept, at, now, ports)?);
+    let usage = reply_usage(&kept, at, now, ports)?;
     kept.usage = None;
-    commit = then(commit, at, [Change::OpenStep(Some(Arc::new(kept)))]);
+    let kept = Arc::new(kept);
     let hooks = applied.hooks(at, work, ports)?;
     let reason = if waiting.is_empty() {
         SuspendReason::AwaitingChildren
@@ -179,8 +181,8 @@ async fn pause(
     );
     applied.add(&hooks)?;
     let after = Some(open.start_sequence);
-    commit = applied.write(commit, at, ports, after).await?;
-    commit = say(commit, &base, now, hooks.take_said());
+    let mut told = applied.told(at, ports, after, &[]).await?;
+    told.extend(hooks.take_said());
 
     let mut run = RunRecord::clone(&work.run);
     run.status = status;
@@ -188,24 +190,27 @@ async fn pause(
     run.suspended = Some(Suspended::new(open.id.clone(), waiting.clone(), Vec::new()));
     let (mut checkpoint, created) = checkpoint(at, ports, now)?;
     checkpoint.open_step = Some(open.id.clone());
-    let paused = ChunkPayload::RunPaused {
+    told.push(created);
+    told.push(ChunkPayload::RunPaused {
         status,
         tool_call_ids: waiting.clone(),
-    };
-    commit = then(
-        commit,
-        at,
-        [
+    });
+    let commit = || {
+        let mut commit = then(asked.clone(), at, usage.clone());
+        let kept = Change::OpenStep(Some(Arc::clone(&kept)));
+        commit = write_state(then(commit, at, [kept]), at, &applied.writes);
+        let paused = [
             Change::Set(Field::SuspendedStep(Some(open.id.clone()))),
-            Change::Run(Box::new(run)),
-            Change::CheckpointHere(checkpoint),
+            Change::Run(Box::new(run.clone())),
+            Change::CheckpointHere(checkpoint.clone()),
             Change::Lease(None),
-        ],
-    );
-    commit = say(commit, &base, now, [created, paused]);
-    if at.session_id == at.root_session_id {
-        commit = commit.stream(StreamStatus::Paused);
-    }
+        ];
+        commit = say(then(commit, at, paused), &base, now, told.iter().cloned());
+        if at.session_id == at.root_session_id {
+            commit = commit.stream(StreamStatus::Paused);
+        }
+        commit
+    };
     match write(effect, ports, commit).await? {
         Written::Now(_) => {}
         Written::Before(event) => return Ok(event),

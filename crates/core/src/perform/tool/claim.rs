@@ -51,8 +51,10 @@ pub(super) async fn claim(
                 false => EffectState::Started,
             };
         }
-        let claimed = Change::OpenCall(index, id, Box::new(slot.clone()));
-        let commit = then(begin(effect, work, now), &effect.at, [claimed]);
+        let commit = || {
+            let claimed = Change::OpenCall(index, id.clone(), Box::new(slot.clone()));
+            then(begin(effect, work, now), &effect.at, [claimed])
+        };
         let is_mine = |found: &Snapshot| is_claimed(found, index, &by).then_some(());
         match make(effect, ports, commit, is_mine).await {
             Ok(Made::Now(_) | Made::Before(())) => {
