@@ -10,7 +10,7 @@ use super::work::{Work, then};
 use super::{PerformError, Ports};
 use crate::entries::may_have_begun;
 use crate::machine::At;
-use crate::session::{CallPhase, OpenStep};
+use crate::session::{CallPhase, OpenCall, OpenStep};
 use crate::state::{ArrayMode, StateConflict, StateTracker, StepWrites, Writer, merge_writes};
 use crate::store::{Change, Commit};
 use crate::stream::{Chunk, ChunkPayload, Sequence};
@@ -28,6 +28,13 @@ pub(super) struct Applied {
 }
 
 impl Applied {
+    /// Whether a step does nothing to the state, beside what hooks may write: nobody wrote, and readers
+    /// have what is committed.
+    pub(super) fn is_nothing(first: &StepWrites, open: &OpenStep) -> bool {
+        let is_nothing = |call: &OpenCall| call.writes.is_empty() && !may_have_begun(call);
+        first.is_empty() && open.calls.iter().all(is_nothing)
+    }
+
     /// Applies what an effect wrote, and then what the calls of the step wrote.
     pub(super) fn new(
         before: &Arc<Value>,

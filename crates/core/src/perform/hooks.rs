@@ -72,9 +72,14 @@ impl<'a> Hooks<'a> {
 
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
-        self.ports.parent_hooks.is_empty()
-            && self.work.agent().hooks().is_empty()
-            && self.ports.execution_hooks.is_empty()
+        Self::is_none(self.work, self.ports)
+    }
+
+    /// Whether a run has none.
+    pub(super) fn is_none(work: &Work, ports: &Ports) -> bool {
+        ports.parent_hooks.is_empty()
+            && work.agent().hooks().is_empty()
+            && ports.execution_hooks.is_empty()
     }
 
     /// All of them, in their order.

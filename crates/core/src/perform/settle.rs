@@ -184,7 +184,8 @@ pub(super) async fn settle<F: Fn() -> Commit>(
     }
 
     let (mut told, mut wrote_state) = (Vec::new(), StepWrites::default());
-    if !plain {
+    let is_quiet = Hooks::is_none(work, ports) && Applied::is_nothing(&writes, &open);
+    if !plain && !is_quiet {
         let mut applied = Applied::new(&work.state(), writes, &open)?;
         let hooks = applied.hooks(at, work, ports)?;
         if greet {

@@ -134,15 +134,13 @@ impl Calling<'_> {
         }
         let success = came.result.status.is_success();
         terminal.settle(came.result);
-        let mut kinds: Vec<_> = came.usage.into_iter().map(UsageKind::Custom).collect();
-        if came.ran {
-            kinds.push(UsageKind::Tool {
-                name: call.name.clone(),
-                success,
-                duration_ms,
-            });
-        }
-        let usage = kinds.into_iter().enumerate().map(|(place, kind)| {
+        let ran = came.ran.then(|| UsageKind::Tool {
+            name: call.name.clone(),
+            success,
+            duration_ms,
+        });
+        let kinds = came.usage.into_iter().map(UsageKind::Custom).chain(ran);
+        let usage = kinds.enumerate().map(|(place, kind)| {
             let id = UsageId::of_call(&call.id, &format!("{place}"));
             UsageEntry::new(id, at.run_id.clone(), at.step, now, kind)
         });
