@@ -35,12 +35,15 @@ struct Packing<'a>(&'a [Chunk]);
 
 impl Serialize for Packing<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bases: Vec<&ChunkBase> = Vec::new();
+        let mut bases: Vec<&Arc<ChunkBase>> = Vec::new();
         let numbers: Vec<usize> = self
             .0
             .iter()
             .map(|chunk| {
-                let known = bases.iter().rposition(|base| **base == *chunk.base);
+                // Most often it is the very same one.
+                let is_same =
+                    |base: &&Arc<ChunkBase>| Arc::ptr_eq(base, &chunk.base) || **base == chunk.base;
+                let known = bases.iter().rposition(is_same);
                 known.unwrap_or_else(|| {
                     bases.push(&chunk.base);
                     bases.len() - 1

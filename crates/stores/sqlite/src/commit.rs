@@ -13,16 +13,22 @@ use crate::fail::Fail;
 use crate::headers::{self, Found, Place};
 use crate::{due, messages, process, rows, stream_manager, streams};
 
-/// Judges a commit and writes what it comes to. When it fails, the caller rolls back.
-pub(crate) fn commit(desk: &Desk, config: &SqliteConfig, commit: Commit) -> Result<Receipt, Fail> {
+/// Judges a commit and writes what it comes to. `sessions` are those that it names. When it fails,
+/// the caller rolls back.
+pub(crate) fn commit(
+    desk: &Desk,
+    config: &SqliteConfig,
+    sessions: &[SessionId],
+    commit: Commit,
+) -> Result<Receipt, Fail> {
     let conn = &desk.conn;
     let (root, at) = (commit.root.clone(), commit.at);
     let mut places: BTreeMap<SessionId, Place> = BTreeMap::new();
     let mut headers = Headers::new();
-    for session in commit.sessions() {
-        if let Some(Found { place, header }) = headers::take(desk, &session)? {
+    for session in sessions {
+        if let Some(Found { place, header }) = headers::take(desk, session)? {
             places.insert(session.clone(), place);
-            headers.insert(session, header);
+            headers.insert(session.clone(), header);
         }
     }
     let now = config.now();

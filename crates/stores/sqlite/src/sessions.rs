@@ -14,6 +14,7 @@ use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use rusqlite::Connection;
 use serde_json::Value;
 
+use crate::bells::Mark;
 use crate::desk::Desk;
 use crate::fail::Fail;
 use crate::store::SqliteStore;
@@ -27,9 +28,10 @@ use crate::{
 impl SessionStore for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let root = commit.root.clone();
-        let mut touched = commit.sessions();
-        if !touched.contains(&root) {
-            touched.push(root.clone());
+        let sessions = commit.sessions();
+        let mut touched: Vec<Mark> = sessions.iter().map(Mark::of).collect();
+        if !sessions.contains(&root) {
+            touched.push(Mark::of(&root));
         }
         let config = Arc::clone(self.config());
         let mut commit = Some(commit);
@@ -39,7 +41,7 @@ impl SessionStore for SqliteStore {
                 Attempt::Shared => commit.clone(),
             };
             let commit = commit.ok_or_else(|| Fail::internal("a commit was made twice"))?;
-            commit::commit(desk, &config, commit)
+            commit::commit(desk, &config, &sessions, commit)
         };
         Ok(self.write(Some(&root), touched, work).await?)
     }

@@ -8,7 +8,7 @@ use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
 use rusqlite::Connection;
 
-use crate::bells::{Bells, Listening};
+use crate::bells::{Bells, Listening, Mark};
 use crate::config::SqliteConfig;
 use crate::error::{Error, Result};
 use crate::fail::Fail;
@@ -161,7 +161,7 @@ impl SqliteStore {
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         root: Option<&SessionId>,
-        touched: Vec<SessionId>,
+        touched: Vec<Mark>,
         work: impl Work<T> + 'static,
     ) -> Result<T, Fail> {
         self.inner.writer.write(root, touched, work).await

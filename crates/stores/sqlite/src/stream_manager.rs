@@ -8,6 +8,7 @@ use helix_agents_core::stream::{
 };
 use helix_agents_core::time::Timestamp;
 
+use crate::bells::Mark;
 use crate::desk::Desk;
 use crate::store::SqliteStore;
 use crate::streams;
@@ -48,7 +49,7 @@ impl StreamManager for SqliteStore {
         let root = writer.root.clone();
         let writer = writer.clone();
         let work = move |desk: &Desk, _| streams::append_deltas(desk, &writer, &chunks);
-        Ok(self.write(Some(&root), vec![root.clone()], work).await?)
+        Ok(self.write(Some(&root), vec![Mark::of(&root)], work).await?)
     }
 
     async fn discard_deltas(
@@ -60,7 +61,7 @@ impl StreamManager for SqliteStore {
         let root = writer.root.clone();
         let writer = writer.clone();
         let work = move |desk: &Desk, _| streams::discard_deltas(desk, &writer, after, &say);
-        Ok(self.write(Some(&root), vec![root.clone()], work).await?)
+        Ok(self.write(Some(&root), vec![Mark::of(&root)], work).await?)
     }
 
     async fn read(

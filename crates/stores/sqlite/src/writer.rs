@@ -80,11 +80,10 @@ impl Writer {
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         root: Option<&SessionId>,
-        touched: Vec<SessionId>,
+        touched: Vec<Mark>,
         mut work: impl Work<T> + 'static,
     ) -> Result<T, Fail> {
         let is_crowded = root.is_some_and(|root| self.is_crowded(root));
-        let touched: Vec<Mark> = touched.iter().map(Mark::of).collect();
         if !is_crowded && let Some(mut slot) = self.try_lock() {
             let result = self.alone(&mut slot, &touched, |desk| work(desk, Attempt::Only));
             if result.is_ok() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 use super::*;
-use crate::bells::Listening;
+use crate::bells::{Listening, Mark};
 use crate::key::Owner;
 
 struct Count(AtomicUsize);
@@ -192,7 +192,7 @@ fn listeners_are_told_of_what_a_group_wrote() {
     let written: [(&str, Step); 3] = [("a", one), ("b", refused), ("c", two)];
     let mut queued: Vec<Writing<'_>> = Vec::new();
     for (name, step) in written {
-        let touched = vec![name.parse().unwrap()];
+        let touched = vec![Mark::of(&name.parse().unwrap())];
         let write = writer.write(None, touched, move |desk: &Desk, _| step(desk));
         let mut write: Writing<'_> = Box::pin(write);
         assert!(poll(&mut write).is_pending());
@@ -217,7 +217,7 @@ fn two_of_one_file(name: &str) -> (std::path::PathBuf, Writer, Writer) {
 }
 
 fn touch(writer: &Writer, name: &str) {
-    let touched = vec![name.parse().unwrap()];
+    let touched = vec![Mark::of(&name.parse().unwrap())];
     let work = |_: &Desk, _| Ok(());
     helix_agents_testkit::block_on(writer.write(None, touched, work)).unwrap();
 }
