@@ -319,28 +319,34 @@ impl ChunkPayload {
 }
 
 /// How many bytes a value has as JSON when nothing in it is escaped, or a little more.
-fn value_bytes(value: &Value, enough: usize) -> usize {
+fn value_bytes<'a>(value: &'a Value, enough: usize) -> usize {
     /// No number is longer, with the comma after it.
     const NUMBER: usize = 26;
     let mut bytes = 0;
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
-        bytes += match value {
+    // Only lists and objects wait, so that a flat value takes no memory.
+    let mut waiting = Vec::new();
+    let mut next = Some(value);
+    while let Some(value) = next {
+        let mut count = |value: &'a Value| match value {
             Value::Null | Value::Bool(_) => 6,
             Value::Number(_) => NUMBER,
             Value::String(text) => text.len() + 3,
-            Value::Array(items) => {
-                waiting.extend(items);
-                3
-            }
-            Value::Object(fields) => {
-                waiting.extend(fields.values());
-                3 + fields.keys().map(|key| key.len() + 3).sum::<usize>()
+            nested => {
+                waiting.push(nested);
+                0
             }
         };
-        if bytes > enough {
-            break;
-        }
+        bytes += match value {
+            Value::Array(items) => 3 + items.iter().map(count).sum::<usize>(),
+            Value::Object(fields) => {
+                let fields = fields.iter();
+                3 + fields
+                    .map(|(key, value)| key.len() + 3 + count(value))
+                    .sum::<usize>()
+            }
+            scalar => count(scalar),
+        };
+        next = waiting.pop().filter(|_| bytes <= enough);
     }
     bytes
 }
