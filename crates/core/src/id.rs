@@ -209,7 +209,7 @@ impl ApprovalId {
 impl UsageId {
     /// The entry of a call: the same however often the call is settled.
     pub(crate) fn of_call(call: &CallId, what: &str) -> Self {
-        Self(Arc::clone(&call.with_suffix(&format!(":{what}")).0))
+        Self(call.with_suffix(&[":", what].concat()).0)
     }
 }
 
@@ -219,7 +219,7 @@ impl CallId {
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         let keep = self.0.len().min(MAX_ID_CHARS.saturating_sub(suffix.len()));
         let stem = self.0.get(..keep).unwrap_or(&self.0);
-        Self(format!("{stem}{suffix}").into())
+        Self([stem, suffix].concat().into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::applied::write_state;
@@ -350,15 +350,15 @@ async fn stream(
     let mut builder = ReplyBuilder::new(history).bounded(ports.bounds());
     let mut shown = Shown::default();
     loop {
-        let wake = match (deltas.due(), deadline) {
+        let wake = || match (deltas.due(), deadline) {
             (Some(due), Some(deadline)) => Some(due.min(deadline)),
             (one, other) => one.or(other),
         };
-        let event = match wake {
-            None => next(&mut events).await,
-            Some(wake) => {
-                let sleep = ports.clock.sleep_until(wake);
-                match first(next(&mut events), sleep).await {
+        let event = match at_once(&mut events).await {
+            Some(event) => event,
+            None => match wake() {
+                None => next(&mut events).await,
+                Some(wake) => match first(next(&mut events), ports.clock.sleep_until(wake)).await {
                     First::One(event) => event,
                     First::Other(()) if deadline.is_some_and(|at| at <= ports.clock.now()) => {
                         return Ok(Err(ModelError::new(
@@ -370,8 +370,8 @@ async fn stream(
                         deltas.flush().await?;
                         continue;
                     }
-                }
-            }
+                },
+            },
         };
         let pushed = match event {
             None => return Ok(builder.finish()),
@@ -388,16 +388,32 @@ async fn stream(
     }
 }
 
-/// The next event; a panic of the adapter is its error.
-async fn next(events: &mut EventStream<'_>) -> Option<Result<ModelEvent, ModelError>> {
+/// What a stream of events gives; `None`: it is over.
+type Streamed = Option<Result<ModelEvent, ModelError>>;
+
+/// The next event.
+async fn next(events: &mut EventStream<'_>) -> Streamed {
+    std::future::poll_fn(|cx| poll(events, cx)).await
+}
+
+/// The next event, if it is there already: then no timer is needed.
+async fn at_once(events: &mut EventStream<'_>) -> Option<Streamed> {
     std::future::poll_fn(|cx| {
-        let events: Pin<&mut _> = events.as_mut();
-        match caught_now(|| events.poll_next(cx)) {
-            Ok(poll) => poll,
-            Err(panicked) => Poll::Ready(Some(Err(adapter_panicked(&panicked)))),
-        }
+        Poll::Ready(match poll(events, cx) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        })
     })
     .await
+}
+
+/// A panic of the adapter is its error.
+fn poll(events: &mut EventStream<'_>, cx: &mut Context<'_>) -> Poll<Streamed> {
+    let events: Pin<&mut _> = events.as_mut();
+    match caught_now(|| events.poll_next(cx)) {
+        Ok(poll) => poll,
+        Err(panicked) => Poll::Ready(Some(Err(adapter_panicked(&panicked)))),
+    }
 }
 
 /// What a reply amounts to.

@@ -141,7 +141,7 @@ impl Calling<'_> {
         });
         let kinds = came.usage.into_iter().map(UsageKind::Custom).chain(ran);
         let usage = kinds.enumerate().map(|(place, kind)| {
-            let id = UsageId::of_call(&call.id, &format!("{place}"));
+            let id = UsageId::of_call(&call.id, &place.to_string());
             UsageEntry::new(id, at.run_id.clone(), at.step, now, kind)
         });
         let usage: Vec<_> = usage.collect();
