@@ -43,7 +43,7 @@ pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<BearerTokens>> {
 /// A user's token, from the environment.
 fn secret(name: &str, user: &str) -> Result<String, String> {
     let why = match std::env::var(name) {
-        Ok(secret) if !secret.is_empty() => return Ok(secret),
+        Ok(secret) if !secret.trim().is_empty() => return Ok(secret),
         Ok(_) => "is empty; put a long random text into it",
         Err(std::env::VarError::NotPresent) => "is not set; set it",
         Err(_) => "is not text; put a long random text into it",

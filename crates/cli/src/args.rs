@@ -90,7 +90,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    logging::begin();
+    if let Err(error) = logging::begin() {
+        return complain(&error.into());
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&anyhow::Error::new(error)),

@@ -46,6 +46,8 @@ pub(crate) fn server(
     if let Some(agent) = agent {
         server = server.default_agent(agent.name());
     }
+    let hosts = config.hosts.iter();
+    let server = hosts.fold(server, |server, host| server.host(host));
     let origins = config.cors_origins.iter();
     origins.fold(server, |server, origin| server.cors_origin(origin))
 }

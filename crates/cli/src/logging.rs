@@ -2,17 +2,84 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-/// Begins to log: errors, or as much as `HELIX_LOG` says (off, error, warn, info, debug, trace).
-pub(crate) fn begin() {
-    let wanted = std::env::var("HELIX_LOG").ok();
-    let level = wanted.and_then(|level| level.parse().ok());
+use crate::UsageError;
+
+/// The variables that say how much is logged; the first that is set counts.
+const VARIABLES: [&str; 2] = ["HELIX_LOG", "RUST_LOG"];
+
+/// Begins to log: errors, or as much as the environment says: `off`, `error`, `warn`, `info`, `debug`,
+/// `trace`, also of parts, like `info,helix_agents_core=debug`.
+///
+/// # Errors
+/// [`UsageError`] for a value that is none of these.
+pub(crate) fn begin() -> Result<(), UsageError> {
+    let targets = match wanted() {
+        Some((name, value)) => parse(name, &value)?,
+        None => Targets::new().with_default(LevelFilter::ERROR),
+    };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // In a test another log may be there already.
-    let _ = tracing_subscriber::fmt()
-        .with_max_level(level.unwrap_or(LevelFilter::ERROR))
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(colour)
+        .with_ansi(colour);
+    // In a test another log may be there already.
+    let _ = tracing_subscriber::registry()
+        .with(lines)
+        .with(targets)
         .try_init();
+    Ok(())
+}
+
+/// What the environment says.
+fn wanted() -> Option<(&'static str, String)> {
+    VARIABLES.into_iter().find_map(|name| {
+        let value = std::env::var_os(name)?;
+        let value = value.to_string_lossy().trim().to_owned();
+        (!value.is_empty()).then_some((name, value))
+    })
+}
+
+fn parse(name: &str, value: &str) -> Result<Targets, UsageError> {
+    // A word that is no level would be taken for a part of the program, of which all is logged.
+    let is_word = !value.contains(['=', ',']);
+    let level = value.parse::<LevelFilter>();
+    match (is_word, level) {
+        (true, Ok(level)) => Some(Targets::new().with_default(level)),
+        (true, Err(_)) => None,
+        (false, _) => value.parse().ok(),
+    }
+    .ok_or_else(|| {
+        UsageError(format!(
+            "{name} is `{value}`, which says nothing about the log; write off, error, warn, info, \
+             debug or trace, or levels of parts like \"info,helix_agents_core=debug\""
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read_and_nothing_else() {
+        for good in [
+            "off",
+            "INFO",
+            "warn",
+            "info,helix_agents_core=debug",
+            "a=trace",
+        ] {
+            assert!(parse("HELIX_LOG", good).is_ok(), "{good}");
+        }
+        for bad in ["loud", "inf", "helix_agents_core", "a=loud", "info,a=7x"] {
+            let error = parse("HELIX_LOG", bad).unwrap_err().to_string();
+            assert!(
+                error.contains("HELIX_LOG is") && error.contains(bad),
+                "{error}"
+            );
+        }
+    }
 }

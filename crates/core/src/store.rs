@@ -37,7 +37,9 @@ pub use error::{Current, StoreError};
 pub use header::{Header, LatestRun, PendingMark};
 pub use key::SessionKey;
 pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
-pub use plan::{Headers, Plan, plan};
+pub use plan::{
+    Headers, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, Plan, plan,
+};
 pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;
 pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};

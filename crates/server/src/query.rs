@@ -17,11 +17,17 @@ impl FromRequestParts<App> for Pairs {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let pairs = Query::try_from_uri(&parts.uri);
-        let Query(pairs) = pairs.map_err(|error| {
+        let Query::<Vec<(String, String)>>(pairs) = pairs.map_err(|error| {
             ApiError::invalid(format!(
                 "the query cannot be read: {error}; check its encoding"
             ))
         })?;
+        if pairs.len() > MOST_PAIRS {
+            let count = pairs.len();
+            return Err(ApiError::invalid(format!(
+                "the query has {count} parameters; send at most {MOST_PAIRS}"
+            )));
+        }
         Ok(Self(pairs))
     }
 }
@@ -85,5 +91,7 @@ impl Pairs {
     }
 }
 
+/// How many parameters a query may have.
+const MOST_PAIRS: usize = 256;
 /// Stores keep offsets in numbers of 32 bits and more.
 const MOST_OFFSET: usize = 0x7fff_ffff;

@@ -19,6 +19,15 @@ pub enum TokenError {
         /// The user.
         user: String,
     },
+    /// A header cannot carry it.
+    #[error(
+        "the token of user {user} has a line break or another character that a header cannot carry; use \
+         letters, digits and `-._~+/=`"
+    )]
+    NotSendable {
+        /// The user.
+        user: String,
+    },
     /// The digest is not one.
     #[error(
         "the sha256 of user {user} is not 64 hexadecimal characters; write the digest of the token"
@@ -61,14 +70,24 @@ impl BearerTokens {
         Self::default()
     }
 
-    /// Adds the token of a user.
+    /// Adds the token of a user. White space around it, like the line break at the end of a file, is
+    /// not part of it.
     ///
     /// # Errors
-    /// [`TokenError`] for an empty token, one that is known already, or a name that is not an id.
+    /// [`TokenError`] for an empty token, one that a header cannot
+    /// carry, one that is known already, or a name that is not an id.
     pub fn token(self, token: &str, user: &str) -> Result<Self, TokenError> {
+        let token = token.trim();
         if token.is_empty() {
             let user = user.to_owned();
             return Err(TokenError::Empty { user });
+        }
+        if !token
+            .bytes()
+            .all(|byte| byte == b' ' || byte.is_ascii_graphic())
+        {
+            let user = user.to_owned();
+            return Err(TokenError::NotSendable { user });
         }
         self.with(Sha256::digest(token.as_bytes()).into(), user)
     }

@@ -268,6 +268,7 @@ suite! { ($)
         a_save_overwrites_fields_and_state,
         a_save_replaces_pending_calls_and_keeps_the_family,
         every_field_can_be_set_on_its_own,
+        labels_are_bounded,
     }
     messages {
         messages_are_kept_in_order,

@@ -8,6 +8,7 @@ use crate::access;
 use crate::config::listen_address;
 use crate::exit::Exit;
 use crate::hosting::{host, router, runtime, server};
+use crate::screen::{Look, Screen};
 use crate::setup::Place;
 
 /// Serves the configured agents over HTTP.
@@ -41,7 +42,12 @@ impl Serve {
         let server = server(&runtime, &setup.plan.config.server, agent.as_ref());
         let server = match tokens {
             Some(tokens) => server.authenticate(tokens),
-            None => server.allow_unauthenticated(),
+            None => {
+                let everybody = "everybody who can reach this server may use it and sees all sessions \
+                                 (`allow_unauthenticated`)";
+                Screen::here().note(Look::Yellow, everybody)?;
+                server.allow_unauthenticated()
+            }
         };
         host(&runtime, router(server)?, listen).await
     }

@@ -22,6 +22,8 @@ pub struct ServerConfig {
     pub max_body_bytes: u64,
     /// Web pages that may use it.
     pub cors_origins: Vec<String>,
+    /// Host names under which it answers without authentication, besides local ones.
+    pub hosts: Vec<String>,
     /// Who may use it.
     pub tokens: Vec<TokenConfig>,
 }
@@ -33,6 +35,7 @@ impl Default for ServerConfig {
             allow_unauthenticated: false,
             max_body_bytes: MAX_BODY_BYTES,
             cors_origins: Vec::new(),
+            hosts: Vec::new(),
             tokens: Vec::new(),
         }
     }
@@ -83,6 +86,14 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<ServerConfig, ConfigE
             return Err(section.error(&at, format!("`{value}` is not an origin; {remedy}")));
         }
         server.cors_origins.push(value);
+    }
+    for At { value, at } in section.texts("hosts")? {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if value.is_empty() || !value.bytes().all(is_name) {
+            let remedy = "write a name like \"helix.example.com\", without a scheme or a port";
+            return Err(section.error(&at, format!("`{value}` is not a host name; {remedy}")));
+        }
+        server.hosts.push(value);
     }
     for token in section.list("tokens")? {
         let read = read_token(&token)?;

@@ -12,6 +12,10 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
+    // Where machines in a cloud ask about themselves; the others of these are link-local or reserved.
+    if address == Ipv4Addr::new(168, 63, 129, 16) {
+        return false;
+    }
     let [a, b, c, _] = address.octets();
     let reserved = a == 0
         || a >= 240
@@ -59,6 +63,10 @@ mod tests {
             "172.16.0.1",
             "192.168.1.1",
             "169.254.169.254",
+            "168.63.129.16",
+            "100.100.100.200",
+            "192.0.0.192",
+            "fd00:ec2::254",
             "0.0.0.0",
             "100.64.0.1",
             "198.18.0.1",

@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// What is wrong, what is replaced, and by what; the empty text stands for the end.
-const BROKEN: [(&str, &str, &str); 63] = [
+const BROKEN: [(&str, &str, &str); 64] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -260,6 +260,11 @@ const BROKEN: [(&str, &str, &str); 63] = [
         "an origin with a slash",
         "",
         "[server]\ncors_origins = [\"http://localhost:3000/\"]",
+    ),
+    (
+        "a host with a port",
+        "",
+        "[server]\nhosts = [\"helix.example.com:8787\"]",
     ),
     (
         "a lease too short to be renewed",

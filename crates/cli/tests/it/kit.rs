@@ -82,6 +82,7 @@ impl Folder {
             .args(arguments)
             .current_dir(self.path())
             .env_remove("HELIX_LOG")
+            .env_remove("RUST_LOG")
             .stdin(Stdio::null());
         command
     }

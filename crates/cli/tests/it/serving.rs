@@ -339,3 +339,47 @@ async fn an_answer_given_elsewhere_is_continued_though_nothing_is_taken_over() {
     folder.helix(&submit).ends(0);
     while served.end("s", None).await["status"] != json!("completed") {}
 }
+
+/// A server without tokens says so whatever is logged, and answers under the names that are listed.
+#[tokio::test]
+async fn a_server_without_tokens_says_so_and_answers_to_its_names() {
+    let open =
+        format!("[server]\nallow_unauthenticated = true\nhosts = [\"helix.example.com\"]\n{AGENT}");
+    let folder = Folder::with(&config(&open), SCRIPT);
+    let mut command = folder.command(&["serve"]);
+    command
+        .args(["--listen", "127.0.0.1:0"])
+        .env("HELIX_LOG", "off")
+        .stderr(Stdio::piped());
+    let mut served = Served::spawn(command);
+    for (host, wanted) in [
+        ("helix.example.com", 200),
+        ("HELIX.example.com:443", 200),
+        ("localhost", 200),
+        ("elsewhere.example.com", 403),
+    ] {
+        let asked = client().get(format!("{}/agents", served.url()));
+        let answer = asked.header("host", host).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), wanted, "{host}");
+    }
+    let mut said = String::new();
+    let mut err = BufReader::new(served.child.stderr.take().unwrap());
+    err.read_line(&mut said).unwrap();
+    assert!(
+        said.contains("everybody who can reach this server"),
+        "{said}"
+    );
+}
+
+/// A log that nobody can set up is not guessed at.
+#[test]
+fn a_wrong_level_of_the_log_is_an_error() {
+    let folder = Folder::with(&config(AGENT), SCRIPT);
+    for name in ["HELIX_LOG", "RUST_LOG"] {
+        let output = folder.command(&["pending"]).env(name, "loud").output();
+        let output = output.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("{name} is `loud`")), "{said}");
+    }
+}

@@ -4,6 +4,7 @@
 //! new headers and the rows in one atomic step. Nothing here does any I/O.
 
 mod applying;
+mod labels;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use crate::stream::{Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, St
 use crate::time::Timestamp;
 
 use applying::Applying;
+
+pub use labels::{MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS};
 
 /// The headers of the sessions that a commit names. A session that does not exist has none.
 pub type Headers = BTreeMap<SessionId, Arc<Header>>;

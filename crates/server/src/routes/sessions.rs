@@ -19,6 +19,8 @@ use crate::{ApiError, Principal};
 /// How many sessions are listed unless more are asked for, and at most.
 const USUAL: usize = 50;
 const MOST: usize = 200;
+/// How many statuses, tags and pairs of metadata may be asked for at once.
+const MOST_FILTERS: usize = 64;
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -68,7 +70,7 @@ fn read(query: &Pairs) -> Result<SessionQuery, ApiError> {
     let instant = |name| -> Result<Option<Timestamp>, ApiError> {
         Ok(query.number(name)?.map(Timestamp::from_millis))
     };
-    Ok(SessionQuery {
+    let wanted = SessionQuery {
         user_id: query.id("userId")?,
         agent_type: query.get("agentType").map(str::to_owned),
         status: query.all("status").map(status).collect::<Result<_, _>>()?,
@@ -83,7 +85,14 @@ fn read(query: &Pairs) -> Result<SessionQuery, ApiError> {
         from: instant("from")?,
         to: instant("to")?,
         page: query.page(USUAL, MOST)?,
-    })
+    };
+    let filters = wanted.status.len() + wanted.tags.len() + wanted.metadata.len();
+    if filters > MOST_FILTERS {
+        return Err(ApiError::invalid(format!(
+            "the query has {filters} filters; send at most {MOST_FILTERS}"
+        )));
+    }
+    Ok(wanted)
 }
 
 /// Pairs that sessions must have: `metadata={"key":"value"}`, `metadata.key=value` or

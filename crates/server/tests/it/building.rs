@@ -95,6 +95,17 @@ fn tokens_that_would_let_anybody_in_are_refused() {
     let user = || "alice".to_owned();
     let empty = BearerTokens::new().token("", "alice");
     assert_eq!(empty.unwrap_err(), TokenError::Empty { user: user() });
+    for blank in [" ", "\n", "\t \r\n"] {
+        let blank = BearerTokens::new().token(blank, "alice");
+        assert_eq!(blank.unwrap_err(), TokenError::Empty { user: user() });
+    }
+    for broken in ["a\nb", "a\u{7f}b", "schlüssel"] {
+        let broken = BearerTokens::new().token(broken, "alice");
+        assert_eq!(
+            broken.unwrap_err(),
+            TokenError::NotSendable { user: user() }
+        );
+    }
     let digest = BearerTokens::new().sha256("abc", "alice");
     assert_eq!(digest.unwrap_err(), TokenError::NotADigest { user: user() });
     assert!(BearerTokens::new().token("t", "no such id!").is_err());
@@ -103,6 +114,18 @@ fn tokens_that_would_let_anybody_in_are_refused() {
         twice.token("t", "bob").unwrap_err().to_string(),
         "the tokens of users alice and bob are the same; give each a token of its own"
     );
+}
+
+/// A token from a file ends with a line break, which no header carries.
+#[tokio::test]
+async fn white_space_around_a_token_is_not_part_of_it() {
+    let runtime = runtime(MemoryStore::new(), &Outside::new());
+    let tokens = BearerTokens::new().token(" alice's token\n", "alice");
+    let server = builder(&runtime).authenticate(tokens.unwrap());
+    let asked = request(ALICE, "GET", "/sessions", None);
+    let router = server.build().unwrap().router();
+    let answer = Answer::of(router.oneshot(asked).await.unwrap()).await;
+    answer.ok();
 }
 
 #[tokio::test]

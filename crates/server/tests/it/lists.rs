@@ -36,6 +36,30 @@ async fn the_agents_and_what_they_can_do() {
     assert_eq!(agents, expected);
 }
 
+/// A query with more filters than a store can put into one question is refused, not broken.
+#[tokio::test]
+async fn a_query_has_only_so_many_filters() {
+    let place = Place::new();
+    let many = |count: usize| (0..count).map(|n| format!("t{n}"));
+    let joined = |count| many(count).collect::<Vec<_>>().join(",");
+    let pairs = |count| {
+        many(count)
+            .map(|n| format!("metadata.{n}=v&"))
+            .collect::<String>()
+    };
+    for query in [
+        format!("?tags={}", joined(1_200)),
+        format!("?{}", pairs(65)),
+        format!("?{}", pairs(1_200)),
+        format!("?tags={}&{}", joined(40), pairs(40)),
+    ] {
+        let refused = place.get(&format!("/sessions{query}")).await;
+        refused.is(400, "VALIDATION_ERROR");
+    }
+    let most = format!("/sessions?tags={}&{}", joined(32), pairs(32));
+    place.get(&most).await.ok();
+}
+
 #[tokio::test]
 async fn sessions_are_listed_by_every_filter() {
     let place = Place::new();

@@ -24,6 +24,35 @@ async fn a_start_gives_the_ids() {
     assert_eq!(started, expected);
 }
 
+/// Labels are rows that queries look for: a session has a bounded number of them.
+#[tokio::test]
+async fn a_session_has_only_so_many_labels() {
+    let place = Place::new();
+    let with = |key: &str, value: Value| {
+        let mut body = hello("s");
+        body[key] = value;
+        body
+    };
+    let tags = |count: usize| json!((0..count).map(|n| format!("t-{n}")).collect::<Vec<_>>());
+    let metadata = |count: usize, value: &str| {
+        let pairs = (0..count).map(|n| (format!("k-{n}"), json!(value)));
+        Value::Object(pairs.collect())
+    };
+    for (key, value) in [
+        ("tags", tags(65)),
+        ("tags", tags(10_000)),
+        ("tags", json!(["x".repeat(257)])),
+        ("metadata", metadata(257, "v")),
+        ("metadata", metadata(10, &"v".repeat(7_000))),
+    ] {
+        let refused = place.post("/start", with(key, value)).await;
+        refused.is(400, "VALIDATION_ERROR");
+    }
+    let mut most = with("tags", tags(64));
+    most["metadata"] = metadata(256, "v");
+    place.post("/start", most).await.ok();
+}
+
 #[tokio::test]
 async fn the_same_start_again_gives_the_same_ids() {
     let place = Place::new();

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
-use helix_agents_core::session::{ChildWait, RunStatus, SessionMode};
-use helix_agents_core::store::{CallStanding, Change, Field, NewSession, Precondition, StoreError};
+use helix_agents_core::session::{ChildWait, RunStatus, SessionMode, SessionState};
+use helix_agents_core::store::{
+    CallStanding, Change, Field, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS,
+    NewSession, Precondition, StoreError,
+};
 use helix_agents_core::time::Timestamp;
 use serde_json::json;
 
@@ -155,6 +158,49 @@ pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
             commit.when_in(child.clone(), Precondition::Call(call(name), standing))
         });
     accepted(on, holds).await;
+}
+
+/// A session has only so many tags and so much metadata, however they come; what is refused changes
+/// nothing.
+///
+/// proves: SES-07
+pub async fn labels_are_bounded(on: &Subject) {
+    let id = created(on, "s").await;
+    let pairs = |count: usize, value: &str| {
+        let pairs = (0..count).map(|n| (format!("k-{n}"), value.to_owned()));
+        pairs.collect::<BTreeMap<_, _>>()
+    };
+    let patch = |pairs: BTreeMap<String, String>| {
+        let patch = pairs.into_iter().map(|(key, value)| (key, Some(value)));
+        Field::Metadata(patch.collect())
+    };
+    let tags = |count: usize| (0..count).map(|n| format!("t-{n}")).collect::<Vec<_>>();
+    changed(on, &id, Change::Set(Field::Tags(tags(MAX_TAGS)))).await;
+    changed(on, &id, Change::Set(patch(pairs(MAX_METADATA_KEYS, "v")))).await;
+    let before = on.store.load(id.as_root()).await.unwrap();
+    let mut large = SessionState::new(session("large"), "agent", on.now());
+    large.tags = tags(MAX_TAGS + 1);
+    let mut saved = before.clone().unwrap().state;
+    saved.metadata = pairs(2, &"v".repeat(MAX_METADATA_BYTES / 2));
+    for change in [
+        Change::Set(Field::Tags(tags(MAX_TAGS + 1))),
+        Change::Set(Field::Tags(vec!["x".repeat(MAX_LABEL_BYTES + 1)])),
+        Change::Set(patch([("one-more".to_owned(), "v".to_owned())].into())),
+        Change::Overwrite(Box::new(saved)),
+    ] {
+        let refused = on.store.commit(commit(on, &id).then(change)).await;
+        assert!(
+            matches!(refused, Err(StoreError::Invalid { .. })),
+            "{refused:?}"
+        );
+    }
+    let made = commit(on, &large.session_id).then(Change::Create(Box::new(large.clone())));
+    assert!(on.store.commit(made).await.is_err());
+    assert_eq!(
+        on.store.load(large.session_id.as_root()).await.unwrap(),
+        None
+    );
+    assert_eq!(on.store.load(id.as_root()).await.unwrap(), before);
 }
 
 /// Every field can be set, and cleared, on its own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::STEP_IS_OPEN;
+use super::{STEP_IS_OPEN, labels};
 use crate::id::{CallId, SessionId};
 use crate::message::Message;
 use crate::session::{
@@ -88,6 +88,7 @@ impl Applying<'_> {
         if session.root() != self.root {
             return Err(self.invalid("it is created under another root"));
         }
+        self.check_labels(session)?;
         let floor = (self.floor)()?.max(self.raised.unwrap_or_default());
         let session_now = SessionState {
             created_at: self.at,
@@ -98,6 +99,10 @@ impl Applying<'_> {
         self.add_pending(&mut header, session);
         self.add_answered(session.completed_client_tool_calls.clone());
         Ok(header)
+    }
+
+    fn check_labels(&self, session: &SessionState) -> Result<(), StoreError> {
+        labels::excess(session).map_or(Ok(()), |excess| Err(self.invalid(excess)))
     }
 
     fn add_answered(&mut self, calls: BTreeMap<CallId, Timestamp>) {
@@ -117,6 +122,7 @@ impl Applying<'_> {
         if with.session_id != *self.session {
             return Err(self.invalid("what is to be saved belongs to another session"));
         }
+        self.check_labels(with)?;
         let old = &header.session;
         if old.mode.is_some() && with.mode != old.mode {
             return Err(self.invalid(MODE_IS_SET));
@@ -363,11 +369,15 @@ impl Applying<'_> {
                 session.mode = Some(mode);
             }
             Field::User(user) => session.user_id = user,
-            Field::Tags(tags) => session.tags = tags,
+            Field::Tags(tags) => {
+                session.tags = tags;
+                self.check_labels(session)?;
+            }
             Field::Metadata(patch) => {
                 for (key, value) in patch {
                     put(&mut session.metadata, key, value);
                 }
+                self.check_labels(session)?;
             }
             Field::Workspace(workspace) => session.workspace_ref = workspace,
             Field::Stream(stream) => session.stream_id = stream,
