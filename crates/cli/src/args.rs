@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    abort, completions, dev, doctor, interrupt, migrate, pending, resume, run, serve, sessions,
-    submit, worker,
+    abort, completions, dev, doctor, example_tools, init, interrupt, migrate, pending, resume, run,
+    serve, sessions, submit, worker,
 };
 use crate::exit::{Exit, of_error};
 use crate::logging;
@@ -26,6 +26,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a configuration to begin with
+    Init(init::Init),
     /// Serve agents to this machine, for trying out
     Dev(dev::Dev),
     /// Serve agents over HTTP
@@ -49,6 +51,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Bring the store's schema up to date
     Migrate(migrate::Migrate),
+    /// Serve tools to this machine, for trying out agents that call a service
+    ExampleTools(example_tools::ExampleTools),
     /// Print what a shell needs to complete commands
     Completions(completions::Completions),
     /// Host agents on the configured engine
@@ -59,6 +63,7 @@ enum Command {
 impl Command {
     async fn run(self) -> anyhow::Result<Exit> {
         match self {
+            Self::Init(command) => command.run(),
             Self::Dev(command) => command.run().await,
             Self::Serve(command) => command.run().await,
             Self::Run(command) => command.run().await,
@@ -70,6 +75,7 @@ impl Command {
             Self::Abort(command) => command.run().await,
             Self::Doctor(command) => command.run().await,
             Self::Migrate(command) => command.run().await,
+            Self::ExampleTools(command) => command.run().await,
             Self::Completions(command) => command.run(),
             Self::Worker(command) => command.run(),
         }

@@ -4,6 +4,8 @@ pub(crate) mod abort;
 pub(crate) mod completions;
 pub(crate) mod dev;
 pub(crate) mod doctor;
+pub(crate) mod example_tools;
+pub(crate) mod init;
 pub(crate) mod interrupt;
 pub(crate) mod migrate;
 pub(crate) mod pending;

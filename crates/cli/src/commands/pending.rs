@@ -8,9 +8,12 @@ use serde_json::json;
 
 use super::{id, since};
 use crate::exit::Exit;
-use crate::screen::{Look, Screen};
+use crate::screen::{Look, Screen, shortened};
 use crate::setup::Place;
 use crate::table::{self, Column};
+
+/// How much of a call is shown where nobody knows how wide a line is.
+const LINE: usize = 120;
 
 /// Lists everything that waits for a person, across sessions.
 #[derive(Debug, Args)]
@@ -23,6 +26,15 @@ pub(crate) struct Pending {
     json: bool,
     #[command(flatten)]
     place: Place,
+}
+
+/// What a call wants to do. Elsewhere than on a terminal a line stays readable, too; `--json` has all.
+fn what(screen: &Screen, call: &PendingCall) -> String {
+    let what = format!("{} {}", call.tool_name, call.input);
+    match screen.out_is_terminal {
+        true => what,
+        false => shortened(&what, LINE),
+    }
 }
 
 impl Pending {
@@ -64,7 +76,7 @@ impl Pending {
                     call.tool_call_id.to_string(),
                     kind.to_owned(),
                     since(&screen, call.created_at, setup.clock.now()),
-                    format!("{} {}", call.tool_name, call.input),
+                    what(&screen, call),
                 ]
             })
             .collect();

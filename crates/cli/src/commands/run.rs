@@ -6,6 +6,7 @@ use helix_agents_core::runtime::{RunOptions, RuntimeError, RuntimeExt};
 use helix_agents_core::{SessionId, UserId};
 
 use super::id;
+use crate::UsageError;
 use crate::exit::Exit;
 use crate::live::Live;
 use crate::screen::Screen;
@@ -35,6 +36,10 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        if self.message.trim().is_empty() {
+            let why = "the message is empty; say something to the agent";
+            return Err(UsageError(why.to_owned()).into());
+        }
         let session: Option<SessionId> = self.session.as_deref().map(id).transpose()?;
         let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
         let setup = self.place.open().await?;

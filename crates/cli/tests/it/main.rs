@@ -23,6 +23,7 @@ mod care;
 mod demo;
 /// Numbers that look random.
 mod dice;
+mod documents;
 /// Hints that can be pasted, and values that look like flags.
 mod hints;
 /// The rules of tools that are services, against a service that misbehaves.

@@ -1,0 +1,191 @@
+//! What the documents tell a new user to type works, from their own text.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::kit::Folder;
+
+/// The commands of a document, one for each time somebody presses return.
+fn commands(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    let mut begun = String::new();
+    for line in text.lines() {
+        match (inside, line) {
+            (false, "```sh") => inside = true,
+            (true, "```") => inside = false,
+            (true, line) => match line.strip_suffix('\\') {
+                Some(part) => begun.push_str(part),
+                None => found.push(std::mem::take(&mut begun) + line),
+            },
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A port that is free, more or less.
+fn port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A person at a terminal, who opens others for what goes on.
+struct Reader {
+    folder: PathBuf,
+    token: String,
+    agents: Option<Server>,
+    tools: Option<Server>,
+}
+
+/// Something that goes on in a terminal of its own.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Reader {
+    fn shell(&self, command: &str) -> Command {
+        let binary = Path::new(env!("CARGO_BIN_EXE_helix")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", command])
+            .current_dir(&self.folder)
+            .env("PATH", format!("{}:{path}", binary.display()))
+            .env("TOKEN", &self.token)
+            .env_remove("HELIX_LOG")
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null());
+        shell
+    }
+
+    /// Starts what goes on, on a free port, and waits until it says that it listens.
+    fn serve(&self, command: &str, port: u16) -> Server {
+        let mut shell = self.shell(&format!("exec {command} --listen 127.0.0.1:{port}"));
+        let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let server = Server { child, port };
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert!(line.contains(&port.to_string()), "{command}: {line:?}");
+        // What it says later is read by nobody, and must not stop it.
+        std::thread::spawn(move || out.lines().for_each(drop));
+        server
+    }
+
+    /// Types a command; what it prints, and how it ended.
+    fn types(&self, command: &str) -> (i32, String) {
+        let port = self.agents.as_ref().map_or(0, |server| server.port);
+        let command = command.replace("8787", &port.to_string());
+        let output = self.shell(&command).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        (output.status.code().unwrap_or(-1), said)
+    }
+}
+
+/// What each command of the quick start comes to: its exit code, and what it says.
+const QUICK_START: [(&str, i32, &str); 17] = [
+    ("cargo build --release -p helix-agents-cli", 0, ""),
+    ("export PATH=", 0, ""),
+    ("helix dev", 0, ""),
+    ("curl -s localhost:8787/start ", 0, "\"sessionId\":\"s1\""),
+    ("curl -sN 'localhost:8787/sse", 0, "event: end"),
+    (
+        "helix init shop",
+        0,
+        "wrote shop/helix.toml and shop/script.json",
+    ),
+    ("cd shop", 0, ""),
+    ("helix doctor", 1, "refund cannot be reached"),
+    (
+        "helix run helper \"What is the sum?\"",
+        0,
+        "(2 + 3) * 4 is 20.",
+    ),
+    ("helix example-tools", 0, ""),
+    (
+        "helix run helper \"Please refund my order\"",
+        4,
+        "helix submit r1 refund",
+    ),
+    ("helix pending", 0, "r1"),
+    ("helix submit r1 refund --approve", 0, ""),
+    ("helix resume r1", 0, "\"refundedCents\":1999"),
+    ("helix serve", 0, ""),
+    ("curl -s localhost:8787/start ", 0, "\"sessionId\":\"h1\""),
+    ("curl -sN 'localhost:8787/sse", 0, "(2 + 3)"),
+];
+
+/// A new user types what the quick start says, in its order; only the ports are others.
+#[test]
+fn the_quick_start_works_as_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("docs/quick-start.md")).unwrap();
+    let commands = commands(&text);
+    let begins: Vec<_> = QUICK_START.iter().map(|(begin, ..)| *begin).collect();
+    assert_eq!(commands.len(), begins.len(), "{commands:#?}");
+    let folder = Folder::empty();
+    let mut reader = Reader {
+        folder: folder.path().to_owned(),
+        token: String::new(),
+        agents: None,
+        tools: None,
+    };
+    for (command, (begin, code, says)) in commands.iter().zip(QUICK_START) {
+        assert!(command.starts_with(begin), "{command:?} is not {begin:?}");
+        match command.as_str() {
+            // The binary of this test is where the shell finds it.
+            it if it.starts_with("cargo build") || it.starts_with("export PATH=") => {}
+            "helix dev" | "helix serve" => {
+                reader.agents = None;
+                reader.agents = Some(reader.serve(command, port()));
+            }
+            "helix example-tools" => {
+                let config = reader.folder.join("helix.toml");
+                let written = std::fs::read_to_string(&config).unwrap();
+                let port = port();
+                std::fs::write(&config, written.replace("9100", &port.to_string())).unwrap();
+                reader.tools = Some(reader.serve(command, port));
+            }
+            "cd shop" => reader.folder.push("shop"),
+            command => {
+                let (ended, said) = reader.types(command);
+                assert_eq!(ended, code, "{command}: {said}");
+                assert!(said.contains(says), "{command}: {said}");
+                if let Some((_, token)) = said.split_once("shown this once: ") {
+                    let token = token.split_whitespace().next();
+                    reader.token = token.unwrap().to_owned();
+                }
+            }
+        }
+    }
+}
+
+/// `helix init` replaces nothing, and what it writes is in order.
+#[test]
+fn a_configuration_to_begin_with_replaces_nothing() {
+    let folder = Folder::empty();
+    let did = folder.helix(&["init"]).ends(0);
+    assert!(did.out.contains("next: helix run helper"), "{}", did.out);
+    let before = std::fs::read(folder.path().join("helix.toml")).unwrap();
+    let did = folder.helix(&["init"]).ends(2);
+    assert!(did.err.contains("stays as it is"), "{}", did.err);
+    let after = std::fs::read(folder.path().join("helix.toml")).unwrap();
+    assert_eq!(before, after);
+    let digests = ["a", "b"].map(|name| {
+        folder.helix(&["init", name]).ends(0);
+        std::fs::read_to_string(folder.path().join(name).join("helix.toml")).unwrap()
+    });
+    assert_ne!(digests[0], digests[1], "each has a token of its own");
+}
