@@ -11,7 +11,7 @@ use crate::commands::{
     serve, sessions, submit, worker,
 };
 use crate::exit::{Exit, of_error};
-use crate::logging;
+use crate::logging::{self, Usual};
 
 /// How long the process waits at its end for what still holds the store.
 const PARTING: Duration = Duration::from_millis(500);
@@ -61,6 +61,13 @@ enum Command {
 }
 
 impl Command {
+    fn usual_log(&self) -> Usual {
+        match self {
+            Self::Dev(_) | Self::Serve(_) | Self::Worker(_) => Usual::Operation,
+            _ => Usual::Errors,
+        }
+    }
+
     async fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::Init(command) => command.run(),
@@ -96,7 +103,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    if let Err(error) = logging::begin() {
+    if let Err(error) = logging::begin(args.command.usual_log()) {
         return complain(&error.into());
     }
     let runtime = match tokio::runtime::Runtime::new() {

@@ -11,26 +11,52 @@ use crate::UsageError;
 /// The variables that say how much is logged; the first that is set counts.
 const VARIABLES: [&str; 2] = ["HELIX_LOG", "RUST_LOG"];
 
-/// Begins to log: errors, or as much as the environment says: `off`, `error`, `warn`, `info`, `debug`,
-/// `trace`, also of parts, like `info,helix_agents_core=debug`.
+/// What says how lines of the log look.
+const FORMAT: &str = "HELIX_LOG_FORMAT";
+
+/// How much is logged when the environment does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usual {
+    /// A command for one thing: errors, for its output is what counts.
+    Errors,
+    /// A server: what an operator wants to see.
+    Operation,
+}
+
+/// Begins to log as much as the environment says: `off`, `error`, `warn`, `info`, `debug`, `trace`, also
+/// of parts, like `info,helix_agents_core=debug`; as text, or as JSON.
 ///
 /// # Errors
 /// [`UsageError`] for a value that is none of these.
-pub(crate) fn begin() -> Result<(), UsageError> {
-    let targets = match wanted() {
-        Some((name, value)) => parse(name, &value)?,
-        None => Targets::new().with_default(LevelFilter::ERROR),
+pub(crate) fn begin(usual: Usual) -> Result<(), UsageError> {
+    let targets = match (wanted(), usual) {
+        (Some((name, value)), _) => parse(name, &value)?,
+        (None, Usual::Errors) => Targets::new().with_default(LevelFilter::ERROR),
+        (None, Usual::Operation) => Targets::new()
+            .with_default(LevelFilter::WARN)
+            .with_target("helix_agents", LevelFilter::INFO),
     };
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(colour);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = tracing_subscriber::registry().with(targets);
     // In a test another log may be there already.
-    let _ = tracing_subscriber::registry()
-        .with(lines)
-        .with(targets)
-        .try_init();
+    let _ = match is_json()? {
+        true => log.with(layer.json().flatten_event(true)).try_init(),
+        false => {
+            let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            log.with(layer.with_ansi(colour)).try_init()
+        }
+    };
     Ok(())
+}
+
+fn is_json() -> Result<bool, UsageError> {
+    match std::env::var(FORMAT).unwrap_or_default().as_str() {
+        "" | "text" => Ok(false),
+        "json" => Ok(true),
+        other => Err(UsageError(format!(
+            "{FORMAT} is `{other}`; write text or json"
+        ))),
+    }
 }
 
 /// What the environment says.

@@ -171,6 +171,13 @@ impl ApiError {
         Self::new(ApiCode::Internal, error, detail)
     }
 
+    /// Tells whoever looks after the server that somebody was not let in.
+    pub(crate) fn log_refusal(&self) {
+        if matches!(self.code, ApiCode::Unauthenticated | ApiCode::Forbidden) {
+            tracing::warn!(event = "auth.refused", detail = self.detail);
+        }
+    }
+
     /// The answer for an error of core. What is our own fault is logged with its causes, which the
     /// caller does not see.
     pub(crate) fn of(error: &dyn Coded) -> Self {

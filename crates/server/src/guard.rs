@@ -47,6 +47,7 @@ async fn answer(app: &App, operation: Operation, request: Request, next: Next) -
         match admit(app, operation, &mut parts).await {
             Ok(()) => next.run(Request::from_parts(parts, body)).await,
             Err(refused) => {
+                refused.log_refusal();
                 drain(&parts.headers, body).await;
                 refused.into_response()
             }

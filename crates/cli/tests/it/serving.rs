@@ -383,3 +383,48 @@ fn a_wrong_level_of_the_log_is_an_error() {
         assert!(said.contains(&format!("{name} is `loud`")), "{said}");
     }
 }
+
+/// What an operator has to know is logged without asking for it, one line each.
+#[tokio::test]
+async fn a_server_logs_what_an_operator_has_to_know() {
+    let script = r#"{ "rules": [ { "match": "sum", "steps": [
+        { "tool_calls": [ { "id": "c", "name": "calculator", "arguments": { "expression": "1 /" } } ] },
+        { "text": "no sum" } ] } ],
+        "default": [ { "error": { "kind": "auth", "attempts": 9 } } ] }"#;
+    let agent = "[[server.tokens]]\nenv = \"HELIX_TEST_TOKEN\"\nuser = \"me\"\n\
+                 [agents.a]\nmodel = \"fast\"\ntools = [\"calculator\"]\n\
+                 [tools.calculator]\nkind = \"builtin\"\n";
+    for format in ["text", "json"] {
+        let folder = Folder::with(&config(agent), script);
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut command = folder.command(&["serve"]);
+        command
+            .args(["--listen", "127.0.0.1:0"])
+            .env("HELIX_TEST_TOKEN", "open sesame")
+            .env("HELIX_LOG_FORMAT", format)
+            .stderr(log);
+        let served = Served::spawn(command);
+        let (status, _) = served.ask("/agents", None, Some("wrong")).await;
+        assert_eq!(status, 401);
+        for (session, message) in [("s1", "the sum"), ("s2", "anything")] {
+            let body = json!({ "sessionId": session, "agentType": "a", "message": message });
+            served.ask("/start", Some(body), Some("open sesame")).await;
+            served.end(session, Some("open sesame")).await;
+        }
+        assert_eq!(served.terminate(), Some(0));
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+        for event in ["auth.refused", "tool.failed", "run.failed"] {
+            let lines = log.lines().filter(|line| line.contains(event));
+            let lines: Vec<_> = lines.collect();
+            assert_eq!(lines.len(), 1, "{event}: {log}");
+            if format == "json" {
+                let line: Value = serde_json::from_str(lines[0]).unwrap();
+                assert_eq!(line["event"], event);
+            }
+        }
+        assert!(
+            !log.contains("open sesame") && !log.contains("wrong"),
+            "{log}"
+        );
+    }
+}

@@ -78,7 +78,8 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
         })?;
     state.resync = after.open_step.is_none();
     state.broken = crash_loop(found);
-    tracing::info!(event = "run.recovered", %session, run = %run.id);
+    let (run, takeovers) = (&run.id, found.takeovers);
+    tracing::info!(event = "run.recovered", %session, %run, takeovers);
     Ok(Drive { commit, state })
 }
 

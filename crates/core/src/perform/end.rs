@@ -51,6 +51,20 @@ impl Ending {
         }
     }
 
+    /// Tells whoever looks after the process of a run that failed.
+    pub(super) fn log(&self, at: &At) {
+        if let Self::Failed { error } = self {
+            tracing::warn!(
+                event = "run.failed",
+                session = %at.session_id,
+                run = %at.run_id,
+                agent = at.agent_type,
+                code = %error.code,
+                detail = error.detail,
+            );
+        }
+    }
+
     /// Notes the end in the run.
     pub(super) fn note(&self, run: &mut RunRecord, now: Timestamp) {
         run.status = self.status();
@@ -293,7 +307,10 @@ async fn finish(
         write_end(commit, at, &run, &ending, &base, now)
     };
     match write(effect, ports, commit).await? {
-        Written::Now(_) => Ok(Event::of(at, Happened::Ended { status })),
+        Written::Now(_) => {
+            ending.log(at);
+            Ok(Event::of(at, Happened::Ended { status }))
+        }
         Written::Before(event) => Ok(event),
     }
 }

@@ -232,7 +232,8 @@ pub(super) async fn settle<F: Fn() -> Commit>(
     };
     let corrections_made = run.corrections;
     let ended = then_.ended();
-    if ended.is_some() {
+    if let Then::End(ending) = &then_ {
+        ending.log(at);
         work::forget(ports);
     } else {
         work.let_go();
