@@ -49,6 +49,7 @@ mod reading;
 /// Turns: how they end, and what is printed.
 mod runs;
 /// A service on this machine that does as it is told.
+mod secrets;
 mod service;
 /// `helix serve` and `helix dev`.
 mod serving;

@@ -30,7 +30,7 @@ impl Served {
     }
 
     /// Waits until a command says where it listens.
-    fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
