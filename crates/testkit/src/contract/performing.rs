@@ -40,16 +40,21 @@ pub use kept::{
     what_hooks_wrote_before_a_call_without_its_tool_is_kept,
 };
 pub use remembering::{
-    what_is_remembered_does_not_outlive_a_failed_commit, what_others_write_is_shown_to_the_model,
+    what_is_remembered_does_not_outlive_a_failed_commit,
+    what_others_put_in_the_place_of_a_message_is_shown_to_the_model,
+    what_others_write_is_shown_to_the_model,
 };
 pub use stopping::{
     a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,
     a_stop_beside_a_pause_stops, a_stop_beside_an_answer_that_is_taken_begins_nothing,
-    a_turn_does_not_begin_in_a_session_that_was_replaced, an_answer_beside_a_pause_is_taken,
+    a_turn_does_not_begin_in_a_session_that_was_replaced,
+    a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote, an_answer_beside_a_pause_is_taken,
+    whoever_takes_a_stop_takes_the_one_that_counts,
 };
 pub use unknown::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,
+    a_person_is_asked_about_an_approved_call_that_was_begun,
     a_reconciler_decides_about_a_call_that_was_begun, a_stopped_run_tells_what_was_begun,
     a_superseded_process_begins_nothing, all_calls_that_were_begun_are_unknown,
     what_may_be_repeated_is_run_again,

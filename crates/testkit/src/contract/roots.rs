@@ -246,6 +246,34 @@ pub async fn a_session_is_made_under_a_root_that_is_there(on: &Subject) {
     assert_eq!(everything(on, &[]).await, none);
 }
 
+/// A session's parent is there, under the same root: whoever removes a root finds all that is under it
+/// by its parents.
+///
+/// proves: SES-13
+pub async fn a_session_is_made_under_a_parent_that_is_there(on: &Subject) {
+    let (root, other) = (created(on, "root").await, created(on, "other").await);
+    let child = child_of(on, &root, &root, "child").await;
+    assert!(on.sessions().delete_session(&child).await.unwrap());
+    let under = |parent: &SessionId, root: &SessionId| {
+        let mut new = NewSession::of("helper");
+        new.family = Some((parent.clone(), root.clone()));
+        new
+    };
+    let late = session("late");
+    for (parent, what) in [(&child, "gone"), (&other, "elsewhere"), (&late, "itself")] {
+        let new = under(parent, &root);
+        let made = on.sessions().create_session(&late, new).await;
+        // Removing one that is its own parent would come to no end.
+        assert!(made.is_err() || what != "itself", "{made:?}");
+    }
+    for id in [&root, &other] {
+        let removed = on.sessions().delete_session(id).await;
+        assert!(matches!(removed, Ok(true)), "{id}: {removed:?}");
+    }
+    let left = on.store.list(&SessionQuery::default()).await.unwrap();
+    assert_eq!(left.total, 0, "sessions without their root: {:?}", left.items);
+}
+
 /// An id names one session, whatever its root.
 ///
 /// proves in part: STO-02

@@ -81,6 +81,39 @@ pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
     );
 }
 
+/// Somebody cuts the history beside a call and appends as many messages as were cut: the model is shown
+/// what is there, not what was.
+pub async fn what_others_put_in_the_place_of_a_message_is_shown_to_the_model(on: &Subject) {
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "edit")]),
+        MockReply::text("done"),
+    ]));
+    let edits = {
+        let on = on.clone();
+        tool("edit", move |_, _| {
+            let on = on.clone();
+            async move {
+                let sessions = on.sessions();
+                sessions.truncate_messages(&here(), 0).await.unwrap();
+                let instead = [says("stop")];
+                sessions
+                    .append_messages(&here(), &instead, Some(0))
+                    .await
+                    .unwrap();
+                Ok(json!("edited"))
+            }
+        })
+    };
+    let agent = of_model(&model).tools(edits).build().unwrap();
+    let mut desk = Desk::new(on, agent).await;
+    desk.ports = desk.ports.clone().remembering();
+    desk.drive().await;
+    let history = desk.messages().await;
+    assert_eq!(history[0], says("stop"));
+    let seen = model.seen();
+    assert_eq!(seen[1].messages, history[..history.len() - 1]);
+}
+
 fn role(message: &Message) -> &'static str {
     match message {
         Message::User(_) => "user",

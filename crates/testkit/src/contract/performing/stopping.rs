@@ -11,10 +11,11 @@ use helix_agents_core::message::ResultStatus;
 use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::perform::{Attempt, perform};
 use helix_agents_core::session::{RunStatus, SessionState, StopKind, SubmissionOutcome};
-use helix_agents_core::store::{Change, Commit};
+use helix_agents_core::store::{Change, Commit, NewSession, Sessions};
+use serde_json::json;
 
 use super::super::Subject;
-use super::super::make::{accepted, call, commit, created};
+use super::super::make::{accepted, call, commit, created, running, sets};
 use super::super::runtime::stage::{Gate, Log, browser, calling, noted, of_model};
 use super::desk::{Desk, Gated, answer, here, performer, stop, under_way};
 use super::faulty::{Fate, Faulty, Meanwhile};
@@ -282,5 +283,60 @@ pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) 
     assert!(
         matches!(started, Err(EntryError::OtherAgent { .. })),
         "{started:?}"
+    );
+}
+
+/// A turn begins with keys of the state while others write to it: both are there afterwards.
+pub async fn a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote(on: &Subject) {
+    let model = Arc::new(MockModel::replies([]));
+    let agent = of_model(&model).build().unwrap();
+    let new = NewSession::of(agent.name());
+    on.sessions().create_session(&here(), new).await.unwrap();
+    let (store, acted) = before(on, |change| matches!(change, Change::StartRun(_)), {
+        let on = on.clone();
+        move || {
+            let on = on.clone();
+            Box::pin(async move {
+                let theirs = on.sessions();
+                theirs
+                    .merge_custom_state(&here(), sets("theirs", 1))
+                    .await
+                    .unwrap();
+            })
+        }
+    });
+    let shared = Arc::new(store);
+    let ids = Arc::new(SequentialIds::new());
+    let entries = Entries::new(shared.clone(), shared, on.clock.clone(), ids);
+    let request = Execute::new(&agent, "go").in_session(here());
+    let request = request.with_state(json!({ "ours": 2 }));
+    entries.execute(request, &performer()).await.unwrap();
+    assert!(acted.load(Ordering::SeqCst), "they wrote beside it");
+    let found = on.store.load(here().as_root()).await.unwrap().unwrap();
+    let state = &*found.state.custom_state;
+    assert_eq!(*state, json!({ "theirs": 1, "ours": 2 }));
+}
+
+/// An abort comes while somebody takes the interrupt that was there: the abort is not lost.
+pub async fn whoever_takes_a_stop_takes_the_one_that_counts(on: &Subject) {
+    let id = created(on, "s").await;
+    running(on, &id, "run").await;
+    stop(on, StopKind::Interrupt).await;
+    let (store, acted) = before(on, |change| matches!(change, Change::ClearStop), {
+        let on = on.clone();
+        move || {
+            let on = on.clone();
+            Box::pin(async move { stop(&on, StopKind::Abort).await })
+        }
+    });
+    let sessions = Sessions::new(&store, on.clock.as_ref());
+    let taken = sessions.check_interrupt_flag(&id).await.unwrap();
+    assert!(acted.load(Ordering::SeqCst), "the abort came beside it");
+    let left = on.store.load(id.as_root()).await.unwrap().unwrap().stop;
+    let kinds = taken.into_iter().chain(left).map(|stop| stop.kind);
+    assert!(
+        kinds.clone().any(|kind| kind == StopKind::Abort),
+        "the abort is gone: {:?}",
+        kinds.collect::<Vec<_>>()
     );
 }

@@ -198,6 +198,44 @@ pub async fn a_person_is_asked_about_a_call_that_was_begun(on: &Subject) {
     assert_eq!(scene.log.take(), ["charge c1"]);
 }
 
+/// The same of a call that somebody had agreed to: that it was answered once does not keep the second
+/// question from being answered.
+pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subject) {
+    let scene = Scene::default();
+    let model = Arc::new(MockModel::replies([
+        calling([("c1", "charge")]),
+        MockReply::text("done"),
+    ]));
+    let charge = scene.tool("charge").approval().on_unknown(OnUnknown::Pause);
+    let agent = of_model(&model).tools(charge).build().unwrap();
+    let mut desk = Desk::new(on, agent.clone()).await;
+    desk.drive().await;
+    let asked = desk.found().await.state.pending_client_tool_calls;
+    let agreed = desk.entries.submit(&asked[&call("c1")].approve()).await;
+    assert_eq!(agreed.unwrap().outcome, SubmissionOutcome::Accepted);
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    let effects = desk.begin();
+    let ports = desk.ports.clone();
+    let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut dies);
+    drop(dies);
+
+    desk.taken_over(&agent).await;
+    desk.drive().await;
+    assert!(desk.run().await.status.is_suspended(), "a person has to look");
+    let asked = desk.found().await.state.pending_client_tool_calls;
+    let looked = asked[&call("c1")].result("it was charged");
+    let taken = desk.entries.submit(&looked).await.unwrap();
+    assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
+    let again = desk.entries.submit(&looked).await.unwrap();
+    assert_eq!(again.outcome, SubmissionOutcome::AlreadyCompleted);
+    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    desk.drive().await;
+    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    assert_eq!(desk.results().await[0].content, "it was charged");
+    assert_eq!(scene.log.take(), ["charge c1"]);
+}
+
 /// A run is stopped before anybody found out about a call that was begun: nobody is told that it was
 /// not executed.
 pub async fn a_stopped_run_tells_what_was_begun(on: &Subject) {
