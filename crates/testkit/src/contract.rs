@@ -228,6 +228,7 @@ suite! { ($)
         a_started_call_of_a_changed_agent_is_unknown,
         a_run_that_cannot_go_on_ends,
         a_run_that_comes_no_further_is_given_up,
+        a_run_that_only_begins_again_is_given_up,
         an_unfinished_reply_is_found_behind_a_long_stream,
         patience_with_a_store_ends,
         what_was_said_unacknowledged_is_thrown_away_too,

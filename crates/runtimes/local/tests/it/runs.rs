@@ -7,11 +7,13 @@ use helix_agents_core::entries::Execute;
 use helix_agents_core::runtime::{Handle, Outcome, RunOptions, RunReader, Runtime, RuntimeExt};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::Sessions;
-use helix_agents_core::stream::{ChunkPayload, StreamItem, StreamStatus};
+use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamStatus};
 use helix_agents_runtime_local::{LocalRuntime, blocking};
 use serde_json::json;
 
-use crate::kit::{Gate, Place, Sum, counter, desk, model, runs, session};
+use crate::kit::{
+    Gate, Place, Slow, Sum, counter, desk, desk_with, model, runs, session, waiting,
+};
 
 /// proves in part: RUN-01
 #[tokio::test]
@@ -114,6 +116,58 @@ async fn a_handles_stream_ends_with_its_run_whatever_comes_after() {
         let after = slow.cursor();
         let mut rest = first.stream_after(after);
         assert!(said_by(&first, &mut rest).await.is_empty());
+    }
+}
+
+/// Whoever asks for a run's chunks from a place before its beginning gets all of them: an earlier run
+/// of the session is not taken for a later one.
+#[tokio::test]
+async fn a_handles_stream_may_begin_before_its_run() {
+    for place in Place::all() {
+        let runtime = place.runtime().await;
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let first = runtime.execute(&agent, "hello").await.unwrap();
+        first.result().await.unwrap();
+        let again = Execute::new(&agent, "wait").in_session(first.session_id().clone());
+        let options = RunOptions::default();
+        let second = runtime.execute_with(&agent, again, options).await.unwrap();
+        gate.reached().await;
+        let mut early = second.stream_after(Sequence::START);
+        let begins = early.next().await.unwrap();
+        gate.open();
+        assert!(matches!(begins, Some(StreamItem::Chunk(_))), "{begins:?}");
+        let rest = said_by(&second, &mut early).await;
+        let mut whole = second.stream().await.unwrap();
+        assert_eq!(said_by(&second, &mut whole).await[1..], rest);
+    }
+}
+
+/// Whoever waits for a run, or reads what it says, is told when somebody ends it from outside.
+#[tokio::test]
+async fn a_run_that_is_ended_from_outside_ends_for_all_who_wait() {
+    for place in Place::all() {
+        let (runtime, elsewhere) = (place.runtime().await, place.runtime().await);
+        let gate = Gate::new();
+        let agent = desk_with(Arc::new(Slow(Arc::clone(&gate))), &gate);
+        let run = waiting(&runtime, &agent, &gate).await.run_id().clone();
+        let handle = elsewhere.handle(&agent, &session("s")).await;
+        let handle = handle.unwrap().unwrap();
+        let mut reader = handle.stream().await.unwrap();
+        let begins = reader.next().await.unwrap();
+        assert!(matches!(begins, Some(StreamItem::Chunk(_))), "{begins:?}");
+
+        let ends = async {
+            let sessions = Sessions::new(&*runtime.backend().store, &**runtime.clock());
+            let failed = RunStatus::Failed;
+            let ended = sessions.update_run_status(&session("s"), &run, failed);
+            ended.await.unwrap();
+        };
+        let all = async { tokio::join!(handle.ended(), reader.next(), ends) };
+        let told = tokio::time::timeout(std::time::Duration::from_secs(3), all).await;
+        let (ended, read, ()) = told.expect("they are told");
+        assert_eq!(ended.unwrap().status, RunStatus::Failed);
+        assert_eq!(read.unwrap(), Some(StreamItem::End(StreamStatus::Failed)));
     }
 }
 

@@ -18,7 +18,7 @@ use super::super::Subject;
 use super::super::make::changed;
 use super::super::runtime::stage::{Gate, calling, gated, of_model, tool};
 use super::super::runtime::teller::{Tell, Teller};
-use super::desk::{Desk, here, pause, under_way};
+use super::desk::{Desk, Gated, here, pause, under_way};
 use crate::{MockModel, MockReply};
 
 /// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
@@ -119,6 +119,42 @@ pub async fn a_run_that_comes_no_further_is_given_up(on: &Subject) {
         Some(ErrorCode::CrashLoop)
     );
     assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
+}
+
+/// Noting that an effect begins is not coming further: a run that kills whoever begins it is given up
+/// also where every attempt notes that it begins.
+pub async fn a_run_that_only_begins_again_is_given_up(on: &Subject) {
+    let gate = Gate::default();
+    let replies = [MockReply::text("one"), MockReply::text("two")];
+    let waits = Arc::new(Gated::new(&gate, usize::MAX, replies));
+    let asks = Agent::builder("agent").model(waits).build().unwrap();
+    let model = Arc::new(MockModel::replies([calling([("c1", "put")])]));
+    let puts = gated("put", &gate).idempotent();
+    let calls = of_model(&model).tools(puts).build().unwrap();
+    for (agent, is_call) in [(asks, false), (calls, true)] {
+        let mut desk = Desk::new(on, agent.clone()).await;
+        if is_call {
+            let effects = desk.begin();
+            desk.next(&effects).await;
+        }
+        let mut takeovers = 0;
+        loop {
+            desk.taken_over(&agent).await;
+            takeovers += 1;
+            if desk.state.broken.is_some() {
+                break;
+            }
+            assert!(takeovers < 12, "it is taken over for ever, call: {is_call}");
+            let effects = desk.begin();
+            let ports = desk.ports.clone();
+            let mut dies = Box::pin(perform(&effects[0], Attempt::Untold, &ports));
+            under_way(&mut dies);
+        }
+        assert_eq!(takeovers, 5);
+        desk.drive().await;
+        assert_eq!(desk.run().await.status, RunStatus::Failed);
+        on.sessions().delete_session(&here()).await.unwrap();
+    }
 }
 
 /// What an effect needs is not there any more: the run ends as failed, its step paired, and a call
