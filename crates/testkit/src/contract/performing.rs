@@ -24,8 +24,8 @@ pub use beside::{
 };
 pub use crashed::{
     a_run_that_cannot_go_on_ends, a_run_that_comes_no_further_is_given_up,
-    a_run_that_only_begins_again_is_given_up,
-    a_started_call_beside_a_fatal_one_is_unknown, a_started_call_of_a_changed_agent_is_unknown,
+    a_run_that_only_begins_again_is_given_up, a_started_call_beside_a_fatal_one_is_unknown,
+    a_started_call_of_a_changed_agent_is_unknown,
     an_unfinished_reply_is_found_behind_a_long_stream,
 };
 pub use failing::{

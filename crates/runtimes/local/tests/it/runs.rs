@@ -11,9 +11,7 @@ use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamStatus
 use helix_agents_runtime_local::{LocalRuntime, blocking};
 use serde_json::json;
 
-use crate::kit::{
-    Gate, Place, Slow, Sum, counter, desk, desk_with, model, runs, session, waiting,
-};
+use crate::kit::{Gate, Place, Slow, Sum, counter, desk, desk_with, model, runs, session, waiting};
 
 /// proves in part: RUN-01
 #[tokio::test]
@@ -159,9 +157,10 @@ async fn a_run_that_is_ended_from_outside_ends_for_all_who_wait() {
 
         let ends = async {
             let sessions = Sessions::new(&*runtime.backend().store, &**runtime.clock());
-            let failed = RunStatus::Failed;
-            let ended = sessions.update_run_status(&session("s"), &run, failed);
-            ended.await.unwrap();
+            sessions
+                .update_run_status(&session("s"), &run, RunStatus::Failed)
+                .await
+                .unwrap();
         };
         let all = async { tokio::join!(handle.ended(), reader.next(), ends) };
         let told = tokio::time::timeout(std::time::Duration::from_secs(3), all).await;

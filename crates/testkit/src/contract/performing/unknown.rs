@@ -222,7 +222,10 @@ pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subjec
 
     desk.taken_over(&agent).await;
     desk.drive().await;
-    assert!(desk.run().await.status.is_suspended(), "a person has to look");
+    assert!(
+        desk.run().await.status.is_suspended(),
+        "a person has to look"
+    );
     let asked = desk.found().await.state.pending_client_tool_calls;
     let looked = asked[&call("c1")].result("it was charged");
     let taken = desk.entries.submit(&looked).await.unwrap();
