@@ -134,11 +134,14 @@ pub fn plan_submit(
     at: Timestamp,
 ) -> Result<Result<Commit, SubmissionOutcome>, SubmissionError> {
     let call = answer.submission.tool_call_id();
-    if answered.is_some() {
-        return Ok(Err(SubmissionOutcome::AlreadyCompleted));
-    }
-    let Some(pending) = owner.state.pending_client_tool_calls.get(call) else {
-        return Ok(Err(SubmissionOutcome::UnknownToolCall));
+    // A call may be asked about twice: for leave to run it, and for what became of it. What counts is
+    // whether the present question has its answer.
+    let pending = owner.state.pending_client_tool_calls.get(call);
+    let Some(pending) = pending.filter(|pending| pending.answer.is_none()) else {
+        return Ok(Err(match answered {
+            Some(_) => SubmissionOutcome::AlreadyCompleted,
+            None => SubmissionOutcome::UnknownToolCall,
+        }));
     };
     answer.submission.check(pending)?;
     let Some(run) = &owner.run else {
