@@ -197,6 +197,9 @@ fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
     let mut commit = close_step(on(found, start), found);
     if let Some(keys) = &request.state {
+        // The state is written whole: what others wrote since it was read must not be lost.
+        let as_read = Precondition::Version(found.state.version);
+        commit = commit.when_in(session.clone(), as_read);
         let state = with_keys(&found.state.custom_state, Some(keys))?;
         commit = commit.then_in(session.clone(), Change::SetState(state));
     }
