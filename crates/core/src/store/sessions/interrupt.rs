@@ -67,18 +67,23 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<Option<StopRequest>, StoreError> {
-        let found = self.snapshot(session).await?;
-        let Some(stop) = found.stop.clone() else {
-            return Ok(None);
-        };
-        let commit = self
-            .commit_after(&found)
-            .when(Precondition::Stop(stop.run_id.clone(), true))
-            .then(Change::ClearStop);
-        match self.write(commit).await {
-            Ok(_) => Ok(Some(stop)),
-            Err(StoreError::Refused { .. }) => Ok(None),
-            Err(error) => Err(error),
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let found = self.snapshot(session).await?;
+            let Some(stop) = found.stop.clone() else {
+                return Ok(None);
+            };
+            // An abort may have come in its place since: what is taken is what was read.
+            let commit = self
+                .commit_after(&found)
+                .when(Precondition::Version(found.state.version))
+                .then(Change::ClearStop);
+            match self.write(commit).await {
+                Ok(_) => return Ok(Some(stop)),
+                Err(StoreError::Refused { .. }) if attempts < MAX_ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
