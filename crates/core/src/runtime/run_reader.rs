@@ -60,7 +60,7 @@ impl<'a> RunReader<'a> {
                 Step::Item(StreamItem::Chunk(stored)) => match self.whose(&stored.chunk) {
                     Whose::Ours => return Ok(Some(StreamItem::Chunk(stored))),
                     Whose::Others => {}
-                    Whose::Later => self.overtaken = true,
+                    Whose::Another => self.overtaken = self.came_before(stored.sequence).await?,
                 },
                 Step::Item(item) => {
                     self.ended = matches!(item, StreamItem::Gone { .. });
@@ -90,9 +90,8 @@ impl<'a> RunReader<'a> {
             return Whose::Ours;
         }
         if base.session_id == self.run.session_id {
-            // Runs of a session come one after another, and this reader began with its own.
             return match chunk.payload {
-                ChunkPayload::RunStarted { .. } => Whose::Later,
+                ChunkPayload::RunStarted { .. } => Whose::Another,
                 _ => Whose::Others,
             };
         }
@@ -114,6 +113,13 @@ impl<'a> RunReader<'a> {
         Some(StreamItem::Gone { now: None })
     }
 
+    /// Whether the run began before this place, where another of its session begins. They come one
+    /// after another, so it has ended then.
+    async fn came_before(&self, place: Sequence) -> Result<bool, RuntimeError> {
+        let run = self.record().await?;
+        Ok(run.is_none_or(|run| run.start_sequence < place.0))
+    }
+
     async fn record(&self) -> Result<Option<RunRecord>, RuntimeError> {
         let run = Lookup::One(self.run.run_id.clone());
         let found = self.backend.store.runs(self.run.key(), run).await?;
@@ -125,8 +131,8 @@ impl<'a> RunReader<'a> {
 enum Whose {
     Ours,
     Others,
-    /// Of a run of the same session that came after this one.
-    Later,
+    /// The beginning of another run of the same session.
+    Another,
 }
 
 /// What a stream is when its latest run has ended like this.
