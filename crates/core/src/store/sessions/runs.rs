@@ -5,6 +5,7 @@ use crate::entries::close_step;
 use crate::id::{RunId, SessionId};
 use crate::session::{RunRecord, RunStatus};
 use crate::store::{Change, Committed, Lookup, Page, Paged, StoreError};
+use crate::stream::StreamStatus;
 
 impl Sessions<'_> {
     /// Starts a run: it becomes the session's latest.
@@ -41,6 +42,10 @@ impl Sessions<'_> {
                 let is_latest = found.run.as_ref().is_some_and(|latest| latest.id == *run);
                 if is_latest && status.is_ended() && !status.is_suspended() {
                     on.commit = close_step(on.commit, found);
+                }
+                if is_latest && status.is_ended() && found.state.key().is_root() {
+                    // Whoever reads or waits is told by the stream.
+                    on.commit = on.commit.stream(stream_status(status));
                 }
                 Ok((on.then(Change::Run(Box::new(record))), ()))
             })
@@ -87,5 +92,14 @@ impl Sessions<'_> {
     ) -> Result<Paged<RunRecord>, StoreError> {
         let place = self.place(session).await?;
         self.store.runs(place.key(), Lookup::Page(page)).await
+    }
+}
+
+/// What a root's stream is when its latest run has this end.
+fn stream_status(ended: RunStatus) -> StreamStatus {
+    match ended {
+        RunStatus::Failed => StreamStatus::Failed,
+        status if status.is_suspended() => StreamStatus::Paused,
+        _ => StreamStatus::Ended,
     }
 }
