@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::header::Header;
 use super::{Change, Commit, Fence, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
+use crate::machine::Standing;
 use crate::stream::{Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamStatus};
 use crate::time::Timestamp;
 
@@ -175,7 +176,7 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
 }
 
 /// The sessions whose run says with this commit that it gets on: it is made under the run's fence,
-/// and is more than holding the lease or taking the run over.
+/// and is more than holding the lease, taking the run over, or saying that something begins.
 fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
     let fenced = commit.preconditions.iter();
     let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
@@ -186,7 +187,9 @@ fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
         for (_, change) in changes {
             match change {
                 Change::TakeOver => takes_over = true,
-                Change::Lease(_) => {}
+                Change::Lease(_) | Change::Begin(_) => {}
+                // A call that is claimed has come to nothing yet.
+                Change::OpenCall(_, _, call) if Standing::of(call).is_unfinished() => {}
                 _ => does = true,
             }
         }
