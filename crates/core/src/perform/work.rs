@@ -63,6 +63,7 @@ pub(super) struct Work {
     state: Held,
     pub(super) state_version: u64,
     pub(super) message_count: usize,
+    cuts: u32,
     /// A place in the stream that the run's own chunks have not passed, where it is known.
     pub(super) sequence: Option<Sequence>,
     /// The history, once an effect needed it.
@@ -107,6 +108,7 @@ impl Work {
             state: Held(Mutex::new(session.custom_state)),
             state_version: snapshot.state_version,
             message_count: snapshot.message_count,
+            cuts: snapshot.cuts,
             sequence: None,
             transcript: None,
             stop: snapshot.stop.is_some_and(|stop| stop.run_id == at.run_id),
@@ -276,8 +278,9 @@ pub(super) fn update(ports: &Ports, committed: &Committed, change: impl FnOnce(&
         if let Some(work) = memo {
             change(work);
             work.stop = committed.stop.is_some();
-            let expected = (work.message_count, work.state_version);
-            if expected != (committed.message_count, committed.state_version) {
+            let expected = (work.message_count, work.cuts, work.state_version);
+            let found = (committed.message_count, committed.cuts);
+            if expected != (found.0, found.1, committed.state_version) {
                 // Somebody else wrote beside the run.
                 *memo = None;
             }

@@ -499,6 +499,8 @@ pub struct Committed {
     pub fence: Fence,
     /// How many messages it has.
     pub message_count: usize,
+    /// How often its history was cut.
+    pub cuts: u32,
     /// The version of its state.
     pub state_version: u64,
     /// The request to stop its latest run.

@@ -37,6 +37,10 @@ pub struct Header {
     pub takeovers: u32,
     /// How many messages it has.
     pub messages: usize,
+    /// How often its history was cut: with the number of messages it tells whether a history that was
+    /// read has only grown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cuts: u32,
     /// The version of its state.
     pub state_version: u64,
     /// Its latest run.
@@ -117,6 +121,7 @@ impl Header {
             lease: None,
             takeovers: 0,
             messages: 0,
+            cuts: 0,
             state_version: 0,
             run: None,
             stop: None,
@@ -140,6 +145,7 @@ impl Header {
             version: self.session.version,
             fence: self.fence,
             message_count: self.messages,
+            cuts: self.cuts,
             state_version: self.state_version,
             stop: self.stop.clone(),
             inbox: self.inbox.clone(),

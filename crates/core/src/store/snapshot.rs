@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub takeovers: u32,
     /// How many messages it has.
     pub message_count: usize,
+    /// How often its history was cut.
+    pub cuts: u32,
     /// The version of its state.
     pub state_version: u64,
     /// Its latest run.
@@ -66,6 +68,7 @@ impl Snapshot {
             lease: header.lease,
             takeovers: header.takeovers,
             message_count: header.messages,
+            cuts: header.cuts,
             state_version: header.state_version,
             run,
             open_step,

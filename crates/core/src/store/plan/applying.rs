@@ -179,6 +179,7 @@ impl Applying<'_> {
                 if count < header.messages {
                     let keep = (self.messages_kept)(self.session, count)?;
                     header.messages = keep;
+                    header.cuts = header.cuts.saturating_add(1);
                     self.row(Row::TruncateMessages { keep });
                 }
             }
