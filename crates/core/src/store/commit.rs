@@ -472,15 +472,25 @@ impl Commit {
         made.any(|(session, _)| *session != self.root)
     }
 
+    /// The parents of the sessions that it makes.
+    pub(super) fn parents(&self) -> impl Iterator<Item = &SessionId> {
+        let changes = self.changes.iter();
+        changes.filter_map(|(_, change)| match change {
+            Change::Create(made) => made.parent_session_id.as_ref(),
+            _ => None,
+        })
+    }
+
     /// Every session that is named, once, in the order of first mention; the root too when its
-    /// stream is written to, or a session is made under it.
+    /// stream is written to, or a session is made under it, and the parents of those.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         let mut all: Vec<SessionId> = Vec::new();
         let conditions = self.preconditions.iter().map(|(session, _)| session);
         let changes = self.changes.iter().map(|(session, _)| session);
         let root = (self.speaks() || self.has_births()).then_some(&self.root);
-        for session in conditions.chain(changes).chain(root) {
+        let named = conditions.chain(changes).chain(root);
+        for session in named.chain(self.parents()) {
             if !all.contains(session) {
                 all.push(session.clone());
             }

@@ -72,7 +72,7 @@ impl Plan {
 /// this one.
 ///
 /// `limits` is what the root's stream takes. Nobody may write to the stream of a root that does not
-/// exist, nor make a session under it.
+/// exist, nor make a session under it. The parent of a session is there, too, under the same root.
 ///
 /// A session under another root is not there for a commit, except that its id is taken. Making a
 /// session under a root modifies the root, so that whoever removes what he has read of a root does
@@ -97,6 +97,7 @@ pub fn plan(
     check_chunks(&commit.root, &commit.chunks, limits)?;
     let has_births = commit.has_births();
     let needs_root = has_births || commit.speaks();
+    let parents: Vec<SessionId> = commit.parents().cloned().collect();
     let mut plan = Plan {
         chunks: commit.chunks,
         stream: commit.stream,
@@ -136,6 +137,16 @@ pub fn plan(
         };
         if has_births {
             plan.headers.insert(commit.root.clone(), Some(root));
+        }
+    }
+    // Whoever removes a root finds what is under it by the parents.
+    for parent in parents {
+        let there = match plan.headers.get(&parent) {
+            Some(changed) => changed.as_ref(),
+            None => headers.get(&parent),
+        };
+        if there.is_none_or(|there| *there.session.root() != commit.root) {
+            return Err(StoreError::NotFound { session: parent });
         }
     }
     for (session, header) in &mut plan.headers {

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::Subject;
 use super::make::{
-    accepted, answer, approval, call, checkpoint, commit, created, run, says, session, step, user,
-    waiting,
+    accepted, answer, approval, call, checkpoint, child_of, commit, created, run, says, session,
+    step, user, waiting,
 };
 
 const CREATORS: usize = 16;
@@ -165,6 +165,7 @@ fn full(on: &Subject, id: &SessionId) -> SessionState {
 pub async fn every_field_of_a_session_is_kept(on: &Subject) {
     let mut wanted = full(on, &session("full"));
     let root = created(on, "root").await;
+    child_of(on, &root, &root, "parent").await;
     let by_create = commit(on, &root).then_in(
         wanted.session_id.clone(),
         Change::Create(Box::new(wanted.clone())),

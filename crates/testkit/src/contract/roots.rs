@@ -271,7 +271,11 @@ pub async fn a_session_is_made_under_a_parent_that_is_there(on: &Subject) {
         assert!(matches!(removed, Ok(true)), "{id}: {removed:?}");
     }
     let left = on.store.list(&SessionQuery::default()).await.unwrap();
-    assert_eq!(left.total, 0, "sessions without their root: {:?}", left.items);
+    assert_eq!(
+        left.total, 0,
+        "sessions without their root: {:?}",
+        left.items
+    );
 }
 
 /// An id names one session, whatever its root.
