@@ -27,6 +27,32 @@ impl Folder {
     }
 }
 
+/// A test that was killed leaves its folder, and a later process may have its number: what is left is
+/// not taken for what that one wrote.
+#[test]
+fn a_fresh_folder_is_empty() {
+    let left = Folder::new();
+    let (rest, number) = left.path().to_str().unwrap().rsplit_once('-').unwrap();
+    let number: u64 = number.parse().unwrap();
+    // Others in this process may take some of them; one of these is the next of ours.
+    for number in number + 1..number + 64 {
+        let path = PathBuf::from(format!("{rest}-{number}"));
+        if !path.exists() {
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("helix.db"), "left").unwrap();
+        }
+    }
+    let fresh = Folder::new();
+    let found = std::fs::read_dir(fresh.path()).unwrap().count();
+    for number in number + 1..number + 64 {
+        let path = PathBuf::from(format!("{rest}-{number}"));
+        if std::fs::read(path.join("helix.db")).is_ok_and(|found| found == b"left") {
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+    assert_eq!(found, 0);
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
