@@ -42,6 +42,8 @@ impl Subject {
     fn new(name: &str, patience: Duration) -> Self {
         let folder = format!("helix-log-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
+        // A killed process of the same number may have left one.
+        let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join("helix.db");
         let config = SqliteConfig::new().readers(4);

@@ -207,6 +207,8 @@ fn listeners_are_told_of_what_a_group_wrote() {
 fn two_of_one_file(name: &str) -> (std::path::PathBuf, Writer, Writer) {
     let folder = format!("helix-writer-{}-{name}", std::process::id());
     let folder = std::env::temp_dir().join(folder);
+    // A killed process of the same number may have left one.
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let [ours, theirs] = [0, 1].map(|_| {
         let config = crate::config::SqliteConfig::new();

@@ -13,7 +13,9 @@ impl Folder {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("helix-sqlite-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
+        // A killed process of the same number may have left one.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
         Self(path)
     }
 
