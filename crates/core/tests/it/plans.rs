@@ -297,3 +297,25 @@ fn a_state_is_not_rewound_to_a_version_that_never_was() {
         assert_eq!(is_refused, !exists, "version {version}: {rewound:?}");
     }
 }
+
+/// What a commit names costs the same for each of its sessions, however many they are: a root is
+/// removed with all that is under it in one commit.
+#[test]
+fn a_commit_of_many_sessions_costs_so_much_for_each() {
+    let removal = |count: usize| {
+        let names = (0..count).map(|number| session(&format!("child-of-a-root-{number:08}")));
+        names.fold(commit(), |commit, child| {
+            commit.then_in(child, Change::Delete)
+        })
+    };
+    let [few, many] = [1_000, 16_000].map(|count| {
+        let removal = removal(count);
+        let times = (0..3).map(|_| {
+            let began = std::time::Instant::now();
+            assert_eq!(removal.sessions().len(), count);
+            began.elapsed()
+        });
+        times.min().unwrap()
+    });
+    assert!(many < few * 16 * 4, "{few:?} for 1,000, {many:?} for 16,000");
+}
