@@ -1,6 +1,6 @@
 //! The one write: what must hold, and what changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -485,17 +485,14 @@ impl Commit {
     /// stream is written to, or a session is made under it, and the parents of those.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
-        let mut all: Vec<SessionId> = Vec::new();
         let conditions = self.preconditions.iter().map(|(session, _)| session);
         let changes = self.changes.iter().map(|(session, _)| session);
         let root = (self.speaks() || self.has_births()).then_some(&self.root);
         let named = conditions.chain(changes).chain(root);
-        for session in named.chain(self.parents()) {
-            if !all.contains(session) {
-                all.push(session.clone());
-            }
-        }
-        all
+        let mut known = BTreeSet::new();
+        let new = named.chain(self.parents());
+        let new = new.filter(|session| known.insert(*session));
+        new.cloned().collect()
     }
 }
 

@@ -317,5 +317,8 @@ fn a_commit_of_many_sessions_costs_so_much_for_each() {
         });
         times.min().unwrap()
     });
-    assert!(many < few * 16 * 4, "{few:?} for 1,000, {many:?} for 16,000");
+    assert!(
+        many < few * 16 * 4,
+        "{few:?} for 1,000, {many:?} for 16,000"
+    );
 }
