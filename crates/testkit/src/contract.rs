@@ -229,6 +229,7 @@ suite! { ($)
         a_run_that_cannot_go_on_ends,
         a_run_that_comes_no_further_is_given_up,
         a_run_that_only_begins_again_is_given_up,
+        a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it,
         an_unfinished_reply_is_found_behind_a_long_stream,
         patience_with_a_store_ends,
         what_was_said_unacknowledged_is_thrown_away_too,

@@ -23,9 +23,9 @@ pub use beside::{
     a_stop_before_a_pause_stops, a_stop_ends_a_wait, an_answer_beside_a_stop_reaches_the_model,
 };
 pub use crashed::{
-    a_run_that_cannot_go_on_ends, a_run_that_comes_no_further_is_given_up,
-    a_run_that_only_begins_again_is_given_up, a_started_call_beside_a_fatal_one_is_unknown,
-    a_started_call_of_a_changed_agent_is_unknown,
+    a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it, a_run_that_cannot_go_on_ends,
+    a_run_that_comes_no_further_is_given_up, a_run_that_only_begins_again_is_given_up,
+    a_started_call_beside_a_fatal_one_is_unknown, a_started_call_of_a_changed_agent_is_unknown,
     an_unfinished_reply_is_found_behind_a_long_stream,
 };
 pub use failing::{

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use futures_util::future::poll_immediate;
 use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::error::ErrorCode;
+use helix_agents_core::hooks::{AgentFail, AgentHooks, HookCx, HookResult};
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::model::{ModelEvent, TokenUsage};
 use helix_agents_core::perform::{Attempt, perform};
@@ -16,9 +19,10 @@ use serde_json::json;
 
 use super::super::Subject;
 use super::super::make::changed;
-use super::super::runtime::stage::{Gate, calling, gated, of_model, tool};
+use super::super::runtime::stage::{Gate, Log, calling, gated, of_model, tool};
 use super::super::runtime::teller::{Tell, Teller};
 use super::desk::{Desk, Gated, here, pause, under_way};
+use super::faulty::{Fate, Faulty};
 use crate::{MockModel, MockReply};
 
 /// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
@@ -155,6 +159,58 @@ pub async fn a_run_that_only_begins_again_is_given_up(on: &Subject) {
         assert_eq!(desk.run().await.status, RunStatus::Failed);
         on.sessions().delete_session(&here()).await.unwrap();
     }
+}
+
+/// Kills whoever ends the run: it is not heard of again.
+struct Deadly(Gate, Log);
+
+#[async_trait]
+impl AgentHooks for Deadly {
+    async fn on_agent_fail(&self, _: &AgentFail<'_>, _: &HookCx) -> HookResult {
+        self.1.note("failed");
+        self.0.pass().await;
+        Ok(())
+    }
+}
+
+/// What kills whoever performs a run may be the hook that is told of its end: the hook is told once
+/// more, and then the run ends without it.
+pub async fn a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it(on: &Subject) {
+    let (gate, log) = (Gate::default(), Log::default());
+    let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
+    let agent = of_model(&model).tools(gated("charge", &gate));
+    let agent = agent.build().unwrap();
+    let store = Faulty::new(on, |_| Fate::Made);
+    let deadly: Arc<dyn AgentHooks> = Arc::new(Deadly(gate.clone(), log.clone()));
+    let mut desk = Desk::on(store, on, agent.clone(), vec![deadly]).await;
+    let effects = desk.begin();
+    desk.next(&effects).await;
+    for _ in 0..5 {
+        desk.taken_over(&agent).await;
+    }
+    let effects = desk.begin();
+    let ports = desk.ports.clone();
+    let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    under_way(&mut dies);
+    drop(dies);
+    desk.taken_over(&agent).await;
+    let effects = desk.begin();
+    let mut ends = Box::pin(perform(&effects[0], Attempt::First, &ports));
+    let mut event = None;
+    for _ in 0..64 {
+        event = event.or(poll_immediate(&mut ends).await);
+        if event.is_some() {
+            break;
+        }
+    }
+    let event = event.expect("it ends without the hook").unwrap();
+    drop(ends);
+    desk.tell(event);
+    let run = desk.run().await;
+    assert_eq!(run.status, RunStatus::Failed);
+    assert_eq!(run.error.unwrap().code, ErrorCode::CrashLoop);
+    assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
+    assert_eq!(log.take(), ["failed"]);
 }
 
 /// What an effect needs is not there any more: the run ends as failed, its step paired, and a call
