@@ -27,6 +27,7 @@ pub(crate) use answers::{ended, started, take_answers};
 pub(crate) use close::{Begun, close_calls, close_step, may_have_begun, waits};
 pub use error::EntryError;
 pub use execute::{Execute, Expects, plan_execute};
+pub(crate) use recover::MAX_TAKEOVERS;
 pub use recover::plan_recover;
 pub use resume::plan_resume;
 pub use start::{Drive, Performer, Start};

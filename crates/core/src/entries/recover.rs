@@ -10,7 +10,7 @@ use crate::stream::ChunkPayload;
 
 /// How often a run may be taken over without making a commit in between. The last of these
 /// take-overs ends it: what kills whoever performs it would go on killing.
-const MAX_TAKEOVERS: u32 = 5;
+pub(crate) const MAX_TAKEOVERS: u32 = 5;
 
 /// Plans to take over a run.
 ///

@@ -17,7 +17,7 @@ use super::work::{
     Look, Work, Written, as_read, base, begin, forget, look_again, say, then, write,
 };
 use super::{PerformError, Ports};
-use crate::entries::Begun;
+use crate::entries::{Begun, MAX_TAKEOVERS};
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::AgentFail;
 use crate::machine::{At, Effect, EndAs, Event, Happened};
@@ -185,6 +185,8 @@ async fn end(
             Look::Work(work) => *work,
             Look::Done(event) => return Ok(event),
         };
+        // Whoever was to end it before is gone, too: perhaps a hook was the end of them.
+        let plain = plain || work.takeovers > MAX_TAKEOVERS;
         let ended = match as_ {
             // Who asked it to stop is heard before it fails by itself.
             EndAs::Failed { error } if !work.stop => {

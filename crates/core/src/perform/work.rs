@@ -70,6 +70,8 @@ pub(super) struct Work {
     pub(super) transcript: Option<Transcript>,
     /// Whether somebody asked the run to stop.
     pub(super) stop: bool,
+    /// How often the run was taken over since its last commit.
+    pub(super) takeovers: u32,
     /// Which attempt at the effect this is; 0 when nothing was noted of it.
     pub(super) attempt: u32,
 }
@@ -112,6 +114,7 @@ impl Work {
             sequence: None,
             transcript: None,
             stop: snapshot.stop.is_some_and(|stop| stop.run_id == at.run_id),
+            takeovers: snapshot.takeovers,
             attempt: snapshot.mark.attempt_at(at.n),
         })
     }
