@@ -282,8 +282,13 @@ pub(super) fn update(ports: &Ports, committed: &Committed, change: impl FnOnce(&
             change(work);
             work.stop = committed.stop.is_some();
             let expected = (work.message_count, work.cuts, work.state_version);
-            let found = (committed.message_count, committed.cuts);
-            if expected != (found.0, found.1, committed.state_version) {
+            let Committed {
+                message_count,
+                cuts,
+                state_version,
+                ..
+            } = *committed;
+            if expected != (message_count, cuts, state_version) {
                 // Somebody else wrote beside the run.
                 *memo = None;
             }

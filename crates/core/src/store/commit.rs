@@ -472,11 +472,11 @@ impl Commit {
         made.any(|(session, _)| *session != self.root)
     }
 
-    /// The parents of the sessions that it makes.
-    pub(super) fn parents(&self) -> impl Iterator<Item = &SessionId> {
+    /// The sessions that it makes under a parent, each with that.
+    pub(super) fn births(&self) -> impl Iterator<Item = (&SessionId, &SessionId)> {
         let changes = self.changes.iter();
-        changes.filter_map(|(_, change)| match change {
-            Change::Create(made) => made.parent_session_id.as_ref(),
+        changes.filter_map(|(session, change)| match change {
+            Change::Create(made) => Some((session, made.parent_session_id.as_ref()?)),
             _ => None,
         })
     }
@@ -490,7 +490,7 @@ impl Commit {
         let root = (self.speaks() || self.has_births()).then_some(&self.root);
         let named = conditions.chain(changes).chain(root);
         let mut known = BTreeSet::new();
-        let new = named.chain(self.parents());
+        let new = named.chain(self.births().map(|(_, parent)| parent));
         let new = new.filter(|session| known.insert(*session));
         new.cloned().collect()
     }

@@ -97,7 +97,10 @@ pub fn plan(
     check_chunks(&commit.root, &commit.chunks, limits)?;
     let has_births = commit.has_births();
     let needs_root = has_births || commit.speaks();
-    let parents: Vec<SessionId> = commit.parents().cloned().collect();
+    let births: BTreeMap<SessionId, SessionId> = commit
+        .births()
+        .map(|(session, parent)| (session.clone(), parent.clone()))
+        .collect();
     let mut plan = Plan {
         chunks: commit.chunks,
         stream: commit.stream,
@@ -139,16 +142,13 @@ pub fn plan(
             plan.headers.insert(commit.root.clone(), Some(root));
         }
     }
-    // Whoever removes a root finds what is under it by the parents.
-    for parent in parents {
-        let there = match plan.headers.get(&parent) {
+    check_parents(&births, |parent| {
+        let there = match plan.headers.get(parent) {
             Some(changed) => changed.as_ref(),
-            None => headers.get(&parent),
+            None => headers.get(parent),
         };
-        if there.is_none_or(|there| *there.session.root() != commit.root) {
-            return Err(StoreError::NotFound { session: parent });
-        }
-    }
+        there.is_some_and(|there| *there.session.root() == commit.root)
+    })?;
     for (session, header) in &mut plan.headers {
         if let Some(header) = header {
             let has_ended = with_run.contains(session) && !header.waits();
@@ -172,6 +172,29 @@ pub fn plan(
         }
     }
     Ok(plan)
+}
+
+/// Checks that the parents of new sessions are there and lead to the root: whoever removes a root finds
+/// what is under it by the parents.
+fn check_parents(
+    births: &BTreeMap<SessionId, SessionId>,
+    is_there: impl Fn(&SessionId) -> bool,
+) -> Result<(), StoreError> {
+    for (session, parent) in births {
+        if !is_there(parent) {
+            return Err(StoreError::NotFound {
+                session: parent.clone(),
+            });
+        }
+        let above = std::iter::successors(Some(parent), |above| births.get(*above));
+        if above.take(births.len() + 1).count() > births.len() {
+            return Err(StoreError::Invalid {
+                session: session.clone(),
+                reason: "it is created as its own parent or ancestor".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Says in the chunks of a commit how many messages a session has then. Whoever announces a step

@@ -220,11 +220,14 @@ pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
     ];
     let id = session("s");
     let mut new = NewSession::of(texts[3].clone());
-    new.tags = texts.to_vec();
-    new.metadata = texts
+    // Labels are bounded: what is large among them is a value.
+    new.tags = texts[..4].to_vec();
+    new.metadata = texts[..4]
         .iter()
         .map(|text| (text.clone(), text.clone()))
         .collect();
+    let large = "ü漢".repeat(10 * 1024);
+    new.metadata.insert("large".to_owned(), large);
     new.state = Some(Arc::new(json!({ "texts": texts, "": { "~/": texts[2] } })));
     on.sessions()
         .create_session(&id, new.clone())

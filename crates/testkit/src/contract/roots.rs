@@ -68,8 +68,6 @@ async fn filled(on: &Subject, root: &SessionId, name: &str) -> SessionId {
 }
 
 /// Every read of a session names its root. Under another it is not there.
-///
-/// proves in part: STO-02
 pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
     let (root, _) = furnished(on, "root").await;
     let other = created(on, "other").await;
@@ -137,8 +135,6 @@ pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
 }
 
 /// A commit reaches the sessions of its root. Another's are not there for it, and nothing is written.
-///
-/// proves in part: STO-02
 pub async fn a_commit_reaches_sessions_under_its_root_only(on: &Subject) {
     let (root, _) = furnished(on, "root").await;
     let child = filled(on, &root, "child").await;
@@ -195,8 +191,6 @@ async fn before_version(on: &Subject, id: &SessionId) -> u64 {
 }
 
 /// A session is made under a root that is there when the commit is made, or is made with it.
-///
-/// proves in part: STO-02
 pub async fn a_session_is_made_under_a_root_that_is_there(on: &Subject) {
     let root = session("root");
     is_missing(
@@ -254,18 +248,40 @@ pub async fn a_session_is_made_under_a_parent_that_is_there(on: &Subject) {
     let (root, other) = (created(on, "root").await, created(on, "other").await);
     let child = child_of(on, &root, &root, "child").await;
     assert!(on.sessions().delete_session(&child).await.unwrap());
-    let under = |parent: &SessionId, root: &SessionId| {
-        let mut new = NewSession::of("helper");
-        new.family = Some((parent.clone(), root.clone()));
-        new
+    let under = |name: &str, parent: Option<&SessionId>| {
+        let mut state = state(on, name, Some(&root));
+        state.parent_session_id = parent.cloned();
+        state
     };
-    let late = session("late");
-    for (parent, what) in [(&child, "gone"), (&other, "elsewhere"), (&late, "itself")] {
-        let new = under(parent, &root);
-        let made = on.sessions().create_session(&late, new).await;
-        // Removing one that is its own parent would come to no end.
-        assert!(made.is_err() || what != "itself", "{made:?}");
+    let [late, later] = ["late", "later"].map(session);
+    for parent in [&child, &other] {
+        let astray = creating(on, &root, under("late", Some(parent)));
+        is_missing(on, astray, parent).await;
     }
+    // Removing one that is its own parent or ancestor would not find it, or come to no end.
+    let circle = creating(on, &root, under("late", Some(&later)));
+    let circle = circle.then_in(
+        later.clone(),
+        Change::Create(Box::new(under("later", Some(&late)))),
+    );
+    for astray in [
+        creating(on, &root, under("late", Some(&late))),
+        creating(on, &root, under("late", None)),
+        circle,
+    ] {
+        let refused = on.store.commit(astray).await;
+        assert!(
+            matches!(refused, Err(StoreError::Invalid { .. })),
+            "{refused:?}"
+        );
+    }
+    // A parent may be made in the same commit, before or after its child.
+    let chain = creating(on, &root, under("later", Some(&late)));
+    let chain = chain.then_in(
+        late.clone(),
+        Change::Create(Box::new(under("late", Some(&root)))),
+    );
+    accepted(on, chain).await;
     for id in [&root, &other] {
         let removed = on.sessions().delete_session(id).await;
         assert!(matches!(removed, Ok(true)), "{id}: {removed:?}");
@@ -279,8 +295,6 @@ pub async fn a_session_is_made_under_a_parent_that_is_there(on: &Subject) {
 }
 
 /// An id names one session, whatever its root.
-///
-/// proves in part: STO-02
 pub async fn an_id_is_one_session(on: &Subject) {
     let (one, two) = (created(on, "one").await, created(on, "two").await);
     let child = child_of(on, &one, &one, "child").await;
@@ -300,8 +314,6 @@ pub async fn an_id_is_one_session(on: &Subject) {
 }
 
 /// Who knows only an id is told the root of a child, and finds roots and children alike.
-///
-/// proves in part: STO-02
 pub async fn a_session_is_found_by_its_id_alone(on: &Subject) {
     let root = created(on, "root").await;
     let child = child_of(on, &root, &root, "child").await;
@@ -330,8 +342,6 @@ pub async fn a_session_is_found_by_its_id_alone(on: &Subject) {
 
 /// What was said of a child whose commit came to nothing keeps nobody from making and finding another
 /// session of its id.
-///
-/// proves in part: STO-02
 pub async fn a_child_that_came_to_nothing_is_in_nobodys_way(on: &Subject) {
     let (one, two) = (created(on, "one").await, created(on, "two").await);
     let name = session("child");

@@ -89,8 +89,8 @@ impl Applying<'_> {
             return Err(self.invalid("it is created under another root"));
         }
         self.check_labels(session)?;
-        if session.parent_session_id.as_ref() == Some(self.session) {
-            return Err(self.invalid("it is created as its own parent"));
+        if session.parent_session_id.is_none() && self.session != self.root {
+            return Err(self.invalid("it is created under a root without a parent"));
         }
         let floor = (self.floor)()?.max(self.raised.unwrap_or_default());
         let session_now = SessionState {

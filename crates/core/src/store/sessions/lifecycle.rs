@@ -1,6 +1,6 @@
 //! Creating, finding and removing sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -125,6 +125,7 @@ impl Sessions<'_> {
     /// A session and all its descendants, children before their parents.
     async fn descendants(&self, session: &SessionId) -> Result<Vec<SessionId>, StoreError> {
         let mut found = vec![session.clone()];
+        let mut seen = BTreeSet::from([session.clone()]);
         let mut next = 0;
         while let Some(parent) = found.get(next).cloned() {
             next += 1;
@@ -135,7 +136,9 @@ impl Sessions<'_> {
             };
             loop {
                 let page = self.store.list(&query).await?;
-                found.extend(page.items.into_iter().map(|child| child.session_id));
+                // A session is met once, also where two are made each other's parents.
+                let children = page.items.into_iter().map(|child| child.session_id);
+                found.extend(children.filter(|child| seen.insert(child.clone())));
                 if !page.has_more {
                     break;
                 }

@@ -207,6 +207,7 @@ pub(super) fn headers() -> Vec<Header> {
             "stateVersion": 1,
             "run": { "id": run_id, "status": "running", "host": "local" },
         },
+        { "session": session, "fence": 9, "messages": 1, "cuts": 2, "stateVersion": 1 },
     ]);
     serde_json::from_value(samples).unwrap()
 }

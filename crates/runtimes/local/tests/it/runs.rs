@@ -162,9 +162,7 @@ async fn a_run_that_is_ended_from_outside_ends_for_all_who_wait() {
                 .await
                 .unwrap();
         };
-        let all = async { tokio::join!(handle.ended(), reader.next(), ends) };
-        let told = tokio::time::timeout(std::time::Duration::from_secs(3), all).await;
-        let (ended, read, ()) = told.expect("they are told");
+        let (ended, read, ()) = tokio::join!(handle.ended(), reader.next(), ends);
         assert_eq!(ended.unwrap().status, RunStatus::Failed);
         assert_eq!(read.unwrap(), Some(StreamItem::End(StreamStatus::Failed)));
     }
