@@ -27,6 +27,7 @@ mod shown;
 mod sleep;
 mod tool;
 mod work;
+mod writing;
 
 use crate::error::Coded;
 use crate::machine::{Effect, EffectKind, Event, Happened};

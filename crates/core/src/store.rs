@@ -12,6 +12,7 @@ mod header;
 mod key;
 mod mark;
 mod plan;
+mod precondition;
 mod query;
 mod row;
 mod sessions;
@@ -29,8 +30,7 @@ use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopReque
 use crate::usage::UsageEntry;
 
 pub use commit::{
-    CallStanding, Change, Commit, Committed, EffectPlace, Fence, Field, InboxRow, Lease,
-    LeaseRequest, Precondition, Receipt, Unstage,
+    Change, Commit, Committed, Fence, Field, InboxRow, Lease, LeaseRequest, Receipt, Unstage,
 };
 pub use due::{Due, DueCursor, DueKind, DuePage, DueQuery, DueSession};
 pub use error::{Current, StoreError};
@@ -40,6 +40,7 @@ pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
 pub use plan::{
     Headers, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, Plan, plan,
 };
+pub use precondition::{CallStanding, EffectPlace, Precondition};
 pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;
 pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};

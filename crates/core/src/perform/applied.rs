@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::hooks::Hooks;
 use super::patches::corrections;
-use super::work::{Work, then};
+use super::work::Work;
+use super::writing::then;
 use super::{PerformError, Ports};
 use crate::entries::may_have_begun;
 use crate::machine::At;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::patience::{MayPass, Patience, patiently};
-use super::work::{Work, base};
+use super::work::Work;
+use super::writing::base;
 use super::{PerformError, Ports};
 use crate::machine::At;
 use crate::session::OpenStep;

@@ -13,9 +13,8 @@ use super::applied::write_state;
 use super::deltas::discard_orphans;
 use super::hooks::{Hooks, fire};
 use super::settle::{Settling, close, moving, settle};
-use super::work::{
-    Look, Work, Written, as_read, base, begin, forget, look_again, say, then, write,
-};
+use super::work::{Look, Work, forget, look_again};
+use super::writing::{Written, as_read, base, begin, say, then, write};
 use super::{PerformError, Ports};
 use crate::entries::{Begun, MAX_TAKEOVERS};
 use crate::error::{ErrorCode, ErrorRecord};

@@ -13,7 +13,8 @@ use super::hooks::{Hooks, fire};
 use super::patience::patiently;
 use super::reply::{self, Asked};
 use super::shown::Shown;
-use super::work::{self, Look, Work, Written, base, begin, look, make, read, say, then, write};
+use super::work::{self, Look, Work, look, read};
+use super::writing::{self, Written, base, begin, make, say, then, write};
 use super::{Attempt, PerformError, Ports};
 use crate::agent::{Agent, ModelRef};
 use crate::error::{Coded, ErrorCode, ErrorRecord};
@@ -245,8 +246,8 @@ async fn begin_again(
         let now = ports.clock.now();
         let commit = || {
             let place = EffectPlace::new(at.run_id.clone(), at.step, at.n, last);
-            let commit =
-                work::fenced(at, now).when_in(at.session_id.clone(), Precondition::Effect(place));
+            let commit = writing::fenced(at, now)
+                .when_in(at.session_id.clone(), Precondition::Effect(place));
             then(commit, at, [Change::Begin(begun.clone())])
         };
         let is_begun = |found: &Snapshot| {

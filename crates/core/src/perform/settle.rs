@@ -8,9 +8,8 @@ use serde_json::Value;
 use super::applied::{Applied, write_state};
 use super::end::{self, Ending};
 use super::hooks::{Hooks, fire};
-use super::work::{
-    self, Look, Work, Written, as_read, begin, look, look_again, read, say, then, write,
-};
+use super::work::{self, Look, Work, look, look_again, read};
+use super::writing::{self, Written, as_read, begin, say, then, write};
 use super::{PerformError, Ports};
 use crate::entries::{Begun, close_calls, take_answers};
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
@@ -113,7 +112,7 @@ pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, Per
             output: None,
             begun: || closed.clone().unwrap_or_else(begun),
             unsent: &[],
-            base: &work::base(at),
+            base: &writing::base(at),
             greet: effect.first,
             ending: None,
             heeds_stop: true,
@@ -146,7 +145,7 @@ pub(super) async fn close(
     why: &str,
 ) -> Result<(OpenStep, Commit), PerformError> {
     let at = &effect.at;
-    let (base, now) = (work::base(at), commit.at);
+    let (base, now) = (writing::base(at), commit.at);
     let session = read(at, ports).await?.state;
     let taken = take_answers(&session, open, &at.run_id, now);
     let commit = taken.write(commit, &at.session_id, &base, now);
@@ -214,7 +213,7 @@ pub(super) async fn settle<F: Fn() -> Commit>(
         usage,
         paired: open.into_paired()?,
         // The store fills in what the session is then.
-        checkpoint: work::checkpoint(at, ports, now)?,
+        checkpoint: writing::checkpoint(at, ports, now)?,
     };
     let (mut run, mut wrote) = done.write(&then_).await;
     // Whoever asked the run to stop before it ends by itself is heard.

@@ -11,9 +11,8 @@ use crate::perform::applied::{Applied, write_state};
 use crate::perform::hooks::fire;
 use crate::perform::intents::{asking, pending, pending_of};
 use crate::perform::settle::{moving, reply_usage};
-use crate::perform::work::{
-    Look, Work, Written, as_read, base, begin, checkpoint, judge, read, say, then, write,
-};
+use crate::perform::work::{Look, Work, judge, read};
+use crate::perform::writing::{Written, as_read, base, begin, checkpoint, say, then, write};
 use crate::perform::{PerformError, Ports};
 use crate::session::{CallState, OpenCall, OpenStep, RunRecord, RunStatus, Suspended};
 use crate::state::StepWrites;

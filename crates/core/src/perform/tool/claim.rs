@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::missing;
 use crate::machine::{Effect, Event, Standing};
-use crate::perform::work::{Look, Made, Work, begin, judge, make, read, then};
+use crate::perform::work::{Look, Work, judge, read};
+use crate::perform::writing::{Made, begin, make, then};
 use crate::perform::{PerformError, Ports};
 use crate::session::{EffectState, OpenStep};
 use crate::store::{Change, Snapshot};
