@@ -71,6 +71,22 @@ pub enum ApiCode {
 }
 
 impl ApiCode {
+    /// Every code, by status.
+    pub const ALL: &'static [Self] = &[
+        Self::ValidationError,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::AlreadyRunning,
+        Self::AlreadyCompleted,
+        Self::AwaitingAnswers,
+        Self::Stale,
+        Self::PayloadTooLarge,
+        Self::RateLimited,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
     /// The status it is answered with.
     #[must_use]
     pub const fn status(self) -> StatusCode {

@@ -28,13 +28,17 @@ use crate::builder::App;
 use crate::guard::guard;
 use crate::{ApiError, Operation, request_id};
 
-pub(crate) use branch::BranchBody;
-pub(crate) use message::{MessageBody, MessagesBody};
-pub(crate) use resume::{ResumeBody, ResumeMode};
+pub(crate) use agents::AgentsView;
+pub(crate) use branch::{BranchBody, BranchedView};
+pub(crate) use message::MessagesBody;
+pub(crate) use pending::PendingListView;
+pub(crate) use probes::OkView;
+pub(crate) use resume::ResumeBody;
+pub(crate) use session::{MessagesView, WorkspacesView};
 pub(crate) use start::StartBody;
 pub(crate) use status::StatusView;
 pub(crate) use stop::{StopBody, StopView};
-pub(crate) use submit::SubmittedView;
+pub(crate) use submit::{SubmitBody, SubmittedView};
 
 /// All routes, each behind its guard.
 pub(crate) fn router(app: &App, cors_origins: &[HeaderValue]) -> Router {

@@ -1,12 +1,14 @@
 //! What goes over the wire. Stored types have shapes of their own; these are pinned.
 
 mod checkpoint;
+pub(crate) mod described;
 mod message;
 mod pending;
 mod run;
 mod session;
 mod usage;
 
+use described::{ErrorRecordSchema, SessionStatusSchema};
 use helix_agents_core::runtime::StartedRun;
 use helix_agents_core::store::{Paged, Snapshot};
 use helix_agents_core::{ErrorRecord, RunId, SessionId, StreamId};
@@ -44,7 +46,7 @@ impl StartedView {
 }
 
 /// A part of a list.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListView<T> {
     pub(crate) items: Vec<T>,
@@ -76,14 +78,15 @@ impl<T> ListView<T> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OutcomeView {
     /// The session's status.
-    #[schema(value_type = String)]
+    #[schema(value_type = SessionStatusSchema)]
     pub(crate) status: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = ErrorRecordSchema)]
     error: Option<ErrorRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     suspended: Option<SuspendedView>,
 }
 

@@ -17,6 +17,7 @@ pub(crate) struct AgentsView {
     agents: Vec<AgentView>,
     /// The agent of chats that name none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     default_agent_type: Option<String>,
 }
 

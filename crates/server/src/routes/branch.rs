@@ -12,18 +12,19 @@ use crate::ApiError;
 use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
+use crate::view::described::IdSchema;
 
 /// Where a new session begins.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BranchBody {
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<IdSchema>)]
     checkpoint_id: Option<CheckpointId>,
     #[serde(default)]
     message_index: Option<u64>,
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<IdSchema>)]
     new_session_id: Option<SessionId>,
 }
 

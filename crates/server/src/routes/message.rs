@@ -8,6 +8,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::ApiError;
+use crate::view::described::{FileSchema, IdSchema};
 
 /// The most metadata that a message may carry, in bytes of its JSON.
 const MAX_METADATA_BYTES: usize = 64 * 1024;
@@ -28,14 +29,14 @@ pub(crate) enum MessagesBody {
 pub(crate) struct MessageBody {
     role: RoleBody,
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<IdSchema>)]
     id: Option<MessageId>,
     content: String,
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     metadata: Option<Metadata>,
     #[serde(default)]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Option<Vec<FileSchema>>)]
     files: Option<Vec<FilePart>>,
 }
 

@@ -17,12 +17,13 @@ use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
 use crate::view::StartedView;
+use crate::view::described::IdSchema;
 
 /// How a session goes on.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResumeBody {
-    #[schema(value_type = String)]
+    #[schema(value_type = IdSchema)]
     session_id: SessionId,
     #[serde(default)]
     mode: Option<ResumeMode>,

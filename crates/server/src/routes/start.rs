@@ -21,6 +21,7 @@ use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
 use crate::view::StartedView;
+use crate::view::described::IdSchema;
 use crate::{Access, ApiError};
 
 /// What a session begins with.
@@ -28,11 +29,12 @@ use crate::{Access, ApiError};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StartBody {
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<IdSchema>)]
     session_id: Option<SessionId>,
     agent_type: String,
     message: MessagesBody,
     #[serde(default)]
+    #[schema(value_type = Option<Object>)]
     state: Option<Value>,
     #[serde(default)]
     metadata: Option<BTreeMap<String, String>>,

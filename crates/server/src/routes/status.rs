@@ -11,6 +11,7 @@ use crate::ApiError;
 use crate::builder::App;
 use crate::caller::Caller;
 use crate::query::Pairs;
+use crate::view::described::RunStatusSchema;
 use crate::view::{OutcomeView, PendingView, all_pending};
 
 /// Where a session stands.
@@ -23,15 +24,16 @@ pub(crate) struct StatusView {
     #[serde(flatten)]
     outcome: OutcomeView,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = RunStatusSchema)]
     run_status: Option<RunStatus>,
     step_count: u32,
     stream_sequence: u64,
     /// Which stream it is that the sequence counts in; left out before anything was written.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     stream_incarnation: Option<u64>,
     pending: Vec<PendingView>,
 }

@@ -11,12 +11,13 @@ use crate::ApiError;
 use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
+use crate::view::described::IdSchema;
 
 /// Which run is stopped, and why.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StopBody {
-    #[schema(value_type = String)]
+    #[schema(value_type = IdSchema)]
     session_id: SessionId,
     #[serde(default)]
     reason: Option<String>,
@@ -28,7 +29,7 @@ pub(crate) struct StopBody {
 pub(crate) struct StopView {
     accepted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     run_id: Option<RunId>,
 }
 

@@ -6,22 +6,109 @@ use helix_agents_core::canonical::Digest;
 use helix_agents_core::entries::{Continuation, ToolAnswer};
 use helix_agents_core::session::{Submission, SubmissionOutcome};
 use helix_agents_core::store::Snapshot;
-use helix_agents_core::{CallId, SessionId};
-use serde::Serialize;
+use helix_agents_core::{ApprovalId, CallId, RunId, SessionId};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
+use crate::view::described::{ContinuationSchema, IdSchema, SubmissionOutcomeSchema};
 use crate::{Access, ApiError};
+
+/// An answer: a client's result, a client's error, or a person's decision.
+///
+/// It is described here and read as core's `Submission`, whose refusals say more than an untagged
+/// enum could.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes the body")]
+pub(crate) enum SubmitBody {
+    Result(ClientResultBody),
+    Error(ClientErrorBody),
+    Decision(ApprovalResponseBody),
+}
+
+/// The result of a tool that a client ran.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it describes the body")]
+pub(crate) struct ClientResultBody {
+    #[schema(value_type = IdSchema)]
+    session_id: SessionId,
+    kind: ClientKind,
+    #[schema(value_type = IdSchema)]
+    tool_call_id: CallId,
+    /// Any JSON; `null` is a result, too. At most 1 MB.
+    result: Value,
+    /// The digest of the pending call, to have it checked.
+    digest: Option<String>,
+    /// The run of the pending call, to have it checked.
+    #[schema(value_type = Option<IdSchema>)]
+    run_id: Option<RunId>,
+}
+
+/// Why a client has no result, or why a call that needs an approval is given up.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it describes the body")]
+pub(crate) struct ClientErrorBody {
+    #[schema(value_type = IdSchema)]
+    session_id: SessionId,
+    kind: ClientKind,
+    #[schema(value_type = IdSchema)]
+    tool_call_id: CallId,
+    /// What the model reads. At most 8 KB.
+    error: String,
+    /// The digest of the pending call, to have it checked.
+    digest: Option<String>,
+    /// The run of the pending call, to have it checked.
+    #[schema(value_type = Option<IdSchema>)]
+    run_id: Option<RunId>,
+}
+
+/// What a person decided.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it describes the body")]
+pub(crate) struct ApprovalResponseBody {
+    #[schema(value_type = IdSchema)]
+    session_id: SessionId,
+    kind: ApprovalKind,
+    #[schema(value_type = IdSchema)]
+    tool_call_id: CallId,
+    /// The `approvalId` of the pending call.
+    #[schema(value_type = IdSchema)]
+    approval_id: ApprovalId,
+    approved: bool,
+    /// Why. The model reads the reason of a denial.
+    reason: Option<String>,
+    /// The digest of the pending call, to have it checked.
+    digest: Option<String>,
+    /// The run of the pending call, to have it checked.
+    #[schema(value_type = Option<IdSchema>)]
+    run_id: Option<RunId>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum ClientKind {
+    ClientToolResult,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum ApprovalKind {
+    ApprovalResponse,
+}
 
 /// What became of an answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SubmittedView {
-    #[schema(value_type = String)]
+    #[schema(value_type = SubmissionOutcomeSchema)]
     status: SubmissionOutcome,
-    #[schema(value_type = String)]
+    #[schema(value_type = ContinuationSchema)]
     continuation: Continuation,
 }
 

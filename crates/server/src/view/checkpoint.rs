@@ -1,5 +1,6 @@
 //! Checkpoints on the wire.
 
+use crate::view::described::SessionStatusSchema;
 use helix_agents_core::session::{Checkpoint, SessionStatus};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{CheckpointId, RunId};
@@ -16,7 +17,7 @@ pub(crate) struct CheckpointView {
     run_id: RunId,
     step_count: u32,
     message_count: usize,
-    #[schema(value_type = String)]
+    #[schema(value_type = SessionStatusSchema)]
     status: SessionStatus,
     #[schema(value_type = u64)]
     timestamp: Timestamp,

@@ -1,5 +1,6 @@
 //! Messages in the shape of the seeds: one object per message, calls beside the text.
 
+use crate::view::described::{FileSchema, ResultStatusSchema};
 use helix_agents_core::message::{
     AssistantMessage, FilePart, Metadata, ResultStatus, ToolMessage, UserMessage,
 };
@@ -16,25 +17,28 @@ use utoipa::ToSchema;
 pub struct MessageView {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     id: Option<MessageId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<CallView>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     tool_call_id: Option<CallId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     tool_name: Option<String>,
     /// How a call came out, when it is not a success.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = ResultStatusSchema)]
     status: Option<ResultStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     thinking: Option<ThinkingView>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<FileSchema>)]
     files: Vec<FilePart>,
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     #[schema(value_type = Object)]

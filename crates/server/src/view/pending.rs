@@ -1,5 +1,6 @@
 //! Calls that wait, on the wire.
 
+use crate::view::described::PendingKindSchema;
 use helix_agents_core::canonical::Digest;
 use helix_agents_core::session::{PendingCall, PendingKind};
 use helix_agents_core::store::{Page, PendingQuery, SessionStore, StoreError};
@@ -16,18 +17,18 @@ pub(crate) struct PendingView {
     #[schema(value_type = String)]
     tool_call_id: CallId,
     tool_name: String,
-    #[schema(value_type = String)]
+    #[schema(value_type = PendingKindSchema)]
     kind: PendingKind,
     input: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     approval_id: Option<ApprovalId>,
     #[schema(value_type = String)]
     digest: Digest,
     #[schema(value_type = String)]
     run_id: RunId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = u64)]
     deadline: Option<Timestamp>,
     /// Which session made the call.
     #[schema(value_type = String)]

@@ -8,6 +8,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::named;
+use crate::view::described::{
+    ErrorRecordSchema, RunStatusSchema, RunTriggerSchema, StopCauseSchema,
+};
 
 /// One run.
 #[derive(Debug, Serialize, ToSchema)]
@@ -17,26 +20,28 @@ pub(crate) struct RunView {
     run_id: RunId,
     #[schema(value_type = String)]
     session_id: SessionId,
-    #[schema(value_type = String)]
+    #[schema(value_type = RunTriggerSchema)]
     trigger: RunTrigger,
     turn: u32,
     step_count: u32,
-    #[schema(value_type = String)]
+    #[schema(value_type = RunStatusSchema)]
     status: RunStatus,
     start_sequence: u64,
     #[schema(value_type = u64)]
     started_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
+    #[schema(value_type = u64)]
     ended_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = StopCauseSchema)]
     completion_reason: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = ErrorRecordSchema)]
     error: Option<ErrorRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     suspended: Option<SuspendedView>,
 }
 
@@ -70,7 +75,7 @@ pub(crate) struct SuspendedView {
     #[schema(value_type = Vec<String>)]
     children: Vec<SessionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     step_id: Option<StepId>,
 }
 

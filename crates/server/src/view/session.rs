@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::view::described::{ErrorRecordSchema, RunStatusSchema, SessionStatusSchema};
 use helix_agents_core::session::{RunStatus, SessionState, SessionStatus};
 use helix_agents_core::store::Snapshot;
 use helix_agents_core::time::Timestamp;
@@ -18,24 +19,24 @@ pub(crate) struct SessionView {
     #[schema(value_type = String)]
     session_id: SessionId,
     agent_type: String,
-    #[schema(value_type = String)]
+    #[schema(value_type = SessionStatusSchema)]
     status: SessionStatus,
     step_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     user_id: Option<UserId>,
     tags: Vec<String>,
     metadata: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     parent_session_id: Option<SessionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     root_session_id: Option<SessionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = ErrorRecordSchema)]
     error: Option<ErrorRecord>,
     #[schema(value_type = u64)]
     created_at: Timestamp,
@@ -74,13 +75,13 @@ pub(crate) struct SessionDetail {
     message_count: usize,
     version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = RunStatusSchema)]
     run_status: Option<RunStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     checkpoint_id: Option<CheckpointId>,
 }
 

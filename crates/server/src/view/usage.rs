@@ -1,5 +1,6 @@
 //! What a session used, on the wire.
 
+use crate::view::described::UsageEntrySchema;
 use helix_agents_core::usage::{UsageEntry, UsageRollup};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,7 +11,7 @@ pub(crate) struct UsageView {
     tokens: TokensView,
     tools: ToolsView,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Vec<UsageEntrySchema>)]
     entries: Option<Vec<UsageEntry>>,
 }
 
@@ -19,8 +20,10 @@ struct TokensView {
     input: u64,
     output: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     cached: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     reasoning: Option<u64>,
     total: u64,
 }

@@ -24,6 +24,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
+use crate::described;
+
 /// The time of these tests: it stands still.
 pub(crate) const NOW: u64 = 1_000_000;
 
@@ -206,8 +208,10 @@ impl Place {
         path: &str,
         body: Option<Value>,
     ) -> Answer {
-        let request = request(token, method, path, body);
-        Answer::of(self.app.clone().oneshot(request).await.unwrap()).await
+        let request = request(token, method, path, body.clone());
+        let answer = Answer::of(self.app.clone().oneshot(request).await.unwrap()).await;
+        described::check(method, path, body.as_ref(), &answer).await;
+        answer
     }
 
     /// Starts session `s` with a message and waits until the run has ended.

@@ -21,6 +21,8 @@ mod meanwhile;
 mod approvals;
 /// What a server is built from.
 mod building;
+/// Answers beside the description of them.
+mod described;
 /// The very end of a stream that is read.
 mod endings;
 /// Errors, limits, ids, and what the server says about itself.

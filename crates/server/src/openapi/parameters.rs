@@ -1,0 +1,125 @@
+//! What stands in the path, the query and the headers of each route.
+
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
+use utoipa::openapi::schema::{Array, ObjectBuilder, Schema, Type};
+use utoipa::openapi::{RefOr, Required};
+
+use crate::Operation;
+use crate::view::described::{IdSchema, SessionStatusSchema, reference};
+
+/// Every parameter of a route.
+pub(super) fn of(operation: Operation) -> Vec<Parameter> {
+    let mut all = Vec::new();
+    if operation.path().contains("{id}") {
+        let id = parameter("id", "The session.", reference::<IdSchema>());
+        all.push(id.parameter_in(ParameterIn::Path).required(Required::True));
+    }
+    match operation {
+        Operation::Stream => all.extend(stream()),
+        Operation::Status | Operation::Workspaces => all.push(session()),
+        Operation::ListSessions => all.extend(sessions()),
+        Operation::ListRuns | Operation::ListCheckpoints | Operation::ListMessages => {
+            all.extend(page(200, 1000));
+        }
+        Operation::Usage => {
+            let about = "Whether each thing that was used is listed, too.";
+            all.push(parameter("entries", about, of_type(Type::Boolean)));
+        }
+        Operation::Pending => {
+            all.push(user());
+            all.extend(page(200, 200));
+        }
+        _ => {}
+    }
+    all.into_iter().map(ParameterBuilder::build).collect()
+}
+
+fn stream() -> Vec<ParameterBuilder> {
+    let after = "The sequence of the last frame that was read; left out: from the start.";
+    let which = "The stream that the sequence belongs to, as `X-Helix-Stream` said.";
+    vec![
+        session(),
+        parameter("fromSequence", after, whole()),
+        parameter("streamIncarnation", which, whole()),
+        parameter("Last-Event-ID", after, whole()).parameter_in(ParameterIn::Header),
+        parameter("X-Helix-Stream", which, whole()).parameter_in(ParameterIn::Header),
+    ]
+}
+
+fn sessions() -> Vec<ParameterBuilder> {
+    let status = Array::new(reference::<SessionStatusSchema>());
+    let tags = Array::new(of_type(Type::String));
+    let metadata = ObjectBuilder::new().additional_properties(Some(of_type(Type::String)));
+    let parent = "Children of this session; `null`: sessions without a parent.";
+    let pairs = "Pairs that the session's metadata has, as `metadata[key]=value`.";
+    let mut all = vec![
+        user(),
+        parameter(
+            "agentType",
+            "Sessions of this agent.",
+            of_type(Type::String),
+        ),
+        parameter("status", "Sessions with one of these statuses.", status),
+        parameter("parentSessionId", parent, reference::<IdSchema>()),
+        parameter("tags", "Sessions that have all of these tags.", tags),
+        parameter("metadata", pairs, metadata.build())
+            .style(Some(ParameterStyle::DeepObject))
+            .explode(Some(true)),
+        parameter(
+            "from",
+            "Made at or after this time, in milliseconds since 1970.",
+            whole(),
+        ),
+        parameter(
+            "to",
+            "Made before this time, in milliseconds since 1970.",
+            whole(),
+        ),
+    ];
+    all.extend(page(50, 200));
+    all
+}
+
+fn session() -> ParameterBuilder {
+    let id = parameter("sessionId", "The session.", reference::<IdSchema>());
+    id.required(Required::True)
+}
+
+fn user() -> ParameterBuilder {
+    let about = "Whose. Who is no administrator sees their own only.";
+    parameter("userId", about, reference::<IdSchema>())
+}
+
+/// Which part of a list, with how much of it is given and at most.
+fn page(usual: u32, most: u32) -> [ParameterBuilder; 2] {
+    let start = number().default(Some(0.into())).build();
+    let limit = number().default(Some(usual.into())).build();
+    let about = format!("How many to give; more than {most} is {most}.");
+    [
+        parameter("offset", "How many to skip.", start),
+        parameter("limit", &about, limit),
+    ]
+}
+
+fn parameter(name: &str, about: &str, schema: impl Into<RefOr<Schema>>) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .description(Some(about))
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .schema(Some(schema))
+}
+
+fn of_type(kind: Type) -> Schema {
+    ObjectBuilder::new().schema_type(kind).build().into()
+}
+
+fn whole() -> Schema {
+    number().build().into()
+}
+
+fn number() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(0))
+}
