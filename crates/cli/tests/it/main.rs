@@ -24,6 +24,8 @@ mod demo;
 /// Numbers that look random.
 mod dice;
 mod documents;
+/// A client generated from the description of the routes.
+mod generated_client;
 /// Hints that can be pasted, and values that look like flags.
 mod hints;
 /// The rules of tools that are services, against a service that misbehaves.
