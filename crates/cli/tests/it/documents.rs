@@ -36,7 +36,8 @@ fn port() -> u16 {
 /// A person at a terminal, who opens others for what goes on.
 struct Reader {
     folder: PathBuf,
-    token: String,
+    /// What they noted of what they were shown, to use it later.
+    noted: Vec<(&'static str, String)>,
     agents: Option<Server>,
     tools: Option<Server>,
 }
@@ -63,7 +64,7 @@ impl Reader {
             .args(["-c", command])
             .current_dir(&self.folder)
             .env("PATH", format!("{}:{path}", binary.display()))
-            .env("TOKEN", &self.token)
+            .envs(self.noted.iter().map(|(name, value)| (name, value)))
             .env_remove("HELIX_LOG")
             .env_remove("RUST_LOG")
             .stdin(Stdio::null());
@@ -82,6 +83,15 @@ impl Reader {
         // What it says later is read by nobody, and must not stop it.
         std::thread::spawn(move || out.lines().for_each(drop));
         server
+    }
+
+    /// Notes a word that comes right after a text, if it does.
+    fn note(&mut self, name: &'static str, said: &str, after: &str) {
+        if let Some((_, rest)) = said.split_once(after) {
+            let word = rest.split(|c: char| c.is_whitespace() || c == '"').next();
+            self.noted.retain(|(noted, _)| *noted != name);
+            self.noted.push((name, word.unwrap().to_owned()));
+        }
     }
 
     /// Types a command; what it prints, and how it ended.
@@ -128,25 +138,61 @@ const QUICK_START: [(&str, i32, &str); 17] = [
     ("curl -sN 'localhost:8787/sse", 0, "(2 + 3)"),
 ];
 
+/// What each command of the page about people comes to.
+const PEOPLE: [(&str, i32, &str); 19] = [
+    ("helix dev", 0, ""),
+    (START, 0, "\"sessionId\":\"a1\""),
+    (READ, 0, "\"suspended\":"),
+    ("curl -s 'localhost:8787/status", 0, "\"approvalId\":"),
+    (SUBMIT, 0, ACCEPTED),
+    (READ, 0, "{\"refundedCents\":1999}"),
+    (START, 0, "\"sessionId\":\"a2\""),
+    (READ, 0, "\"suspended\":"),
+    ("curl -s 'localhost:8787/status", 0, "\"approvalId\":"),
+    (SUBMIT, 0, ACCEPTED),
+    (READ, 0, "It was used."),
+    (START, 0, "\"sessionId\":\"a3\""),
+    (READ, 0, "\"suspended\":"),
+    (SUBMIT, 0, ACCEPTED),
+    (READ, 0, "\"color\":\"red\""),
+    (START, 0, "\"sessionId\":\"a4\""),
+    (READ, 0, "\"suspended\":"),
+    (SUBMIT, 0, ACCEPTED),
+    (READ, 0, "The window was closed."),
+];
+const START: &str = "curl -s localhost:8787/start ";
+const READ: &str = "curl -sN 'localhost:8787/sse";
+const SUBMIT: &str = "curl -s localhost:8787/submit-tool-result ";
+const ACCEPTED: &str = "{\"status\":\"accepted\",\"continuation\":\"new_run\"}";
+
 /// A new user types what the quick start says, in its order; only the ports are others.
 #[test]
 fn the_quick_start_works_as_written() {
+    walk("docs/quick-start.md", &QUICK_START);
+}
+
+#[test]
+fn every_way_to_answer_works_as_written() {
+    walk("docs/people-in-the-loop.md", &PEOPLE);
+}
+
+/// Types the commands of a document, in its order.
+fn walk(document: &str, expected: &[(&str, i32, &str)]) {
     if programs::find("curl").is_none() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join("docs/quick-start.md")).unwrap();
+    let text = std::fs::read_to_string(root.join(document)).unwrap();
     let commands = commands(&text);
-    let begins: Vec<_> = QUICK_START.iter().map(|(begin, ..)| *begin).collect();
-    assert_eq!(commands.len(), begins.len(), "{commands:#?}");
+    assert_eq!(commands.len(), expected.len(), "{commands:#?}");
     let folder = Folder::empty();
     let mut reader = Reader {
         folder: folder.path().to_owned(),
-        token: String::new(),
+        noted: Vec::new(),
         agents: None,
         tools: None,
     };
-    for (command, (begin, code, says)) in commands.iter().zip(QUICK_START) {
+    for (command, (begin, code, says)) in commands.iter().zip(expected) {
         assert!(command.starts_with(begin), "{command:?} is not {begin:?}");
         match command.as_str() {
             // The binary of this test is where the shell finds it.
@@ -165,12 +211,10 @@ fn the_quick_start_works_as_written() {
             "cd shop" => reader.folder.push("shop"),
             command => {
                 let (ended, said) = reader.types(command);
-                assert_eq!(ended, code, "{command}: {said}");
+                assert_eq!(ended, *code, "{command}: {said}");
                 assert!(said.contains(says), "{command}: {said}");
-                if let Some((_, token)) = said.split_once("shown this once: ") {
-                    let token = token.split_whitespace().next();
-                    reader.token = token.unwrap().to_owned();
-                }
+                reader.note("TOKEN", &said, "shown this once: ");
+                reader.note("APPROVAL", &said, "\"approvalId\":\"");
             }
         }
     }
