@@ -46,6 +46,8 @@ pub struct Config {
     pub services: Vec<(String, String)>,
     /// The environment variables that tools need.
     pub variables: Vec<Variable>,
+    /// Names of agents with an output schema whose script never gives an output, for `helix doctor`.
+    pub unfinished: Vec<String>,
 }
 
 /// An environment variable that the configuration names.
@@ -137,12 +139,18 @@ impl Config {
         for (name, section) in top.named("tools")? {
             all.read(name, &section, &client)?;
         }
-        let mut agents = Vec::new();
+        let (mut agents, mut unfinished) = (Vec::new(), Vec::new());
         let named = top.named("agents")?;
         top.finish()?;
         let names: Vec<String> = named.iter().map(|(name, _)| name.clone()).collect();
         for (name, section) in &named {
-            agents.push(agents::read(name, section, &models, &all, &names)?);
+            let agent = agents::read(name, section, &models, &all, &names)?;
+            let model = section.text("model")?;
+            let script = model.and_then(|model| models.script(&model.value));
+            if script.is_some_and(|script| agents::never_finishes(&agent, script)) {
+                unfinished.push(name.clone());
+            }
+            agents.push(agent);
         }
         Ok(Self {
             server,
@@ -151,6 +159,7 @@ impl Config {
             agents,
             services: all.services,
             variables: all.variables,
+            unfinished,
         })
     }
 }

@@ -78,6 +78,15 @@ impl Script {
         })
     }
 
+    /// Whether any step calls a tool of this name. A `finish` is a call of
+    /// [`FINISH_TOOL`](helix_agents_core::step::FINISH_TOOL).
+    #[must_use]
+    pub fn calls(&self, tool: &str) -> bool {
+        let rules = self.rules.iter().flat_map(|rule| &rule.steps);
+        let mut calls = rules.chain(&self.default).flat_map(Step::calls);
+        calls.any(|(_, name, _)| name == tool)
+    }
+
     /// The steps of a turn that begins with this user message.
     pub(crate) fn steps_for(&self, user_text: &str) -> &[Step] {
         let mut rules = self.rules.iter();

@@ -82,6 +82,7 @@ impl Doctor {
                 format!("{what} is in order, {count} agents"),
             ),
         }
+        outputs(&plan.config, &mut report);
         environment(&plan.config, &mut report);
         services(&plan.config, &mut report).await;
         let store = plan.store.to_string();
@@ -148,6 +149,16 @@ fn not_made_yet(file: &Path, store: &str, report: &mut Report) {
             "store",
             format!("{store} is not there yet; the first run makes it"),
         ),
+    }
+}
+
+/// An agent with an output schema must be able to give an output.
+fn outputs(config: &Config, report: &mut Report) {
+    for agent in &config.unfinished {
+        report.bad(
+            "agent",
+            format!("{agent} has an `output_schema`, and no step of its script gives an output; end a rule with a step like {{ \"finish\": {{ ... }} }} that fits the schema, or call a tool with `finish_with = true`"),
+        );
     }
 }
 

@@ -1,6 +1,8 @@
 //! `[agents.NAME]`: who answers.
 
 use helix_agents_core::Agent;
+use helix_agents_core::step::FINISH_TOOL;
+use helix_agents_models::Script;
 
 use super::models::Models;
 use super::suggest::remedy;
@@ -64,6 +66,16 @@ pub(super) fn read(
     };
     section.finish()?;
     built.map_err(|error| section.wrong(format_args!("cannot be used: {}", chain(&error))))
+}
+
+/// Whether an agent must give an output and its script never does: neither with `finish`, nor by
+/// calling a tool whose result is the output.
+pub(super) fn never_finishes(agent: &Agent, script: &Script) -> bool {
+    let tools = agent.tools().iter().filter(|tool| tool.spec().finish_with);
+    let names = tools.map(|tool| tool.schema().name);
+    agent.output_schema().is_some()
+        && !script.calls(FINISH_TOOL)
+        && !names.into_iter().any(|name| script.calls(&name))
 }
 
 /// Sub-agents are checked as far as they can be, and refused.

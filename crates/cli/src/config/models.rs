@@ -22,11 +22,17 @@ const PROVIDERS: [&str; 5] = [
 #[derive(Default)]
 pub(super) struct Models {
     all: BTreeMap<String, Arc<dyn Model>>,
+    scripts: BTreeMap<String, Script>,
 }
 
 impl Models {
     pub(super) fn get(&self, name: &str) -> Option<Arc<dyn Model>> {
         self.all.get(name).cloned()
+    }
+
+    /// The script of a model that has one.
+    pub(super) fn script(&self, name: &str) -> Option<&Script> {
+        self.scripts.get(name)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -62,8 +68,9 @@ impl Models {
             ));
         };
         section.finish()?;
-        let model = read_script(section, &script, folder)?;
-        let model = model.named(&name);
+        let script = read_script(section, &script, folder)?;
+        let model = ScriptedModel::new(script.clone()).named(&name);
+        self.scripts.insert(name.clone(), script);
         self.all.insert(name, Arc::new(model));
         Ok(())
     }
@@ -73,7 +80,7 @@ fn read_script(
     section: &Section<'_>,
     At { value, at }: &At<String>,
     folder: &Path,
-) -> Result<ScriptedModel, ConfigError> {
+) -> Result<Script, ConfigError> {
     let path = folder.join(value);
     let text = std::fs::read_to_string(&path).map_err(|error| {
         let why = match error.kind() {
@@ -85,10 +92,9 @@ fn read_script(
     })?;
     // Some editors begin a file with a mark of its encoding.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let script = Script::parse(text).map_err(|error| ConfigError {
+    Script::parse(text).map_err(|error| ConfigError {
         file: path,
         line: error.line(),
         message: error.to_string(),
-    })?;
-    Ok(ScriptedModel::new(script))
+    })
 }

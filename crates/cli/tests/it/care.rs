@@ -22,6 +22,38 @@ fn a_healthy_folder_has_no_findings() {
     );
 }
 
+/// The output comes from a `finish` step, or from a tool that the script calls.
+#[test]
+fn a_script_that_never_gives_the_output_is_found() {
+    let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"sum\"]\noutput_schema = { type = \"object\" }\n\
+        [tools.sum]\nkind = \"builtin\"\nbuiltin = \"calculator\"\n";
+    let text = r#"{ "default": [ { "text": "done" } ] }"#;
+    let finish = r#"{ "rules": [ { "match": "x", "steps": [ { "finish": { "a": 1 } } ] } ] }"#;
+    let call = r#"{ "default": [ { "tool_calls": [ { "name": "sum" } ] } ] }"#;
+    let finishing = format!("{agent}finish_with = true\n");
+    let without = agent.replace("output_schema", "initial_state");
+    let cases = [
+        (agent, text, 1),
+        (agent, finish, 0),
+        (agent, call, 1),
+        (&finishing, call, 0),
+        (&finishing, text, 1),
+        (&without, text, 0),
+    ];
+    for (agent, script, findings) in cases {
+        let folder = Folder::with(&config(agent), script);
+        let did = folder.helix(&["doctor"]).ends(findings);
+        let says = "!! agent: a has an `output_schema`, and no step of its script gives an output; \
+                    end a rule with a step like { \"finish\": { ... } }";
+        assert_eq!(
+            did.out.contains(says),
+            findings == 1,
+            "{script}: {}",
+            did.out
+        );
+    }
+}
+
 #[test]
 fn what_is_missing_is_found() {
     let folder = Folder::with(&config(&format!("{AGENT}{PICK}")), SCRIPT);
