@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     abort, completions, dev, doctor, example_tools, init, interrupt, migrate, pending, resume, run,
-    serve, sessions, submit, worker,
+    schema, serve, sessions, submit, worker,
 };
 use crate::exit::{Exit, of_error};
 use crate::logging::{self, Usual};
@@ -53,6 +53,8 @@ enum Command {
     Migrate(migrate::Migrate),
     /// Serve tools to this machine, for trying out agents that call a service
     ExampleTools(example_tools::ExampleTools),
+    /// Print the JSON Schema of helix.toml, for editors
+    Schema(schema::Schema),
     /// Print what a shell needs to complete commands
     Completions(completions::Completions),
     /// Host agents on the configured engine
@@ -83,6 +85,7 @@ impl Command {
             Self::Doctor(command) => command.run().await,
             Self::Migrate(command) => command.run().await,
             Self::ExampleTools(command) => command.run().await,
+            Self::Schema(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Worker(command) => command.run(),
         }

@@ -11,6 +11,7 @@ pub(crate) mod migrate;
 pub(crate) mod pending;
 pub(crate) mod resume;
 pub(crate) mod run;
+pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 mod stop;

@@ -21,6 +21,7 @@ use std::path::Path;
 use helix_agents_core::Agent;
 use toml::de::DeTable;
 
+use crate::reference::TOP;
 use crate::tools::HttpClient;
 
 pub use error::ConfigError;
@@ -117,7 +118,7 @@ impl Config {
             let message = format!("this is not TOML: {}; {remedy}", error.message());
             source.error(&at, message)
         })?;
-        let top = Section::new(&source, "", table.span(), table.get_ref());
+        let top = Section::new(&source, "", table.span(), table.get_ref(), &TOP);
         Self::read(&top, path)
     }
 

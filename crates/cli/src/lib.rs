@@ -18,6 +18,7 @@ mod live;
 mod logging;
 mod page;
 mod prompt;
+pub mod reference;
 mod screen;
 pub mod setup;
 mod show;

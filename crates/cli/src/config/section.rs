@@ -11,6 +11,7 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::ConfigError;
 use super::json::{self, NoJson};
 use super::suggest::{is_near, remedy};
+use crate::reference::{Key, Shape, Table};
 
 /// A file and its text.
 #[derive(Debug)]
@@ -65,6 +66,8 @@ pub(crate) struct Section<'a> {
     /// Where its own name stands.
     pub(crate) at: Range<usize>,
     table: &'a DeTable<'a>,
+    /// The keys that it may have.
+    keys: &'static Table,
     asked: RefCell<Vec<&'static str>>,
 }
 
@@ -74,12 +77,14 @@ impl<'a> Section<'a> {
         name: impl Into<String>,
         at: Range<usize>,
         table: &'a DeTable<'a>,
+        keys: &'static Table,
     ) -> Self {
         Self {
             source,
             name: name.into(),
             at,
             table,
+            keys,
             asked: RefCell::default(),
         }
     }
@@ -106,7 +111,17 @@ impl<'a> Section<'a> {
         Some(found.span())
     }
 
-    fn get(&self, key: &'static str) -> Option<(Range<usize>, &'a DeValue<'a>)> {
+    /// What stands under a key. The table of keys must have it, with this shape.
+    fn get(
+        &self,
+        key: &'static str,
+        is_shape: impl Fn(&Shape) -> bool,
+    ) -> Option<(Range<usize>, &'a DeValue<'a>)> {
+        debug_assert!(
+            self.keys.key(key).is_some_and(|key| is_shape(&key.shape)),
+            "the table of {} in `reference` lacks {key}, or has another type for it",
+            self.keys.title
+        );
         self.asked.borrow_mut().push(key);
         let mut entries = self.table.iter();
         let (name, value) = entries.find(|(have, _)| have.get_ref() == key)?;
@@ -135,7 +150,9 @@ impl<'a> Section<'a> {
 
     /// A text.
     pub(crate) fn text(&self, key: &'static str) -> Result<Option<At<String>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| {
+            matches!(shape, Shape::Text | Shape::Matching(_) | Shape::Choice(_))
+        }) else {
             return Ok(None);
         };
         match value.as_str() {
@@ -150,6 +167,11 @@ impl<'a> Section<'a> {
         key: &'static str,
         example: &str,
     ) -> Result<At<String>, ConfigError> {
+        debug_assert!(
+            self.keys.key(key).is_some_and(Key::is_required),
+            "the table of {} in `reference` does not say that {key} is required",
+            self.keys.title
+        );
         if let Some(text) = self.text(key)? {
             return Ok(text);
         }
@@ -167,7 +189,7 @@ impl<'a> Section<'a> {
 
     /// True or false.
     pub(crate) fn flag(&self, key: &'static str) -> Result<Option<At<bool>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Flag)) else {
             return Ok(None);
         };
         match value.as_bool() {
@@ -182,7 +204,10 @@ impl<'a> Section<'a> {
         key: &'static str,
         least: u64,
     ) -> Result<Option<At<u64>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(
+            key,
+            |shape| matches!(shape, Shape::Count(from) if *from == least),
+        ) else {
             return Ok(None);
         };
         let wanted = format!("a whole number, {least} or more");
@@ -201,7 +226,7 @@ impl<'a> Section<'a> {
 
     /// Any number.
     pub(crate) fn number(&self, key: &'static str) -> Result<Option<At<f64>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Number)) else {
             return Ok(None);
         };
         match json::of(value, &at).ok().and_then(|number| number.as_f64()) {
@@ -212,7 +237,9 @@ impl<'a> Section<'a> {
 
     /// A list of texts.
     pub(crate) fn texts(&self, key: &'static str) -> Result<Vec<At<String>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| {
+            matches!(shape, Shape::Texts(_) | Shape::Names | Shape::Unbuilt)
+        }) else {
             return Ok(Vec::new());
         };
         let wanted = format!("a list of texts: `{key} = [\"...\"]`");
@@ -229,7 +256,7 @@ impl<'a> Section<'a> {
 
     /// A table as JSON.
     pub(crate) fn object(&self, key: &'static str) -> Result<Option<At<Value>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Object)) else {
             return Ok(None);
         };
         if !value.is_table() {
@@ -246,19 +273,21 @@ impl<'a> Section<'a> {
 
     /// A table inside this one.
     pub(crate) fn section(&self, key: &'static str) -> Result<Option<Section<'a>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Table(_))) else {
             return Ok(None);
         };
-        let name = self.inner(key);
+        let (name, inner) = (self.inner(key), self.keys.inner(key));
         match value.as_table() {
-            Some(table) => Ok(Some(Section::new(self.source, name, at, table))),
+            Some(table) => Ok(Some(Section::new(self.source, name, at, table, inner))),
             None => Err(self.unfit(key, &at, &format!("a table: `[{name}]`"), value)),
         }
     }
 
     /// A list of tables inside this one.
     pub(crate) fn list(&self, key: &'static str) -> Result<Vec<Section<'a>>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| {
+            matches!(shape, Shape::Tables(_) | Shape::Unbuilt)
+        }) else {
             return Ok(Vec::new());
         };
         let name = self.inner(key);
@@ -267,7 +296,13 @@ impl<'a> Section<'a> {
             return Err(self.unfit(key, &at, &wanted, value));
         };
         let tables = items.iter().map(|item| match item.get_ref().as_table() {
-            Some(table) => Ok(Section::new(self.source, &name, item.span(), table)),
+            Some(table) => Ok(Section::new(
+                self.source,
+                &name,
+                item.span(),
+                table,
+                self.keys.inner(key),
+            )),
             None => Err(self.unfit(key, &item.span(), &wanted, item.get_ref())),
         });
         tables.collect()
@@ -278,14 +313,20 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
     ) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Named(_))) else {
             return Ok(Vec::new());
         };
         let Some(table) = value.as_table() else {
             let wanted = format!("a table for each: `[{}.NAME]`", self.inner(key));
             return Err(self.unfit(key, &at, &wanted, value));
         };
-        let outer = Section::new(self.source, self.inner(key), at, table);
+        let outer = Section::new(
+            self.source,
+            self.inner(key),
+            at,
+            table,
+            self.keys.inner(key),
+        );
         let mut found = Vec::new();
         for (name, value) in outer.table {
             let (at, value) = (name.span(), value.get_ref());
@@ -298,7 +339,7 @@ impl<'a> Section<'a> {
                     value,
                 ));
             };
-            let section = Section::new(self.source, full, at, table);
+            let section = Section::new(self.source, full, at, table, outer.keys);
             found.push((name.get_ref().clone().into_owned(), section));
         }
         found.sort_by_key(|(_, section)| section.at.start);
@@ -311,7 +352,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         wanted: &str,
     ) -> Result<Vec<(At<String>, Entry<'a>)>, ConfigError> {
-        let Some((at, value)) = self.get(key) else {
+        let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Entries(_))) else {
             return Ok(Vec::new());
         };
         let wanted = format!("a table: `{key} = {{ {wanted} }}`");
@@ -326,7 +367,13 @@ impl<'a> Section<'a> {
                 (Some(text), _) => Entry::Text(At::new(text.to_owned(), at.clone())),
                 (_, Some(table)) => {
                     let name = format!("{inner}.{}", name.get_ref());
-                    Entry::Table(Section::new(self.source, name, at.clone(), table))
+                    Entry::Table(Section::new(
+                        self.source,
+                        name,
+                        at.clone(),
+                        table,
+                        self.keys.inner(key),
+                    ))
                 }
                 _ => {
                     let name = format!("{key}.{}", name.get_ref());
@@ -357,6 +404,11 @@ impl<'a> Section<'a> {
     /// Refuses keys that nobody asked for.
     pub(crate) fn finish(&self) -> Result<(), ConfigError> {
         let asked = self.asked.borrow();
+        debug_assert!(
+            self.keys.keys.iter().all(|key| asked.contains(&key.name)),
+            "nobody asked for some key that the table of {} in `reference` has: {asked:?}",
+            self.keys.title
+        );
         let mut keys: Vec<_> = self.table.keys().collect();
         keys.sort_by_key(|key| key.span().start);
         let unknown = keys

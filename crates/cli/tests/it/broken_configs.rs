@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::kit::Folder;
 
 /// A file in which everything is in order, to be broken in one place.
-const GOOD: &str = r#"[store]
+pub(crate) const GOOD: &str = r#"[store]
 url = "sqlite:helix.db"
 [models.fast]
 provider = "scripted"
@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// What is wrong, what is replaced, and by what; the empty text stands for the end.
-const BROKEN: [(&str, &str, &str); 64] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 64] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -283,6 +283,15 @@ const BROKEN: [(&str, &str, &str); 64] = [
     ),
 ];
 
+/// The text of a broken file.
+pub(crate) fn broken((what, part, instead): &(&str, &str, &str)) -> String {
+    if part.is_empty() {
+        return format!("{GOOD}{instead}\n");
+    }
+    assert!(GOOD.contains(part), "{what}");
+    GOOD.replacen(part, instead, 1)
+}
+
 #[test]
 fn a_broken_configuration_names_file_line_and_remedy() {
     let folder = Folder::with(GOOD, r#"{ "default": [ { "text": "ok" } ] }"#);
@@ -292,14 +301,8 @@ fn a_broken_configuration_names_file_line_and_remedy() {
         .ends(0);
 
     let mut messages = String::new();
-    for (what, part, instead) in BROKEN {
-        let text = match part {
-            "" => format!("{GOOD}{instead}\n"),
-            part => {
-                assert!(GOOD.contains(part), "{what}");
-                GOOD.replacen(part, instead, 1)
-            }
-        };
+    for case in BROKEN {
+        let (what, text) = (case.0, broken(&case));
         let path = folder.write("broken.toml", &text);
         let did = folder.helix(&["run", "support", "hi", "--config", path.to_str().unwrap()]);
         assert_eq!((did.code, did.out.as_str()), (2, ""), "{what}: {did:?}");

@@ -9,6 +9,8 @@ use helix_agents_core::tool::{ToolCx, ToolResult};
 use helix_agents_core::{CallId, RunId, SessionId, Tool};
 use serde_json::Value;
 
+use crate::reference;
+
 /// A folder with a configuration and a script.
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
@@ -87,9 +89,20 @@ impl Folder {
         command
     }
 
+    /// A configuration that the program took fits the schema of `helix schema`.
+    pub(crate) fn check_schema(&self) {
+        if let Ok(text) = std::fs::read_to_string(self.path().join("helix.toml")) {
+            reference::accepts(&text);
+        }
+    }
+
     /// Runs the binary in this folder, without a terminal.
     pub(crate) fn helix(&self, arguments: &[&str]) -> Did {
-        Did::of(&self.command(arguments).output().unwrap())
+        let did = Did::of(&self.command(arguments).output().unwrap());
+        if did.code != 2 {
+            self.check_schema();
+        }
+        did
     }
 }
 

@@ -48,6 +48,8 @@ mod people;
 mod programs;
 /// What a configuration file can say.
 mod reading;
+/// The reference page and the JSON Schema of `helix.toml`.
+mod reference;
 /// Turns: how they end, and what is printed.
 mod runs;
 /// A service on this machine that does as it is told.

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::kit::Folder;
 
 /// Every key there is, as far as what it names is built.
-const EVERYTHING: &str = r#"
+pub(crate) const EVERYTHING: &str = r#"
 [server]
 listen = "127.0.0.1:0"
 allow_unauthenticated = false

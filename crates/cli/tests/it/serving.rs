@@ -26,7 +26,9 @@ impl Served {
         command
             .args(["--listen", "127.0.0.1:0"])
             .env("HELIX_TEST_TOKEN", "open sesame");
-        Self::spawn(command)
+        let served = Self::spawn(command);
+        folder.check_schema();
+        served
     }
 
     /// Waits until a command says where it listens.
