@@ -12,6 +12,7 @@ use crate::commands::{
 };
 use crate::exit::{Exit, of_error};
 use crate::logging::{self, Usual};
+use crate::visible::escaped;
 
 /// How long the process waits at its end for what still holds the store.
 const PARTING: Duration = Duration::from_millis(500);
@@ -140,7 +141,7 @@ fn complain(error: &anyhow::Error) -> Exit {
             text.push_str(&more);
         }
     }
-    let _ = writeln!(std::io::stderr(), "helix: {text}");
+    let _ = writeln!(std::io::stderr(), "helix: {}", escaped(&text));
     of_error(error)
 }
 

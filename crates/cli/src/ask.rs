@@ -6,9 +6,12 @@ use helix_agents_core::entries::ToolAnswer;
 use helix_agents_core::session::{PendingCall, PendingKind};
 use serde_json::Value;
 
-use crate::screen::{Look, Screen};
+use crate::screen::{Look, Screen, shortened};
 use crate::signals::Signals;
 use crate::typed::Typed;
+
+/// How much of a tool's description is shown.
+const DESCRIPTION: usize = 300;
 
 /// What came of a question.
 pub(crate) enum Reply {
@@ -20,10 +23,12 @@ pub(crate) enum Reply {
     Ended,
 }
 
-/// Asks about a call that waits.
+/// Asks about a call that waits. What its tool is for is told as the configuration describes it,
+/// never as the model does.
 pub(crate) async fn about(
     screen: &Screen,
     call: &PendingCall,
+    description: Option<&str>,
     typed: &mut Typed,
     signals: &mut Signals,
 ) -> anyhow::Result<Reply> {
@@ -40,6 +45,10 @@ pub(crate) async fn about(
             ),
         };
         typed.forget();
+        if let Some(description) = description {
+            let description = shortened(description, DESCRIPTION);
+            screen.note(Look::Bold, format!("{}: {description}", call.tool_name))?;
+        }
         screen.note(Look::Yellow, question)?;
         write!(io::stderr(), "{}", screen.on_err(Look::Dim, hint))?;
         io::stderr().flush()?;

@@ -27,6 +27,7 @@ mod table;
 pub mod tools;
 mod turn;
 mod typed;
+mod visible;
 
 pub use args::main;
 pub use exit::{Exit, UsageError};

@@ -121,7 +121,7 @@ impl Live {
                 }
                 self.thinking = true;
                 self.step = Some(Arc::clone(&chunk.base));
-                let text = self.screen.on_err(Look::Dim, content);
+                let text = self.screen.spoken_on_err(Look::Dim, content);
                 self.hint(&text)
             }
             ChunkPayload::ToolStart {

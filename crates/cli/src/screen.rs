@@ -2,10 +2,16 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use crate::visible::{Piece, escape, pieces};
+
 /// The width where nobody knows it.
 const WIDTH: usize = 100;
 /// Narrower than this is treated as this.
 const MIN_WIDTH: usize = 20;
+/// How a character looks that is shown by its number: unlike any text.
+const HIDDEN: &str = "\x1b[0;7;33m";
+/// Back to plain.
+const RESET: &str = "\x1b[0m";
 
 /// How a text looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,33 +89,58 @@ impl Screen {
         writeln!(io::stdout(), "{}", text.as_ref())
     }
 
-    /// A line on standard error.
+    /// A line on standard error. Hidden characters are visible in it.
     pub(crate) fn note(&self, look: Look, text: impl AsRef<str>) -> io::Result<()> {
         let text = self.painted(self.err_is_terminal, look, text.as_ref());
         writeln!(io::stderr(), "{text}")
     }
 
-    /// A text as standard output shows it.
+    /// A text as standard output shows it. On a terminal hidden characters are visible; a program
+    /// gets what was written.
     pub(crate) fn on_out(&self, look: Look, text: &str) -> String {
-        self.painted(self.out_is_terminal, look, text)
+        match self.out_is_terminal {
+            true => self.painted(true, look, text),
+            false => text.to_owned(),
+        }
     }
 
-    /// A text as standard error shows it.
+    /// A text as standard error shows it. Hidden characters are visible in it.
     pub(crate) fn on_err(&self, look: Look, text: &str) -> String {
         self.painted(self.err_is_terminal, look, text)
     }
 
+    /// A piece of what a model says, as a terminal on standard error shows it. It may use the
+    /// invisible characters that its language needs.
+    pub(crate) fn spoken_on_err(&self, look: Look, text: &str) -> String {
+        self.coloured(self.err_is_terminal, look, harmless(text))
+    }
+
+    /// What a model said, as standard output shows it.
+    pub(crate) fn spoken_on_out(&self, look: Look, text: &str) -> String {
+        match self.out_is_terminal {
+            true => self.coloured(true, look, harmless(text)),
+            false => text.to_owned(),
+        }
+    }
+
     fn painted(&self, terminal: bool, look: Look, text: &str) -> String {
-        // What a model or a service wrote must not drive the terminal.
-        let text = if terminal {
-            harmless(text)
-        } else {
-            text.to_owned()
-        };
+        // What a model or a service wrote must neither drive the terminal nor hide anything.
+        let text = text.replace("\r\n", "\n");
+        let shown = pieces(&text).into_iter().map(|piece| match piece {
+            Piece::Text(text) => self.coloured(terminal, look, text.to_owned()),
+            Piece::Hidden(c) if terminal && self.colour => {
+                format!("{HIDDEN}{}{RESET}", escape(c))
+            }
+            Piece::Hidden(c) => escape(c),
+        });
+        shown.collect()
+    }
+
+    fn coloured(&self, terminal: bool, look: Look, text: String) -> String {
         if !terminal || !self.colour || look == Look::Plain || text.is_empty() {
             return text;
         }
-        format!("\x1b[{}m{text}\x1b[0m", look.code())
+        format!("\x1b[{}m{text}{RESET}", look.code())
     }
 
     /// A value as pretty JSON on standard output.
@@ -133,13 +164,41 @@ pub(crate) fn harmless(text: &str) -> String {
     text.replace("\r\n", "\n").chars().map(shown).collect()
 }
 
-/// A text on one line, cut to so many characters.
-pub(crate) fn shortened(text: &str, width: usize) -> String {
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= width {
+/// How many characters of a line a text takes, hidden ones by their numbers.
+pub(crate) fn width(text: &str) -> usize {
+    pieces(text).into_iter().map(piece_width).sum()
+}
+
+fn piece_width(piece: Piece<'_>) -> usize {
+    match piece {
+        Piece::Text(text) => text.chars().count(),
+        Piece::Hidden(c) => escape(c).len(),
+    }
+}
+
+/// A text on one line, cut to so many characters as it is shown.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    // A hidden character is not taken for a space: it would be gone.
+    let is_space = |c: char| match c {
+        '\n' | '\t' | '\r' => true,
+        '\u{2028}' | '\u{2029}' => false,
+        _ => c.is_whitespace() && !c.is_control(),
+    };
+    let words = text.split(is_space).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    if width(&line) <= most {
         return line;
     }
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+    let mut room = most.saturating_sub(1);
+    let mut kept = String::new();
+    for piece in pieces(&line) {
+        match piece {
+            Piece::Text(text) => kept.extend(text.chars().take(room)),
+            Piece::Hidden(c) if piece_width(piece) <= room => kept.push(c),
+            Piece::Hidden(_) => break,
+        }
+        room = room.saturating_sub(piece_width(piece));
+    }
     format!("{kept}…")
 }
 
@@ -151,6 +210,9 @@ mod tests {
     fn texts_are_cut_and_made_harmless() {
         assert_eq!(shortened("a  b\nc", 10), "a b c");
         assert_eq!(shortened("abcdef", 4), "abc…");
+        assert_eq!(width("a\u{202e}"), 9);
+        assert_eq!(shortened("a\u{2028}b\u{202e}", 18), "a\u{2028}b\u{202e}");
+        assert_eq!(shortened("a\u{2028}b\u{202e}", 17), "a\u{2028}b…");
         assert_eq!(harmless("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\n");
         assert_eq!(harmless("a\r\nb\rc"), "a\nb\u{fffd}c");
         assert_eq!(
@@ -168,9 +230,13 @@ mod tests {
             colour: true,
             width: 80,
         };
-        assert_eq!(screen.on_out(Look::Red, "x"), "x");
+        assert_eq!(screen.on_out(Look::Red, "x\u{202e}"), "x\u{202e}");
         assert_eq!(screen.on_err(Look::Red, "x"), "\x1b[31mx\x1b[0m");
+        assert_eq!(
+            screen.on_err(Look::Red, "x\u{202e}y"),
+            "\x1b[31mx\x1b[0m\x1b[0;7;33m\\u{202e}\x1b[0m\x1b[31my\x1b[0m"
+        );
         screen.colour = false;
-        assert_eq!(screen.on_err(Look::Red, "x"), "x");
+        assert_eq!(screen.on_err(Look::Red, "x\u{202e}"), "x\\u{202e}");
     }
 }

@@ -1,6 +1,6 @@
 //! Rows in columns, as wide as the terminal lets them be.
 
-use crate::screen::{Look, Screen, shortened};
+use crate::screen::{Look, Screen, shortened, width as shown_width};
 
 /// A terminal narrower than this gets one line per value.
 const NARROW: usize = 60;
@@ -47,7 +47,7 @@ pub(crate) fn print(
 fn lines(screen: &Screen, columns: &[Column], rows: &[Vec<String>]) -> Vec<String> {
     let natural = columns.iter().enumerate().map(|(index, column)| {
         let cells = rows.iter().filter_map(|row| row.get(index));
-        let widest = cells.map(|cell| cell.chars().count()).max();
+        let widest = cells.map(|cell| shown_width(cell)).max();
         let heading = column.heading().chars().count();
         widest.unwrap_or_default().max(heading)
     });
@@ -69,7 +69,8 @@ fn lines(screen: &Screen, columns: &[Column], rows: &[Vec<String>]) -> Vec<Strin
                 true => shortened(cell, *width),
                 false => cell.to_owned(),
             };
-            line.push_str(&format!("{cell:width$}{:GAP$}", ""));
+            let space = width.saturating_sub(shown_width(&cell)) + GAP;
+            line.push_str(&format!("{cell}{:space$}", ""));
         }
         line.trim_end().to_owned()
     };

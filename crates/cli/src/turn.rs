@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use helix_agents_core::runtime::{Handle, Outcome, Runtime, RuntimeError, RuntimeExt};
 use helix_agents_core::session::PendingCall;
+use helix_agents_core::store::SessionKey;
 use helix_agents_core::{Agent, SessionId};
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
@@ -164,9 +165,8 @@ impl<'a> Turn<'a> {
         let mut left = Vec::new();
         let mut open = pending.iter().filter(|call| call.answer.is_none());
         for call in open.by_ref() {
-            let (typed, signals) = (&mut self.typed, &mut self.signals);
             let reply = match can_ask {
-                true => ask::about(&self.live.screen, call, typed, signals).await?,
+                true => self.ask(call).await?,
                 false => Reply::Later,
             };
             match reply {
@@ -183,6 +183,25 @@ impl<'a> Turn<'a> {
         left.extend(open);
         self.waits(&left)?;
         Ok(left.is_empty())
+    }
+
+    async fn ask(&mut self, call: &PendingCall) -> anyhow::Result<Reply> {
+        let description = self.description(call).await?;
+        let (typed, signals) = (&mut self.typed, &mut self.signals);
+        let description = description.as_deref();
+        ask::about(&self.live.screen, call, description, typed, signals).await
+    }
+
+    /// What the configuration says about the tool of a call, which a sub-agent may have made.
+    async fn description(&self, call: &PendingCall) -> anyhow::Result<Option<String>> {
+        let key = SessionKey::new(&call.root_session_id, &call.session_id);
+        let Some(asking) = self.runtime.backend().store.load(key).await? else {
+            return Ok(None);
+        };
+        let agent = self.runtime.agents().get(&asking.state.agent_type);
+        let tool = agent.and_then(|agent| Some(agent.tool(&call.tool_name)?.schema()));
+        let description = tool.map(|tool| tool.description);
+        Ok(description.filter(|description| !description.is_empty()))
     }
 
     /// Says what a run waits for, where nobody is asked any more. True when it waits for nothing.

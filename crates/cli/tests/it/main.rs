@@ -7,6 +7,8 @@
     reason = "a test that cannot go on fails"
 )]
 
+/// Answers that came too late, and what a person at a terminal decides by.
+mod answered_elsewhere;
 /// A process that is asked to end while its run goes on.
 mod asked_to_end;
 /// Configuration files that cannot work, each with its message.

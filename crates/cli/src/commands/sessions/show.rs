@@ -86,6 +86,7 @@ async fn read(
 fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Result<()> {
     let state = &found.state;
     let line = |look, text: &str| screen.say(screen.on_out(look, text));
+    let speech = |look, text: &str| screen.say(screen.spoken_on_out(look, text));
     line(Look::Bold, &format!("session {}", state.session_id))?;
     line(Look::Plain, &format!("agent   {}", state.agent_type))?;
     line(Look::Plain, &format!("status  {}", status(state.status)))?;
@@ -104,10 +105,10 @@ fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Re
     let said = messages.iter().map(|message| (message, "assistant"));
     for (message, assistant_is) in said.chain(open.iter().map(|open| (open, "assistant (open)"))) {
         match message {
-            Message::User(user) => line(Look::Cyan, &format!("\nuser: {}", user.content))?,
+            Message::User(user) => speech(Look::Cyan, &format!("\nuser: {}", user.content))?,
             Message::Assistant(assistant) => {
                 let text = assistant.content().unwrap_or_default();
-                line(Look::Plain, &format!("\n{assistant_is}: {text}"))?;
+                speech(Look::Plain, &format!("\n{assistant_is}: {text}"))?;
                 for call in assistant.tool_calls() {
                     let text = format!("  → {} {} {}", call.id, call.name, call.arguments);
                     line(Look::Dim, &text)?;
