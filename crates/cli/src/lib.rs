@@ -11,6 +11,7 @@ mod ask;
 mod commands;
 pub mod config;
 mod date;
+mod decided;
 pub mod demo;
 mod exit;
 mod hosting;

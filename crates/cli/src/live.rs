@@ -6,6 +6,7 @@ use std::sync::Arc;
 use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
 use serde_json::Value;
 
+use crate::decided::decision;
 use crate::screen::{Look, Screen, harmless, shortened};
 
 /// Shows a run while it goes on: what the agent says on standard output, what it does on standard
@@ -148,14 +149,13 @@ impl Live {
                 &format!("? {tool_name} {input} needs an approval"),
             ),
             ChunkPayload::ToolApprovalResponse {
-                approved, reason, ..
+                approved,
+                reason,
+                decided_by,
+                ..
             } => {
-                let verdict = if *approved { "approved" } else { "denied" };
-                let reason = reason.as_deref().map(|why| format!(": {why}"));
-                self.line(
-                    Look::Yellow,
-                    &format!("! {verdict}{}", reason.unwrap_or_default()),
-                )
+                let verdict = decision(*approved, reason.as_deref(), decided_by.as_ref());
+                self.line(Look::Yellow, &format!("! {verdict}"))
             }
             ChunkPayload::Output { output } => {
                 self.end_line()?;

@@ -3,14 +3,16 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use helix_agents_core::entries::{EntryError, ToolAnswer};
 use helix_agents_core::runtime::{Handle, Outcome, Runtime, RuntimeError, RuntimeExt};
-use helix_agents_core::session::PendingCall;
+use helix_agents_core::session::{PendingCall, SubmissionOutcome};
 use helix_agents_core::store::SessionKey;
 use helix_agents_core::{Agent, SessionId};
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
 use crate::ask::{self, Reply};
+use crate::decided::Asked;
 use crate::exit::Exit;
 use crate::live::Live;
 use crate::screen::Look;
@@ -32,6 +34,8 @@ pub(crate) struct Turn<'a> {
     live: Live,
     signals: Signals,
     typed: Typed,
+    /// An answer that was given here came too late.
+    is_late: bool,
 }
 
 /// How far a run was watched.
@@ -61,6 +65,7 @@ impl<'a> Turn<'a> {
             live,
             signals: Signals::listen()?,
             typed: Typed::default(),
+            is_late: false,
         })
     }
 
@@ -113,7 +118,10 @@ impl<'a> Turn<'a> {
             if is_last {
                 return self.left(&session);
             }
-            handle = self.runtime.resume_with(self.agent, &session).await?;
+            handle = match self.resumed(&session).await? {
+                Some(handle) => handle,
+                None => return Ok(Exit::Done),
+            };
         }
     }
 
@@ -170,9 +178,7 @@ impl<'a> Turn<'a> {
                 false => Reply::Later,
             };
             match reply {
-                Reply::Answer(answer) => {
-                    self.runtime.submit_tool_result(*answer).await?;
-                }
+                Reply::Answer(answer) => self.submit(call, *answer).await?,
                 Reply::Later => left.push(call),
                 Reply::Ended => {
                     left.push(call);
@@ -202,6 +208,42 @@ impl<'a> Turn<'a> {
         let tool = agent.and_then(|agent| Some(agent.tool(&call.tool_name)?.schema()));
         let description = tool.map(|tool| tool.description);
         Ok(description.filter(|description| !description.is_empty()))
+    }
+
+    /// Gives an answer. One that came too late is not taken for one that counts.
+    async fn submit(&mut self, call: &PendingCall, answer: ToolAnswer) -> anyhow::Result<()> {
+        let submitted = self.runtime.submit_tool_result(answer.clone()).await?;
+        if submitted.outcome == SubmissionOutcome::Accepted {
+            return Ok(());
+        }
+        let asked = Asked::by(&answer, call.approval_id.as_ref());
+        let before = asked.decision(self.runtime.backend()).await?;
+        let before = before.unwrap_or_else(|| "answered or given up before".to_owned());
+        let text = format!(
+            "too late: {} was {before}; your answer changes nothing",
+            call.tool_name
+        );
+        self.is_late = true;
+        Ok(self.live.note(Look::Red, text)?)
+    }
+
+    /// Goes on with a session whose calls are answered. `None` when whoever answered first has
+    /// gone on with it, too.
+    pub(crate) async fn resumed(
+        &mut self,
+        session: &SessionId,
+    ) -> anyhow::Result<Option<Handle<Value>>> {
+        let gone_on = match self.runtime.resume_with(self.agent, session).await {
+            Err(RuntimeError::Entry(
+                gone_on @ (EntryError::AlreadyRunning { .. } | EntryError::AlreadyCompleted { .. }),
+            )) if self.is_late => gone_on,
+            resumed => return Ok(Some(resumed?)),
+        };
+        let show = self.place.command(&format!("sessions show {session}"));
+        let text = format!("it went on elsewhere: {gone_on}; `{show}` shows it");
+        self.live.note(Look::Yellow, text)?;
+        self.runtime.shutdown(GRACE).await;
+        Ok(None)
     }
 
     /// Says what a run waits for, where nobody is asked any more. True when it waits for nothing.

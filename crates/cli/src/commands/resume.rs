@@ -54,8 +54,10 @@ impl Resume {
         if !turn.answered(&pending.collect::<Vec<_>>()).await? {
             return Ok(Exit::Suspended);
         }
-        let handle = runtime.resume_with(&agent, &session).await?;
-        turn.follow(handle, None).await
+        match turn.resumed(&session).await? {
+            Some(handle) => turn.follow(handle, None).await,
+            None => Ok(Exit::Done),
+        }
     }
 }
 

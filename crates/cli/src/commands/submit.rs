@@ -10,6 +10,7 @@ use helix_agents_core::{ApprovalId, CallId, SessionId, UserId};
 use serde_json::{Value, json};
 
 use super::{id, load};
+use crate::decided::Asked;
 use crate::exit::{Exit, UsageError};
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
@@ -122,8 +123,12 @@ impl Submit {
             None => said.unbound(root.clone(), call.clone())?,
         };
         answer.decided_by = user;
-        let submitted = setup.runtime().submit_tool_result(answer).await;
+        let submitted = setup.runtime().submit_tool_result(answer.clone()).await;
         let submitted = submitted.map_err(hinted)?;
+        let before = match submitted.outcome {
+            SubmissionOutcome::Accepted => None,
+            _ => Asked::by(&answer, None).decision(&setup.backend).await?,
+        };
 
         let screen = Screen::here();
         if self.json {
@@ -134,18 +139,23 @@ impl Submit {
         }
         if submitted.outcome == SubmissionOutcome::UnknownToolCall {
             let pending = self.place.command("pending");
+            let before = before.map(|what| format!("it was {what}; "));
             anyhow::bail!(
-                "unknown_tool_call: no call {call} waits in session {session}; `{pending}` lists \
-                 what waits"
+                "unknown_tool_call: no call {call} waits in session {session}; {}`{pending}` lists \
+                 what waits",
+                before.unwrap_or_default()
             );
         }
         if !self.json {
+            let before = before.unwrap_or_else(|| "answered before".to_owned());
             let text = match submitted.outcome {
-                SubmissionOutcome::Accepted => "accepted",
-                SubmissionOutcome::AlreadyCompleted => "already_completed: it was answered before",
-                _ => "late_answer_after_timeout: its deadline had passed",
+                SubmissionOutcome::Accepted => "accepted".to_owned(),
+                SubmissionOutcome::AlreadyCompleted => {
+                    format!("already_completed: it was {before}; this answer changes nothing")
+                }
+                _ => "late_answer_after_timeout: its deadline had passed".to_owned(),
             };
-            screen.say(text)?;
+            screen.say(screen.on_out(Look::Plain, &text))?;
             if submitted.continuation == Continuation::CallerResumes {
                 let resume = self.place.command(&format!("resume {root}"));
                 screen.note(

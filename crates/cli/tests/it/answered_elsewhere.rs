@@ -63,3 +63,55 @@ fn hidden_characters_are_shown_where_a_person_decides() {
     let screen = terminal.screen();
     assert!(screen.contains(SHOWN), "{screen}");
 }
+
+#[test]
+fn an_answer_at_the_terminal_that_came_too_late_says_what_was_decided() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let folder = folder("ada");
+    let mut terminal = Terminal::run(&tmux, &folder, 120, "helix run support pay --session s");
+    terminal.until("enter = later: ");
+    let deny = ["submit", "s", "pay", "--deny", "too much", "--user", "bob"];
+    folder.helix(&deny).ends(0);
+    terminal.types("y");
+    terminal.until("too late: refund was denied by bob: too much; your answer changes nothing");
+    terminal.until("! denied by bob: too much");
+    terminal.until("was not approved. Reason: too much");
+    assert_eq!(terminal.code(), 0);
+}
+
+#[test]
+fn a_submitted_answer_that_came_too_late_says_what_was_decided() {
+    let folder = folder("ada");
+    folder
+        .helix(&["run", "support", "pay", "--session", "s"])
+        .ends(4);
+    let deny = ["submit", "s", "pay", "--deny", "too much", "--user", "bob"];
+    let did = folder.helix(&deny).ends(0);
+    assert_eq!(did.out, "accepted\n");
+    let told = "already_completed: it was denied by bob: too much; this answer changes nothing\n";
+    // Before a run has taken the answer, and after that.
+    for _ in 0..2 {
+        let did = folder.helix(&["submit", "s", "pay", "--approve"]).ends(0);
+        assert_eq!(did.out, told);
+        folder.helix(&["resume", "s"]);
+    }
+}
+
+#[test]
+fn a_session_that_went_on_elsewhere_is_not_resumed_here() {
+    let Some(tmux) = programs::find("tmux") else {
+        return;
+    };
+    let folder = folder("ada");
+    let mut terminal = Terminal::run(&tmux, &folder, 120, "helix run support pay --session s");
+    terminal.until("enter = later: ");
+    let deny = ["submit", "s", "pay", "--deny", "too much", "--user", "bob"];
+    folder.helix(&deny).ends(0);
+    folder.helix(&["resume", "s"]).ends(0);
+    terminal.types("y");
+    terminal.until("too late: refund was denied by bob: too much; your answer changes nothing");
+    terminal.until("`helix sessions show s` shows it");
+    assert_eq!(terminal.code(), 0);
+}
