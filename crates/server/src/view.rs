@@ -1,5 +1,6 @@
 //! What goes over the wire. Stored types have shapes of their own; these are pinned.
 
+mod answered;
 mod checkpoint;
 pub(crate) mod described;
 mod message;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub(crate) use answered::{AnsweredView, all_answered};
 pub(crate) use checkpoint::CheckpointView;
 pub use message::MessageView;
 pub(crate) use pending::{PendingView, all_pending};

@@ -12,7 +12,7 @@ use crate::builder::App;
 use crate::caller::Caller;
 use crate::query::Pairs;
 use crate::view::described::RunStatusSchema;
-use crate::view::{OutcomeView, PendingView, all_pending};
+use crate::view::{AnsweredView, OutcomeView, PendingView, all_answered, all_pending};
 
 /// Where a session stands.
 #[derive(Debug, Serialize, ToSchema)]
@@ -36,6 +36,9 @@ pub(crate) struct StatusView {
     #[schema(nullable = false)]
     stream_incarnation: Option<u64>,
     pending: Vec<PendingView>,
+    /// Calls that are answered and wait for a run; left out when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    answered: Vec<AnsweredView>,
 }
 
 pub(crate) async fn status(
@@ -46,6 +49,7 @@ pub(crate) async fn status(
     let found = caller.open(&app, &query.session()?).await?;
     let (session, root) = (&found.state.session_id, found.state.root());
     let pending = all_pending(app.store(), root).await?;
+    let answered = all_answered(app.store(), &found.state, &pending).await?;
     let theirs = pending
         .into_iter()
         .filter(|call| session == root || call.session_id == *session);
@@ -58,6 +62,7 @@ pub(crate) async fn status(
         stream_sequence: info.map_or(0, |info| info.last.0),
         stream_incarnation: info.map(|info| info.incarnation.0),
         pending: theirs.map(PendingView::from).collect(),
+        answered,
         session_id: session.clone(),
         agent_type: found.state.agent_type,
     }))

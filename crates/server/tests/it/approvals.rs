@@ -80,3 +80,41 @@ async fn a_denied_call_is_not_run_and_the_reason_is_read() {
     let content = messages["messages"][2]["content"].as_str().unwrap();
     assert!(content.contains("too much"), "{content}");
 }
+
+#[tokio::test]
+async fn the_status_tells_what_was_decided_before_a_run_takes_it() {
+    let place = Place::new();
+    place.ended("two questions").await;
+    let status = place.get("/status?sessionId=s").await.ok();
+    assert_eq!(status.get("answered"), None, "{status}");
+    let pending = status["pending"].as_array().unwrap();
+    assert_eq!(pending.len(), 2);
+    let approval = pending.iter().find(|call| call["toolCallId"] == "p2");
+    let approval = &approval.unwrap()["approvalId"];
+    let body = json!({
+        "sessionId": "s", "kind": "approval-response", "toolCallId": "p2",
+        "approvalId": approval, "approved": false, "reason": "too much",
+    });
+    let answer = place.post("/submit-tool-result", body).await.ok();
+    let expected = json!({ "status": "accepted", "continuation": "none" });
+    assert_eq!(answer, expected);
+    let status = place.get("/status?sessionId=s").await.ok();
+    assert_eq!(status["pending"].as_array().unwrap().len(), 1);
+    let mut answered = status["answered"].clone();
+    let at = answered[0].as_object_mut().unwrap().remove("answeredAt");
+    assert!(at.is_some_and(|at| at.is_u64()));
+    let expected = json!([{
+        "toolCallId": "p2", "sessionId": "s", "approvalId": approval, "approved": false,
+        "reason": "too much", "decidedBy": "alice",
+    }]);
+    assert_eq!(answered, expected);
+
+    // The run has taken the answers: the stream tells from now on.
+    let body = json!({
+        "sessionId": "s", "kind": "client-tool-result", "toolCallId": "q2", "result": "small",
+    });
+    place.post("/submit-tool-result", body).await.ok();
+    place.settled("s").await;
+    let status = place.get("/status?sessionId=s").await.ok();
+    assert_eq!(status.get("answered"), None, "{status}");
+}

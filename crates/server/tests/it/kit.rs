@@ -53,6 +53,11 @@ const SCRIPT: &str = r#"{ "rules": [
         { "id": "b1", "name": "look", "arguments": { "at": 1 } },
         { "id": "b2", "name": "ask", "arguments": { "what": "size" } } ] },
       { "text": "{{tool_result:b1}} and {{tool_result:b2}}" } ] },
+  { "match": "two questions", "steps": [
+      { "tool_calls": [
+        { "id": "p2", "name": "pay", "arguments": { "cents": 6 } },
+        { "id": "q2", "name": "ask", "arguments": { "what": "size" } } ] },
+      { "text": "{{tool_result:p2}} and {{tool_result:q2}}" } ] },
   { "match": "sum", "steps": [ { "text": "1", "chunk_chars": 1 }, { "text": "2" } ] },
   { "match": "long", "steps": [ { "text": "abcdefghijklmnopqrstuvwxyz0123456789", "chunk_chars": 1 } ] },
   { "match": "huge", "steps": [ { "text": "HUGE", "chunk_chars": 1 } ] },

@@ -1,0 +1,81 @@
+//! Answers that no run has taken yet, on the wire.
+
+use helix_agents_core::session::{PendingCall, SessionState, Submission};
+use helix_agents_core::store::{SessionStore, StoreError};
+use helix_agents_core::time::Timestamp;
+use helix_agents_core::{ApprovalId, CallId, SessionId, UserId};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What somebody answered. Once a run takes the answer, it is in the stream instead.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AnsweredView {
+    #[schema(value_type = String)]
+    tool_call_id: CallId,
+    /// Which session made the call.
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    approval_id: Option<ApprovalId>,
+    /// The decision; left out for anything else than an approval or a denial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approved: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Who answered, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    decided_by: Option<UserId>,
+    #[schema(value_type = u64)]
+    answered_at: Timestamp,
+}
+
+impl AnsweredView {
+    fn of(call: &PendingCall) -> Option<Self> {
+        let answer = call.answer.as_ref()?;
+        let (approved, reason) = match &answer.submission {
+            Submission::ApprovalResponse {
+                approved, reason, ..
+            } => (Some(*approved), reason.clone()),
+            _ => (None, None),
+        };
+        Some(Self {
+            tool_call_id: call.tool_call_id.clone(),
+            session_id: call.session_id.clone(),
+            approval_id: call.approval_id.clone(),
+            approved,
+            reason,
+            decided_by: answer.decided_by.clone(),
+            answered_at: answer.submitted_at,
+        })
+    }
+}
+
+/// The answers that wait for a run in a session and, of a root, in the sessions under it. `open` are
+/// the calls that nobody has answered.
+pub(crate) async fn all_answered(
+    store: &dyn SessionStore,
+    session: &SessionState,
+    open: &[PendingCall],
+) -> Result<Vec<AnsweredView>, StoreError> {
+    let mut all = answered(session);
+    let is_open = |call: &CallId| open.iter().any(|open| open.tool_call_id == *call);
+    let owners = session.client_tool_call_ownership.iter();
+    let owners = owners.filter(|(call, owner)| **owner != session.session_id && !is_open(call));
+    let mut owners: Vec<&SessionId> = owners.map(|(_, owner)| owner).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    for owner in owners {
+        if let Some(child) = store.load(session.key().beside(owner)).await? {
+            all.extend(answered(&child.state));
+        }
+    }
+    Ok(all)
+}
+
+fn answered(session: &SessionState) -> Vec<AnsweredView> {
+    let calls = session.pending_client_tool_calls.values();
+    calls.filter_map(AnsweredView::of).collect()
+}
