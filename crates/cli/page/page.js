@@ -2,6 +2,11 @@
 // /submit-tool-result answers what waits. The session is named in the address, so a page that is
 // loaded again shows all of it and goes on.
 
+import { json, result, visible } from "./visible.js";
+
+/** How often it is looked whether a question was answered elsewhere, in milliseconds. */
+const LOOK_EVERY = 1000;
+
 const at = (id) => document.getElementById(id);
 const [log, agent, say, text, send, stop, state] = ["log", "agent", "say", "text", "send", "stop", "state"].map(at);
 
@@ -11,8 +16,18 @@ let session = named();
 let cursor = 0;
 /** The open stream. */
 let source = null;
+/** Whether a run is being followed. */
+let following = false;
+/** The run that waits for answers, as far as it was shown. */
+let paused = null;
+/** The next look at open questions. */
+let looking = 0;
 /** What the user said, one text per turn. */
 let said = [];
+/** The agents as they are configured: of each, what its tools are for. */
+const configured = new Map();
+/** Which agent a session talks to. */
+const agentOf = new Map();
 
 /** The session that the address names. */
 function named() {
@@ -43,7 +58,7 @@ async function attempt(what) {
   try {
     return await what();
   } catch (error) {
-    show("error", error.message);
+    show("error", visible(error.message, "\n"));
   }
 }
 
@@ -52,7 +67,7 @@ async function attempt(what) {
 function element(tag, className, content) {
   const made = document.createElement(tag);
   if (className) made.className = className;
-  if (content !== undefined) made.textContent = content;
+  if (content !== undefined) made.append(content);
   return made;
 }
 
@@ -63,8 +78,20 @@ function place(made) {
   return made;
 }
 
-const show = (className, content) => place(element("p", className, content));
-const plain = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+const show = (className, ...content) => {
+  const made = element("p", className);
+  made.append(...content);
+  return place(made);
+};
+
+/** Something that is said. It may use the direction that its language needs, inside of its bubble. */
+function speech(made) {
+  made.dir = "auto";
+  made.classList.add("speech");
+  return made;
+}
+
+const statusOf = (id) => ask(`status?${new URLSearchParams({ sessionId: id })}`);
 
 function folded(className, title) {
   const made = element("details", className);
@@ -83,23 +110,29 @@ function growing(kind, chunk, make) {
   return made;
 }
 
+/** Which call it is: a sub-agent may use the ids of its parent. */
+const callKey = ({ sessionId, toolCallId }) => `${sessionId} ${toolCallId}`;
+const ofCall = (kind, call) => log.querySelector(`${kind}[data-call="${CSS.escape(callKey(call))}"]`);
+
 function tool(chunk) {
-  const known = log.querySelector(`[data-call="${CSS.escape(chunk.toolCallId)}"]`);
+  const known = ofCall(".tool", chunk);
   if (known) return known;
-  const made = folded("tool", chunk.toolName);
-  made.dataset.call = chunk.toolCallId;
+  const made = folded("tool", visible(chunk.toolName));
+  made.dataset.call = callKey(chunk);
   made.dataset.step = `${chunk.runId} ${chunk.step}`;
   return made;
 }
 
-function toolEnded(chunk, word, result) {
+function toolEnded(chunk, word, value) {
   const made = tool(chunk);
-  made.querySelector("summary").textContent = `${chunk.toolName}: ${word}`;
-  made.querySelector("pre").textContent += `\n${plain(result)}`;
+  made.querySelector("summary").replaceChildren(visible(chunk.toolName), `: ${word}`);
+  made.querySelector("pre").append("\n", result(value));
+  const card = ofCall(".question", chunk);
+  if (card) settle(card, word === "done" ? ["Answered."] : ["It ended with an error: ", result(value)], true);
 }
 
 async function userSaid(turn) {
-  const bubble = show("user", said[turn - 1] ?? "");
+  const bubble = speech(show("user", said[turn - 1] ?? ""));
   if (said[turn - 1] === undefined) {
     await attempt(readSaid);
     bubble.textContent = said[turn - 1] ?? "";
@@ -119,31 +152,32 @@ async function readSaid() {
 
 const chunks = {
   run_started: (chunk) => {
-    for (const card of log.querySelectorAll(".card")) card.remove();
     if (["execute", "with_message"].includes(chunk.trigger)) userSaid(chunk.turn);
   },
   text_delta: (chunk) => {
-    growing("text", chunk, () => show("text", "")).textContent += chunk.delta;
+    growing("text", chunk, () => speech(show("text"))).textContent += chunk.delta;
   },
   thinking: (chunk) => {
-    growing("thinking", chunk, () => folded("thinking", "Thinking")).lastElementChild.textContent += chunk.content;
+    speech(growing("thinking", chunk, () => folded("thinking", "Thinking")).lastElementChild).textContent += chunk.content;
   },
   tool_start: (chunk) => {
-    tool(chunk).querySelector("pre").textContent = plain(chunk.arguments);
+    tool(chunk).querySelector("pre").replaceChildren(json(chunk.arguments));
   },
   tool_approval_request: (chunk) => {
-    tool(chunk).querySelector("pre").textContent = plain(chunk.input);
+    tool(chunk).querySelector("pre").replaceChildren(json(chunk.input));
   },
   tool_approval_response: (chunk) => {
-    show("note", chunk.approved ? "Approved." : `Denied. ${chunk.reason ?? ""}`);
+    const card = ofCall(".question", chunk);
+    if (card) settle(card, decision(chunk), true);
+    else show("note", ...decision(chunk));
   },
   tool_end: (chunk) => toolEnded(chunk, "done", chunk.result),
   tool_error: (chunk) => toolEnded(chunk, "failed", chunk.error),
   tool_input_error: (chunk) => toolEnded(chunk, "not run", chunk.error),
   tool_output_error: (chunk) => toolEnded(chunk, "failed", chunk.error),
-  output: (chunk) => place(element("pre", "output", plain(chunk.output))),
-  error: (chunk) => show(chunk.recoverable ? "note" : "error", chunk.error),
-  run_interrupted: (chunk) => show("note", `Stopped. ${chunk.reason ?? ""}`),
+  output: (chunk) => place(element("pre", "output", result(chunk.output))),
+  error: (chunk) => show(chunk.recoverable ? "note" : "error", visible(chunk.error, "\n")),
+  run_interrupted: (chunk) => show("note", "Stopped. ", visible(chunk.reason ?? "")),
   step_discarded: discard,
   stream_resync: discard,
 };
@@ -164,6 +198,8 @@ function busy(is) {
 
 function follow() {
   source?.close();
+  clearTimeout(looking);
+  following = true;
   busy(true);
   const query = new URLSearchParams({ sessionId: session, fromSequence: cursor });
   // A connection that drops is opened again by the browser, after the last chunk that came.
@@ -176,6 +212,7 @@ function follow() {
   };
   source.addEventListener("end", (event) => {
     source.close();
+    following = false;
     attempt(() => ended(JSON.parse(event.data)));
   });
   source.onerror = () => {
@@ -183,6 +220,7 @@ function follow() {
       state.textContent = "The connection dropped; trying again…";
       return;
     }
+    following = false;
     busy(false);
     show("error", "This session cannot be read. Begin a new chat.");
   };
@@ -191,13 +229,47 @@ function follow() {
 async function ended(end) {
   busy(false);
   const told = log.lastElementChild?.className === "error";
-  if (end.status === "failed" && !told) show("error", end.error?.message ?? "The run failed.");
-  if (!end.suspended) return;
+  if (end.status === "failed" && !told) show("error", visible(end.error?.message ?? "The run failed.", "\n"));
+  if (!end.suspended) {
+    for (const card of log.querySelectorAll(".card")) settle(card, ["It does not wait any more."]);
+    return;
+  }
   state.textContent = "Waiting for you.";
   text.disabled = send.disabled = true;
-  const now = await ask(`status?${new URLSearchParams({ sessionId: session })}`);
-  for (const call of now.pending) place(card(call));
-  if (!now.pending.length) await goOn();
+  const now = await statusOf(session);
+  paused = now.runId;
+  await waiting(now);
+}
+
+/** Shows what waits for a person, and what was answered elsewhere. */
+async function waiting(now) {
+  const open = new Set(now.pending.map(callKey));
+  for (const card of log.querySelectorAll(".card")) {
+    if (open.has(card.dataset.call)) continue;
+    const answer = now.answered?.find((one) => callKey(one) === card.dataset.call);
+    settle(card, answer ? decision(answer) : ["It was answered elsewhere."]);
+  }
+  for (const call of now.pending) {
+    const about = await described(call);
+    if (!ofCall(".card", call)) place(question(call, about));
+  }
+  if (open.size) return lookAgain();
+  // Nobody may have gone on yet; a run that has ended otherwise is only shown.
+  return now.runStatus?.startsWith("suspended") ? goOn() : follow();
+}
+
+function lookAgain() {
+  clearTimeout(looking);
+  looking = setTimeout(() => attempt(look), LOOK_EVERY);
+}
+
+/** Looks whether somebody answered elsewhere. */
+async function look() {
+  // The server may be away for a while; the question stays.
+  const now = await statusOf(session).catch(() => null);
+  if (following) return;
+  if (!now) return lookAgain();
+  await (now.runId === paused ? waiting(now) : follow());
 }
 
 /** All is answered, perhaps elsewhere: whoever is first goes on. */
@@ -212,16 +284,30 @@ async function goOn() {
 
 // --- what waits for a person
 
-function card(call) {
+/** What the configuration says about the tool of a call: the model has no say in it. */
+async function described(call) {
+  if (!agentOf.has(call.sessionId)) {
+    const asking = await statusOf(call.sessionId).catch(() => null);
+    if (asking) agentOf.set(call.sessionId, asking.agentType);
+  }
+  return configured.get(agentOf.get(call.sessionId))?.get(call.toolName);
+}
+
+function question(call, about) {
   const made = element("form", "card");
-  const title = call.kind === "approval" ? `Run ${call.toolName}?` : (call.input?.title ?? call.toolName);
-  made.append(element("strong", "", title));
-  const fields = call.kind === "client" && Array.isArray(call.input?.fields) ? call.input.fields.map(String) : [];
-  if (!fields.length) made.append(element("pre", "", plain(call.input)));
-  const inputs = (fields.length ? fields : [call.kind === "approval" ? "Reason, if not" : "Result, as JSON or text"]).map((name) => {
-    const label = element("label", "", `${name} `);
-    const input = label.appendChild(element("input"));
+  made.classList.add("question");
+  made.dataset.call = callKey(call);
+  const isApproval = call.kind === "approval";
+  const title = made.appendChild(element("strong", "", isApproval ? "Run " : "Answer "));
+  title.append(visible(call.toolName), isApproval ? "?" : "");
+  if (about) made.append(element("p", "about", visible(about, "\n")));
+  made.append(element("pre", "", json(call.input)));
+  const fields = !isApproval && Array.isArray(call.input?.fields) ? call.input.fields.map(String) : [];
+  const inputs = (fields.length ? fields : [isApproval ? "Reason, if not" : "Result, as JSON or text"]).map((name) => {
+    const label = element("label", "", visible(name));
+    const input = element("input");
     input.name = name;
+    label.append(" ", input);
     made.append(label);
     return input;
   });
@@ -230,7 +316,7 @@ function card(call) {
     pressed.type = "button";
     pressed.onclick = () => attempt(() => submit(call, made, answer()));
   };
-  if (call.kind === "approval") {
+  if (isApproval) {
     button("Approve", () => ({ approved: true }));
     button("Deny", () => ({ approved: false, reason: inputs[0].value || undefined }));
   } else {
@@ -239,6 +325,31 @@ function card(call) {
   }
   made.onsubmit = (event) => event.preventDefault();
   return made;
+}
+
+/** What was decided, and by whom where that is known. */
+function decision({ approved, reason, decidedBy }) {
+  const word = approved === undefined ? "Answered" : approved ? "Approved" : "Denied";
+  const who = decidedBy ? [" by ", visible(decidedBy)] : [];
+  return [word, ...who, ...(reason ? [": ", visible(reason)] : ["."])];
+}
+
+/** Takes the means to answer from a question, and says what became of it. What is final stays. */
+function settle(card, what, isFinal = false) {
+  if (card.classList.replace("card", "decided")) {
+    for (const one of card.querySelectorAll("button, label")) one.remove();
+    card.appendChild(element("p", "outcome")).append(element("span", "late"), element("span", "what"));
+  }
+  if (card.dataset.final) return;
+  if (isFinal) card.dataset.final = "yes";
+  card.querySelector(".what").replaceChildren(...what);
+}
+
+/** An answer that does not count. What was decided instead is in the stream, or in the status. */
+function cameTooLate(card) {
+  if (card.classList.contains("card")) settle(card, ["It does not wait any more."]);
+  card.querySelector(".late").textContent = "Your answer came too late and does not count. ";
+  if (!following) follow();
 }
 
 function read(value) {
@@ -253,11 +364,19 @@ async function submit(call, made, answer) {
   const { toolCallId, approvalId, digest, runId } = call;
   const kind = call.kind === "approval" ? "approval-response" : "client-tool-result";
   const body = { sessionId: call.rootSessionId, kind, toolCallId, approvalId, digest, runId, ...answer };
-  const { continuation } = await ask("submit-tool-result", body);
-  made.remove();
-  if (continuation === "caller_resumes") return goOn();
-  // Somebody else may have answered, and it went on without this page.
-  if (continuation !== "none" || !log.querySelector(".card")) follow();
+  const buttons = [...made.querySelectorAll("button")];
+  for (const one of buttons) one.disabled = true;
+  try {
+    const { status, continuation } = await ask("submit-tool-result", body);
+    if (status !== "accepted") return cameTooLate(made);
+    settle(made, decision(answer));
+    if (continuation === "caller_resumes") return await goOn();
+    if (continuation !== "none" || !log.querySelector(".card")) follow();
+  } catch (error) {
+    if (error.message.includes("unknown_tool_call")) return cameTooLate(made);
+    for (const one of buttons) one.disabled = false;
+    throw error;
+  }
 }
 
 // --- what the user does
@@ -299,11 +418,12 @@ attempt(async () => {
   for (const one of agents) {
     const option = element("option", "", one.agentType);
     option.title = one.description;
+    configured.set(one.agentType, new Map(one.tools.map((tool) => [tool.name, tool.description])));
     option.selected = one.agentType === defaultAgentType;
     agent.append(option);
   }
   if (!session) return;
-  const { agentType } = await ask(`status?${new URLSearchParams({ sessionId: session })}`);
+  const { agentType } = await statusOf(session);
   agent.value = agentType;
   agent.disabled = true;
   await readSaid();

@@ -16,10 +16,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(crate) fn routes() -> Router {
     let html = include_str!("../page/index.html");
     let script = include_str!("../page/page.js");
+    let visible = include_str!("../page/visible.js");
     let style = include_str!("../page/page.css");
     Router::new()
         .route("/", file("text/html; charset=utf-8", html))
         .route("/page.js", file("text/javascript; charset=utf-8", script))
+        .route(
+            "/visible.js",
+            file("text/javascript; charset=utf-8", visible),
+        )
         .route("/page.css", file("text/css; charset=utf-8", style))
 }
 

@@ -44,6 +44,8 @@ mod kit;
 mod outsiders;
 /// The page of `helix dev`, in a real browser.
 mod page;
+/// What the page shows to somebody who decides.
+mod page_questions;
 /// Approvals, client results, and who may answer what.
 mod people;
 /// Programs of the machine that some tests need.

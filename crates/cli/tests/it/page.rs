@@ -7,7 +7,7 @@ use crate::kit::Folder;
 use crate::programs;
 use crate::serving::Served;
 
-fn say(browser: &mut Browser, text: &str) {
+pub(crate) fn say(browser: &mut Browser, text: &str) {
     let text = json!(text);
     browser.until("!document.getElementById('send').disabled");
     browser.value(&format!(
@@ -15,7 +15,7 @@ fn say(browser: &mut Browser, text: &str) {
     ));
 }
 
-fn press(browser: &mut Browser, word: &str) {
+pub(crate) fn press(browser: &mut Browser, word: &str) {
     let word = json!(word);
     let find = format!(
         "[...document.querySelectorAll('.card button')].find((one) => one.textContent === {word})"
@@ -53,7 +53,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     press(&mut browser, "Approve");
     browser.shows("This is what became of it: {\"refundedCents\":1999}");
 
-    // What somebody else answers meanwhile is no dead end.
+    // What somebody else answers meanwhile is no dead end: the page notices and goes on.
     say(&mut browser, "Another refund");
     browser.until("document.querySelectorAll('.card').length === 1");
     let session = browser.value("location.hash.slice(1)");
@@ -67,7 +67,6 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     let call = now["pending"][0]["toolCallId"].as_str().unwrap();
     let submit = ["submit", session.as_str().unwrap(), call, "--approve"];
     folder.helix(&submit).ends(0);
-    press(&mut browser, "Approve");
     browser.until("document.body.innerText.match(/became of it/g)?.length === 2");
 
     // The same session goes on, and what is said is text, whatever it looks like.
@@ -112,7 +111,7 @@ async fn a_form_is_filled_in_and_a_denial_is_told() {
     browser.shows("Run refund?");
     browser.value("document.querySelector('.card input').value = 'too late'");
     press(&mut browser, "Deny");
-    browser.shows("Denied. too late");
+    browser.shows("Denied: too late");
     browser.shows("This is what became of it");
     assert_eq!(browser.value("window.wrong"), json!([]));
 }
@@ -149,6 +148,7 @@ async fn nothing_is_loaded_from_elsewhere_and_nobody_frames_the_page() {
     for (path, kind) in [
         ("/", "text/html; charset=utf-8"),
         ("/page.js", "text/javascript; charset=utf-8"),
+        ("/visible.js", "text/javascript; charset=utf-8"),
         ("/page.css", "text/css; charset=utf-8"),
     ] {
         let answer = served.get(path).await;

@@ -1,0 +1,261 @@
+//! What the page of `helix dev` shows to somebody who decides, in a real browser.
+
+use serde_json::json;
+
+use crate::answered_elsewhere::{SHOWN, TRICKS, folder};
+use crate::browser::Browser;
+use crate::kit::{Folder, config};
+use crate::page::{press, say};
+use crate::programs;
+use crate::serving::Served;
+
+/// A page that has asked an agent for something.
+struct Asked {
+    folder: Folder,
+    served: Served,
+    browser: Browser,
+    session: String,
+}
+
+impl Asked {
+    /// Says something to the only agent, and waits for so many questions.
+    fn with(folder: Folder, message: &str, questions: usize) -> Option<Self> {
+        let chromium = programs::find("chromium")?;
+        let served = Served::start(&folder, &["dev"]);
+        let mut browser = Browser::start(&chromium);
+        browser.open(served.url());
+        browser.until("document.getElementById('agent').value");
+        say(&mut browser, message);
+        browser.until(&format!(
+            "document.querySelectorAll('.card').length === {questions} && location.hash"
+        ));
+        let session = browser.value("location.hash.slice(1)");
+        Some(Self {
+            session: session.as_str().unwrap().to_owned(),
+            folder,
+            served,
+            browser,
+        })
+    }
+
+    /// Answers a call with the command line.
+    fn submit(&self, arguments: &[&str]) {
+        let all = [&["submit", self.session.as_str()], arguments].concat();
+        self.folder.helix(&all).ends(0);
+    }
+
+    /// Answers a call beside the page, so that the page does not know.
+    async fn deny(&self, reason: &str) {
+        let path = format!("/status?sessionId={}", self.session);
+        let (_, now) = self.served.ask(&path, None, None).await;
+        let call = &now["pending"][0];
+        let body = json!({
+            "sessionId": self.session, "kind": "approval-response", "toolCallId": call["toolCallId"],
+            "approvalId": call["approvalId"], "approved": false, "reason": reason,
+        });
+        let (status, _) = self
+            .served
+            .ask("/submit-tool-result", Some(body), None)
+            .await;
+        assert_eq!(status, 200);
+    }
+
+    fn text_of(&mut self, selector: &str) -> String {
+        let selector = json!(selector);
+        let text = format!("document.querySelector({selector}).innerText");
+        self.browser.value(&text).as_str().unwrap().to_owned()
+    }
+
+    fn nothing_went_wrong(&mut self) {
+        assert_eq!(self.browser.value("window.wrong"), json!([]));
+    }
+}
+
+/// Which characters of an element stand right of the one before, by where they are drawn.
+const DRAWN_IN_ORDER: &str = "((element, part) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walker.nextNode()); ) {
+        const begin = node.data.indexOf(part);
+        if (begin < 0) continue;
+        const place = (at) => {
+            const range = document.createRange();
+            range.setStart(node, at);
+            range.setEnd(node, at + 1);
+            return range.getBoundingClientRect().left;
+        };
+        return place(begin) < place(begin + part.length - 1);
+    }
+    return 'not there';
+})";
+
+/// The page learns nothing of its session until somebody presses a button.
+const UNAWARE: &str = "(() => {
+    const real = window.fetch;
+    window.fetch = (path, ...more) => {
+        if (String(path).startsWith('status')) return new Promise(() => {});
+        window.fetch = real;
+        return real(path, ...more);
+    };
+})()";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hidden_characters_are_shown_in_a_question_and_stay_in_their_bubble() {
+    let folder = folder(TRICKS);
+    let Some(mut asked) = Asked::with(folder, "pay \u{202e}yllacitsafnatnaf", 1) else {
+        return;
+    };
+    let card = asked.text_of(".card");
+    assert!(card.contains(SHOWN), "{card}");
+    let browser = &mut asked.browser;
+    let marked = browser.value(
+        "[...document.querySelectorAll('.card .hidden-character')].map((one) => one.textContent)",
+    );
+    assert_eq!(marked.as_array().unwrap().len(), 9, "{marked}");
+    assert_eq!(marked[0], json!("\\u{202e}"));
+    let colour =
+        |selector: &str| format!("getComputedStyle(document.querySelector('{selector}')).color");
+    let (plain, other) = (colour(".card pre"), colour(".card .hidden-character"));
+    assert_ne!(browser.value(&plain), browser.value(&other));
+    let order = format!("{DRAWN_IN_ORDER}(document.querySelector('.card'), '001')");
+    assert_eq!(browser.value(&order), json!(true), "reordered");
+    // The line about the call shows the same.
+    let line = browser.value("document.querySelector('.tool pre').textContent");
+    assert!(line.as_str().unwrap().contains(SHOWN), "{line}");
+
+    // What is said keeps its direction, and cannot reach out of its bubble.
+    let kept = browser.value("document.querySelector('.user').textContent.includes('\\u202e')");
+    assert_eq!(kept, json!(true));
+    for bubble in [".user", ".text"] {
+        let isolated = browser.value(&format!(
+            "(() => {{ const one = document.querySelector('{bubble}');
+              return [one.dir, getComputedStyle(one).unicodeBidi]; }})()"
+        ));
+        assert_eq!(isolated, json!(["auto", "isolate"]), "{bubble}");
+    }
+
+    asked.deny("no\u{202e}pe\nApproved.").await;
+    asked.browser.shows("Denied: no\\u{202e}pe\\u{a}Approved.");
+    asked.nothing_went_wrong();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_title_of_a_question_comes_from_the_configuration() {
+    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+        return;
+    };
+    let title = asked.text_of(".card strong");
+    assert_eq!(title, "Run refund?");
+    let about = asked.text_of(".card .about");
+    assert_eq!(about, "Pays money back");
+
+    // A form is named after its tool, too, whatever the model calls it.
+    let script = json!({ "default": [ { "tool_calls": [ { "id": "f", "name": "form",
+        "arguments": { "title": "Your bank asks", "fields": ["pin"] } } ] } ] });
+    let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"form\"]\n\
+                 [tools.form]\nkind = \"client\"\ndescription = \"Asks the user\"\n";
+    let folder = Folder::with(&config(agent), &script.to_string());
+    let Some(mut asked) = Asked::with(folder, "go", 1) else {
+        return;
+    };
+    assert_eq!(asked.text_of(".card strong"), "Answer form");
+    assert_eq!(asked.text_of(".card .about"), "Asks the user");
+    let shown = asked.text_of(".card pre");
+    assert!(shown.contains("\"title\": \"Your bank asks\""), "{shown}");
+    asked.nothing_went_wrong();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_is_answered_elsewhere_closes_itself() {
+    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+        return;
+    };
+    asked.submit(&["pay", "--deny", "too much", "--user", "bob"]);
+    asked.browser.shows("Denied by bob: too much");
+    asked.browser.shows("Result: {\"error\"");
+    let left = "document.querySelectorAll('.card, .decided button, .decided input').length";
+    assert_eq!(asked.browser.value(left), json!(0));
+    let decided = asked.text_of(".decided");
+    for text in ["refund", "\"to\": \"ada\"", "Denied by bob: too much"] {
+        assert!(decided.contains(text), "{text}: {decided}");
+    }
+    // Once, and also when the page is loaded again.
+    asked.browser.reload();
+    asked.browser.shows("Result: {\"error\"");
+    let text = asked.text_of("#log");
+    assert_eq!(text.matches("Denied by bob: too much").count(), 1, "{text}");
+    asked.nothing_went_wrong();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_questions_closes_itself_and_the_other_stays() {
+    let script = json!({ "default": [
+        { "tool_calls": [ { "id": "pay", "name": "refund" }, { "id": "pick", "name": "color" } ] },
+        { "text": "Chosen: {{tool_result:pick}}" } ] });
+    let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"refund\", \"color\"]\n\
+                 [tools.color]\nkind = \"client\"\n\
+                 [tools.refund]\nkind = \"http\"\nurl = \"http://127.0.0.1:9/\"\nrequire_approval = true\n";
+    let folder = Folder::with(&config(agent), &script.to_string());
+    let Some(mut asked) = Asked::with(folder, "go", 2) else {
+        return;
+    };
+    // Something is typed into the other one, and stays there.
+    let find = "document.querySelector('.card[data-call$=\" pick\"] input')";
+    asked.browser.value(&format!("{find}.value = 'red'"));
+    asked.submit(&["pay", "--deny", "no", "--user", "bob"]);
+    asked
+        .browser
+        .until("document.querySelectorAll('.card').length === 1");
+    asked.browser.shows("Denied by bob: no");
+    assert_eq!(asked.browser.value(&format!("{find}.value")), json!("red"));
+    press(&mut asked.browser, "Send");
+    asked.browser.shows("Chosen: red");
+    let text = asked.text_of("#log");
+    assert_eq!(text.matches("Denied by bob: no").count(), 1, "{text}");
+    asked.nothing_went_wrong();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_came_too_late_says_what_was_decided() {
+    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+        return;
+    };
+    asked.browser.value(UNAWARE);
+    asked.submit(&["pay", "--deny", "too much", "--user", "bob"]);
+    press(&mut asked.browser, "Approve");
+    asked
+        .browser
+        .shows("Your answer came too late and does not count. Denied by bob: too much");
+    let late = asked.text_of(".outcome");
+    let expected = "Your answer came too late and does not count. Denied by bob: too much";
+    assert_eq!(late, expected);
+    asked.browser.shows("Result: {\"error\"");
+    asked.nothing_went_wrong();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_a_call_that_is_gone_says_so() {
+    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+        return;
+    };
+    // The server is asked about a call that it does not know.
+    asked.browser.value(
+        "(() => {
+            const real = window.fetch;
+            window.fetch = (path, init) => {
+                const body = init?.body?.replace('\"toolCallId\":\"pay\"', '\"toolCallId\":\"gone\"');
+                return real(path, init && { ...init, body });
+            };
+        })()",
+    );
+    press(&mut asked.browser, "Approve");
+    asked
+        .browser
+        .shows("Your answer came too late and does not count. It does not wait any more.");
+    // What still waits is asked for again.
+    asked
+        .browser
+        .until("document.querySelectorAll('.card').length === 1");
+    let errors = "document.querySelectorAll('.error').length";
+    assert_eq!(asked.browser.value(errors), json!(0));
+    asked.nothing_went_wrong();
+}
