@@ -191,9 +191,17 @@ function discard(chunk) {
 
 function busy(is) {
   text.disabled = send.disabled = is;
-  stop.hidden = !is;
+  // Before the server has answered there is nothing to stop.
+  stop.hidden = !is || !session;
+  if (!is) stopping(false);
   state.textContent = is ? "Working…" : "";
   if (!is) text.focus();
+}
+
+/** Shows that the run was asked to stop and has not ended yet. */
+function stopping(is) {
+  stop.disabled = is;
+  stop.textContent = is ? "Stopping…" : "Stop";
 }
 
 function follow() {
@@ -402,7 +410,11 @@ say.onsubmit = (event) => {
   }).then((started) => started || busy(false));
 };
 
-stop.onclick = () => attempt(() => ask("interrupt", { sessionId: session }));
+stop.onclick = async () => {
+  stopping(true);
+  const answer = await attempt(() => ask("interrupt", { sessionId: session }));
+  if (!answer?.accepted) stopping(false);
+};
 
 at("fresh").onclick = () => {
   location.hash = "";

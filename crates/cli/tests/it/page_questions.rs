@@ -1,12 +1,16 @@
 //! What the page of `helix dev` shows to somebody who decides, in a real browser.
 
-use serde_json::json;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::answered_elsewhere::{SHOWN, TRICKS, folder};
 use crate::browser::Browser;
 use crate::kit::{Folder, config};
 use crate::page::{press, say};
 use crate::programs;
+use crate::service::{Reply, Service};
 use crate::serving::Served;
 
 /// A page that has asked an agent for something.
@@ -258,4 +262,57 @@ async fn an_answer_to_a_call_that_is_gone_says_so() {
     let errors = "document.querySelectorAll('.error').length";
     assert_eq!(asked.browser.value(errors), json!(0));
     asked.nothing_went_wrong();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stop_shows_that_it_stops() {
+    let Some(chromium) = programs::find("chromium") else {
+        return;
+    };
+    let open = Arc::new(Notify::new());
+    let service = Service::that(vec![Reply::Waits(Arc::clone(&open))]).await;
+    let script = r#"{ "default": [ { "text": "I knock.", "tool_calls": [ { "name": "door" } ] }, { "text": "It opened." } ] }"#;
+    let agent = format!(
+        "[agents.a]\nmodel = \"fast\"\ntools = [\"door\"]\n[tools.door]\nkind = \"http\"\nurl = \"http://{}/\"\n",
+        service.address
+    );
+    let folder = Folder::with(&config(&agent), script);
+    let served = Served::start(&folder, &["dev"]);
+    let mut browser = Browser::start(&chromium);
+    browser.open(served.url());
+    browser.until("document.getElementById('agent').value");
+    say(&mut browser, "go");
+    // There is nothing to stop before the server has answered.
+    let early = "!location.hash && !document.getElementById('stop').hidden";
+    assert_eq!(browser.value(early), json!(false));
+    service.arrived().await;
+    browser.shows("I knock.");
+    browser.value(
+        "const button = document.getElementById('stop');
+         window.seen = [[button.textContent, button.disabled, button.hidden]];
+         const note = () => seen.push([button.textContent, button.disabled, button.hidden]);
+         const everything = { subtree: true, childList: true, attributes: true };
+         new MutationObserver(note).observe(button, everything);
+         const real = window.fetch;
+         window.fetch = async (...asked) => {
+             const answer = await real(...asked);
+             document.body.dataset.stopped = answer.status;
+             return answer;
+         };
+         button.click();",
+    );
+    // The server has been told, and the run goes on until its call has ended.
+    browser.until("document.body.dataset.stopped === '200'");
+    open.notify_one();
+    browser.shows("Stopped.");
+    browser.until("document.getElementById('stop').hidden");
+    let mut seen: Vec<Value> = browser.value("window.seen").as_array().unwrap().clone();
+    seen.dedup();
+    let expected = [
+        json!(["Stop", false, false]),
+        json!(["Stopping…", true, false]),
+        json!(["Stop", false, true]),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(browser.value("window.wrong"), json!([]));
 }
