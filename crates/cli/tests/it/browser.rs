@@ -67,6 +67,13 @@ impl Browser {
         self.event("Page.loadEventFired");
     }
 
+    /// Does something that loads the page again, and waits until it is loaded. What is asked of a
+    /// page that goes away meanwhile is not answered.
+    pub(crate) fn loads_again(&mut self, expression: &str) {
+        self.value(expression);
+        self.event("Page.loadEventFired");
+    }
+
     /// The value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let evaluate = json!({

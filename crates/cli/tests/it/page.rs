@@ -103,7 +103,7 @@ async fn a_form_is_filled_in_and_a_denial_is_told() {
     press(&mut browser, "Send");
     browser.shows("I noted: {\"color\":\"my color\",\"name\":\"my name\"}");
 
-    browser.value("document.getElementById('fresh').click()");
+    browser.loads_again("document.getElementById('fresh').click()");
     browser.until("!location.hash && document.querySelectorAll('.user').length === 0");
     browser.until("document.getElementById('agent').value === 'form'");
     browser.value("document.getElementById('agent').value = 'support'");
