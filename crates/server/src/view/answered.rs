@@ -17,16 +17,18 @@ pub(crate) struct AnsweredView {
     #[schema(value_type = String)]
     session_id: SessionId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     approval_id: Option<ApprovalId>,
     /// The decision; left out for anything else than an approval or a denial.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     approved: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     reason: Option<String>,
     /// Who answered, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String)]
     decided_by: Option<UserId>,
     #[schema(value_type = u64)]
     answered_at: Timestamp,
