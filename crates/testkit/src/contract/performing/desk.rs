@@ -63,7 +63,7 @@ impl Desk {
         agents.replace(&agent);
         let shared = Arc::new(store);
         let mut ports =
-            Ports::new(shared.clone(), shared, time, ids, agents).with_stops(Arc::clone(&on.stops));
+            Ports::new(shared.clone(), shared.clone(), time, ids, agents).with_stops(shared);
         ports.execution_hooks = hooks;
         let facts = AgentFacts::of(&agent);
         let request = Execute::new(&agent, "go").in_session(session("s"));

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use helix_agents_core::message::Message;
-use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
+use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
     AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -22,6 +22,7 @@ use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
 use super::super::Subject;
+use crate::block_on;
 
 /// Something that others do meanwhile.
 pub(super) type Meanwhile = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -94,6 +95,12 @@ impl Faulty {
     }
 }
 
+/// A store may answer when it likes, from a thread of its own. The cases say who goes on when, so here
+/// its answer is there when it is asked: whoever is pending waits for somebody in the case.
+fn at_once<T>(call: impl Future<Output = T>) -> T {
+    block_on(call)
+}
+
 fn take(count: &AtomicUsize) -> bool {
     let less = |count: usize| count.checked_sub(1);
     count
@@ -116,13 +123,13 @@ impl SessionStore for Faulty {
             judge(&commit)
         };
         match fate {
-            Fate::Made => self.on.store.commit(commit).await,
+            Fate::Made => at_once(self.on.store.commit(commit)),
             Fate::Unacknowledged => {
-                self.on.store.commit(commit).await?;
+                at_once(self.on.store.commit(commit))?;
                 Err(gone())
             }
             Fate::UnacknowledgedAfter(others) => {
-                self.on.store.commit(commit).await?;
+                at_once(self.on.store.commit(commit))?;
                 others.await;
                 Err(gone())
             }
@@ -133,14 +140,14 @@ impl SessionStore for Faulty {
             }),
             Fate::After(others) => {
                 others.await;
-                self.on.store.commit(commit).await
+                at_once(self.on.store.commit(commit))
             }
         }
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
         self.read()?;
-        self.on.store.load(session).await
+        at_once(self.on.store.load(session))
     }
 
     async fn messages(
@@ -149,7 +156,7 @@ impl SessionStore for Faulty {
         page: Page,
     ) -> Result<Paged<Message>, StoreError> {
         self.read()?;
-        self.on.store.messages(session, page).await
+        at_once(self.on.store.messages(session, page))
     }
 
     async fn state_at(
@@ -157,7 +164,7 @@ impl SessionStore for Faulty {
         session: SessionKey<'_>,
         version: u64,
     ) -> Result<Arc<Value>, StoreError> {
-        self.on.store.state_at(session, version).await
+        at_once(self.on.store.state_at(session, version))
     }
 
     async fn runs(
@@ -165,7 +172,7 @@ impl SessionStore for Faulty {
         session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
-        self.on.store.runs(session, which).await
+        at_once(self.on.store.runs(session, which))
     }
 
     async fn checkpoints(
@@ -173,12 +180,12 @@ impl SessionStore for Faulty {
         session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
-        self.on.store.checkpoints(session, which).await
+        at_once(self.on.store.checkpoints(session, which))
     }
 
     async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
         self.read()?;
-        self.on.store.family(session).await
+        at_once(self.on.store.family(session))
     }
 
     async fn usage(
@@ -186,7 +193,7 @@ impl SessionStore for Faulty {
         session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
-        self.on.store.usage(session, page).await
+        at_once(self.on.store.usage(session, page))
     }
 
     async fn answered(
@@ -194,23 +201,23 @@ impl SessionStore for Faulty {
         session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
-        self.on.store.answered(session, which).await
+        at_once(self.on.store.answered(session, which))
     }
 
     async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
-        self.on.store.root_of(session).await
+        at_once(self.on.store.root_of(session))
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
-        self.on.store.list(query).await
+        at_once(self.on.store.list(query))
     }
 
     async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
-        self.on.store.pending(query).await
+        at_once(self.on.store.pending(query))
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
-        self.on.store.due(query).await
+        at_once(self.on.store.due(query))
     }
 }
 
@@ -228,7 +235,7 @@ impl StreamManager for Faulty {
         if take(&self.failing_deltas) {
             return Err(gone().into());
         }
-        let written = self.on.streams.append_deltas(writer, chunks).await?;
+        let written = at_once(self.on.streams.append_deltas(writer, chunks))?;
         if take(&self.unacknowledged_deltas) {
             return Err(gone().into());
         }
@@ -241,7 +248,7 @@ impl StreamManager for Faulty {
         after: Sequence,
         say: Chunk,
     ) -> Result<Sequence, StreamError> {
-        self.on.streams.discard_deltas(writer, after, say).await
+        at_once(self.on.streams.discard_deltas(writer, after, say))
     }
 
     async fn read(
@@ -251,12 +258,12 @@ impl StreamManager for Faulty {
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
         Self::read(self)?;
-        self.on.streams.read(root, after, limit).await
+        at_once(self.on.streams.read(root, after, limit))
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
         Self::read(self)?;
-        self.on.streams.info(root).await
+        at_once(self.on.streams.info(root))
     }
 
     async fn changed(
@@ -264,10 +271,30 @@ impl StreamManager for Faulty {
         root: &SessionId,
         known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
+        let now = at_once(self.on.streams.info(root))?;
+        if StreamInfo::differs(now, known) {
+            return Ok(());
+        }
         self.on.streams.changed(root, known).await
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
-        self.on.streams.trim(root, up_to).await
+        at_once(self.on.streams.trim(root, up_to))
+    }
+}
+
+#[async_trait]
+impl WatchStops for Faulty {
+    async fn stopped(
+        &self,
+        session: SessionKey<'_>,
+        run: &RunId,
+    ) -> Result<StopRequest, StoreError> {
+        let found = at_once(self.on.store.load(session))?;
+        let stop = found.and_then(|found| found.stop);
+        match stop.filter(|stop| stop.run_id == *run) {
+            Some(stop) => Ok(stop),
+            None => self.on.stops.stopped(session, run).await,
+        }
     }
 }
