@@ -21,6 +21,7 @@
 //! # }).unwrap();
 //! ```
 
+mod answer;
 mod answered;
 mod bells;
 mod checkpoints;
@@ -53,6 +54,7 @@ mod rows;
 mod runs;
 mod schema;
 mod sessions;
+mod slot;
 mod state_cache;
 mod states;
 mod store;

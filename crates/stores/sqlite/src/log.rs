@@ -4,13 +4,13 @@
 //! moment, and the log would grow for ever. So when it has grown long, this process's readers are
 //! asked to wait for those that are under way; as soon as these have ended, the log is moved into the
 //! file and cut. Whoever then has the connection that writes does that: a commit, or the last of the
-//! readers. A commit waits for a reader only when the log has grown far beyond that, and no longer than
-//! readers are held.
+//! readers. Commits wait for a reader only when the log has grown far beyond that, in the writer's queue,
+//! and no longer than readers are held.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +34,6 @@ const OTHERS: Duration = Duration::from_millis(5);
 pub(crate) struct Log {
     /// None in memory, where there is no log.
     watched: Option<Watched>,
-    busy_timeout: Duration,
 }
 
 #[derive(Debug)]
@@ -45,11 +44,13 @@ struct Watched {
     readers: Arc<Readers>,
     /// From which length on the readers are asked to wait.
     due: AtomicU64,
+    /// Whether commits are to wait until nobody reads.
+    is_too_long: AtomicBool,
 }
 
 impl Log {
     /// The log of a file with these readers.
-    pub(crate) fn of(file: &Path, readers: Arc<Readers>, busy_timeout: Duration) -> Self {
+    pub(crate) fn of(file: &Path, readers: Arc<Readers>) -> Self {
         let mut path = file.as_os_str().to_owned();
         path.push("-wal");
         let watched = Watched {
@@ -57,19 +58,16 @@ impl Log {
             file: Mutex::default(),
             readers,
             due: AtomicU64::new(LONG),
+            is_too_long: AtomicBool::new(false),
         };
         Self {
             watched: Some(watched),
-            busy_timeout,
         }
     }
 
     /// There is no log.
     pub(crate) fn none() -> Self {
-        Self {
-            watched: None,
-            busy_timeout: Duration::ZERO,
-        }
+        Self { watched: None }
     }
 
     /// Whether all readers wait for the log to be cut.
@@ -79,32 +77,39 @@ impl Log {
     }
 
     /// Looks how long the log has become, and cuts it when it is long and nobody reads. `conn` is
-    /// the connection that writes, outside of a transaction.
-    pub(crate) fn look_after(&self, conn: &Connection) {
+    /// the connection that writes, outside of a transaction. False: those who read should be waited
+    /// for, by somebody who may; whoever `may_wait` does it here.
+    pub(crate) fn look_after(&self, conn: &Connection, may_wait: bool) -> bool {
         let Some(watched) = &self.watched else {
-            return;
+            return true;
         };
         if let Some(length) = watched.has_become_long() {
             watched.readers.hold();
             if length >= TOO_LONG {
-                watched.readers.await_last();
+                watched.is_too_long.store(true, Ordering::Relaxed);
             }
+        }
+        if may_wait && watched.is_too_long.load(Ordering::Relaxed) {
+            watched.readers.await_last();
+            watched.is_too_long.store(false, Ordering::Relaxed);
         }
         if watched.readers.are_asleep() {
-            if self.cut(conn) {
+            if Self::cut(conn) {
                 watched.due.store(LONG, Ordering::Relaxed);
             }
+            watched.is_too_long.store(false, Ordering::Relaxed);
             watched.readers.release();
         }
+        !watched.is_too_long.load(Ordering::Relaxed)
     }
 
     /// Moves the log into the file and cuts it. False: another process was in the way.
-    fn cut(&self, conn: &Connection) -> bool {
+    fn cut(conn: &Connection) -> bool {
         let cut = conn.busy_timeout(OTHERS).and_then(|()| {
             conn.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?
                 .query_row([], |row| row.get::<_, bool>(0))
         });
-        if let Err(error) = conn.busy_timeout(self.busy_timeout) {
+        if let Err(error) = conn.busy_timeout(Duration::ZERO) {
             tracing::warn!(event = "sqlite.busy_timeout_unset", %error);
         }
         match cut {

@@ -47,7 +47,9 @@ impl SessionStore for SqliteStore {
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
-        Ok(self.read(|conn| load(conn, session))?)
+        let place = Place::of(session);
+        let read = move |conn: &Connection| load(conn, place.key());
+        Ok(self.read(read).await?)
     }
 
     async fn messages(
@@ -55,7 +57,9 @@ impl SessionStore for SqliteStore {
         session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<Message>, StoreError> {
-        Ok(self.read(|conn| messages::page(conn, session, page))?)
+        let place = Place::of(session);
+        let read = move |conn: &Connection| messages::page(conn, place.key(), page);
+        Ok(self.read(read).await?)
     }
 
     async fn state_at(
@@ -63,10 +67,12 @@ impl SessionStore for SqliteStore {
         session: SessionKey<'_>,
         version: u64,
     ) -> Result<Arc<Value>, StoreError> {
-        let found = self.read(|conn| match headers::owner(conn, session)? {
+        let place = Place::of(session);
+        let read = move |conn: &Connection| match headers::owner(conn, place.key())? {
             Some(owner) => states::at(conn, owner, version),
-            None => Err(not_found(session.session).into()),
-        })?;
+            None => Err(not_found(&place.session).into()),
+        };
+        let found = self.read(read).await?;
         found.ok_or_else(|| states::no_version(session.session, version))
     }
 
@@ -75,7 +81,9 @@ impl SessionStore for SqliteStore {
         session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
-        Ok(self.read(|conn| runs::lookup(conn, session, which))?)
+        let place = Place::of(session);
+        let read = move |conn: &Connection| runs::lookup(conn, place.key(), which.clone());
+        Ok(self.read(read).await?)
     }
 
     async fn checkpoints(
@@ -83,7 +91,9 @@ impl SessionStore for SqliteStore {
         session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
-        Ok(self.read(|conn| checkpoints::find(conn, session, which))?)
+        let place = Place::of(session);
+        let read = move |conn: &Connection| checkpoints::find(conn, place.key(), which.clone());
+        Ok(self.read(read).await?)
     }
 
     async fn answered(
@@ -91,11 +101,15 @@ impl SessionStore for SqliteStore {
         session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
-        Ok(self.read(|conn| answered::lookup(conn, session, which))?)
+        let place = Place::of(session);
+        let read = move |conn: &Connection| answered::lookup(conn, place.key(), which.clone());
+        Ok(self.read(read).await?)
     }
 
     async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
-        Ok(self.read(|conn| family::read(conn, session))?)
+        let place = Place::of(session);
+        let read = move |conn: &Connection| family::read(conn, place.key());
+        Ok(self.read(read).await?)
     }
 
     async fn usage(
@@ -103,24 +117,34 @@ impl SessionStore for SqliteStore {
         session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError> {
-        Ok(self.read(|conn| usage::page(conn, session, page))?)
+        let place = Place::of(session);
+        let read = move |conn: &Connection| usage::page(conn, place.key(), page);
+        Ok(self.read(read).await?)
     }
 
     async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError> {
-        Ok(self.read(|conn| headers::root_of(conn, session))?)
+        let session = session.clone();
+        let read = move |conn: &Connection| headers::root_of(conn, &session);
+        Ok(self.read(read).await?)
     }
 
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
-        Ok(self.read(|conn| query::list(conn, query))?)
+        let query = query.clone();
+        let read = move |conn: &Connection| query::list(conn, &query);
+        Ok(self.read(read).await?)
     }
 
     async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
-        Ok(self.read(|conn| query::pending(conn, query))?)
+        let query = query.clone();
+        let read = move |conn: &Connection| query::pending(conn, &query);
+        Ok(self.read(read).await?)
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
         let now = self.config().now();
-        Ok(self.read(|conn| due::page(conn, query, now))?)
+        let query = query.clone();
+        let read = move |conn: &Connection| due::page(conn, &query, now);
+        Ok(self.read(read).await?)
     }
 }
 
@@ -134,7 +158,9 @@ impl WatchStops for SqliteStore {
         let listening = self.listen(session.session);
         loop {
             let heard = listening.heard();
-            let found = self.read(|conn| headers::find_under(conn, session))?;
+            let place = Place::of(session);
+            let read = move |conn: &Connection| headers::find_under(conn, place.key());
+            let found = self.read(read).await?;
             let found = found.ok_or_else(|| not_found(session.session))?;
             if let Some(stop) = &found.header.stop
                 && stop.run_id == *run
@@ -143,6 +169,25 @@ impl WatchStops for SqliteStore {
             }
             heard.await;
         }
+    }
+}
+
+/// A session's place, for a read that happens elsewhere.
+struct Place {
+    root: SessionId,
+    session: SessionId,
+}
+
+impl Place {
+    fn of(key: SessionKey<'_>) -> Self {
+        Self {
+            root: key.root.clone(),
+            session: key.session.clone(),
+        }
+    }
+
+    fn key(&self) -> SessionKey<'_> {
+        SessionKey::new(&self.root, &self.session)
     }
 }
 

@@ -20,8 +20,11 @@ use crate::{connection, poll, process};
 
 /// Sessions, streams and locks in one SQLite file. Clones are the same store.
 ///
-/// Reads and writes happen on the thread that asks for them; a commit takes as long as the disk
-/// needs to make it durable.
+/// Reads from a file happen on threads of the store's own, as many as it has connections that read. A
+/// commit that nobody is in the way of happens on the thread that asks for it, and takes as long as the
+/// disk needs to make it durable; one that has to wait for somebody waits elsewhere. So a task that
+/// reads or writes keeps no other from going on. In memory there is nothing to wait for: everything
+/// happens where it is asked for.
 #[derive(Clone)]
 pub struct SqliteStore {
     inner: Arc<Inner>,
@@ -129,13 +132,13 @@ impl SqliteStore {
         let bells = Arc::new(Bells::default());
         let patience = config.busy_timeout;
         let log = match &readers {
-            Some(readers) => Log::of(&path, Arc::clone(readers), patience),
+            Some(readers) => Log::of(&path, Arc::clone(readers)),
             None => Log::none(),
         };
         let inner = Inner {
             path,
             config: Arc::new(config),
-            writer: Arc::new(Writer::new(connection, Arc::clone(&bells), patience, log)),
+            writer: Writer::new(connection, Arc::clone(&bells), patience, log),
             readers,
             bells,
         };
@@ -168,18 +171,20 @@ impl SqliteStore {
     }
 
     /// Reads as of one instant.
-    pub(crate) fn read<T>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, Fail>,
+        read: impl Fn(&Connection) -> Result<T, Fail> + Send + 'static,
     ) -> Result<T, Fail> {
-        match &self.inner.readers {
-            Some(readers) => {
-                let result = readers.read(read);
-                self.inner.writer.settle_readers();
-                result
+        let Some(readers) = &self.inner.readers else {
+            return self.inner.writer.read(read).await;
+        };
+        let writer = Arc::downgrade(&self.inner.writer);
+        let settle = move || {
+            if let Some(writer) = writer.upgrade() {
+                writer.settle_readers();
             }
-            None => self.inner.writer.read(read),
-        }
+        };
+        readers.read(read, settle).await
     }
 
     /// Begins to listen for changes of a session.

@@ -7,6 +7,7 @@ use helix_agents_core::stream::{
     StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
+use rusqlite::Connection;
 
 use crate::bells::Mark;
 use crate::desk::Desk;
@@ -70,13 +71,15 @@ impl StreamManager for SqliteStore {
         after: Sequence,
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
-        Ok(SqliteStore::read(self, |conn| {
-            streams::read(conn, root, after, limit)
-        })?)
+        let root = root.clone();
+        let read = move |conn: &Connection| streams::read(conn, &root, after, limit);
+        Ok(SqliteStore::read(self, read).await?)
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
-        Ok(SqliteStore::read(self, |conn| streams::info(conn, root))?)
+        let root = root.clone();
+        let read = move |conn: &Connection| streams::info(conn, &root);
+        Ok(SqliteStore::read(self, read).await?)
     }
 
     async fn changed(

@@ -5,23 +5,31 @@
 //! each write in a savepoint of its own, so that one that is refused leaves nothing and disturbs
 //! nobody. All of them wait for the disk once. One that panics is refused like one that does not fit:
 //! it fails for its caller alone, and the connection is of use to the next.
+//!
+//! No caller waits on its own thread, on which other tasks go on. Where another process writes, or the
+//! log is to be cut and somebody still reads from it, the connection is handed over to a thread that
+//! waits, and then serves the queue.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use helix_agents_core::SessionId;
 use rusqlite::Connection;
 
 use crate::bells::{Bells, Mark};
+use crate::connection::is_busy;
 use crate::desk::Desk;
 use crate::fail::{Fail, caught};
 use crate::log::Log;
+use crate::slot::Slot;
 use crate::ticket::{Attempt, Queued, Ticket, Verdict, Work};
-use crate::told::{self, News};
+use crate::told::News;
 
 /// Writes that share a transaction at most, so that nobody waits for long.
 const GROUP: usize = 256;
@@ -37,19 +45,20 @@ pub(crate) struct Writer {
     bells: Arc<Bells>,
     patience: Duration,
     log: Log,
+    /// Whether a thread is on its way to the connection, to wait with it. Nobody else takes it before.
+    handed_over: AtomicBool,
+    this: Weak<Self>,
 }
 
-/// The connection, and what it last saw of other processes.
-pub(crate) struct Slot {
-    desk: Desk,
-    /// What SQLite called the content of the file when this was last asked.
-    version: i64,
-    /// What was told of up to then, and by this connection since.
-    seen: i64,
-    /// The name under which this store wants to know of what others write.
-    ear: String,
-    /// Whether it is in the file.
-    listens: bool,
+/// How a group of writes came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// Everybody is answered.
+    Done,
+    /// It broke: nothing is written and nobody is answered.
+    Broken,
+    /// Another process writes, and was not waited for.
+    Busy,
 }
 
 impl Writer {
@@ -58,21 +67,21 @@ impl Writer {
         bells: Arc<Bells>,
         patience: Duration,
         log: Log,
-    ) -> Self {
-        Self {
-            slot: Mutex::new(Slot {
-                desk: Desk::new(connection),
-                version: 0,
-                seen: 0,
-                ear: told::ear(),
-                listens: false,
-            }),
+    ) -> Arc<Self> {
+        // Waiting is for the thread that has nothing else to do; SQLite must not do it elsewhere.
+        if let Err(error) = connection.busy_timeout(Duration::ZERO) {
+            tracing::warn!(event = "sqlite.busy_timeout_unset", %error);
+        }
+        Arc::new_cyclic(|this| Self {
+            slot: Mutex::new(Slot::new(connection)),
             queue: Mutex::default(),
             last: Mutex::default(),
             bells,
             patience,
             log,
-        }
+            handed_over: AtomicBool::new(false),
+            this: Weak::clone(this),
+        })
     }
 
     /// Does something in a transaction of its own or a shared one. `root` tells who writes, where
@@ -85,23 +94,37 @@ impl Writer {
     ) -> Result<T, Fail> {
         let is_crowded = root.is_some_and(|root| self.is_crowded(root));
         if !is_crowded && let Some(mut slot) = self.try_lock() {
-            let result = self.alone(&mut slot, &touched, |desk| work(desk, Attempt::Only));
-            if result.is_ok() {
-                self.bells.ring(&touched);
+            let begun = slot.desk.begin(Duration::ZERO);
+            if !begun.as_ref().is_err_and(is_busy) {
+                let result = begun.map_err(Fail::from).and_then(|()| {
+                    Self::alone(&mut slot, &touched, |desk| work(desk, Attempt::Only))
+                });
+                if result.is_ok() {
+                    self.bells.ring(&touched);
+                }
+                self.done();
+                self.serve(slot);
+                return result;
             }
-            self.done();
-            self.serve(slot);
-            return result;
         }
+        // Where many share a thread, the others first get to leave their writes in the queue.
+        self.queued(touched, work, is_crowded).await
+    }
+
+    /// Leaves something in the queue and waits for its turn.
+    fn queued<T: Send + 'static>(
+        &self,
+        touched: Vec<Mark>,
+        work: impl Work<T> + 'static,
+        yields: bool,
+    ) -> Queueing<'_, T> {
         let ticket = Arc::new(Ticket::new(touched, Box::new(work)));
         self.queue().push_back(ticket.clone());
         Queueing {
             writer: self,
             ticket,
-            // Where many share a thread, the others first get to leave their writes in the queue.
-            yields: is_crowded,
+            yields,
         }
-        .await
     }
 
     /// Whether somebody else wrote a moment ago.
@@ -134,6 +157,9 @@ impl Writer {
 
     /// The connection, if it is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Slot>> {
+        if self.handed_over.load(Ordering::SeqCst) {
+            return None;
+        }
         match self.slot.try_lock() {
             Ok(slot) => Some(slot),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -142,24 +168,36 @@ impl Writer {
     }
 
     /// Reads with the connection that writes: in memory there is no other.
-    pub(crate) fn read<T>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, Fail>,
+        read: impl Fn(&Connection) -> Result<T, Fail> + Send + 'static,
     ) -> Result<T, Fail> {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = caught(|| read(&slot.desk.conn));
-        self.serve(slot);
-        result
+        if let Some(slot) = self.try_lock() {
+            let result = caught(|| read(&slot.desk.conn));
+            self.serve(slot);
+            return result;
+        }
+        let work = move |desk: &Desk, _| read(&desk.conn);
+        self.queued(Vec::new(), work, false).await
     }
 
     /// Serves those who came meanwhile, once, and leaves the rest to them: no caller serves others
-    /// for ever. Once more only where all readers wait for it.
+    /// for ever. Once more only where all readers wait for it. Waits for nobody.
     pub(crate) fn serve(&self, slot: MutexGuard<'_, Slot>) {
+        self.serve_for(slot, Duration::ZERO);
+    }
+
+    /// The same, waiting so long for other processes and for those who read.
+    fn serve_for(&self, slot: MutexGuard<'_, Slot>, patience: Duration) {
         let mut free = Some(slot);
         while let Some(mut slot) = free.take() {
-            self.group(&mut slot);
+            let is_served = self.group(&mut slot, patience);
             self.look_around(&mut slot);
-            self.log.look_after(&slot.desk.conn);
+            let is_short = self.log.look_after(&slot.desk.conn, !patience.is_zero());
+            if !is_served || !is_short {
+                self.hand_over(slot);
+                return;
+            }
             drop(slot);
             // Whoever queued before the connection was free again saw it in use, and waits to be
             // woken.
@@ -172,10 +210,37 @@ impl Writer {
         }
     }
 
+    /// Leaves the connection to a thread that waits for what is in the way. It serves all who queued
+    /// before it has the connection, and wakes those who come later.
+    fn hand_over(&self, slot: MutexGuard<'_, Slot>) {
+        self.handed_over.store(true, Ordering::SeqCst);
+        drop(slot);
+        let started = self.this.upgrade().map(|this| {
+            thread::Builder::new()
+                .name("helix-sqlite-wait".to_owned())
+                .spawn(move || this.serve_patiently())
+        });
+        match started {
+            Some(Ok(_)) => {}
+            // The store is being dropped, and nobody is in the queue.
+            None => self.handed_over.store(false, Ordering::SeqCst),
+            Some(Err(error)) => {
+                tracing::warn!(event = "sqlite.no_thread", %error);
+                self.serve_patiently();
+            }
+        }
+    }
+
+    fn serve_patiently(&self) {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        self.handed_over.store(false, Ordering::SeqCst);
+        self.serve_for(slot, self.patience.max(Duration::from_millis(1)));
+    }
+
     /// Makes others say what they write, while somebody here waits for it.
     pub(crate) fn listen(&self, slot: &mut Slot) {
         if self.bells.is_awaited() {
-            slot.set_ear(true, self.patience);
+            slot.set_ear(true);
         }
     }
 
@@ -189,31 +254,49 @@ impl Writer {
         }
     }
 
-    /// Writes all that is queued.
-    fn group(&self, slot: &mut Slot) {
+    /// Writes all that is queued. False: another process writes, and what is queued is queued still.
+    fn group(&self, slot: &mut Slot, patience: Duration) -> bool {
         let group: Vec<_> = {
             let mut queue = self.queue();
             let count = queue.len().min(GROUP);
             queue.drain(..count).collect()
         };
-        match group.as_slice() {
-            [] => return,
-            [one] => self.one(slot, &**one),
-            many => {
-                if !self.together(slot, many) {
-                    many.iter().for_each(|ticket| self.one(slot, &**ticket));
+        let left: Vec<_> = match group.as_slice() {
+            [] => return true,
+            [one] if self.one(slot, &**one, patience) => Vec::new(),
+            [_] => group,
+            many => match self.together(slot, many, patience) {
+                Group::Done => Vec::new(),
+                Group::Busy => group,
+                Group::Broken => {
+                    let mut all = group.into_iter();
+                    all.by_ref()
+                        .find(|ticket| !self.one(slot, &**ticket, patience))
+                        .into_iter()
+                        .chain(all)
+                        .collect()
                 }
-            }
-        }
+            },
+        };
         self.done();
+        let is_served = left.is_empty();
+        let mut queue = self.queue();
+        left.into_iter()
+            .rev()
+            .for_each(|ticket| queue.push_front(ticket));
+        is_served
     }
 
-    /// One queued write in a transaction of its own.
-    fn one(&self, slot: &mut Slot, ticket: &dyn Queued) {
+    /// One queued write in a transaction of its own. False: another process writes, and nobody is
+    /// answered.
+    fn one(&self, slot: &mut Slot, ticket: &dyn Queued, patience: Duration) -> bool {
         let desk = &slot.desk;
-        if let Err(error) = desk.begin(self.patience) {
+        if let Err(error) = desk.begin(patience) {
+            if is_busy(&error) && patience.is_zero() {
+                return false;
+            }
             ticket.settle(Some(&error));
-            return;
+            return true;
         }
         let committed = match ticket.run(desk, Attempt::Only) {
             Verdict::Written => slot.commit(ticket.touched()).map(|()| true),
@@ -224,26 +307,21 @@ impl Writer {
             _ => slot.desk.roll_back(),
         }
         ticket.settle(committed.err().as_ref());
+        true
     }
 
-    /// Many queued writes in one transaction. False: it broke, nothing is written and nobody is
-    /// answered.
-    fn together(&self, slot: &mut Slot, group: &[Arc<dyn Queued>]) -> bool {
-        let mut touched: Vec<Mark> = Vec::with_capacity(group.len());
-        let committed = slot.desk.begin(self.patience).and_then(|()| {
-            let desk = &slot.desk;
-            for ticket in group {
-                desk.begin_part()?;
-                match ticket.run(desk, Attempt::Shared) {
-                    Verdict::Written => touched.extend(ticket.touched()),
-                    Verdict::Refused => desk.undo_part()?,
-                    Verdict::Broken => return Ok(false),
-                    Verdict::Abandoned => {}
-                }
-                desk.end_part()?;
+    /// Many queued writes in one transaction.
+    fn together(&self, slot: &mut Slot, group: &[Arc<dyn Queued>], patience: Duration) -> Group {
+        if let Err(error) = slot.desk.begin(patience) {
+            if is_busy(&error) && patience.is_zero() {
+                return Group::Busy;
             }
-            slot.commit(&touched).map(|()| true)
-        });
+            // It was waited for, and each of them alone would wait as long again.
+            group.iter().for_each(|ticket| ticket.settle(Some(&error)));
+            return Group::Done;
+        }
+        let mut touched: Vec<Mark> = Vec::with_capacity(group.len());
+        let committed = Self::parts(slot, group, &mut touched);
         if !matches!(committed, Ok(true)) {
             tracing::debug!(
                 event = "sqlite.group_broken",
@@ -251,21 +329,39 @@ impl Writer {
                 ?committed
             );
             slot.desk.roll_back();
-            return false;
+            return Group::Broken;
         }
         self.bells.ring(&touched);
         group.iter().for_each(|ticket| ticket.settle(None));
-        true
+        Group::Done
     }
 
-    /// Something in a transaction of its own.
+    /// Each write in a savepoint of its own, and the end of the transaction.
+    fn parts(
+        slot: &mut Slot,
+        group: &[Arc<dyn Queued>],
+        touched: &mut Vec<Mark>,
+    ) -> rusqlite::Result<bool> {
+        let desk = &slot.desk;
+        for ticket in group {
+            desk.begin_part()?;
+            match ticket.run(desk, Attempt::Shared) {
+                Verdict::Written => touched.extend(ticket.touched()),
+                Verdict::Refused => desk.undo_part()?,
+                Verdict::Broken => return Ok(false),
+                Verdict::Abandoned => {}
+            }
+            desk.end_part()?;
+        }
+        slot.commit(touched).map(|()| true)
+    }
+
+    /// Something in a transaction of its own, which has begun.
     fn alone<T>(
-        &self,
         slot: &mut Slot,
         touched: &[Mark],
         work: impl FnOnce(&Desk) -> Result<T, Fail>,
     ) -> Result<T, Fail> {
-        slot.desk.begin(self.patience)?;
         let result = caught(|| work(&slot.desk)).and_then(|value| {
             slot.commit(touched)?;
             Ok(value)
@@ -294,89 +390,10 @@ impl Writer {
     }
 }
 
-impl Slot {
-    /// Ends the transaction; it happened, and others can see to whom.
-    fn commit(&mut self, touched: &[Mark]) -> rusqlite::Result<()> {
-        if !self.is_heard()? {
-            return self.desk.commit();
-        }
-        let told = told::tell(&self.desk.conn, touched)?;
-        self.desk.commit()?;
-        // Unless somebody else has told something in between, which is still to be read.
-        if told == self.seen + 1 {
-            self.seen = told;
-        }
-        if told::is_lot(told) {
-            // Whoever listened may have ended without a word.
-            self.desk.known.borrow_mut().put_heard(None);
-        }
-        Ok(())
-    }
-
-    /// Whether somebody else wants to know of this transaction. Whoever begins to wants it in a
-    /// transaction of its own, after which nothing of this is known any more.
-    fn is_heard(&self) -> rusqlite::Result<bool> {
-        let known = self.desk.known.borrow().is_heard();
-        if let Some(is_heard) = known {
-            return Ok(is_heard);
-        }
-        let is_heard = told::is_heard(&self.desk.conn, &self.ear)?;
-        self.desk.known.borrow_mut().put_heard(Some(is_heard));
-        Ok(is_heard)
-    }
-
-    /// Puts the ear into the file, or takes it out. Does not wait for others who write: until it is
-    /// there, everybody is woken by whatever they write.
-    fn set_ear(&mut self, listens: bool, busy_timeout: Duration) {
-        if self.listens == listens {
-            return;
-        }
-        let conn = &self.desk.conn;
-        let done = conn
-            .busy_timeout(Duration::ZERO)
-            .and_then(|()| match listens {
-                true => told::listen(conn, &self.ear),
-                false => told::leave(conn, &self.ear),
-            });
-        match done {
-            Ok(()) => self.listens = listens,
-            Err(error) => tracing::debug!(event = "sqlite.ear_not_set", %error),
-        }
-        if let Err(error) = conn.busy_timeout(busy_timeout) {
-            tracing::warn!(event = "sqlite.busy_timeout_unset", %error);
-        }
-    }
-
-    /// What others have written since the last time.
-    fn news(&mut self) -> rusqlite::Result<Option<News>> {
-        if self.version()? == self.version {
-            return Ok(None);
-        }
-        // As of one instant: what is written between two looks must not be missed by the one and
-        // taken for told by the other.
-        self.desk.execute("BEGIN")?;
-        let read = told::since(&self.desk.conn, self.seen)
-            .and_then(|(news, seen)| Ok((news, seen, self.version()?)));
-        self.desk.execute("ROLLBACK")?;
-        let (news, seen, version) = read?;
-        let is_first = self.version == 0;
-        (self.seen, self.version) = (seen, version);
-        Ok(Some(if is_first { News::Everybody } else { news }))
-    }
-
-    /// What SQLite calls the content of the file. Others change it.
-    fn version(&self) -> rusqlite::Result<i64> {
-        self.desk
-            .conn
-            .prepare_cached("PRAGMA data_version")?
-            .query_row([], |row| row.get(0))
-    }
-}
-
 impl Drop for Writer {
     fn drop(&mut self) {
         let slot = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner);
-        slot.set_ear(false, self.patience);
+        slot.set_ear(false);
     }
 }
 

@@ -28,7 +28,7 @@ impl Wake for Woken {
 struct Subject {
     log: PathBuf,
     readers: Arc<Readers>,
-    writer: Writer,
+    writer: Arc<Writer>,
     folder: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Drop for Subject {
 }
 
 impl Subject {
-    fn new(name: &str, patience: Duration) -> Self {
+    fn new(name: &str, patience: Duration) -> Arc<Self> {
         let folder = format!("helix-log-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         // A killed process of the same number may have left one.
@@ -50,14 +50,14 @@ impl Subject {
         let connection = connection::writer(&file, &config).unwrap();
         connection.execute_batch("CREATE TABLE t (x)").unwrap();
         let readers = Arc::new(Readers::patient(&file, &config, patience).unwrap());
-        let log = Log::of(&file, Arc::clone(&readers), config.busy_timeout);
+        let log = Log::of(&file, Arc::clone(&readers));
         let bells = Arc::new(Bells::default());
-        Self {
+        Arc::new(Self {
             log: folder.join("helix.db-wal"),
             readers,
             writer: Writer::new(connection, bells, config.busy_timeout, log),
             folder,
-        }
+        })
     }
 
     fn length(&self) -> u64 {
@@ -75,14 +75,14 @@ impl Subject {
         helix_agents_testkit::block_on(writing).unwrap();
     }
 
-    fn read<T>(&self, read: impl FnOnce() -> T) -> T {
-        let read = |conn: &Connection| {
+    fn read<T: Send + 'static>(&self, read: impl Fn() -> T + Send + 'static) -> T {
+        let read = move |conn: &Connection| {
             conn.query_row("SELECT count(*) FROM t", [], |_| Ok(()))?;
             Ok(read())
         };
-        let result = self.readers.read(read).unwrap();
-        self.writer.settle_readers();
-        result
+        let writer = Arc::clone(&self.writer);
+        let reading = self.readers.read(read, move || writer.settle_readers());
+        helix_agents_testkit::block_on(reading).unwrap()
     }
 }
 
@@ -92,7 +92,10 @@ fn a_log_that_is_always_read_from_is_cut_when_those_who_read_have_ended() {
     let ((begun, first), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
     thread::scope(|scope| {
         let subject = &subject;
-        scope.spawn(move || subject.read(|| (begun.send(()), ended.recv())));
+        let ended = Mutex::new(ended);
+        scope.spawn(move || {
+            subject.read(move || (begun.send(()), ended.lock().unwrap().recv()).1.is_ok())
+        });
         first.recv().unwrap();
         // No commit waits for the one who reads.
         while subject.length() < LONG + MORE {
@@ -101,7 +104,10 @@ fn a_log_that_is_always_read_from_is_cut_when_those_who_read_have_ended() {
         assert!(!subject.readers.are_asleep(), "one still reads");
         // Who comes now begins after the first has ended, and finds the log cut.
         let later: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| subject.read(|| subject.length())))
+            .map(|_| {
+                let inside = Arc::clone(subject);
+                scope.spawn(move || subject.read(move || inside.length()))
+            })
             .collect();
         end.send(()).unwrap();
         for one in later {
@@ -141,15 +147,16 @@ fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
     let far = TOO_LONG + 2 * MORE;
     thread::scope(|scope| {
         let subject = &subject;
+        let inside = Arc::clone(subject);
         let reader = scope.spawn(move || {
-            subject.read(|| {
+            subject.read(move || {
                 begun.send(()).unwrap();
                 // Ends when somebody waits for it, or the log has grown on regardless.
                 loop {
-                    if subject.readers.is_awaited() {
-                        return subject.length();
+                    if inside.readers.is_awaited() {
+                        return inside.length();
                     }
-                    if subject.length() >= far {
+                    if inside.length() >= far {
                         return far;
                     }
                     thread::yield_now();
@@ -184,10 +191,11 @@ fn who_cuts_the_log_serves_those_who_queued_meanwhile() {
 #[test]
 fn who_waits_is_let_through_though_somebody_reads_on() {
     let subject = Subject::new("patience", Duration::ZERO);
-    subject.read(|| {
-        while subject.length() < LONG + MORE {
-            subject.write();
+    let inside = Arc::clone(&subject);
+    subject.read(move || {
+        while inside.length() < LONG + MORE {
+            inside.write();
         }
-        assert_eq!(subject.read(|| 7), 7);
+        assert_eq!(inside.read(|| 7), 7);
     });
 }

@@ -18,7 +18,7 @@ impl Wake for Count {
 type Writing<'a> = Pin<Box<dyn Future<Output = Result<i64, Fail>> + 'a>>;
 type Step = fn(&Desk) -> Result<i64, Fail>;
 
-fn writer() -> Writer {
+fn writer() -> Arc<Writer> {
     let connection = Connection::open_in_memory().unwrap();
     let schema = include_str!("../schema/v3.sql");
     connection.execute_batch(schema).unwrap();
@@ -67,7 +67,7 @@ fn content(writer: &Writer) -> Vec<i64> {
         let values = all.query_map([], |row| row.get(0))?;
         Ok(values.collect::<Result<_, _>>()?)
     };
-    writer.read(read).unwrap()
+    helix_agents_testkit::block_on(writer.read(read)).unwrap()
 }
 
 fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Poll<T> {
@@ -133,7 +133,7 @@ fn a_panic_in_a_lone_write_or_read_leaves_the_writer_usable() {
     assert!(alone(&writer, panicking).is_err());
     assert!(together(&writer, &[panicking])[0].is_err());
     let read = writer.read::<()>(|_| panic!("while reading"));
-    assert!(read.is_err());
+    assert!(helix_agents_testkit::block_on(read).is_err());
     assert_eq!(content(&writer), [0; 0]);
     assert!(alone(&writer, one).is_ok());
     assert_eq!(together(&writer, &[one, two]), [Ok(1), Ok(2)]);
@@ -198,13 +198,13 @@ fn listeners_are_told_of_what_a_group_wrote() {
         assert!(poll(&mut write).is_pending());
         queued.push(write);
     }
-    writer.group(&mut slot);
+    assert!(writer.group(&mut slot, Duration::ZERO));
     let told = listeners.map(|(_, _, count)| count.0.load(Ordering::SeqCst));
     assert_eq!(told, [1, 0, 1, 0]);
 }
 
 /// Two stores of one file, as of two processes.
-fn two_of_one_file(name: &str) -> (std::path::PathBuf, Writer, Writer) {
+fn two_of_one_file(name: &str) -> (std::path::PathBuf, Arc<Writer>, Arc<Writer>) {
     let folder = format!("helix-writer-{}-{name}", std::process::id());
     let folder = std::env::temp_dir().join(folder);
     // A killed process of the same number may have left one.
@@ -262,8 +262,8 @@ fn look(writer: &Writer) {
 
 fn rows(writer: &Writer, table: &str) -> i64 {
     let sql = format!("SELECT count(*) FROM {table}");
-    let count = |conn: &Connection| Ok(conn.query_row(&sql, [], |row| row.get(0))?);
-    writer.read(count).unwrap()
+    let count = move |conn: &Connection| Ok(conn.query_row(&sql, [], |row| row.get(0))?);
+    helix_agents_testkit::block_on(writer.read(count)).unwrap()
 }
 
 #[test]
@@ -360,4 +360,70 @@ fn everybody_looks_when_it_is_not_known_whom_a_write_concerns() {
     look(&ours);
     assert_eq!(a.woken(), 1);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Begins a transaction that writes, as another process might.
+fn begin(writer: &Writer) -> MutexGuard<'_, Slot> {
+    let slot = writer.try_lock().unwrap();
+    slot.desk.begin(Duration::ZERO).unwrap();
+    slot
+}
+
+#[test]
+fn a_write_beside_another_process_waits_on_a_thread_of_its_own() {
+    let (folder, ours, theirs) = two_of_one_file("beside");
+    let busy = begin(&theirs);
+    let mut writes: Vec<Writing<'_>> = Vec::new();
+    for number in [1, 2, 3] {
+        let write = ours.write(None, Vec::new(), move |_: &Desk, _| Ok(number));
+        let mut write: Writing<'_> = Box::pin(write);
+        // It comes back at once, though it cannot write.
+        assert!(poll(&mut write).is_pending());
+        writes.push(write);
+    }
+    busy.desk.roll_back();
+    drop(busy);
+    let done = writes.into_iter().map(helix_agents_testkit::block_on);
+    let done: Vec<_> = done.map(Result::unwrap).collect();
+    assert_eq!(done, [1, 2, 3]);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn who_gives_up_waiting_for_another_process_is_answered_with_all_others() {
+    let (folder, ours, theirs) = two_of_one_file("gives-up");
+    let ours = Writer::new(
+        crate::connection::writer(
+            &folder.join("helix.db"),
+            &crate::config::SqliteConfig::new(),
+        )
+        .unwrap(),
+        Arc::clone(&ours.bells),
+        Duration::from_millis(1),
+        Log::none(),
+    );
+    let busy = begin(&theirs);
+    let mut writes: Vec<Writing<'_>> = Vec::new();
+    for step in [one as Step, two] {
+        let write = ours.write(None, Vec::new(), move |desk: &Desk, _| step(desk));
+        let mut write: Writing<'_> = Box::pin(write);
+        assert!(poll(&mut write).is_pending());
+        writes.push(write);
+    }
+    for write in writes {
+        let outcome = helix_agents_testkit::block_on(write);
+        assert!(matches!(outcome, Err(Fail::Sqlite(error)) if is_busy(&error)));
+    }
+    drop(busy);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_read_beside_a_write_in_memory_waits_in_the_queue() {
+    let writer = writer();
+    let slot = writer.try_lock().unwrap();
+    let mut read: Writing<'_> = Box::pin(writer.read(|_| Ok(7)));
+    assert!(poll(&mut read).is_pending());
+    writer.serve(slot);
+    assert!(matches!(poll(&mut read), Poll::Ready(Ok(7))));
 }
