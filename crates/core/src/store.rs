@@ -41,7 +41,7 @@ pub use plan::{
     Headers, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, Plan, plan,
 };
 pub use precondition::{CallStanding, EffectPlace, Precondition};
-pub use query::{Lookup, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
+pub use query::{Lookup, Page, PageRoom, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;
 pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};
 pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
@@ -56,6 +56,9 @@ pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
 /// A root and the sessions under it belong together, and nothing else does: every commit and every
 /// read of a session names the root, so that a store may keep each root in a place of its own.
 /// Whoever names the wrong root finds nothing there.
+///
+/// A [`Page`] ends where its number of items or of bytes does, whichever comes first; [`Paged::of`] and
+/// [`PageRoom`] measure it. A store reads no more of what is left out than it must.
 ///
 /// Leases and due work are judged by one clock: the store's, where it has one. A store without a clock
 /// goes by the time that each commit and each question carries.

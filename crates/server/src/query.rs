@@ -91,6 +91,9 @@ impl Pairs {
     }
 }
 
+/// About how large a list in an answer becomes, unless its first item alone is larger. Whoever wants more
+/// asks for what follows.
+pub(crate) const ANSWER_BYTES: usize = 1024 * 1024;
 /// How many parameters a query may have.
 const MOST_PAIRS: usize = 256;
 /// Stores keep offsets in numbers of 32 bits and more.

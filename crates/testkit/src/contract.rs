@@ -280,6 +280,8 @@ suite! { ($)
     messages {
         messages_are_kept_in_order,
         pages_of_messages_are_parts_of_the_whole,
+        pages_of_messages_end_with_their_bytes,
+        pages_of_sessions_end_with_their_bytes,
         many_messages_are_read_at_once,
         what_is_not_a_whole_step_is_refused,
         of_appends_at_one_place_exactly_one_wins,

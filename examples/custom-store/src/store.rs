@@ -19,6 +19,7 @@ use helix_agents::core::stored::{decode, encode};
 use helix_agents::core::stream::StreamLimits;
 use helix_agents::core::usage::UsageEntry;
 use helix_agents::core::{CallId, CheckpointId, RunId, SessionId};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::document::Document;
@@ -152,7 +153,7 @@ fn commit(transaction: &mut Transaction<'_>, floor: &AtomicU64, commit: Commit) 
     Ok(plan.receipt(&headers, sequence))
 }
 
-fn lookup<T, Id: PartialEq>(
+fn lookup<T: Serialize, Id: PartialEq>(
     mut all: Vec<T>,
     which: Lookup<Id>,
     id: impl Fn(&T) -> &Id,

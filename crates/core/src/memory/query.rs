@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::record::Record;
 use crate::id::SessionId;
 use crate::session::{PendingCall, SessionState};
 use crate::store::{Lookup, Paged, PendingQuery, SessionQuery};
 
-pub(super) fn lookup<'a, T: Clone + 'a, Id: PartialEq>(
+pub(super) fn lookup<'a, T: Clone + Serialize + 'a, Id: PartialEq>(
     mut all: impl ExactSizeIterator<Item = &'a T>,
     which: Lookup<Id>,
     id: impl Fn(&T) -> &Id,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::json_bytes;
 use crate::id::{SessionId, UserId};
 use crate::session::{SessionState, SessionStatus};
 use crate::time::Timestamp;
@@ -15,6 +16,9 @@ pub struct Page {
     pub offset: usize,
     /// How many are given at most.
     pub limit: usize,
+    /// About how many bytes they have together at most, as JSON. The first is given however large it
+    /// is, so that whoever goes on after what it got comes to the end.
+    pub bytes: Option<usize>,
 }
 
 impl Page {
@@ -24,12 +28,26 @@ impl Page {
     pub const ALL: Self = Self {
         offset: 0,
         limit: usize::MAX,
+        bytes: None,
     };
 
     /// A part of a list.
     #[must_use]
     pub fn new(offset: usize, limit: usize) -> Self {
-        Self { offset, limit }
+        Self {
+            offset,
+            limit,
+            bytes: None,
+        }
+    }
+
+    /// The same part, ending early where it would have more bytes than these.
+    #[must_use]
+    pub fn within(self, bytes: usize) -> Self {
+        Self {
+            bytes: Some(bytes),
+            ..self
+        }
     }
 
     /// The first so many.
@@ -41,13 +59,45 @@ impl Page {
     /// At most [`Page::MAX`] of it.
     #[must_use]
     pub fn capped(self) -> Self {
-        Self::new(self.offset, self.limit.min(Self::MAX))
+        Self {
+            limit: self.limit.min(Self::MAX),
+            ..self
+        }
     }
 }
 
 impl Default for Page {
     fn default() -> Self {
         Self::first(50)
+    }
+}
+
+/// What still fits into the bytes of a [`Page`], for a store that gives one item after another.
+#[derive(Debug, Clone)]
+pub struct PageRoom {
+    left: Option<usize>,
+    is_empty: bool,
+}
+
+impl PageRoom {
+    /// The room of a page.
+    #[must_use]
+    pub fn of(page: Page) -> Self {
+        Self {
+            left: page.bytes,
+            is_empty: true,
+        }
+    }
+
+    /// Whether the page takes the next item. After the first that it does not take, it takes none.
+    pub fn takes(&mut self, item: &impl Serialize) -> bool {
+        let Some(left) = self.left else {
+            return true;
+        };
+        let bytes = json_bytes(item);
+        let is_first = std::mem::take(&mut self.is_empty);
+        self.left = Some(left.saturating_sub(bytes));
+        is_first || bytes <= left
     }
 }
 
@@ -77,13 +127,15 @@ impl<T> Paged<T> {
 
     /// The part of a whole list.
     #[must_use]
-    pub fn of(all: impl ExactSizeIterator<Item = T>, page: Page) -> Self {
+    pub fn of(all: impl ExactSizeIterator<Item = T>, page: Page) -> Self
+    where
+        T: Serialize,
+    {
         let total = all.len();
-        Self::new(
-            all.skip(page.offset).take(page.limit).collect(),
-            total,
-            page,
-        )
+        let mut room = PageRoom::of(page);
+        let asked = all.skip(page.offset).take(page.limit);
+        let items = asked.take_while(|item| room.takes(item)).collect();
+        Self::new(items, total, page)
     }
 
     /// The same part of something else.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::{EffectMark, Fence, InboxRow, Lease};
 use crate::id::{CallId, StepId};
 use crate::session::{OpenStep, RunRecord, SessionState, StopRequest, SubSessionRef};
@@ -81,7 +83,7 @@ impl Snapshot {
 }
 
 /// A call that somebody outside has answered.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
 pub struct AnsweredCall {
     /// The call.

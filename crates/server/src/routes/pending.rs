@@ -10,7 +10,7 @@ use super::sessions::Whose;
 use crate::ApiError;
 use crate::builder::App;
 use crate::caller::Caller;
-use crate::query::Pairs;
+use crate::query::{ANSWER_BYTES, Pairs};
 use crate::view::PendingView;
 
 /// How many calls are listed unless fewer are asked for.
@@ -28,7 +28,8 @@ pub(crate) async fn pending(
     caller: Caller,
     query: Pairs,
 ) -> Result<Json<PendingListView>, ApiError> {
-    let (asked, page) = (query.id("userId")?, query.page(MOST, MOST)?);
+    let asked = query.id("userId")?;
+    let page = query.page(MOST, MOST)?.within(ANSWER_BYTES);
     caller.may_do(&app).await?;
     let user_id = match Whose::for_caller(&caller.principal, asked) {
         Whose::All => None,

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use helix_agents_core::store::{Lookup, Page};
+use helix_agents_core::store::{Lookup, Page, PageRoom};
 use helix_agents_core::usage::UsageRollup;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::ApiError;
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
-use crate::query::Pairs;
+use crate::query::{ANSWER_BYTES, Pairs};
 use crate::view::{CheckpointView, ListView, MessageView, RunView, SessionDetail, UsageView};
 
 /// How much of a session is listed unless more is asked for, and at most.
@@ -61,7 +61,7 @@ pub(crate) async fn runs(
     SessionPath(session): SessionPath,
     query: Pairs,
 ) -> Result<Json<ListView<RunView>>, ApiError> {
-    let page = Lookup::Page(query.page(USUAL, MOST)?);
+    let page = Lookup::Page(query.page(USUAL, MOST)?.within(ANSWER_BYTES));
     let found = caller.open(&app, &session).await?;
     let runs = app.store().runs(found.state.key(), page).await?;
     Ok(Json(ListView::of(runs, RunView::from)))
@@ -73,7 +73,7 @@ pub(crate) async fn checkpoints(
     SessionPath(session): SessionPath,
     query: Pairs,
 ) -> Result<Json<ListView<CheckpointView>>, ApiError> {
-    let page = query.page(USUAL, MOST)?;
+    let page = query.page(USUAL, MOST)?.within(ANSWER_BYTES);
     let found = caller.open(&app, &session).await?;
     let page = Lookup::Page(page);
     let found = app.store().checkpoints(found.state.key(), page).await?;
@@ -87,7 +87,7 @@ pub(crate) async fn messages(
     SessionPath(session): SessionPath,
     query: Pairs,
 ) -> Result<Json<MessagesView>, ApiError> {
-    let page = query.page(USUAL, MOST)?;
+    let page = query.page(USUAL, MOST)?.within(ANSWER_BYTES);
     let mut found = caller.open(&app, &session).await?;
     loop {
         let said = app.store().messages(found.state.key(), page).await?;
@@ -106,10 +106,16 @@ pub(crate) async fn messages(
         let open = open.unwrap_or_default();
         let total = said.total + open.len();
         let left_out = page.offset.saturating_sub(said.total);
-        let room = page.limit.saturating_sub(said.items.len());
+        // A page that its bytes have ended has no room, though its number of messages would.
+        let room = match said.has_more {
+            true => 0,
+            false => page.limit.saturating_sub(said.items.len()),
+        };
+        let mut bytes = PageRoom::of(page);
+        let open = open.into_iter().skip(left_out).take(room);
         let messages = said.items.into_iter().map(MessageView::from);
         let messages: Vec<_> = messages
-            .chain(open.into_iter().skip(left_out).take(room))
+            .chain(open.take_while(|message| bytes.takes(message)))
             .collect();
         return Ok(Json(MessagesView {
             has_more: page.offset.saturating_add(messages.len()) < total,

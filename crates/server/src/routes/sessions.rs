@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::builder::App;
 use crate::caller::Caller;
-use crate::query::Pairs;
+use crate::query::{ANSWER_BYTES, Pairs};
 use crate::view::{ListView, SessionView};
 use crate::{ApiError, Principal};
 
@@ -84,7 +84,7 @@ fn read(query: &Pairs) -> Result<SessionQuery, ApiError> {
         metadata: metadata(query)?,
         from: instant("from")?,
         to: instant("to")?,
-        page: query.page(USUAL, MOST)?,
+        page: query.page(USUAL, MOST)?.within(ANSWER_BYTES),
     };
     let filters = wanted.status.len() + wanted.tags.len() + wanted.metadata.len();
     if filters > MOST_FILTERS {

@@ -27,6 +27,8 @@ mod described;
 mod endings;
 /// Errors, limits, ids, and what the server says about itself.
 mod errors;
+/// Histories that are too large for one answer.
+mod large;
 /// Lists of agents, sessions and pending calls.
 mod lists;
 /// The router in somebody else's application.

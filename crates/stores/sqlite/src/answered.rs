@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use helix_agents_core::CallId;
-use helix_agents_core::store::{AnsweredCall, Lookup, Page, Paged, SessionKey};
+use helix_agents_core::store::{AnsweredCall, Lookup, Page, PageRoom, Paged, SessionKey};
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -83,12 +83,15 @@ pub(crate) fn lookup(
 
 fn rows(conn: &Connection, session: Owner, page: Page) -> Result<Vec<AnsweredCall>, Fail> {
     let limit = i64::try_from(page.limit).unwrap_or(-1);
-    let rows = conn
+    let mut rows: Vec<_> = conn
         .prepare_cached(
             "SELECT call, time FROM answered WHERE session = ? ORDER BY call LIMIT ? OFFSET ?",
         )?
         .query_map(params![session, limit, signed(wide(page.offset))], one)?
         .collect::<Result<_, _>>()?;
+    let mut room = PageRoom::of(page);
+    let fitting = rows.iter().take_while(|row| room.takes(row)).count();
+    rows.truncate(fitting);
     Ok(rows)
 }
 

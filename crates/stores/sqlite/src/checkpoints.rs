@@ -1,7 +1,7 @@
 //! Checkpoints, in the order in which they were written.
 
 use helix_agents_core::session::Checkpoint;
-use helix_agents_core::store::{Lookup, Paged, SessionKey};
+use helix_agents_core::store::{Lookup, PageRoom, Paged, SessionKey};
 use helix_agents_core::{CheckpointId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -108,7 +108,11 @@ pub(crate) fn find(
             let items = found
                 .into_iter()
                 .map(|raw| raw.finish(session.session, &mut runs));
-            let items = items.collect::<Result<_, _>>()?;
+            let mut items: Vec<_> = items.collect::<Result<_, _>>()?;
+            // Rows of a checkpoint are small: what does not fit is left out after it was read.
+            let mut room = PageRoom::of(page);
+            let fitting = items.iter().take_while(|item| room.takes(item)).count();
+            items.truncate(fitting);
             Ok(Paged::new(items, size(unsigned(total)), page))
         }
         other => {

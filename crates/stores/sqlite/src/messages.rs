@@ -1,7 +1,7 @@
 //! Messages: one row per step or user message.
 
 use helix_agents_core::message::Message;
-use helix_agents_core::store::{Page, Paged, SessionKey};
+use helix_agents_core::store::{Page, PageRoom, Paged, SessionKey};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -47,11 +47,14 @@ pub(crate) fn kept(conn: &Connection, session: Owner, count: usize) -> Result<us
 /// Removes the messages from a position on, and remembers the ids of their calls.
 pub(crate) fn truncate(conn: &Connection, session: Owner, keep: usize) -> Result<(), Fail> {
     let (from, to) = (session.bound(wide(keep)), session.last());
-    for message in unpacked(conn, from, to)? {
+    let mut gone = Vec::new();
+    each(conn, from, to, |message| {
         if let Message::Assistant(said) = message {
-            family::retire(conn, session, said.tool_calls().map(|call| &call.id))?;
+            gone.extend(said.tool_calls().map(|call| call.id.clone()));
         }
-    }
+        true
+    })?;
+    family::retire(conn, session, gone.iter())?;
     conn.prepare_cached("DELETE FROM entry WHERE at BETWEEN ? AND ?")?
         .execute([from, to])?;
     content::release_range(conn, session, Kind::Entry, from, to)
@@ -88,31 +91,47 @@ pub(crate) fn page(
         .query_row([owner.first(), owner.bound(wide(page.offset))], |row| {
             row.get(0)
         })?;
-    let begin = size(owner.number(from));
-    let items: Vec<Message> = unpacked(conn, from, owner.bound(wide(end)) - 1)?
-        .into_iter()
-        .skip(page.offset.saturating_sub(begin))
-        .take(end - page.offset)
-        .collect();
-    if items.len() < end - page.offset {
+    let mut place = size(owner.number(from));
+    let mut room = PageRoom::of(page);
+    let mut items = Vec::new();
+    let is_whole = each(conn, from, owner.bound(wide(end)) - 1, |message| {
+        place += 1;
+        if place <= page.offset || place > end {
+            return true;
+        }
+        let fits = room.takes(&message);
+        if fits {
+            items.push(message);
+        }
+        fits
+    })?;
+    if is_whole && items.len() < end - page.offset {
         return Err(Fail::corrupt("history", "messages are missing"));
     }
     Ok(Paged::new(items, total, page))
 }
 
-/// The messages of the rows within these bounds.
-fn unpacked(conn: &Connection, from: i64, to: i64) -> Result<Vec<Message>, Fail> {
+/// Shows the messages of the rows within these bounds, one after another, until enough are seen. False:
+/// not all were.
+fn each(
+    conn: &Connection,
+    from: i64,
+    to: i64,
+    mut wants_more: impl FnMut(Message) -> bool,
+) -> Result<bool, Fail> {
     let mut statement =
         conn.prepare_cached("SELECT data FROM entry WHERE at BETWEEN ? AND ? ORDER BY at")?;
     let mut rows = statement.query([from, to])?;
-    let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
-        match row.get_ref(0)? {
-            ValueRef::Text(text) => messages.append(&mut pack::unpack(text)?),
-            _ => messages.append(&mut pack::unpack(
-                content::get(conn, row.get(0)?)?.as_bytes(),
-            )?),
+        let messages = match row.get_ref(0)? {
+            ValueRef::Text(text) => pack::unpack(text)?,
+            _ => pack::unpack(content::get(conn, row.get(0)?)?.as_bytes())?,
+        };
+        for message in messages {
+            if !wants_more(message) {
+                return Ok(false);
+            }
         }
     }
-    Ok(messages)
+    Ok(true)
 }

@@ -1,7 +1,9 @@
 //! Questions over many sessions, each answered by an index.
 
 use helix_agents_core::session::{PendingCall, SessionState};
-use helix_agents_core::store::{Header, Page, Paged, ParentFilter, PendingQuery, SessionQuery};
+use helix_agents_core::store::{
+    Header, Page, PageRoom, Paged, ParentFilter, PendingQuery, SessionQuery,
+};
 use helix_agents_core::stored::decode;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
@@ -10,6 +12,7 @@ use crate::content;
 use crate::fail::Fail;
 use crate::headers::{METADATA, TAG};
 use crate::key::{millis, name_of, signed, size, unsigned, wide};
+use crate::runs::fitting;
 
 /// Conditions that grow. The first one that an index can answer chooses that index; on later ones a
 /// plus keeps SQLite from choosing another.
@@ -147,8 +150,12 @@ pub(crate) fn list(conn: &Connection, query: &SessionQuery) -> Result<Paged<Sess
     ))?;
     let mut rows = statement.query(params_from_iter(values.iter().chain(&paging(page))))?;
     let mut items = Vec::new();
+    let mut room = PageRoom::of(page);
     while let Some(row) = rows.next()? {
         let header: Header = decode(&content::get(conn, row.get(0)?)?)?;
+        if !room.takes(&header.session) {
+            break;
+        }
         items.push(header.session);
     }
     Ok(Paged::new(items, size(unsigned(total)), page))
@@ -176,10 +183,7 @@ pub(crate) fn pending(conn: &Connection, query: &PendingQuery) -> Result<Paged<P
     let order = "ORDER BY created, name, call LIMIT ? OFFSET ?";
     let mut statement = conn.prepare_cached(&format!("SELECT data FROM pending{sql} {order}"))?;
     let mut rows = statement.query(params_from_iter(values.iter().chain(&paging(page))))?;
-    let mut items = Vec::new();
-    while let Some(row) = rows.next()? {
-        items.push(decode(&content::get(conn, row.get(0)?)?)?);
-    }
+    let items = fitting(conn, &mut rows, page)?;
     Ok(Paged::new(items, size(unsigned(total)), page))
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::RunId;
 use helix_agents_core::session::RunRecord;
-use helix_agents_core::store::{Lookup, Page, Paged, SessionKey};
-use helix_agents_core::stored::decode;
+use helix_agents_core::store::{Lookup, Page, PageRoom, Paged, SessionKey};
+use helix_agents_core::stored::{Stored, decode};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Rows, ToSql, params};
 use serde::{Deserialize, Serialize};
 
 use crate::content::{self, Cell, Holder, Kind};
@@ -195,15 +195,30 @@ pub(crate) fn lookup(
                 signed(wide(page.limit)),
                 signed(wide(page.offset))
             ])?;
-            let mut items = Vec::new();
-            while let Some(row) = rows.next()? {
-                items.push(decode(&content::get(conn, row.get(0)?)?)?);
-            }
+            let items = fitting(conn, &mut rows, page)?;
             let total = size(unsigned(total));
             Ok(Paged::new(items, total, page))
         }
         _ => Ok(one(None)),
     }
+}
+
+/// What is in the first column of the rows, as much of it as fits into a page.
+pub(crate) fn fitting<T: Stored>(
+    conn: &Connection,
+    rows: &mut Rows<'_>,
+    page: Page,
+) -> Result<Vec<T>, Fail> {
+    let mut room = PageRoom::of(page);
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        let item = decode(&content::get(conn, row.get(0)?)?)?;
+        if !room.takes(&item) {
+            break;
+        }
+        items.push(item);
+    }
+    Ok(items)
 }
 
 /// A list of one, or of none.

@@ -6,7 +6,7 @@
 //! named by its number in the session, or by its id when there is no such run.
 
 use helix_agents_core::model::TokenUsage;
-use helix_agents_core::store::{Page, Paged, SessionKey};
+use helix_agents_core::store::{Page, PageRoom, Paged, SessionKey};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::{UsageEntry, UsageKind};
 use helix_agents_core::{RunId, UsageId};
@@ -145,14 +145,19 @@ pub(crate) fn page(
     )?;
     let from = owner.bound(wide(page.offset));
     let mut rows = statement.query([owner.first(), owner.bound(wide(end)) - 1, from])?;
-    while let Some(row) = rows.next()? {
+    let mut room = PageRoom::of(page);
+    'rows: while let Some(row) = rows.next()? {
         let at = size(owner.number(row.get(0)?));
         let text = content::get(conn, row.get(1)?)?;
         let entries: Vec<Value> = serde_json::from_str(&text)
             .map_err(|error| Fail::corrupt("usage entry", error.to_string()))?;
         for (entry, position) in entries.into_iter().zip(at..) {
             if (page.offset..end).contains(&position) {
-                items.push(unpack(entry, &mut runs)?);
+                let entry = unpack(entry, &mut runs)?;
+                if !room.takes(&entry) {
+                    break 'rows;
+                }
+                items.push(entry);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Messages: whole steps, one after another, each at its place.
 
 use helix_agents_core::message::{AssistantPart, Message, Thinking};
-use helix_agents_core::store::{Change, NewCheckpoint, Page, StoreError};
+use helix_agents_core::store::{Change, NewCheckpoint, Page, SessionQuery, StoreError};
 use helix_agents_core::stored::encode;
 use helix_agents_core::time::Clock;
 
@@ -75,6 +75,64 @@ pub async fn pages_of_messages_are_parts_of_the_whole(on: &Subject) {
             assert_eq!((found.items, found.total), (wanted, all.len()), "{page:?}");
         }
     }
+}
+
+/// A page ends where its bytes do, after one message at least, and whoever goes on after what it got
+/// has all of them in the end.
+pub async fn pages_of_messages_end_with_their_bytes(on: &Subject) {
+    let id = created(on, "s").await;
+    let mut all = vec![says(&"a".repeat(1000)), says(&"b".repeat(1000))];
+    all.extend(step_of(&["c-1", "c-2"]));
+    all.push(says(&"c".repeat(5000)));
+    all.push(says("d"));
+    on.sessions()
+        .append_messages(&id, &all, None)
+        .await
+        .unwrap();
+    let page = async |offset, bytes| {
+        let page = Page::new(offset, usize::MAX).within(bytes);
+        let found = on.elsewhere().store.messages(id.as_root(), page).await;
+        found.unwrap()
+    };
+    let whole = page(0, usize::MAX).await;
+    assert_eq!((whole.items, whole.has_more), (all.clone(), false));
+    assert_eq!(page(0, 1500).await.items, all[..1]);
+    assert_eq!(page(0, 2500).await.items[..2], all[..2]);
+    // Whoever asks for less than one is given one.
+    for bytes in [0, 1, 700, 1500, 3000] {
+        let mut got = Vec::new();
+        while got.len() < all.len() {
+            let found = page(got.len(), bytes).await;
+            assert!(
+                !found.items.is_empty(),
+                "after {} of {bytes} bytes",
+                got.len()
+            );
+            got.extend(found.items);
+            assert_eq!(found.total, all.len());
+            assert_eq!(found.has_more, got.len() < all.len());
+        }
+        assert_eq!(got, all, "{bytes}");
+    }
+}
+
+/// Sessions are listed as far as the bytes of a page go.
+pub async fn pages_of_sessions_end_with_their_bytes(on: &Subject) {
+    for name in ["s", "t", "u"] {
+        created(on, name).await;
+    }
+    let list = async |offset, bytes| {
+        let page = Page::new(offset, 10).within(bytes);
+        let query = SessionQuery {
+            page,
+            ..SessionQuery::default()
+        };
+        let found = on.store.list(&query).await.unwrap();
+        (found.items.len(), found.total, found.has_more)
+    };
+    assert_eq!(list(0, 1).await, (1, 3, true));
+    assert_eq!(list(2, 1).await, (1, 3, false));
+    assert_eq!(list(0, usize::MAX).await, (3, 3, false));
 }
 
 /// Messages are not capped as lists of sessions are, and thinking can be left out.
