@@ -86,11 +86,22 @@ fn tell_of_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
     Screen::here().note(Look::Yellow, text)
 }
 
+/// How many connections there may be, and how long they may take.
+fn limits(config: &ServerConfig) -> Limits {
+    let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let of_one = Some(config.max_connections_per_address).filter(|most| *most > 0);
+    Limits::default()
+        .grace(REQUESTS)
+        .max_connections(whole(config.max_connections))
+        .max_connections_per_address(of_one.map(whole))
+}
+
 /// Listens, serves, and comes to an orderly end: no new requests, steps commit, leases are given up.
 pub(crate) async fn host(
     runtime: &LocalRuntime,
     routes: Router,
     listen: SocketAddr,
+    config: &ServerConfig,
 ) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind(listen)
         .await
@@ -102,8 +113,7 @@ pub(crate) async fn host(
         .local_addr()
         .context("the listener has no address")?;
     Screen::here().say(format!("helix: listening on http://{address}"))?;
-    let limits = Limits::default().grace(REQUESTS);
-    let served = serve(listener, routes, limits, signals.next()).await;
+    let served = serve(listener, routes, limits(config), signals.next()).await;
     runtime.shutdown(STEPS).await;
     match served {
         // Whoever was cut off finds everything in the stream again.

@@ -1,7 +1,7 @@
 //! What is answered instead, and why a server was not built.
 
 use axum::Json;
-use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use helix_agents_core::agent::ResolveError;
@@ -131,6 +131,9 @@ pub struct ApiError {
     pub detail: String,
     /// The machine-readable name.
     pub code: ApiCode,
+    /// After how many seconds the same request may fare better.
+    #[serde(skip)]
+    pub(crate) retry_after: Option<u32>,
 }
 
 impl ApiError {
@@ -139,6 +142,26 @@ impl ApiError {
             error: error.into(),
             detail: shortened(detail.into()),
             code,
+            retry_after: None,
+        }
+    }
+
+    /// There is more to do than the server can.
+    pub(crate) fn overloaded(detail: impl Into<String>) -> Self {
+        let error = ErrorCode::StoreUnavailable.user_message();
+        Self::new(ApiCode::Unavailable, error, detail).retry_after(1)
+    }
+
+    /// The caller asks for too much at once.
+    pub(crate) fn rate_limited(detail: impl Into<String>, seconds: u32) -> Self {
+        let error = "Too many requests. Please try again shortly.";
+        Self::new(ApiCode::RateLimited, error, detail).retry_after(seconds)
+    }
+
+    fn retry_after(self, seconds: u32) -> Self {
+        Self {
+            retry_after: Some(seconds),
+            ..self
         }
     }
 
@@ -222,6 +245,9 @@ impl IntoResponse for ApiError {
         if self.code == ApiCode::Unauthenticated {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response
     }

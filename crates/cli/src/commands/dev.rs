@@ -42,7 +42,7 @@ impl Dev {
         let server =
             server(&runtime, &setup.plan.config.server, agent.as_ref()).allow_unauthenticated();
         let routes = page::routes().merge(router(server)?);
-        host(&runtime, routes, listen).await
+        host(&runtime, routes, listen, &setup.plan.config.server).await
     }
 
     /// Where to listen: on this machine alone.

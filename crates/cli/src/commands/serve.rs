@@ -49,6 +49,6 @@ impl Serve {
                 server.allow_unauthenticated()
             }
         };
-        host(&runtime, router(server)?, listen).await
+        host(&runtime, router(server)?, listen, &setup.plan.config.server).await
     }
 }

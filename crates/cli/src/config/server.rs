@@ -9,6 +9,9 @@ const LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8787);
 /// The largest request body when nothing is said.
 const MAX_BODY_BYTES: u64 = 4 * 1024 * 1024;
+/// How many connections there may be when nothing is said, in all and from one address.
+const MAX_CONNECTIONS: u64 = 8192;
+const MAX_CONNECTIONS_PER_ADDRESS: u64 = 512;
 
 /// Who may talk to the server, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,10 @@ pub struct ServerConfig {
     pub allow_unauthenticated: bool,
     /// The largest request body.
     pub max_body_bytes: u64,
+    /// How many connections there may be at once.
+    pub max_connections: u64,
+    /// How many of them may come from one address; 0: as many as there may be.
+    pub max_connections_per_address: u64,
     /// Web pages that may use it.
     pub cors_origins: Vec<String>,
     /// Host names under which it answers without authentication, besides local ones.
@@ -34,6 +41,8 @@ impl Default for ServerConfig {
             listen: LISTEN,
             allow_unauthenticated: false,
             max_body_bytes: MAX_BODY_BYTES,
+            max_connections: MAX_CONNECTIONS,
+            max_connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
             cors_origins: Vec::new(),
             hosts: Vec::new(),
             tokens: Vec::new(),
@@ -78,6 +87,12 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<ServerConfig, ConfigE
     }
     if let Some(bytes) = section.count("max_body_bytes", 1)? {
         server.max_body_bytes = bytes.value;
+    }
+    if let Some(most) = section.count("max_connections", 1)? {
+        server.max_connections = most.value;
+    }
+    if let Some(most) = section.count("max_connections_per_address", 0)? {
+        server.max_connections_per_address = most.value;
     }
     for At { value, at } in section.texts("cors_origins")? {
         if !(value.starts_with("http://") || value.starts_with("https://")) || value.ends_with('/')

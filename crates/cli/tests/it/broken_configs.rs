@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// What is wrong, what is replaced, and by what; the empty text stands for the end.
-pub(crate) const BROKEN: [(&str, &str, &str); 64] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 66] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -35,6 +35,16 @@ pub(crate) const BROKEN: [(&str, &str, &str); 64] = [
     ),
     ("an unknown key of a tool", "", "time_out = 7"),
     ("an unknown key of the server", "", "[server]\nport = 8787"),
+    (
+        "a server without connections",
+        "",
+        "[server]\nmax_connections = 0",
+    ),
+    (
+        "connections of one address that are no number",
+        "",
+        "[server]\nmax_connections_per_address = \"off\"",
+    ),
     (
         "an unknown key of the runtime",
         "",

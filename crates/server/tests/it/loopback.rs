@@ -40,12 +40,11 @@ impl Loopback {
 
     /// Opens a connection and sends this.
     pub(crate) async fn send(&self, text: &str) -> Connection {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(text.as_bytes()).await.unwrap();
-        Connection {
-            stream,
-            seen: String::new(),
-        }
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let seen = String::new();
+        let mut connection = Connection { stream, seen };
+        connection.say(text).await;
+        connection
     }
 
     /// Asks for a path with Alice's token.
@@ -66,6 +65,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Sends this.
+    pub(crate) async fn say(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
     /// Reads until this was seen.
     pub(crate) async fn until(&mut self, text: &str) {
         while !self.seen.contains(text) {
@@ -79,7 +83,8 @@ impl Connection {
         self.seen
     }
 
-    async fn more(&mut self) -> bool {
+    /// Reads what comes next. False: the other side has closed.
+    pub(crate) async fn more(&mut self) -> bool {
         let mut bytes = vec![0; 4096];
         let read = self.stream.read(&mut bytes).await.unwrap_or(0);
         self.seen.push_str(&String::from_utf8_lossy(&bytes[..read]));

@@ -23,6 +23,8 @@ mod approvals;
 mod building;
 /// Answers beside the description of them.
 mod described;
+/// Connections that do not read, do not write, or are too many.
+mod crowds;
 /// The very end of a stream that is read.
 mod endings;
 /// Errors, limits, ids, and what the server says about itself.
