@@ -10,6 +10,7 @@ use helix_agents_core::runtime::Runtime;
 use helix_agents_core::store::{SessionStore, Sessions};
 use helix_agents_core::stream::StreamManager;
 
+use crate::budget::Budget;
 use crate::metrics::Metrics;
 use crate::origin::OriginCheck;
 use crate::{Authenticate, Authorize, BuildError, routes};
@@ -20,6 +21,9 @@ const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often an idle stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// What large answers take together, and those of one user.
+const ANSWERS_BYTES: usize = 64 * 1024 * 1024;
+const ANSWERS_BYTES_PER_USER: usize = 16 * 1024 * 1024;
 
 /// The HTTP face of a runtime.
 #[derive(Clone)]
@@ -42,6 +46,8 @@ impl Server {
             cors_origins: Vec::new(),
             hosts: Vec::new(),
             default_agent: None,
+            answers_bytes: ANSWERS_BYTES,
+            answers_bytes_per_user: ANSWERS_BYTES_PER_USER,
         }
     }
 
@@ -72,6 +78,8 @@ pub struct ServerBuilder {
     cors_origins: Vec<String>,
     hosts: Vec<String>,
     default_agent: Option<String>,
+    answers_bytes: usize,
+    answers_bytes_per_user: usize,
 }
 
 impl ServerBuilder {
@@ -132,6 +140,19 @@ impl ServerBuilder {
         self
     }
 
+    /// How much memory large answers take together until they are read; 64 MiB by default. Who asks
+    /// for one while there is none left waits a second, and is told `RATE_LIMITED` then.
+    pub fn answers_bytes(mut self, bytes: usize) -> Self {
+        self.answers_bytes = bytes;
+        self
+    }
+
+    /// How much of it those of one user take; 16 MiB by default.
+    pub fn answers_bytes_per_user(mut self, bytes: usize) -> Self {
+        self.answers_bytes_per_user = bytes;
+        self
+    }
+
     /// Builds it.
     ///
     /// # Errors
@@ -165,6 +186,7 @@ impl ServerBuilder {
                 keep_alive: self.keep_alive,
                 default_agent: self.default_agent,
                 metrics: Metrics::default(),
+                budget: Budget::new(self.answers_bytes, self.answers_bytes_per_user),
             })),
             cors_origins,
         })
@@ -212,6 +234,7 @@ pub(crate) struct Inner {
     pub(crate) keep_alive: Duration,
     pub(crate) default_agent: Option<String>,
     pub(crate) metrics: Metrics,
+    pub(crate) budget: Budget,
 }
 
 impl std::ops::Deref for App {

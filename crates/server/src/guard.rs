@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use helix_agents_core::UserId;
 use tracing::Instrument;
 
 use crate::body::drain;
@@ -45,7 +46,10 @@ async fn answer(app: &App, operation: Operation, request: Request, next: Next) -
     let answered = async {
         let (mut parts, body) = request.into_parts();
         match admit(app, operation, &mut parts).await {
-            Ok(()) => next.run(Request::from_parts(parts, body)).await,
+            Ok(user) => {
+                let request = Request::from_parts(parts, body);
+                within_budget(app, operation, user, next.run(request)).await
+            }
             Err(refused) => {
                 refused.log_refusal();
                 drain(&parts.headers, body).await;
@@ -60,7 +64,31 @@ async fn answer(app: &App, operation: Operation, request: Request, next: Next) -
     })
 }
 
-async fn admit(app: &App, operation: Operation, parts: &mut Parts) -> Result<(), ApiError> {
+/// Answers out of the budget of memory, where an answer may be large.
+async fn within_budget(
+    app: &App,
+    operation: Operation,
+    user: Option<UserId>,
+    answer: impl Future<Output = Response>,
+) -> Response {
+    if !operation.may_be_large() {
+        return answer.await;
+    }
+    match app.budget.reserve(user.as_ref()).await {
+        Ok(held) => {
+            let answer = answer.await;
+            app.budget.charge(user.as_ref(), held, answer).await
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// Says who asks, to the route and to the caller of this.
+async fn admit(
+    app: &App,
+    operation: Operation,
+    parts: &mut Parts,
+) -> Result<Option<UserId>, ApiError> {
     let principal = match &app.entrance {
         Entrance::Known(hook) => hook.authenticate(parts, operation).await?,
         Entrance::Anybody(origins) => {
@@ -68,9 +96,10 @@ async fn admit(app: &App, operation: Operation, parts: &mut Parts) -> Result<(),
             Principal::anonymous().admin()
         }
     };
+    let user = principal.user.clone();
     parts.extensions.insert(Caller {
         principal,
         operation,
     });
-    Ok(())
+    Ok(user)
 }

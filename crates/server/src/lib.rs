@@ -27,6 +27,7 @@
 mod access;
 mod auth;
 mod body;
+mod budget;
 mod builder;
 mod caller;
 mod door;

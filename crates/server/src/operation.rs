@@ -99,6 +99,23 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// Whether its answer may be large.
+    pub(crate) const fn may_be_large(self) -> bool {
+        matches!(
+            self,
+            Self::Status
+                | Self::ListSessions
+                | Self::GetSession
+                | Self::ListRuns
+                | Self::ListCheckpoints
+                | Self::ListMessages
+                | Self::Usage
+                | Self::Pending
+        )
+    }
+}
+
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -1,13 +1,19 @@
 //! Histories that are too large for one answer.
 
+use axum::body::Body;
+use axum::http::Response;
 use helix_agents_core::SessionId;
+use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::runtime::Runtime;
 use helix_agents_core::store::{Change, Commit};
 use helix_agents_core::time::Timestamp;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
-use crate::kit::{NOW, Place};
+use crate::kit::{
+    ADMIN, ALICE, Answer, BOB, NOW, Outside, Place, builder, request, runtime, tokens,
+};
 
 const MIB: usize = 1024 * 1024;
 
@@ -68,4 +74,75 @@ async fn a_large_history_comes_in_answers_that_are_not() {
 async fn a_large_history_in_a_file_comes_in_answers_that_are_not() {
     let folder = tempfile::tempdir().unwrap();
     check(&Place::sqlite(folder.path()).await).await;
+}
+
+/// A server whose large answers may take so much, and of one user so much.
+async fn tight(all: usize, of_one: usize) -> Place {
+    let outside = Outside::new();
+    let runtime = runtime(MemoryStore::new(), &outside);
+    let server = builder(&runtime).authenticate(tokens());
+    let server = server.answers_bytes(all).answers_bytes_per_user(of_one);
+    let place = Place {
+        app: server.build().unwrap().router(),
+        outside,
+        runtime,
+    };
+    place.ended("hello").await;
+    append(&place, &[900_000; 2]).await;
+    place
+}
+
+/// Asks, and does not read the answer.
+async fn unread(place: &Place, token: Option<&str>, path: &str) -> Response<Body> {
+    let request = request(token, "GET", path, None);
+    place.app.clone().oneshot(request).await.unwrap()
+}
+
+const MESSAGES: &str = "/sessions/s/messages";
+
+#[tokio::test(start_paused = true)]
+async fn large_answers_of_one_user_that_are_not_read_leave_room_for_others() {
+    let place = tight(8 * MIB, 2 * MIB).await;
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        let answer = unread(&place, ALICE, MESSAGES).await;
+        assert_eq!(answer.status(), 200);
+        kept.push(answer);
+    }
+    let refused = Answer::of(unread(&place, ALICE, MESSAGES).await).await;
+    refused.is(429, "RATE_LIMITED");
+    assert_eq!(refused.headers["retry-after"], "1");
+    // Others, and what is not read from the store in lists, go on.
+    place.ask(ADMIN, "GET", MESSAGES, None).await.ok();
+    place.ask(BOB, "GET", "/sessions", None).await.ok();
+    place.get("/agents").await.ok();
+    // Whoever reads makes room.
+    Answer::of(kept.remove(0)).await.ok();
+    place.get(MESSAGES).await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_answers_that_are_not_read_take_no_more_than_there_is_for_all() {
+    let place = tight(2 * MIB, 2 * MIB).await;
+    let first = unread(&place, ALICE, MESSAGES).await;
+    let second = unread(&place, ADMIN, MESSAGES).await;
+    assert_eq!(
+        (first.status(), second.status()),
+        (200.try_into().unwrap(), 200.try_into().unwrap())
+    );
+    let refused = place.ask(ADMIN, "GET", MESSAGES, None).await;
+    refused.is(429, "RATE_LIMITED");
+    drop(second);
+    place.ask(ADMIN, "GET", MESSAGES, None).await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_answers_are_not_counted() {
+    let place = tight(2 * MIB, 2 * MIB).await;
+    let mut kept = Vec::new();
+    for _ in 0..50 {
+        let answer = unread(&place, ALICE, "/sessions").await;
+        assert_eq!(answer.status(), 200);
+        kept.push(answer);
+    }
 }
