@@ -11,6 +11,8 @@
 mod answered_elsewhere;
 /// A process that is asked to end while its run goes on.
 mod asked_to_end;
+/// One user who does its worst.
+mod attacks;
 /// Configuration files that cannot work, each with its message.
 mod broken_configs;
 /// A real browser without a screen, driven over a pipe.

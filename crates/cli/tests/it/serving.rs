@@ -46,6 +46,11 @@ impl Served {
         }
     }
 
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where it listens.
     pub(crate) fn url(&self) -> &str {
         &self.url

@@ -1,0 +1,228 @@
+//! One ordinary token that does its worst: large histories asked for and not read, connections that say
+//! nothing. Everybody else is served meanwhile.
+//!
+//! `HELIX_ATTACKS=1` makes it a long one, on a large history and with thousands of connections, and
+//! holds the server to times and to its memory.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::dice::number;
+use crate::kit::{Folder, config};
+use crate::serving::Served;
+
+const MB: usize = 1_000_000;
+
+/// How bad it is.
+struct Attack {
+    turns: usize,
+    turn_bytes: usize,
+    /// Requests for the whole history that are not read.
+    unread: usize,
+    /// More of them, each on a connection of its own.
+    deaf: usize,
+    /// Connections on which nothing is said.
+    mute: usize,
+    /// For how long others are served while the times are taken.
+    lasts: Duration,
+}
+
+/// A server with two users.
+fn folder() -> Folder {
+    let server = "[[server.tokens]]\nenv = \"ALICE\"\nuser = \"alice\"\n\
+                  [[server.tokens]]\nenv = \"BOB\"\nuser = \"bob\"\n\
+                  [agents.a]\nmodel = \"fast\"\n";
+    Folder::with(&config(server), r#"{ "default": [ { "text": "Yes." } ] }"#)
+}
+
+fn serve(folder: &Folder) -> Served {
+    let mut command = folder.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.env("ALICE", "token-a").env("BOB", "token-b");
+    Served::spawn(command)
+}
+
+fn address(served: &Served) -> SocketAddr {
+    let url = served.url().strip_prefix("http://").unwrap();
+    url.parse().unwrap()
+}
+
+/// Sends a request on a connection of its own.
+fn send(to: SocketAddr, token: &str, head: &str, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(to).unwrap();
+    let length = body.len();
+    let request = format!(
+        "{head} HTTP/1.1\r\nhost: {to}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// The status of an answer, and how long it took to come.
+fn timed(to: SocketAddr, token: &str, head: &str, body: &str) -> (u16, Duration) {
+    let begun = Instant::now();
+    let mut answer = String::new();
+    send(to, token, head, body)
+        .read_to_string(&mut answer)
+        .unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, begun.elapsed())
+}
+
+/// Gives Alice a session of so many turns.
+async fn furnish(served: &Served, attack: &Attack) {
+    let message = "x".repeat(attack.turn_bytes);
+    let start = json!({ "sessionId": "s", "agentType": "a", "message": message });
+    let resume = json!({ "sessionId": "s", "mode": "with_message", "message": message });
+    for turn in 0..attack.turns {
+        let (path, body) = match turn {
+            0 => ("/start", &start),
+            _ => ("/resume", &resume),
+        };
+        let (status, told) = served.ask(path, Some(body.clone()), Some("token-a")).await;
+        assert_eq!(status, 200, "{told}");
+        served.end("s", Some("token-a")).await;
+    }
+}
+
+/// The memory of a process that is in use, in bytes.
+fn resident(served: &Served) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", served.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.unwrap().split_whitespace().next().unwrap();
+    kilobytes.parse::<usize>().unwrap() * 1024
+}
+
+/// How many threads of a process read from the store.
+fn readers(served: &Served) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", served.id())).unwrap();
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names
+        .filter(|name| name.starts_with("helix-sqlite-re"))
+        .count()
+}
+
+/// What others saw while it lasted.
+#[derive(Default)]
+struct Seen {
+    healths: Vec<Duration>,
+    starts: Vec<Duration>,
+    most_memory: usize,
+}
+
+impl Seen {
+    /// Bob starts a session, and somebody asks whether the server is well.
+    fn look(&mut self, served: &Served, round: usize) {
+        let to = address(served);
+        let (status, took) = timed(to, "none", "GET /healthz", "");
+        assert_eq!(status, 200);
+        self.healths.push(took);
+        if round.is_multiple_of(10) {
+            let start =
+                json!({ "sessionId": format!("bob-{round}"), "agentType": "a", "message": "hi" });
+            let (status, took) = timed(to, "token-b", "POST /start", &start.to_string());
+            assert_eq!(status, 200);
+            self.starts.push(took);
+        }
+        self.most_memory = self.most_memory.max(resident(served));
+    }
+
+    fn percentile(times: &mut [Duration], percent: usize) -> Duration {
+        times.sort_unstable();
+        times[(times.len() - 1) * percent / 100]
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_freezes_nobody_else() {
+    let is_full = number("HELIX_ATTACKS", 0) > 0;
+    let attack = match is_full {
+        true => Attack {
+            turns: 25,
+            turn_bytes: 4 * MB,
+            unread: 30,
+            deaf: 2000,
+            mute: 2000,
+            lasts: Duration::from_secs(40),
+        },
+        false => Attack {
+            turns: 4,
+            turn_bytes: 2 * MB,
+            unread: 30,
+            deaf: 50,
+            mute: 50,
+            lasts: Duration::ZERO,
+        },
+    };
+    let folder = folder();
+    let served = serve(&folder);
+    furnish(&served, &attack).await;
+    let before = resident(&served);
+    let to = address(&served);
+    let all = "GET /sessions/s/messages?limit=1000";
+    let ask = |count| -> Vec<_> { (0..count).map(|_| send(to, "token-a", all, "")).collect() };
+    let unread = ask(attack.unread);
+    let mut seen = Seen::default();
+    (0..20).for_each(|round| seen.look(&served, round));
+    let deaf = ask(attack.deaf);
+    let mute: Vec<_> = (0..attack.mute)
+        .map(|_| TcpStream::connect(to).unwrap())
+        .collect();
+    let begun = Instant::now();
+    let mut round = 20;
+    while round < 60 || begun.elapsed() < attack.lasts {
+        seen.look(&served, round);
+        round += 1;
+    }
+    assert!(readers(&served) <= 4, "as many as there are connections");
+    let most = seen.most_memory;
+    assert!(most < 300 * MB, "{most} bytes are in use");
+    // Each answer is a small part of the history, or a refusal.
+    for mut stream in unread
+        .into_iter()
+        .take(if is_full { 0 } else { usize::MAX })
+    {
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let (turn, whole) = (attack.turn_bytes, attack.turns * attack.turn_bytes);
+        assert!(answer.len() < turn + MB && answer.len() < whole);
+    }
+    if is_full {
+        report(&served, seen, before);
+    }
+    drop((deaf, mute));
+    assert_eq!(timed(to, "token-a", "GET /sessions", "").0, 200);
+}
+
+/// Prints the figures and holds the server to them.
+fn report(served: &Served, mut seen: Seen, before: usize) {
+    let health = Seen::percentile(&mut seen.healths, 99);
+    let (start, slowest) = (
+        Seen::percentile(&mut seen.starts, 99),
+        seen.starts.len() - 1,
+    );
+    let (slowest, most) = (seen.starts[slowest], seen.most_memory);
+    // The answers that nobody read are thrown away with their connections.
+    let begun = Instant::now();
+    while resident(served) > 100 * MB && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
+    let after = resident(served);
+    eprintln!(
+        "attack: {} x /healthz p99 {health:?}; {} x /start p99 {start:?}, slowest {slowest:?}; \
+         resident {} MB before, {} MB at most, {} MB after",
+        seen.healths.len(),
+        seen.starts.len(),
+        before / MB,
+        most / MB,
+        after / MB,
+    );
+    assert!(health < Duration::from_millis(100), "{health:?}");
+    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    assert!(after < 100 * MB, "{after} bytes are in use still");
+}
