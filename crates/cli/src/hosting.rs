@@ -41,8 +41,11 @@ pub(crate) fn server(
     config: &ServerConfig,
     agent: Option<&Agent>,
 ) -> ServerBuilder {
-    let bytes = usize::try_from(config.max_body_bytes).unwrap_or(usize::MAX);
-    let mut server = Server::builder(Arc::new(runtime.clone())).max_body_bytes(bytes);
+    let starts = u32::try_from(config.max_starts_per_minute).unwrap_or(u32::MAX);
+    let mut server = Server::builder(Arc::new(runtime.clone()))
+        .max_body_bytes(whole(config.max_body_bytes))
+        .max_runs_per_user(whole(config.max_runs_per_user))
+        .max_starts_per_minute(starts);
     if let Some(agent) = agent {
         server = server.default_agent(agent.name());
     }
@@ -86,9 +89,12 @@ fn tell_of_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
     Screen::here().note(Look::Yellow, text)
 }
 
+fn whole(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// How many connections there may be, and how long they may take.
 fn limits(config: &ServerConfig) -> Limits {
-    let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let of_one = Some(config.max_connections_per_address).filter(|most| *most > 0);
     Limits::default()
         .grace(REQUESTS)

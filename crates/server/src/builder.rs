@@ -13,6 +13,7 @@ use helix_agents_core::stream::StreamManager;
 use crate::budget::Budget;
 use crate::metrics::Metrics;
 use crate::origin::OriginCheck;
+use crate::quota::Quota;
 use crate::{Authenticate, Authorize, BuildError, routes};
 
 /// The largest body that is taken unless another limit is given.
@@ -24,6 +25,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// What large answers take together, and those of one user.
 const ANSWERS_BYTES: usize = 64 * 1024 * 1024;
 const ANSWERS_BYTES_PER_USER: usize = 16 * 1024 * 1024;
+/// How many runs of one user go on at once, and how many it starts in a minute.
+const MAX_RUNS_PER_USER: usize = 256;
+const MAX_STARTS_PER_MINUTE: u32 = 1200;
 
 /// The HTTP face of a runtime.
 #[derive(Clone)]
@@ -48,6 +52,8 @@ impl Server {
             default_agent: None,
             answers_bytes: ANSWERS_BYTES,
             answers_bytes_per_user: ANSWERS_BYTES_PER_USER,
+            max_runs_per_user: MAX_RUNS_PER_USER,
+            max_starts_per_minute: MAX_STARTS_PER_MINUTE,
         }
     }
 
@@ -80,6 +86,8 @@ pub struct ServerBuilder {
     default_agent: Option<String>,
     answers_bytes: usize,
     answers_bytes_per_user: usize,
+    max_runs_per_user: usize,
+    max_starts_per_minute: u32,
 }
 
 impl ServerBuilder {
@@ -153,6 +161,20 @@ impl ServerBuilder {
         self
     }
 
+    /// How many runs that one user started over this server go on at once; 256 by default, at least
+    /// one. A run that waits for a person does not go on. Another start is `RATE_LIMITED`.
+    pub fn max_runs_per_user(mut self, runs: usize) -> Self {
+        self.max_runs_per_user = runs;
+        self
+    }
+
+    /// How many runs one user starts or resumes in a minute; 1200 by default, at least one. Another is
+    /// `RATE_LIMITED`, and told when it may come.
+    pub fn max_starts_per_minute(mut self, starts: u32) -> Self {
+        self.max_starts_per_minute = starts;
+        self
+    }
+
     /// Builds it.
     ///
     /// # Errors
@@ -186,6 +208,7 @@ impl ServerBuilder {
                 keep_alive: self.keep_alive,
                 default_agent: self.default_agent,
                 metrics: Metrics::default(),
+                quota: Quota::new(self.max_runs_per_user, self.max_starts_per_minute),
                 budget: Budget::new(self.answers_bytes, self.answers_bytes_per_user),
             })),
             cors_origins,
@@ -235,6 +258,7 @@ pub(crate) struct Inner {
     pub(crate) default_agent: Option<String>,
     pub(crate) metrics: Metrics,
     pub(crate) budget: Budget,
+    pub(crate) quota: Quota,
 }
 
 impl std::ops::Deref for App {

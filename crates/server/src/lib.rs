@@ -39,6 +39,7 @@ mod operation;
 mod origin;
 mod patient;
 mod query;
+mod quota;
 mod request_id;
 mod routes;
 mod serve;

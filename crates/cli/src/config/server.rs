@@ -12,6 +12,9 @@ const MAX_BODY_BYTES: u64 = 4 * 1024 * 1024;
 /// How many connections there may be when nothing is said, in all and from one address.
 const MAX_CONNECTIONS: u64 = 8192;
 const MAX_CONNECTIONS_PER_ADDRESS: u64 = 512;
+/// How many runs of one user go on at once, and are started in a minute, when nothing is said.
+const MAX_RUNS_PER_USER: u64 = 256;
+const MAX_STARTS_PER_MINUTE: u64 = 1200;
 
 /// Who may talk to the server, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +30,10 @@ pub struct ServerConfig {
     pub max_connections: u64,
     /// How many of them may come from one address; 0: as many as there may be.
     pub max_connections_per_address: u64,
+    /// How many runs of one user go on at once.
+    pub max_runs_per_user: u64,
+    /// How many runs one user starts in a minute.
+    pub max_starts_per_minute: u64,
     /// Web pages that may use it.
     pub cors_origins: Vec<String>,
     /// Host names under which it answers without authentication, besides local ones.
@@ -43,6 +50,8 @@ impl Default for ServerConfig {
             max_body_bytes: MAX_BODY_BYTES,
             max_connections: MAX_CONNECTIONS,
             max_connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
+            max_runs_per_user: MAX_RUNS_PER_USER,
+            max_starts_per_minute: MAX_STARTS_PER_MINUTE,
             cors_origins: Vec::new(),
             hosts: Vec::new(),
             tokens: Vec::new(),
@@ -93,6 +102,12 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<ServerConfig, ConfigE
     }
     if let Some(most) = section.count("max_connections_per_address", 0)? {
         server.max_connections_per_address = most.value;
+    }
+    if let Some(most) = section.count("max_runs_per_user", 1)? {
+        server.max_runs_per_user = most.value;
+    }
+    if let Some(most) = section.count("max_starts_per_minute", 1)? {
+        server.max_starts_per_minute = most.value;
     }
     for At { value, at } in section.texts("cors_origins")? {
         if !(value.starts_with("http://") || value.starts_with("https://")) || value.ends_with('/')

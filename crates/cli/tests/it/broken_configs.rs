@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// What is wrong, what is replaced, and by what; the empty text stands for the end.
-pub(crate) const BROKEN: [(&str, &str, &str); 66] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -39,6 +39,12 @@ pub(crate) const BROKEN: [(&str, &str, &str); 66] = [
         "a server without connections",
         "",
         "[server]\nmax_connections = 0",
+    ),
+    ("users without runs", "", "[server]\nmax_runs_per_user = 0"),
+    (
+        "fewer starts than none",
+        "",
+        "[server]\nmax_starts_per_minute = -1",
     ),
     (
         "connections of one address that are no number",

@@ -16,6 +16,8 @@ allow_unauthenticated = false
 max_body_bytes = 1024
 max_connections = 100
 max_connections_per_address = 0
+max_runs_per_user = 3
+max_starts_per_minute = 30
 cors_origins = ["http://localhost:3000"]
 [[server.tokens]]
 env = "HELIX_TOKEN_ALICE"
@@ -104,6 +106,8 @@ fn everything_that_can_be_said_is_understood() {
     assert_eq!(config.server.max_body_bytes, 1024);
     assert_eq!(config.server.max_connections, 100);
     assert_eq!(config.server.max_connections_per_address, 0);
+    assert_eq!(config.server.max_runs_per_user, 3);
+    assert_eq!(config.server.max_starts_per_minute, 30);
     assert_eq!(config.server.cors_origins, ["http://localhost:3000"]);
     let [alice, root] = config.server.tokens.as_slice() else {
         panic!("{:?}", config.server.tokens);
@@ -115,7 +119,7 @@ fn everything_that_can_be_said_is_understood() {
     assert_eq!((alice.user.as_str(), alice.admin), ("alice", false));
     assert!(matches!(&root.secret, TokenSecret::Sha256(hash) if hash.starts_with("ab00")));
     assert!(root.admin);
-    assert_eq!((alice.line, root.line), (9, 13));
+    assert_eq!((alice.line, root.line), (11, 15));
 
     let path = match config.store.as_ref().unwrap() {
         StoreUrl::Sqlite(path) => path,
@@ -162,6 +166,8 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(config.server.max_body_bytes, 4_194_304);
     assert_eq!(config.server.max_connections, 8192);
     assert_eq!(config.server.max_connections_per_address, 512);
+    assert_eq!(config.server.max_runs_per_user, 256);
+    assert_eq!(config.server.max_starts_per_minute, 1200);
     assert_eq!(config.store, None);
     assert_eq!(config.runtime.double_texting, DoubleTexting::Reject);
     assert!(config.runtime.recover_on_start && config.runtime.auto_continue);

@@ -50,6 +50,8 @@ pub(crate) async fn resume(
 ) -> Result<Json<StartedView>, ApiError> {
     let found = caller.open(&app, &body.session_id).await?;
     let mode = body.mode.unwrap_or(ResumeMode::Continue);
+    let user = caller.principal.user.as_ref();
+    let admitted = app.quota.admit(app.store(), user).await?;
     let started = match mode {
         ResumeMode::Continue => {
             let options = RunOptions::default();
@@ -59,6 +61,7 @@ pub(crate) async fn resume(
         ResumeMode::Retry => return Err(not_built(&found, "retry")),
         ResumeMode::FromCheckpoint => return Err(not_built(&found, "from_checkpoint")),
     };
+    admitted.became(&started);
     Ok(Json(StartedView::new(started, found.state.root())))
 }
 

@@ -78,12 +78,15 @@ pub(crate) async fn start(
         .with_metadata(body.metadata.unwrap_or_default());
     request.state = body.state;
     request.user_id.clone_from(&caller.principal.user);
+    let user = caller.principal.user.as_ref();
+    let admitted = app.quota.admit(app.store(), user).await?;
     let started = match app.runtime.start(request, RunOptions::default()).await {
         Err(RuntimeError::Entry(EntryError::Store(StoreError::AlreadyExists { .. }))) => {
             again(&app, &caller, &session, &body.agent_type, &messages).await?
         }
         started => started?,
     };
+    admitted.became(&started);
     let root = started.session_id.clone();
     Ok(Json(StartedView::new(started, &root)))
 }

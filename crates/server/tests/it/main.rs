@@ -37,6 +37,8 @@ mod lists;
 mod nesting;
 /// Web pages that may, and those from elsewhere.
 mod pages;
+/// How much one user may start.
+mod quotas;
 /// Bodies and queries that nobody meant.
 mod random;
 /// `/resume`.
