@@ -17,6 +17,7 @@ mod query;
 mod row;
 mod sessions;
 mod snapshot;
+mod writable;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use query::{Lookup, Page, PageRoom, Paged, ParentFilter, PendingQuery, Sessi
 pub use row::Row;
 pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};
 pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
+pub use writable::Writable;
 
 /// What keeps sessions.
 ///

@@ -14,6 +14,7 @@ use crate::budget::Budget;
 use crate::metrics::Metrics;
 use crate::origin::OriginCheck;
 use crate::quota::Quota;
+use crate::routes::Readiness;
 use crate::{Authenticate, Authorize, BuildError, routes};
 
 /// The largest body that is taken unless another limit is given.
@@ -209,6 +210,7 @@ impl ServerBuilder {
                 default_agent: self.default_agent,
                 metrics: Metrics::default(),
                 quota: Quota::new(self.max_runs_per_user, self.max_starts_per_minute),
+                readiness: Readiness::default(),
                 budget: Budget::new(self.answers_bytes, self.answers_bytes_per_user),
             })),
             cors_origins,
@@ -259,6 +261,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) budget: Budget,
     pub(crate) quota: Quota,
+    pub(crate) readiness: Readiness,
 }
 
 impl std::ops::Deref for App {

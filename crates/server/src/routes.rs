@@ -32,7 +32,7 @@ pub(crate) use agents::AgentsView;
 pub(crate) use branch::{BranchBody, BranchedView};
 pub(crate) use message::MessagesBody;
 pub(crate) use pending::PendingListView;
-pub(crate) use probes::OkView;
+pub(crate) use probes::{OkView, Readiness};
 pub(crate) use resume::ResumeBody;
 pub(crate) use session::{MessagesView, WorkspacesView};
 pub(crate) use start::StartBody;

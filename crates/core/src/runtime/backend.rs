@@ -7,7 +7,9 @@ use super::RuntimeError;
 use crate::id::{RunId, SessionId};
 use crate::memory::MemoryStore;
 use crate::session::{PendingCall, RunRecord};
-use crate::store::{Lookup, Page, PendingQuery, SessionKey, SessionStore, StoreError, WatchStops};
+use crate::store::{
+    Lookup, Page, PendingQuery, SessionKey, SessionStore, StoreError, WatchStops, Writable,
+};
 use crate::stream::{Retention, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
@@ -22,6 +24,8 @@ pub struct Backend {
     pub stops: Arc<dyn WatchStops>,
     /// What forgets old chunks, where the store does.
     pub retention: Option<Arc<dyn Retention>>,
+    /// What says whether the store can be written, where it does.
+    pub writable: Option<Arc<dyn Writable>>,
     /// The name under which the store knows this process, where it can tell when that is gone. A
     /// runtime takes leases under this name, `:`, and a number of its own.
     pub holder: Option<String>,
@@ -40,6 +44,7 @@ impl Backend {
             streams: Arc::clone(&store) as Arc<dyn StreamManager>,
             stops: store,
             retention: None,
+            writable: None,
             holder: None,
         }
     }
@@ -55,6 +60,13 @@ impl Backend {
     #[must_use]
     pub fn retained_by(mut self, retention: impl Retention + 'static) -> Self {
         self.retention = Some(Arc::new(retention));
+        self
+    }
+
+    /// Says what tells whether the store can be written.
+    #[must_use]
+    pub fn checked_by(mut self, writable: impl Writable + 'static) -> Self {
+        self.writable = Some(Arc::new(writable));
         self
     }
 

@@ -1,11 +1,15 @@
 //! How the process is, and what it offers.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use helix_agents_core::SessionId;
 use serde::Serialize;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use utoipa::ToSchema;
 
 use crate::builder::App;
@@ -28,15 +32,56 @@ pub(crate) async fn health(
     Ok(OK)
 }
 
-/// Asks the store for a session that need not exist: an answer is what counts.
+/// Whether the store can be read and written, as of a moment ago.
 pub(crate) async fn ready(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<OkView>, ApiError> {
     caller.may_do(&app).await?;
+    app.readiness.now(&app).await?;
+    Ok(OK)
+}
+
+/// How often the store is asked at most: everybody may ask the server, and it writes for this.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long the store may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the store answered last, and when. Those who ask while it is asked wait for its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), ApiError>)>>);
+
+impl Readiness {
+    async fn now(&self, app: &App) -> Result<(), ApiError> {
+        let mut last = self.0.lock().await;
+        if let Some((at, known)) = &*last
+            && at.elapsed() < EVERY
+        {
+            return known.clone();
+        }
+        let late = |_| {
+            Err(ApiError::overloaded(
+                "the store does not answer; look at its disk",
+            ))
+        };
+        let checked = timeout(PATIENCE, check(app)).await.unwrap_or_else(late);
+        *last = Some((Instant::now(), checked.clone()));
+        checked
+    }
+}
+
+/// Asks the store for a session that need not exist, and writes where it says how. Whatever is wrong,
+/// the server is not ready.
+async fn check(app: &App) -> Result<(), ApiError> {
     let any = SessionId::new("helix.readyz")?;
     app.store().load(any.as_root()).await?;
-    Ok(OK)
+    if let Some(writable) = &app.runtime.backend().writable {
+        writable.check_writable().await.map_err(|error| {
+            tracing::warn!(event = "server.not_ready", %error);
+            ApiError::overloaded(format!("the store cannot be written: {error}"))
+        })?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn metrics(

@@ -21,10 +21,10 @@ mod meanwhile;
 mod approvals;
 /// What a server is built from.
 mod building;
-/// Answers beside the description of them.
-mod described;
 /// Connections that do not read, do not write, or are too many.
 mod crowds;
+/// Answers beside the description of them.
+mod described;
 /// The very end of a stream that is read.
 mod endings;
 /// Errors, limits, ids, and what the server says about itself.
@@ -41,6 +41,8 @@ mod pages;
 mod quotas;
 /// Bodies and queries that nobody meant.
 mod random;
+/// Whether the server can do its work.
+mod readiness;
 /// `/resume`.
 mod resuming;
 /// Sockets: time limits, and the end of a server.

@@ -63,6 +63,7 @@ mod streams;
 mod ticket;
 mod told;
 mod usage;
+mod writable;
 mod writer;
 
 pub use config::{SqliteConfig, Synchronous};

@@ -58,7 +58,8 @@ impl From<SqliteStore> for Backend {
     fn from(store: SqliteStore) -> Self {
         Self::new(store.clone())
             .held_by(SqliteStore::holder())
-            .retained_by(store)
+            .retained_by(store.clone())
+            .checked_by(store)
     }
 }
 

@@ -1,5 +1,5 @@
 use futures_util::future::join_all;
-use helix_agents_core::store::{Page, SessionStore, StoreError};
+use helix_agents_core::store::{Page, SessionStore, StoreError, Writable};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::block_on;
 
@@ -19,6 +19,7 @@ fn a_commit_without_room_is_refused_and_the_session_is_intact() {
         let small = SqliteConfig::new().max_pages(80);
         let store = SqliteStore::open_with(&path, small).await.unwrap();
         let session = create(&store, "s").await;
+        store.check_writable().await.unwrap();
         let mut written = 0;
         let error = loop {
             match store.commit(on("s").then(says(&text(written)))).await {
@@ -26,6 +27,8 @@ fn a_commit_without_room_is_refused_and_the_session_is_intact() {
                 Err(error) => break error,
             }
         };
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        let error = store.check_writable().await.unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
         let snapshot = store.load(session.as_root()).await.unwrap().unwrap();
         assert_eq!(snapshot.message_count, written);
@@ -84,6 +87,8 @@ fn a_file_that_another_process_holds_is_unavailable() {
         let other = rusqlite::Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let error = store.commit(on("s").then(says("x"))).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        let error = store.check_writable().await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         other.execute_batch("COMMIT").unwrap();
         store.commit(on("s").then(says("x"))).await.unwrap();

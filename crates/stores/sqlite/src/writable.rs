@@ -1,0 +1,34 @@
+//! Whether the file can be written.
+
+use async_trait::async_trait;
+use helix_agents_core::store::{StoreError, Writable};
+use rusqlite::params;
+
+use crate::desk::Desk;
+use crate::fail::Fail;
+use crate::store::SqliteStore;
+
+/// The lock that is written and removed again. Nobody else uses its name.
+const KEY: &str = "helix:is-it-writable";
+/// More than fits into a page, so that the file has to find room for it as for a commit.
+const BYTES: usize = 8 * 1024;
+
+#[async_trait]
+impl Writable for SqliteStore {
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(self
+            .write(None, Vec::new(), |desk: &Desk, _| check(desk))
+            .await?)
+    }
+}
+
+fn check(desk: &Desk) -> Result<(), Fail> {
+    let conn = &desk.conn;
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO lock (key, holder, token, until) VALUES (?, ?, 0, 0)",
+    )?
+    .execute(params![KEY, " ".repeat(BYTES)])?;
+    conn.prepare_cached("DELETE FROM lock WHERE key = ?")?
+        .execute([KEY])?;
+    Ok(())
+}
