@@ -22,7 +22,10 @@ pub(crate) async fn show(
     taken_over: Option<TakenOver>,
     live: &mut Live,
 ) -> anyhow::Result<()> {
-    let mut is_past = taken_over.is_some();
+    let mut shown = Shown {
+        is_past: taken_over.is_some(),
+        live,
+    };
     let mut reader = match taken_over {
         Some(TakenOver { after }) => handle.stream_after(after),
         None => handle.stream().await?,
@@ -32,22 +35,45 @@ pub(crate) async fn show(
     loop {
         tokio::select! {
             biased;
-            item = reader.next() => match item? {
-                Some(StreamItem::Chunk(stored)) => {
-                    let chunk = &stored.chunk;
-                    is_past &= !matches!(chunk.payload, ChunkPayload::ExecutorSuperseded {});
-                    if !is_past {
-                        live.chunk(chunk)?;
-                    }
+            item = reader.next() => {
+                if !shown.show(item?)? {
+                    return Ok(());
                 }
-                Some(StreamItem::Trimmed { .. }) => {}
-                Some(_) | None => return Ok(()),
-            },
-            // What it said last is still to be shown; a run that stands still says nothing more.
-            record = &mut ended, if !over => {
-                record.context("the run did not come to its end here")?;
-                over = true;
             }
+            record = &mut ended, if !over => {
+                over = true;
+                if let Err(error) = record {
+                    // It stands still and says nothing more; what it said last is still to be shown.
+                    while let Some(item) = reader.next_at_hand().await? {
+                        shown.show(Some(item))?;
+                    }
+                    return Err(error).context("the run did not come to its end here");
+                }
+            }
+        }
+    }
+}
+
+/// Where chunks are shown, and from which on.
+struct Shown<'a> {
+    is_past: bool,
+    live: &'a mut Live,
+}
+
+impl Shown<'_> {
+    /// Shows an item. False: it was the last.
+    fn show(&mut self, item: Option<StreamItem>) -> anyhow::Result<bool> {
+        match item {
+            Some(StreamItem::Chunk(stored)) => {
+                let chunk = &stored.chunk;
+                self.is_past &= !matches!(chunk.payload, ChunkPayload::ExecutorSuperseded {});
+                if !self.is_past {
+                    self.live.chunk(chunk)?;
+                }
+                Ok(true)
+            }
+            Some(StreamItem::Trimmed { .. }) => Ok(true),
+            Some(_) | None => Ok(false),
         }
     }
 }

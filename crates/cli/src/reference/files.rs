@@ -55,6 +55,30 @@ static SERVER: Table = Table {
         )
         .default("4194304"),
         Key::new(
+            "max_connections",
+            Shape::Count(1),
+            "How many connections are open at once; `/healthz` and `/readyz` are answered beside them.",
+        )
+        .default("8192"),
+        Key::new(
+            "max_connections_per_address",
+            Shape::Count(0),
+            "How many of them come from one address; 0 for no limit, as behind a proxy.",
+        )
+        .default("512"),
+        Key::new(
+            "max_runs_per_user",
+            Shape::Count(1),
+            "How many runs of a user go on at once.",
+        )
+        .default("256"),
+        Key::new(
+            "max_starts_per_minute",
+            Shape::Count(1),
+            "How many runs a user starts or resumes in a minute.",
+        )
+        .default("1200"),
+        Key::new(
             "cors_origins",
             Shape::Texts("^https?://.*[^/]$"),
             "Origins of web pages that may use the server, like `https://example.com`.",

@@ -57,14 +57,10 @@ impl<'a> RunReader<'a> {
                 });
             }
             match self.reader.step().await? {
-                Step::Item(StreamItem::Chunk(stored)) => match self.whose(&stored.chunk) {
-                    Whose::Ours => return Ok(Some(StreamItem::Chunk(stored))),
-                    Whose::Others => {}
-                    Whose::Another => self.overtaken = self.came_before(stored.sequence).await?,
-                },
                 Step::Item(item) => {
-                    self.ended = matches!(item, StreamItem::Gone { .. });
-                    return Ok(Some(item));
+                    if let Some(item) = self.taken(item).await? {
+                        return Ok(Some(item));
+                    }
                 }
                 Step::Drained(info) => {
                     if let Some(status) = self.outcome {
@@ -80,6 +76,37 @@ impl<'a> RunReader<'a> {
                     }
                 }
             }
+        }
+        Ok(None)
+    }
+
+    /// The next item that is in the stream already; `None` when there is none. For a run that stands
+    /// still: what it said before is not waited for.
+    ///
+    /// # Errors
+    /// As [`RunReader::next`].
+    pub async fn next_at_hand(&mut self) -> Result<Option<StreamItem>, RuntimeError> {
+        while !self.ended && !self.overtaken {
+            let Step::Item(item) = self.reader.step().await? else {
+                return Ok(None);
+            };
+            if let Some(item) = self.taken(item).await? {
+                return Ok(Some(item));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An item, if it is for whoever reads this run.
+    async fn taken(&mut self, item: StreamItem) -> Result<Option<StreamItem>, RuntimeError> {
+        let StreamItem::Chunk(stored) = &item else {
+            self.ended = matches!(item, StreamItem::Gone { .. });
+            return Ok(Some(item));
+        };
+        match self.whose(&stored.chunk) {
+            Whose::Ours => return Ok(Some(item)),
+            Whose::Others => {}
+            Whose::Another => self.overtaken = self.came_before(stored.sequence).await?,
         }
         Ok(None)
     }
