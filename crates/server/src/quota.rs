@@ -14,7 +14,7 @@ use crate::ApiError;
 
 /// What one start costs: a user earns as many of these in a millisecond as it may start runs in a minute.
 const START: u64 = 60_000;
-/// How often the store is asked which runs of a user have ended, at most.
+/// How soon the store is asked again which runs of a user have ended, when none had.
 const LOOK: Duration = Duration::from_secs(1);
 /// From how many users on those are forgotten who have not started anything lately. Their runs, if any
 /// go on, count no more.
@@ -39,6 +39,7 @@ struct Account {
     runs: BTreeMap<RunId, StartedRun>,
     /// How many are being started.
     begun: usize,
+    /// When the store was last asked in vain which of them have ended.
     looked: Option<Instant>,
 }
 
@@ -92,6 +93,7 @@ impl Quota {
         if let Some(known) = self.crowd_of(user) {
             let ended = ended(store, known).await?;
             if let Some(account) = self.lock().get_mut(user) {
+                account.looked = ended.is_empty().then(Instant::now);
                 ended.iter().for_each(|run| drop(account.runs.remove(run)));
             }
         }
@@ -105,10 +107,7 @@ impl Quota {
         let account = users.get_mut(user)?;
         let is_full = account.runs.len() + account.begun >= self.most_runs;
         let is_time = account.looked.is_none_or(|at| at.elapsed() >= LOOK);
-        (is_full && is_time).then(|| {
-            account.looked = Some(Instant::now());
-            account.runs.values().cloned().collect()
-        })
+        (is_full && is_time).then(|| account.runs.values().cloned().collect())
     }
 
     fn take(&self, user: &UserId) -> Result<(), ApiError> {
