@@ -1,6 +1,6 @@
 //! What everybody in a schedule shares.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helix_agents_core::entries::{Entries, EntryError, Performer, ToolAnswer};
@@ -42,6 +42,9 @@ impl Once {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) answers: BTreeMap<CallId, (PendingCall, ToolAnswer)>,
+    /// Calls that somebody tried to answer. Where no acknowledgement came, the answer may be there all
+    /// the same.
+    pub(super) offered: BTreeSet<CallId>,
     pub(super) stops: Vec<(RunId, StopKind)>,
     pub(super) stop: Once,
     pub(super) appended: Once,
@@ -205,6 +208,7 @@ impl Stage {
     /// Gives an answer as the scenario wants it. An error says what is wrong with the outcome.
     pub(super) async fn answer(&self, call: &PendingCall) -> Result<SubmissionOutcome, EntryError> {
         let answer = self.scenario.answer(call);
+        self.ledger().offered.insert(call.tool_call_id.clone());
         let submitted = self.entries().submit(&answer).await?;
         let taken = matches!(
             submitted.outcome,

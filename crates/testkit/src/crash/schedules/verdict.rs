@@ -157,7 +157,7 @@ fn compared(
         let result = wanted.stored.result_of(call);
         result.is_some_and(|result| result.status != ResultStatus::NotExecuted)
     };
-    for call in ledger.answers.keys() {
+    for call in &ledger.offered {
         if !answered(call) {
             unsure.insert(call.clone());
         }
