@@ -359,15 +359,16 @@ async fn stream(
             Some(event) => event,
             None => match wake() {
                 None => next(&mut events).await,
-                Some(wake) => match first(next(&mut events), ports.clock.sleep_until(wake)).await {
-                    First::One(event) => event,
-                    First::Other(()) if deadline.is_some_and(|at| at <= ports.clock.now()) => {
+                // The timer is set before the stream is asked again: what comes meanwhile waits.
+                Some(wake) => match first(ports.clock.sleep_until(wake), next(&mut events)).await {
+                    First::Other(event) => event,
+                    First::One(()) if deadline.is_some_and(|at| at <= ports.clock.now()) => {
                         return Ok(Err(ModelError::new(
                             ModelErrorKind::Transport,
                             "the model did not finish in the time that its settings allow",
                         )));
                     }
-                    First::Other(()) => {
+                    First::One(()) => {
                         deltas.flush().await?;
                         continue;
                     }
