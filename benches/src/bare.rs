@@ -134,11 +134,14 @@ impl Bare {
         Ok(())
     }
 
-    /// Moves the write-ahead log into the file.
-    pub(crate) fn checkpoint(file: &Path) -> Outcome<()> {
+    /// Moves the log into the file, and gives the bytes of the pages that hold something: a file that
+    /// was just set up has free ones, which the first steps fill.
+    pub(crate) fn bytes_used(file: &Path) -> Outcome<u64> {
         let connection = Connection::open(file)?;
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+        let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
+        let pages = pragma("page_count")? - pragma("freelist_count")?;
+        Ok(u64::from(pages) * u64::from(pragma("page_size")?))
     }
 }
 

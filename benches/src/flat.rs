@@ -117,8 +117,7 @@ fn states(report: &mut Report) -> Outcome<()> {
             block_on(store.commit(commit))?;
         }
         drop(store);
-        Bare::checkpoint(&file)?;
-        Ok((std::fs::metadata(&file)?.len() - empty) as f64 / versions as f64)
+        Ok((Bare::bytes_used(&file)? - empty) as f64 / versions as f64)
     };
     report.at_most(
         ("bytes a version, 400 versions", size(400)?),
