@@ -55,11 +55,11 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its name.
+    /// The variable's name, as it stands in the environment.
     pub name: String,
-    /// What it holds.
+    /// What its value is used for, as a message to the operator says it.
     pub holds: String,
-    /// Where the configuration names it.
+    /// The line of the configuration that names it, from 1.
     pub line: usize,
 }
 

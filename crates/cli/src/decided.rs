@@ -34,7 +34,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What was decided: from the answer, while no run has taken it, and from the stream after that.
+    /// The decision about a call, if there was one. It is read from the stored answer while no run has
+    /// taken that, and from the stream afterwards.
     pub(crate) async fn decision(&self, backend: &Backend) -> anyhow::Result<Option<String>> {
         if let Some(answer) = self.waiting_answer(backend).await? {
             return Ok(Some(told(&answer)));

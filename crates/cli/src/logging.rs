@@ -11,7 +11,7 @@ use crate::UsageError;
 /// The variables that say how much is logged; the first that is set counts.
 const VARIABLES: [&str; 2] = ["HELIX_LOG", "RUST_LOG"];
 
-/// What says how lines of the log look.
+/// The variable that chooses between lines of text and lines of JSON.
 const FORMAT: &str = "HELIX_LOG_FORMAT";
 
 /// How much is logged when the environment does not say.

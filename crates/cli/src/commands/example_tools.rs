@@ -28,7 +28,8 @@ pub(crate) struct ExampleTools {
     listen: SocketAddr,
 }
 
-/// What was done under each key, so that a call that is sent again is not done again.
+/// The result of each refund by its `Idempotency-Key`: a call that is sent again gets the same result, and
+/// nothing is refunded twice.
 type Done = Arc<Mutex<BTreeMap<String, Value>>>;
 
 impl ExampleTools {

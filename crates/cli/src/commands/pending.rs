@@ -28,7 +28,8 @@ pub(crate) struct Pending {
     place: Place,
 }
 
-/// What a call wants to do. Elsewhere than on a terminal a line stays readable, too; `--json` has all.
+/// The tool's name and the arguments of a call, in one line. Off a terminal it is cut to [`LINE`]
+/// characters; `--json` has all of it.
 fn what(screen: &Screen, call: &PendingCall) -> String {
     let what = format!("{} {}", call.tool_name, call.input);
     match screen.out_is_terminal {

@@ -44,7 +44,7 @@ pub(crate) struct At<T> {
     pub(crate) at: Range<usize>,
 }
 
-/// What stands under a name that may be any.
+/// An entry of a table whose names are the user's own, like the headers of a tool: a text or a table.
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
     Text(At<String>),
@@ -111,7 +111,8 @@ impl<'a> Section<'a> {
         Some(found.span())
     }
 
-    /// What stands under a key. The table of keys must have it, with this shape.
+    /// A key's place and value; `None` when the file does not have it. In debug builds it panics when the
+    /// table of `reference` lacks the key or gives it another shape.
     fn get(
         &self,
         key: &'static str,
