@@ -9,7 +9,7 @@ use axum::Router;
 use helix_agents_core::Agent;
 use helix_agents_core::runtime::Runtime;
 use helix_agents_runtime_local::LocalRuntime;
-use helix_agents_server::{Limits, ServeError, Server, ServerBuilder, serve};
+use helix_agents_server::{Limits, RunMetrics, ServeError, Server, ServerBuilder, serve};
 use tokio::net::TcpListener;
 
 use crate::UsageError;
@@ -25,11 +25,12 @@ const REQUESTS: Duration = Duration::from_secs(3);
 /// How long steps have to commit.
 const STEPS: Duration = Duration::from_secs(6);
 
-/// The runtime of a server: it takes over what others left, and continues what was answered.
-pub(crate) fn runtime(setup: &Setup) -> LocalRuntime {
+/// The runtime of a server: it takes over what others left, and continues what was answered. What it
+/// does is counted.
+pub(crate) fn runtime(setup: &Setup, metrics: &RunMetrics) -> LocalRuntime {
     let runtime = &setup.plan.config.runtime;
     setup
-        .runtime_builder()
+        .runtime_builder_on(metrics.watch(setup.backend.clone()))
         .auto_continue(runtime.auto_continue)
         .take_over(runtime.recover_on_start)
         .build()
@@ -38,11 +39,13 @@ pub(crate) fn runtime(setup: &Setup) -> LocalRuntime {
 /// A server under construction, with everything but who may use it.
 pub(crate) fn server(
     runtime: &LocalRuntime,
+    metrics: RunMetrics,
     config: &ServerConfig,
     agent: Option<&Agent>,
 ) -> ServerBuilder {
     let starts = u32::try_from(config.max_starts_per_minute).unwrap_or(u32::MAX);
     let mut server = Server::builder(Arc::new(runtime.clone()))
+        .run_metrics(metrics)
         .max_body_bytes(whole(config.max_body_bytes))
         .max_runs_per_user(whole(config.max_runs_per_user))
         .max_starts_per_minute(starts);

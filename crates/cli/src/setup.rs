@@ -192,7 +192,12 @@ impl Setup {
 
     /// A runtime under construction, over the store, with the agents.
     pub fn runtime_builder(&self) -> LocalRuntimeBuilder {
-        LocalRuntime::builder(self.backend.clone())
+        self.runtime_builder_on(self.backend.clone())
+    }
+
+    /// The same over another form of the store, like one that is measured.
+    pub fn runtime_builder_on(&self, backend: Backend) -> LocalRuntimeBuilder {
+        LocalRuntime::builder(backend)
             .agents(self.agents())
             .clock(Arc::clone(&self.clock))
             .ids(Arc::clone(&self.ids))

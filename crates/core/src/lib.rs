@@ -21,6 +21,7 @@ pub mod machine;
 pub mod maybe_send;
 pub mod memory;
 pub mod message;
+pub mod meter;
 pub mod model;
 pub mod notify;
 pub mod perform;

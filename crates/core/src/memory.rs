@@ -17,7 +17,7 @@ use crate::message::Message;
 use crate::notify::Notify;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
-    AnsweredCall, Commit, DuePage, DueQuery, Family, Fence, Headers, Lookup, Page, Paged,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Fence, Headers, Lookup, Page, Paged,
     PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
     WatchStops, plan,
 };
@@ -276,6 +276,15 @@ impl SessionStore for MemoryStore {
         let inner = self.lock();
         let now = self.now(query.at);
         inner.due.page(&inner.sessions, query, now)
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        let inner = self.lock();
+        let mut backlog = inner.due.backlog(self.now(at));
+        for since in query::waiting(&inner.sessions) {
+            backlog.add_pending(since);
+        }
+        Ok(backlog)
     }
 }
 

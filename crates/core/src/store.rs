@@ -5,6 +5,7 @@
 //! it. The rules of a commit are a pure function, [`plan`], so a backend only has to read
 //! headers, ask, and write what it is told in one atomic step.
 
+mod backlog;
 mod commit;
 mod due;
 mod error;
@@ -28,8 +29,10 @@ use serde_json::Value;
 use crate::id::{CallId, CheckpointId, RunId, SessionId};
 use crate::message::Message;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
+use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
+pub use backlog::Backlog;
 pub use commit::{
     Change, Commit, Committed, Fence, Field, InboxRow, Lease, LeaseRequest, Receipt, Unstage,
 };
@@ -159,6 +162,12 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// It reads work of the kinds and agents that are asked for and no other, so that what is due to
     /// others, however much, costs and hides nothing.
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError>;
+
+    /// How much work waits at this instant, over all sessions.
+    ///
+    /// It is asked every few seconds by whoever watches the store: it counts in indexes, and its cost
+    /// does not grow with sessions for which nothing waits.
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError>;
 }
 
 /// Tells a run that it is asked to stop.

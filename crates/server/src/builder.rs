@@ -11,7 +11,7 @@ use helix_agents_core::store::{SessionStore, Sessions};
 use helix_agents_core::stream::StreamManager;
 
 use crate::budget::Budget;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RunMetrics};
 use crate::origin::OriginCheck;
 use crate::quota::Quota;
 use crate::routes::Readiness;
@@ -55,6 +55,7 @@ impl Server {
             answers_bytes_per_user: ANSWERS_BYTES_PER_USER,
             max_runs_per_user: MAX_RUNS_PER_USER,
             max_starts_per_minute: MAX_STARTS_PER_MINUTE,
+            run_metrics: None,
         }
     }
 
@@ -89,6 +90,7 @@ pub struct ServerBuilder {
     answers_bytes_per_user: usize,
     max_runs_per_user: usize,
     max_starts_per_minute: u32,
+    run_metrics: Option<RunMetrics>,
 }
 
 impl ServerBuilder {
@@ -176,6 +178,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Shows these metrics of runs under `/metrics`, beside those of requests and of what waits.
+    pub fn run_metrics(mut self, metrics: RunMetrics) -> Self {
+        self.run_metrics = Some(metrics);
+        self
+    }
+
     /// Builds it.
     ///
     /// # Errors
@@ -209,6 +217,7 @@ impl ServerBuilder {
                 keep_alive: self.keep_alive,
                 default_agent: self.default_agent,
                 metrics: Metrics::default(),
+                run_metrics: self.run_metrics,
                 quota: Quota::new(self.max_runs_per_user, self.max_starts_per_minute),
                 readiness: Readiness::default(),
                 budget: Budget::new(self.answers_bytes, self.answers_bytes_per_user),
@@ -259,6 +268,7 @@ pub(crate) struct Inner {
     pub(crate) keep_alive: Duration,
     pub(crate) default_agent: Option<String>,
     pub(crate) metrics: Metrics,
+    pub(crate) run_metrics: Option<RunMetrics>,
     pub(crate) budget: Budget,
     pub(crate) quota: Quota,
     pub(crate) readiness: Readiness,

@@ -50,6 +50,7 @@ pub use access::{Access, Authorize};
 pub use auth::{Authenticate, Principal, Refusal};
 pub use builder::{Server, ServerBuilder};
 pub use error::{ApiCode, ApiError, BuildError};
+pub use metrics::RunMetrics;
 pub use operation::Operation;
 pub use serve::{Limits, ServeError, serve};
 pub use tokens::{BearerTokens, TokenError};

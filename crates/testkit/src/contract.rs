@@ -373,6 +373,7 @@ suite! { ($)
         the_most_overdue_comes_first,
         due_work_is_asked_for_by_kind_and_agent,
         pages_of_due_work_miss_nothing,
+        a_backlog_counts_what_waits,
     }
     takeovers {
         a_take_over_is_counted_until_the_run_commits,

@@ -9,14 +9,15 @@ use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Change, Commit, DueCursor, DuePage, DueQuery, DueSession, Family, Lookup, Page,
-    Paged, PendingQuery, Precondition, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot,
-    StoreError, WatchStops,
+    AnsweredCall, Backlog, Change, Commit, DueCursor, DuePage, DueQuery, DueSession, Family,
+    Lookup, Page, Paged, PendingQuery, Precondition, Receipt, SessionKey, SessionQuery,
+    SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamWriter,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -273,6 +274,14 @@ impl SessionStore for ShardedStore {
             page.next = Some(place);
         }
         Ok(page)
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        let mut all = Backlog::default();
+        for shard in self.all() {
+            all.add(&at_once(shard.backlog(at))?);
+        }
+        Ok(all)
     }
 }
 

@@ -11,8 +11,8 @@ use helix_agents_core::notify::Notify;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -321,6 +321,10 @@ impl SessionStore for UnreliableStore {
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
         self.call("due", self.inner.store.due(query)).await
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        self.call("backlog", self.inner.store.backlog(at)).await
     }
 }
 

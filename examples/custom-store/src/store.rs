@@ -11,12 +11,13 @@ use helix_agents::core::message::Message;
 use helix_agents::core::notify::Notify;
 use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents::core::store::{
-    AnsweredCall, Commit, DueCursor, DuePage, DueQuery, Family, Fence, Header, Headers, Lookup,
-    Page, Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, Staged,
-    StoreError, WatchStops, plan,
+    AnsweredCall, Backlog, Commit, DueCursor, DuePage, DueQuery, Family, Fence, Header, Headers,
+    Lookup, Page, Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot,
+    Staged, StoreError, WatchStops, plan,
 };
 use helix_agents::core::stored::{decode, encode};
 use helix_agents::core::stream::StreamLimits;
+use helix_agents::core::time::Timestamp;
 use helix_agents::core::usage::UsageEntry;
 use helix_agents::core::{CallId, CheckpointId, RunId, SessionId};
 use serde::Serialize;
@@ -289,6 +290,20 @@ impl SessionStore for JsonStore {
         let mut places: Vec<_> = places.collect();
         places.sort();
         query.page(now, [places], |id| Ok(all.get(id).cloned()))
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog> {
+        let mut backlog = Backlog::default();
+        for document in self.documents()? {
+            if let Some(header) = &document.header {
+                backlog.add_session(header, at);
+            }
+            let calls = document.pending.values();
+            for call in calls.filter(|call| call.answer.is_none()) {
+                backlog.add_pending(call.created_at);
+            }
+        }
+        Ok(backlog)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
+use helix_agents_server::RunMetrics;
 
 use crate::config::listen_address;
 use crate::exit::Exit;
@@ -38,9 +39,10 @@ impl Dev {
         let agent = plan.default_agent(self.agent.as_deref())?;
         plan.check_environment()?;
         let setup = plan.open().await?;
-        let runtime = runtime(&setup);
-        let server =
-            server(&runtime, &setup.plan.config.server, agent.as_ref()).allow_unauthenticated();
+        let metrics = RunMetrics::new();
+        let runtime = runtime(&setup, &metrics);
+        let config = &setup.plan.config.server;
+        let server = server(&runtime, metrics, config, agent.as_ref()).allow_unauthenticated();
         let routes = page::routes().merge(router(server)?);
         host(&runtime, routes, listen, &setup.plan.config.server).await
     }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use helix_agents_server::RunMetrics;
 
 use crate::access;
 use crate::config::listen_address;
@@ -38,8 +39,9 @@ impl Serve {
         }
         let agent = plan.default_agent(self.agent.as_deref())?;
         let setup = plan.open().await?;
-        let runtime = runtime(&setup);
-        let server = server(&runtime, &setup.plan.config.server, agent.as_ref());
+        let metrics = RunMetrics::new();
+        let runtime = runtime(&setup, &metrics);
+        let server = server(&runtime, metrics, &setup.plan.config.server, agent.as_ref());
         let server = match tokens {
             Some(tokens) => server.authenticate(tokens),
             None => {

@@ -105,6 +105,14 @@ async fn no_secret_is_shown_to_anybody() {
         shown.push((arguments.join(" "), String::from_utf8(said).unwrap()));
     }
 
+    let metrics = &shown[8].1;
+    for wanted in [
+        "helix_runs_ended_total{status=\"completed\"} 1\n",
+        "helix_tool_calls_total{tool=\"fails\",outcome=\"failed\"} 1\n",
+        "helix_store_up 1\n",
+    ] {
+        assert!(metrics.contains(wanted), "{wanted} is not in {metrics}");
+    }
     let messages = &shown[3].1;
     for wanted in ["not executed", "unknown", "not you"] {
         assert!(messages.contains(wanted), "{messages}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::record::Record;
 use crate::id::SessionId;
-use crate::store::{DueCursor, DueKind, DuePage, DueQuery, Header, StoreError};
+use crate::store::{Backlog, DueCursor, DueKind, DuePage, DueQuery, Header, StoreError};
 use crate::time::Timestamp;
 
 /// Since when which sessions are due, by kind, for each agent.
@@ -84,6 +84,23 @@ impl DueIndex {
         };
         query.page(now, ranges, header)
     }
+
+    /// How much is due at this instant.
+    pub(super) fn backlog(&self, now: Timestamp) -> Backlog {
+        let mut backlog = Backlog::default();
+        for (kind, places) in self.agents.values().flatten() {
+            if Backlog::COUNTED.contains(kind) {
+                let due = places.iter().take_while(|place| place.since <= now).count();
+                let later = places.len() - due;
+                backlog.add_due(*kind, wide(due), wide(later));
+            }
+        }
+        backlog
+    }
+}
+
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// Since when what is due of a session, and whose it is.

@@ -8,6 +8,7 @@ use super::record::Record;
 use crate::id::SessionId;
 use crate::session::{PendingCall, SessionState};
 use crate::store::{Lookup, Paged, PendingQuery, SessionQuery};
+use crate::time::Timestamp;
 
 pub(super) fn lookup<'a, T: Clone + Serialize + 'a, Id: PartialEq>(
     mut all: impl ExactSizeIterator<Item = &'a T>,
@@ -77,4 +78,11 @@ pub(super) fn pending(
         .collect();
     open.sort_by_key(|call| (call.created_at, &call.session_id, &call.tool_call_id));
     Paged::of(open.into_iter().cloned(), query.page.capped())
+}
+
+/// Since when each call waits that has no answer.
+pub(super) fn waiting(sessions: &BTreeMap<SessionId, Record>) -> impl Iterator<Item = Timestamp> {
+    let calls = sessions.values().flat_map(|record| record.pending.values());
+    let open = calls.filter(|call| call.answer.is_none());
+    open.map(|call| call.created_at)
 }

@@ -21,6 +21,7 @@ use crate::error::{Coded, ErrorCode, ErrorRecord};
 use crate::hooks::{AfterModelCall, AgentResumed, AgentStart, BeforeModelCall, SuspendReason};
 use crate::machine::{Effect, EffectKind, Event, Happened};
 use crate::message::{Message, UserMessage};
+use crate::meter::ModelCall;
 use crate::model::{
     EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest,
     ReplyBuilder, ToolChoice,
@@ -131,15 +132,24 @@ pub(super) async fn perform(
             return failed(effect, ports, &work, &hooks, error, None).await;
         }
     };
-    let reply = match stream(
+    let streamed = stream(
         events,
         &history,
         &mut deltas,
         ports,
         deadline(began, timeout),
     )
-    .await?
-    {
+    .await?;
+    let duration = ports.clock.now().since(began);
+    if let Some(meter) = &ports.meter {
+        meter.model_called(&ModelCall {
+            agent: agent.name(),
+            model: model_name(&agent),
+            duration,
+            failure: streamed.as_ref().err().map(Coded::code),
+        });
+    }
+    let reply = match streamed {
         Ok(reply) => reply,
         Err(error) => {
             deltas.discard("the model call failed").await?;
@@ -148,7 +158,6 @@ pub(super) async fn perform(
             return failed(effect, ports, &work, &hooks, error, retry_after).await;
         }
     };
-    let duration = ports.clock.now().since(began);
     fire!(
         hooks,
         after_llm_call,
@@ -163,10 +172,7 @@ pub(super) async fn perform(
         stop_reason = ?reply.stop_reason,
     );
     let asked = Asked {
-        model: match agent.model() {
-            ModelRef::Named(name) => name.clone(),
-            ModelRef::Given(model) => model.name().to_owned(),
-        },
+        model: model_name(&agent).to_owned(),
         native: native.is_some(),
     };
     reply::take(effect, ports, &work, &hooks, reply, &asked, deltas).await
@@ -266,6 +272,14 @@ async fn begin_again(
     Err(PerformError::Overtaken {
         session: at.session_id.clone(),
     })
+}
+
+/// The name of the model an agent uses.
+fn model_name(agent: &Agent) -> &str {
+    match agent.model() {
+        ModelRef::Named(name) => name,
+        ModelRef::Given(model) => model.name(),
+    }
 }
 
 /// The model an agent uses.

@@ -13,6 +13,7 @@ use crate::bounds::Bounds;
 use crate::hooks::AgentHooks;
 use crate::id::IdSource;
 use crate::machine::At;
+use crate::meter::Meter;
 use crate::model::Model;
 use crate::store::{SessionStore, WatchStops};
 use crate::stream::StreamManager;
@@ -49,6 +50,8 @@ pub struct Ports {
     /// Where a run hears that it is asked to stop while it waits. Without it a run that waits looks
     /// when the wait is over.
     pub stops: Option<Arc<dyn WatchStops>>,
+    /// Receives measurements, where somebody takes them.
+    pub meter: Option<Arc<dyn Meter>>,
     /// Hooks of the parent, which come before the agent's own.
     pub parent_hooks: Vec<Arc<dyn AgentHooks>>,
     /// Hooks of this execution, which come after the agent's own.
@@ -78,6 +81,7 @@ impl Ports {
             agents,
             models: Arc::new(BTreeMap::new()),
             stops: None,
+            meter: None,
             parent_hooks: Vec::new(),
             execution_hooks: Vec::new(),
             abort: AbortSignal::default(),
@@ -102,6 +106,13 @@ impl Ports {
     #[must_use]
     pub fn with_stops(mut self, stops: Arc<dyn WatchStops>) -> Self {
         self.stops = Some(stops);
+        self
+    }
+
+    /// Gives measurements to this meter.
+    #[must_use]
+    pub fn with_meter(mut self, meter: Option<Arc<dyn Meter>>) -> Self {
+        self.meter = meter;
         self
     }
 

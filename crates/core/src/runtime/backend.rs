@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::RuntimeError;
 use crate::id::{RunId, SessionId};
 use crate::memory::MemoryStore;
+use crate::meter::Meter;
 use crate::session::{PendingCall, RunRecord};
 use crate::store::{
     Lookup, Page, PendingQuery, SessionKey, SessionStore, StoreError, WatchStops, Writable,
@@ -26,6 +27,8 @@ pub struct Backend {
     pub retention: Option<Arc<dyn Retention>>,
     /// What says whether the store can be written, where it does.
     pub writable: Option<Arc<dyn Writable>>,
+    /// Receives the measurements of runs, where somebody takes them.
+    pub meter: Option<Arc<dyn Meter>>,
     /// The name under which the store knows this process, where it can tell when that is gone. A
     /// runtime takes leases under this name, `:`, and a number of its own.
     pub holder: Option<String>,
@@ -45,6 +48,7 @@ impl Backend {
             stops: store,
             retention: None,
             writable: None,
+            meter: None,
             holder: None,
         }
     }
@@ -67,6 +71,13 @@ impl Backend {
     #[must_use]
     pub fn checked_by(mut self, writable: impl Writable + 'static) -> Self {
         self.writable = Some(Arc::new(writable));
+        self
+    }
+
+    /// Gives measurements of runs to this meter.
+    #[must_use]
+    pub fn measured_by(mut self, meter: Arc<dyn Meter>) -> Self {
+        self.meter = Some(meter);
         self
     }
 

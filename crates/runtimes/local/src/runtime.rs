@@ -120,7 +120,8 @@ impl LocalRuntime {
             Arc::clone(&agents),
         )
         .with_models(Arc::new(models))
-        .with_stops(Arc::clone(&backend.stops));
+        .with_stops(Arc::clone(&backend.stops))
+        .with_meter(backend.meter.clone());
         Self {
             inner: Arc::new(Inner {
                 backend,

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use crate::builder::App;
 use crate::caller::Caller;
+use crate::metrics::write_backlog;
 use crate::{ApiError, openapi as description};
 
 /// All is well.
@@ -89,8 +90,19 @@ pub(crate) async fn metrics(
     caller: Caller,
 ) -> Result<impl IntoResponse, ApiError> {
     caller.may_do(&app).await?;
+    let now = app.runtime.clock().now();
+    let backlog = app.store().backlog(now).await;
+    if let Err(error) = &backlog {
+        tracing::warn!(event = "metrics.no_backlog", %error);
+    }
+    let mut out = String::new();
+    app.metrics.write(&mut out);
+    if let Some(runs) = &app.run_metrics {
+        runs.write(&mut out);
+    }
+    write_backlog(&mut out, backlog.as_ref().ok(), now);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], app.metrics.text()))
+    Ok(([(CONTENT_TYPE, kind)], out))
 }
 
 pub(crate) async fn openapi(

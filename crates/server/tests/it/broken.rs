@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
@@ -73,6 +74,9 @@ impl SessionStore for Broken {
         gone()
     }
     async fn due(&self, _: &DueQuery) -> Result<DuePage, StoreError> {
+        gone()
+    }
+    async fn backlog(&self, _: Timestamp) -> Result<Backlog, StoreError> {
         gone()
     }
 }

@@ -16,7 +16,7 @@ use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{RunId, SessionId, ToolResult};
 use helix_agents_models::{Script, ScriptedModel};
 use helix_agents_runtime_local::LocalRuntime;
-use helix_agents_server::{BearerTokens, Server, ServerBuilder};
+use helix_agents_server::{BearerTokens, RunMetrics, Server, ServerBuilder};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::{SequentialIds, VirtualClock};
 use http_body_util::BodyExt;
@@ -150,7 +150,19 @@ pub(crate) struct Place {
 
 /// What a test may choose.
 pub(crate) fn runtime(backend: impl Into<Backend>, outside: &Arc<Outside>) -> LocalRuntime {
-    let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(NOW)));
+    runtime_at(clock(), backend, outside)
+}
+
+/// A clock that stands at [`NOW`].
+pub(crate) fn clock() -> Arc<VirtualClock> {
+    Arc::new(VirtualClock::new(Timestamp::from_millis(NOW)))
+}
+
+fn runtime_at(
+    clock: Arc<VirtualClock>,
+    backend: impl Into<Backend>,
+    outside: &Arc<Outside>,
+) -> LocalRuntime {
     LocalRuntime::builder(backend)
         .agent(&desk(outside))
         .clock(clock)
@@ -181,10 +193,25 @@ impl Place {
     }
 
     pub(crate) fn over(backend: impl Into<Backend>) -> Self {
+        Self::with(clock(), backend, |server| server)
+    }
+
+    /// With counted runs, in the time of this clock.
+    pub(crate) fn measured(clock: Arc<VirtualClock>, backend: impl Into<Backend>) -> Self {
+        let metrics = RunMetrics::new();
+        let backend = metrics.watch(backend);
+        Self::with(clock, backend, |server| server.run_metrics(metrics))
+    }
+
+    fn with(
+        clock: Arc<VirtualClock>,
+        backend: impl Into<Backend>,
+        more: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let outside = Outside::new();
-        let runtime = runtime(backend, &outside);
-        let app = builder(&runtime).authenticate(tokens()).build();
-        let app = app.unwrap().router();
+        let runtime = runtime_at(clock, backend, &outside);
+        let server = more(builder(&runtime).authenticate(tokens()));
+        let app = server.build().unwrap().router();
         Self {
             runtime,
             outside,

@@ -33,6 +33,8 @@ mod errors;
 mod large;
 /// Lists of agents, sessions and pending calls.
 mod lists;
+/// What an operator reads of runs and of the store.
+mod metrics;
 /// The router in somebody else's application.
 mod nesting;
 /// Web pages that may, and those from elsewhere.

@@ -7,9 +7,10 @@ use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
@@ -115,5 +116,9 @@ impl SessionStore for Meanwhile {
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage> {
         self.inner.due(query).await
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog> {
+        self.inner.backlog(at).await
     }
 }

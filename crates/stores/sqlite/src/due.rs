@@ -15,7 +15,7 @@ use crate::key::{millis, parsed, signed, unsigned, wide};
 use crate::process;
 
 /// How a kind is stored.
-fn number(kind: DueKind) -> Result<i64, Fail> {
+pub(crate) fn number(kind: DueKind) -> Result<i64, Fail> {
     Ok(match kind {
         DueKind::LapsedLease => 0,
         DueKind::Deadline => 1,
@@ -178,7 +178,11 @@ fn is_dead(known: &mut BTreeMap<String, bool>, holder: &str) -> bool {
     dead
 }
 
-fn texts(conn: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Vec<String>, Fail> {
+pub(crate) fn texts(
+    conn: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<String>, Fail> {
     let mut statement = conn.prepare_cached(sql)?;
     let texts = statement.query_map(params, |row| row.get(0))?;
     Ok(texts.collect::<Result<_, _>>()?)
@@ -255,13 +259,21 @@ mod tests {
 
     use super::*;
     use crate::config::SqliteConfig;
-    use crate::connection;
+    use crate::{backlog, connection};
 
     /// No question reads what is due to others: that is what SQLite says of each of them.
     #[test]
     fn due_work_comes_out_of_an_index() {
         let conn = connection::memory(&SqliteConfig::new()).unwrap();
-        for (sql, values) in [(DUE, 6), (HELD, 4), (HOLDERS, 1), (AGENTS, 0)] {
+        for (sql, values) in [
+            (DUE, 6),
+            (HELD, 4),
+            (HOLDERS, 1),
+            (AGENTS, 0),
+            (backlog::PASSED, 3),
+            (backlog::TO_COME, 3),
+            (backlog::HELD, 3),
+        ] {
             let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let values = vec![Value::Integer(0); values];
             let steps = statement.query_map(params_from_iter(values), |row| row.get(3));

@@ -23,6 +23,7 @@
 
 mod answer;
 mod answered;
+mod backlog;
 mod bells;
 mod checkpoints;
 mod chunks;

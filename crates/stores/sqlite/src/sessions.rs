@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use rusqlite::Connection;
@@ -20,8 +21,8 @@ use crate::fail::Fail;
 use crate::store::SqliteStore;
 use crate::ticket::Attempt;
 use crate::{
-    answered, checkpoints, commit, due, family, headers, messages, open_steps, pending, query,
-    runs, states, usage,
+    answered, backlog, checkpoints, commit, due, family, headers, messages, open_steps, pending,
+    query, runs, states, usage,
 };
 
 #[async_trait]
@@ -145,6 +146,13 @@ impl SessionStore for SqliteStore {
         let query = query.clone();
         let read = move |conn: &Connection| due::page(conn, &query, now);
         Ok(self.read(read).await?)
+    }
+
+    async fn backlog(&self, _: Timestamp) -> Result<Backlog, StoreError> {
+        let now = self.config().now();
+        Ok(self
+            .read(move |conn: &Connection| backlog::count(conn, now))
+            .await?)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Due work: what needs somebody's attention, from the instant on at which it does.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{
-    Change, Due, DueKind, DueQuery, Field, InboxRow, LeaseRequest, NewSession,
+    Backlog, Change, Due, DueKind, DueQuery, Field, InboxRow, LeaseRequest, NewSession,
 };
 use helix_agents_core::time::Timestamp;
 
@@ -286,4 +287,55 @@ pub async fn pages_of_due_work_miss_nothing(on: &Subject) {
         assert_eq!(seen, all, "in pages of {limit}");
     }
     nothing_is_due(on).await;
+}
+
+/// A backlog counts calls that wait, leases that hold, and what is due; nothing that is over, and no
+/// session that only may be cleaned up.
+pub async fn a_backlog_counts_what_waits(on: &Subject) {
+    let backlog = async || on.elsewhere().store.backlog(on.now()).await.unwrap();
+    assert_eq!(backlog().await, Backlog::default(), "nothing waits yet");
+
+    let asked = on.now();
+    let paused = created(on, "paused").await;
+    let (paused_run, _) = running(on, &paused, "run").await;
+    for name in ["c-1", "c-2"] {
+        let pending = waiting(on, &paused, &paused_run, name);
+        changed(on, &paused, Change::Pending(Box::new(pending))).await;
+        on.clock.advance(Duration::from_secs(1));
+    }
+    for name in ["held", "lapses"] {
+        let id = created(on, name).await;
+        running(on, &id, "run").await;
+        let lasts = Duration::from_secs(if name == "held" { 60 } else { 5 });
+        let lease = LeaseRequest::new("somebody", lasts);
+        changed(on, &id, Change::Lease(Some(lease))).await;
+    }
+    let expiring = created(on, "expiring").await;
+    let expires = Field::ExpiresAt(Some(on.now()));
+    changed(on, &expiring, Change::Set(expires)).await;
+    let inbox = created(on, "inbox").await;
+    let row = InboxRow::new("in-1", Vec::new(), on.now());
+    changed(on, &inbox, Change::Inbox(row)).await;
+
+    let before = backlog().await;
+    assert_eq!(
+        (before.pending_calls, before.oldest_pending),
+        (2, Some(asked))
+    );
+    assert_eq!(before.leases, 2);
+    let inbox_only = BTreeMap::from([(DueKind::Inbox, 1)]);
+    assert_eq!(before.due, inbox_only);
+
+    on.clock.advance(Duration::from_secs(5));
+    let change = Change::Answer(call("c-1"), Box::new(answer(on, "c-1")));
+    changed(on, &paused, change).await;
+    let after = backlog().await;
+    let second = asked.saturating_add(Duration::from_secs(1));
+    assert_eq!(
+        (after.pending_calls, after.oldest_pending),
+        (1, Some(second))
+    );
+    assert_eq!(after.leases, 1);
+    let due = BTreeMap::from([(DueKind::LapsedLease, 1), (DueKind::Inbox, 1)]);
+    assert_eq!(after.due, due);
 }

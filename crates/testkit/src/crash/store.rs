@@ -7,13 +7,14 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamWriter,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -122,6 +123,10 @@ impl SessionStore for MortalStore {
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
         self.inner.store.due(query).await
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        self.inner.store.backlog(at).await
     }
 }
 

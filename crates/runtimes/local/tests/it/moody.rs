@@ -9,9 +9,11 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Change, Commit, Due, DuePage, DueQuery, DueSession, Family, Lookup, Page, Paged,
-    PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Backlog, Change, Commit, Due, DuePage, DueQuery, DueSession, Family, Lookup,
+    Page, Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot,
+    StoreError,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use serde_json::Value;
 
@@ -170,5 +172,9 @@ impl SessionStore for Moody {
             Some(Lie::Failure) => Err(in_a_mood(session("none"))),
             Some(Lie::Panic) => panic!("the store fell over"),
         }
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        self.store.backlog(at).await
     }
 }

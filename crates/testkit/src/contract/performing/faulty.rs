@@ -10,13 +10,14 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery, Receipt,
-    SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamWriter,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -218,6 +219,10 @@ impl SessionStore for Faulty {
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
         at_once(self.on.store.due(query))
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        at_once(self.on.store.backlog(at))
     }
 }
 

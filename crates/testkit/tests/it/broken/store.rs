@@ -9,13 +9,15 @@ use helix_agents_core::session::{
     Checkpoint, CheckpointSource, PendingCall, RunRecord, SessionState, StopRequest,
 };
 use helix_agents_core::store::{
-    AnsweredCall, Change, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Change, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged,
+    PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamWriter,
 };
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
@@ -191,6 +193,10 @@ impl SessionStore for Broken {
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
         self.inner.due(query).await
+    }
+
+    async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError> {
+        self.inner.backlog(at).await
     }
 }
 
