@@ -24,6 +24,7 @@ pub(super) fn of(operation: Operation) -> Vec<Parameter> {
         Operation::Usage => {
             let about = "Whether each thing that was used is listed, too.";
             all.push(parameter("entries", about, of_type(Type::Boolean)));
+            all.extend(page(200, 1000));
         }
         Operation::Pending => {
             all.push(user());

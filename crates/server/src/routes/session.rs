@@ -131,21 +131,23 @@ pub(crate) async fn usage(
     SessionPath(session): SessionPath,
     query: Pairs,
 ) -> Result<Json<UsageView>, ApiError> {
+    let page = query.page(USUAL, MOST)?.within(ANSWER_BYTES);
     let session = caller.open(&app, &session).await?.state;
     let mut sum = UsageRollup::default();
-    let mut entries = (query.get("entries") == Some("true")).then(Vec::new);
-    let mut page = Page::first(BATCH);
+    let mut batch = Page::first(BATCH).within(ANSWER_BYTES);
     loop {
-        let found = app.store().usage(session.key(), page).await?;
+        let found = app.store().usage(session.key(), batch).await?;
         found.items.iter().for_each(|entry| sum.add(entry));
-        if let Some(entries) = &mut entries {
-            entries.extend(found.items);
-        }
+        batch.offset += found.items.len();
         if !found.has_more {
-            return Ok(Json(UsageView::new(&sum, entries)));
+            break;
         }
-        page.offset += page.limit;
     }
+    let entries = match query.get("entries") {
+        Some("true") => Some(app.store().usage(session.key(), page).await?),
+        _ => None,
+    };
+    Ok(Json(UsageView::new(&sum, entries)))
 }
 
 /// Sessions have no workspaces yet.

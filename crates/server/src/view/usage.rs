@@ -1,6 +1,7 @@
 //! What a session used, on the wire.
 
 use crate::view::described::UsageEntrySchema;
+use helix_agents_core::store::Paged;
 use helix_agents_core::usage::{UsageEntry, UsageRollup};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,6 +14,10 @@ pub(crate) struct UsageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<UsageEntrySchema>)]
     entries: Option<Vec<UsageEntry>>,
+    /// Whether more entries follow; there with `entries` only.
+    #[serde(rename = "hasMore", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    has_more: Option<bool>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -35,7 +40,7 @@ struct ToolsView {
 }
 
 impl UsageView {
-    pub(crate) fn new(sum: &UsageRollup, entries: Option<Vec<UsageEntry>>) -> Self {
+    pub(crate) fn new(sum: &UsageRollup, entries: Option<Paged<UsageEntry>>) -> Self {
         let (tokens, tools) = (sum.tokens, sum.tools);
         Self {
             tokens: TokensView {
@@ -49,7 +54,8 @@ impl UsageView {
                 calls: tools.calls,
                 failures: tools.failures,
             },
-            entries,
+            has_more: entries.as_ref().map(|entries| entries.has_more),
+            entries: entries.map(|entries| entries.items),
         }
     }
 }

@@ -189,5 +189,5 @@ async fn every_parameter_is_read_as_it_is_described() {
             refused += 1;
         }
     }
-    assert_eq!(refused, 22);
+    assert_eq!(refused, 24);
 }

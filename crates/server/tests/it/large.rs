@@ -76,6 +76,36 @@ async fn a_large_history_in_a_file_comes_in_answers_that_are_not() {
     check(&Place::sqlite(folder.path()).await).await;
 }
 
+/// What tools record can be large, too.
+#[tokio::test]
+async fn large_entries_of_usage_come_in_answers_that_are_not() {
+    let place = Place::new();
+    place.ended("hello").await;
+    for n in 0..5 {
+        let entry = json!({
+            "id": format!("u-{n}"), "runId": "run-1", "step": 1, "timestamp": NOW, "kind": "custom",
+            "name": "notes", "quantity": 1, "data": "x".repeat(400_000),
+        });
+        let entry = serde_json::from_value(entry).unwrap();
+        let id = SessionId::new("s").unwrap();
+        let commit = Commit::new(id, Timestamp::from_millis(NOW)).then(Change::Usage(entry));
+        place.runtime.backend().store.commit(commit).await.unwrap();
+    }
+    let mut entries = 0;
+    loop {
+        let path = format!("/sessions/s/usage?entries=true&limit=1000&offset={entries}");
+        let answer = place.get(&path).await;
+        assert!(answer.bytes.len() < MIB + 10_000, "{}", answer.bytes.len());
+        let page = answer.ok();
+        assert_eq!(page["tokens"]["total"], 12, "the sum is of everything");
+        entries += page["entries"].as_array().unwrap().len();
+        if page["hasMore"] == false {
+            break;
+        }
+    }
+    assert_eq!(entries, 1 + 5);
+}
+
 /// A server whose large answers may take so much, and of one user so much.
 async fn tight(all: usize, of_one: usize) -> Place {
     let outside = Outside::new();

@@ -165,6 +165,14 @@ async fn a_session_with_its_runs_checkpoints_and_usage() {
     assert_eq!(usage, expected);
     let usage = place.get("/sessions/s/usage?entries=true").await.ok();
     assert_eq!(usage["entries"].as_array().unwrap().len(), 3);
+    assert_eq!(usage["hasMore"], false);
+    let part = place
+        .get("/sessions/s/usage?entries=true&offset=1&limit=1")
+        .await
+        .ok();
+    assert_eq!(part["entries"], json!([usage["entries"][1]]));
+    assert_eq!(part["hasMore"], true);
+    assert_eq!(part["tokens"], usage["tokens"], "the sum is of everything");
 }
 
 #[tokio::test]
