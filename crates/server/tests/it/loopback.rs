@@ -83,6 +83,12 @@ impl Connection {
         self.seen
     }
 
+    /// Reads a streamed answer to its end, and gives all that came. The connection stays open.
+    pub(crate) async fn whole(mut self) -> String {
+        while !self.seen.ends_with("\r\n0\r\n\r\n") && self.more().await {}
+        self.seen
+    }
+
     /// Reads what comes next. False: the other side has closed.
     pub(crate) async fn more(&mut self) -> bool {
         let mut bytes = vec![0; 4096];

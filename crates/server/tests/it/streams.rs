@@ -51,7 +51,7 @@ async fn a_reader_of_a_removed_session_does_not_wait() {
     reader.until("tool_start").await;
     place.ask(ALICE, "DELETE", "/sessions/s", None).await;
     // It is told, and there is no end of a run to tell.
-    let seen = reader.rest().await;
+    let seen = reader.whole().await;
     assert!(seen.contains("event: gone\ndata: {}"), "{seen}");
     assert!(!seen.contains("event: end"), "{seen}");
     place.get("/sse?sessionId=s").await.is(404, "NOT_FOUND");
@@ -157,7 +157,7 @@ async fn a_live_reader_sees_nothing_of_a_session_made_anew() {
     place.ask(ALICE, "DELETE", "/sessions/s", None).await;
     let bob = place.ask(BOB, "POST", "/start", Some(body("hello")));
     bob.await.ok();
-    let seen = reader.rest().await;
+    let seen = reader.whole().await;
     assert!(seen.contains("event: gone"), "{seen}");
     assert!(!seen.contains("event: end"), "{seen}");
     assert!(!seen.contains("how are"), "{seen}");
