@@ -98,9 +98,6 @@ pub(crate) fn check(tree: &Tree) -> Result<Report> {
         breaches.extend(purity::tree_breaches(&metadata::normal_tree(
             tree, &core.name,
         )?));
-        breaches.extend(purity::source_breaches(
-            &tree.sources(purity::is_pure_source)?,
-        ));
     } else {
         breaches.push(format!(
             "{} is not in the workspace; nothing says what must stay pure",

@@ -276,8 +276,7 @@ mod tests {
 
     /// A payload of every kind, from the golden samples, with all its texts, values and lists grown.
     fn grown() -> Vec<Chunk> {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
-        let samples = std::fs::read_to_string(format!("{folder}/chunk.v1.jsonl")).unwrap();
+        let samples = include_str!("../../tests/golden/chunk.v1.jsonl");
         let mut all = Vec::new();
         for line in samples.lines() {
             let mut json = serde_json::to_value(decode::<Chunk>(line).unwrap()).unwrap();

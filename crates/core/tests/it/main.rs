@@ -7,6 +7,11 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests read files, and start threads and processes"
+)]
 
 /// Helpers that several modules use: short ways to write messages and ids.
 mod make;
