@@ -165,7 +165,6 @@ fn lookup<T: Serialize, Id: PartialEq>(
             all.retain(|one| *id(one) == wanted);
             Page::ALL
         }
-        _ => Page::first(0),
     };
     Paged::of(all.into_iter(), page)
 }

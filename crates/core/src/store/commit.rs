@@ -259,9 +259,8 @@ pub enum Change {
     RetireCallIds(Vec<CallId>),
 }
 
-/// Which kept writes are forgotten.
+/// Which kept writes are forgotten. Exhaustive, as [`Row`](super::Row) is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Unstage {
     /// Those of this step.
     Step(StepId),

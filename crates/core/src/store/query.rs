@@ -149,9 +149,8 @@ impl<T> Paged<T> {
     }
 }
 
-/// One by its name, or a part of all.
+/// One by its name, or a part of all. Exhaustive, as [`Row`](super::Row) is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Lookup<Id> {
     /// The one of this name.
     One(Id),
@@ -159,9 +158,8 @@ pub enum Lookup<Id> {
     Page(Page),
 }
 
-/// Whose children are listed.
+/// Whose children are listed. Exhaustive, as [`Row`](super::Row) is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ParentFilter {
     /// Anybody's, and roots.
     #[default]

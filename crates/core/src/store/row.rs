@@ -1,4 +1,4 @@
-//! What a commit writes beside headers.
+//! The rows that a commit writes beside headers.
 
 use std::sync::Arc;
 
@@ -17,8 +17,12 @@ use crate::usage::UsageEntry;
 /// One write of content, decided by [`super::plan`] and carried out by a backend in the order given.
 ///
 /// A backend that can put these rows and a header into one atomic write is a store.
+///
+/// The enum is exhaustive on purpose. A store matches every kind by name and has no `_` arm: a kind
+/// that is added later then does not compile in a store that cannot write it, instead of being
+/// dropped at run time. The same holds for [`Unstage`] and for the questions that a store answers,
+/// [`Lookup`](super::Lookup) and [`ParentFilter`](super::ParentFilter).
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Row {
     /// Removes every row of the session, its stream included when it is a root.
     DeleteAll,

@@ -75,9 +75,6 @@ pub(crate) fn lookup(
                 .map(|(call, at)| AnsweredCall::new(call, at));
             Ok(Paged::of(all, page))
         }
-        other => Err(Fail::internal(format!(
-            "this store does not know {other:?}"
-        ))),
     }
 }
 

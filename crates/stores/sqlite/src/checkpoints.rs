@@ -115,10 +115,6 @@ pub(crate) fn find(
             items.truncate(fitting);
             Ok(Paged::new(items, size(unsigned(total)), page))
         }
-        other => {
-            let reason = format!("this store does not know {other:?}; upgrade it");
-            Err(Fail::internal(reason))
-        }
     }
 }
 

@@ -92,10 +92,6 @@ pub(crate) fn unstage(conn: &Connection, session: Owner, which: &Unstage) -> Res
             "DELETE FROM staged WHERE at BETWEEN ? AND ? AND step IS NOT ? RETURNING at",
             step.as_ref(),
         ),
-        other => {
-            let reason = format!("this store does not know {other:?}; upgrade it");
-            return Err(Fail::internal(reason));
-        }
     };
     let step = step.map(StepId::as_str);
     let keys: Vec<i64> = conn

@@ -199,7 +199,7 @@ pub(crate) fn lookup(
             let total = size(unsigned(total));
             Ok(Paged::new(items, total, page))
         }
-        _ => Ok(one(None)),
+        (None, _) => Ok(one(None)),
     }
 }
 
