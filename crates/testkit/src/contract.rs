@@ -6,7 +6,8 @@
 //!
 //! ```
 //! # use helix_agents_core::memory::MemoryStore;
-//! helix_agents_testkit::store_contract!(async || MemoryStore::new());
+//! # use helix_agents_testkit::contract::Subject;
+//! helix_agents_testkit::store_contract!(async || Subject::from(MemoryStore::new()).not_durable());
 //! ```
 //!
 //! What the line expands to comes from the same list as the cases: a case that is added here is
@@ -29,6 +30,7 @@ mod commits;
 mod creating;
 mod deleting;
 mod due;
+mod durability;
 mod effects;
 mod ending;
 mod everything;
@@ -44,6 +46,7 @@ mod pending;
 mod performing;
 mod preconditions;
 mod reading;
+mod reopening;
 mod retention;
 mod roots;
 mod runner;
@@ -149,13 +152,20 @@ suite! { ($)
     /// Makes a test of every case of the store's contract.
     ///
     /// The argument makes a fresh backend: something that is a `SessionStore`, a `StreamManager`
-    /// and a `WatchStops`, or a [`Subject`](crate::contract::Subject). A backend that needs a runtime
-    /// names what runs a future on it; it is also used on threads that the cases start:
+    /// and a `WatchStops`, as a [`Subject`](crate::contract::Subject) that says how it is opened
+    /// again ([`Subject::reopened_by`](crate::contract::Subject::reopened_by)) or that it is not
+    /// durable. A backend that needs a runtime names what runs a future on it; it is also used on
+    /// threads that the cases start:
     ///
     /// ```
     /// # use helix_agents_core::memory::MemoryStore;
     /// # use helix_agents_testkit::block_on as on_runtime;
-    /// helix_agents_testkit::store_contract!(async || MemoryStore::new(), block_on = on_runtime);
+    /// # use helix_agents_testkit::contract::Subject;
+    /// async fn fresh() -> Subject {
+    ///     Subject::from(MemoryStore::new()).not_durable()
+    /// }
+    ///
+    /// helix_agents_testkit::store_contract!(fresh, block_on = on_runtime);
     /// ```
     macro store_contract;
 
@@ -374,6 +384,11 @@ suite! { ($)
         due_work_is_asked_for_by_kind_and_agent,
         pages_of_due_work_miss_nothing,
         a_backlog_counts_what_waits,
+    }
+    durability {
+        every_acknowledged_write_is_found_after_reopening,
+        fences_of_deleted_sessions_stay_used_after_reopening,
+        incarnations_of_deleted_streams_stay_used_after_reopening,
     }
     takeovers {
         a_take_over_is_counted_until_the_run_commits,

@@ -56,8 +56,12 @@ async fn run() -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use helix_agents_testkit::contract::Subject;
+
     use super::JsonStore;
 
-    helix_agents_testkit::store_contract!(async || JsonStore::default());
+    helix_agents_testkit::store_contract!(async || {
+        Subject::from(JsonStore::default()).not_durable()
+    });
     helix_agents_testkit::stream_contract!(async || JsonStore::default());
 }

@@ -2,8 +2,11 @@
 
 mod store {
     use helix_agents_core::memory::MemoryStore;
+    use helix_agents_testkit::contract::Subject;
 
-    helix_agents_testkit::store_contract!(async || MemoryStore::new());
+    helix_agents_testkit::store_contract!(async || {
+        Subject::from(MemoryStore::new()).not_durable()
+    });
 }
 
 /// The same by a store that has a clock of its own.
@@ -13,7 +16,8 @@ mod clocked_store {
 
     async fn fresh() -> Subject {
         let clock = Subject::fresh_clock();
-        Subject::from(MemoryStore::new().with_clock(clock.clone())).living_by(clock)
+        let store = MemoryStore::new().with_clock(clock.clone());
+        Subject::from(store).living_by(clock).not_durable()
     }
 
     helix_agents_testkit::store_contract!(fresh);

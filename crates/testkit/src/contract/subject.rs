@@ -9,6 +9,7 @@ use helix_agents_core::store::{SessionStore, Sessions, WatchStops};
 use helix_agents_core::stream::StreamManager;
 use helix_agents_core::time::{Clock, Timestamp};
 
+use super::reopening::Durability;
 use super::runner::Runner;
 use crate::VirtualClock;
 
@@ -40,6 +41,7 @@ pub struct Subject {
     /// The time that the cases live in.
     pub clock: Arc<VirtualClock>,
     pub(super) runner: Runner,
+    pub(super) durability: Durability,
     elsewhere: Option<Arc<Subject>>,
     kept: Vec<Kept>,
 }
@@ -58,6 +60,7 @@ impl Subject {
             stops,
             clock: Self::fresh_clock(),
             runner: Runner::default(),
+            durability: Durability::default(),
             elsewhere: None,
             kept: Vec::new(),
         }

@@ -12,11 +12,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use helix_agents_testkit::block_on;
 use helix_agents_testkit::contract::{Subject, store as stores, stream as streams};
 
-pub(crate) use store::{Broken, Defect};
+pub(crate) use store::{Broken, Defect, Disk};
 
 /// Whether a case passes.
 fn passes(case: impl AsyncFnOnce(&Subject), defect: Option<Defect>) -> bool {
-    let subject = Subject::from(Broken::new(defect));
+    let disk = Disk::default();
+    let subject = Subject::from(Broken::new(defect))
+        .reopened_by(async move || Broken::open(&disk, defect).await);
     catch_unwind(AssertUnwindSafe(|| block_on(case(&subject)))).is_ok()
 }
 
@@ -68,4 +70,31 @@ is_found! {
     a_stream_that_shows_chunks_early_is_found, EarlyChunk:
         stores::a_commit_that_any_precondition_refuses_leaves_nothing,
         streams::nothing_is_seen_of_a_refused_commit;
+
+    a_store_that_writes_nothing_to_the_disk_is_found, NotDurable:
+        stores::every_acknowledged_write_is_found_after_reopening,
+        stores::fences_of_deleted_sessions_stay_used_after_reopening,
+        stores::incarnations_of_deleted_streams_stay_used_after_reopening;
+
+    a_store_that_acknowledges_before_it_writes_is_found, LateCommit:
+        stores::every_acknowledged_write_is_found_after_reopening;
+
+    a_store_that_keeps_deltas_in_memory_is_found, LostDeltas:
+        stores::every_acknowledged_write_is_found_after_reopening;
+
+    a_store_that_forgets_the_fences_of_deleted_sessions_is_found, ForgottenFence:
+        stores::fences_of_deleted_sessions_stay_used_after_reopening,
+        stores::incarnations_of_deleted_streams_stay_used_after_reopening;
+}
+
+/// A store whose author did not say whether it is durable fails, and is told how to say it.
+#[test]
+fn a_store_of_undeclared_durability_is_found() {
+    let subject = Subject::from(Broken::new(None));
+    let case = stores::every_acknowledged_write_is_found_after_reopening;
+    let failed = catch_unwind(AssertUnwindSafe(|| block_on(case(&subject))));
+    let said = failed.unwrap_err();
+    let said = said.downcast_ref::<&str>().unwrap();
+    assert!(said.contains("`reopened_by`"), "{said}");
+    assert!(said.contains("`not_durable`"), "{said}");
 }

@@ -4,7 +4,11 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_testkit::ShardedStore;
 
 mod store {
-    helix_agents_testkit::store_contract!(async || super::ShardedStore::new());
+    use helix_agents_testkit::contract::Subject;
+
+    helix_agents_testkit::store_contract!(async || {
+        Subject::from(super::ShardedStore::new()).not_durable()
+    });
 }
 
 mod stream {

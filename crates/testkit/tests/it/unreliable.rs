@@ -23,7 +23,9 @@ fn calm() -> UnreliableStore {
 }
 
 mod store {
-    helix_agents_testkit::store_contract!(async || super::calm());
+    use helix_agents_testkit::contract::Subject;
+
+    helix_agents_testkit::store_contract!(async || Subject::from(super::calm()).not_durable());
 }
 
 mod stream {

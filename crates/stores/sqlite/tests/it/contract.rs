@@ -22,8 +22,14 @@ async fn in_file() -> Subject {
         SqliteStore::open_with(&path, config).await.unwrap()
     };
     let (store, elsewhere) = (open().await, open().await);
-    let subject = Subject::from(store).also(elsewhere);
-    subject.living_by(clock).keeping(folder)
+    let subject = Subject::from(store)
+        .also(elsewhere)
+        .living_by(clock.clone());
+    let again = folder.file("again.db");
+    subject.keeping(folder).reopened_by(async move || {
+        let config = SqliteConfig::new().clock(clock.clone());
+        SqliteStore::open_with(&again, config).await.unwrap()
+    })
 }
 
 async fn locks_in_file() -> LockSubject {
@@ -38,7 +44,7 @@ async fn in_memory() -> Subject {
     let clock = Subject::fresh_clock();
     let config = SqliteConfig::new().clock(clock.clone());
     let store = SqliteStore::in_memory_with(config).await.unwrap();
-    Subject::from(store).living_by(clock)
+    Subject::from(store).living_by(clock).not_durable()
 }
 
 async fn locks_in_memory() -> SqliteStore {

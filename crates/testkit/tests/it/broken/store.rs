@@ -1,6 +1,6 @@
 //! A store with one defect, or none.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use helix_agents_core::memory::MemoryStore;
@@ -39,12 +39,76 @@ pub(crate) enum Defect {
     ReusedSequence,
     /// Chunks are shown before their commit is judged.
     EarlyChunk,
+    /// Nothing is written to the disk.
+    NotDurable,
+    /// A commit is written to the disk when the next one comes.
+    LateCommit,
+    /// Deltas are not written to the disk.
+    LostDeltas,
+    /// The disk knows nothing of sessions that were deleted, not even their fences.
+    ForgottenFence,
+}
+
+/// An acknowledged write, as the journal of a disk has it.
+#[derive(Debug, Clone)]
+enum Write {
+    Commit(Commit),
+    Deltas(StreamWriter, Vec<Chunk>),
+}
+
+impl Write {
+    fn deletes(&self) -> bool {
+        let is_deletion = |(_, change): &(SessionId, Change)| *change == Change::Delete;
+        matches!(self, Self::Commit(commit) if commit.changes.iter().any(is_deletion))
+    }
+}
+
+/// The part of a store that outlives it: the data, and a journal of the writes that made them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Disk {
+    data: MemoryStore,
+    journal: Arc<Mutex<Vec<Write>>>,
+}
+
+impl Disk {
+    fn note(&self, write: Write) {
+        self.journal.lock().unwrap().push(write);
+    }
+
+    /// The data that a store with this defect finds when it is opened.
+    async fn read(&self, defect: Option<Defect>) -> MemoryStore {
+        let mut journal = self.journal.lock().unwrap().clone();
+        match defect {
+            Some(Defect::NotDurable) => journal.clear(),
+            Some(Defect::LateCommit) => {
+                journal.pop_if(|last| matches!(last, Write::Commit(_)));
+            }
+            Some(Defect::LostDeltas) => journal.retain(|write| matches!(write, Write::Commit(_))),
+            Some(Defect::ForgottenFence) => {
+                if let Some(last) = journal.iter().rposition(Write::deletes) {
+                    journal.drain(..=last);
+                }
+            }
+            _ => return self.data.clone(),
+        }
+        let store = MemoryStore::new();
+        for write in journal {
+            match write {
+                Write::Commit(commit) => drop(store.commit(commit).await.unwrap()),
+                Write::Deltas(writer, chunks) => {
+                    store.append_deltas(&writer, chunks).await.unwrap();
+                }
+            }
+        }
+        store
+    }
 }
 
 /// The store in memory, with a defect.
 #[derive(Debug, Default)]
 pub(crate) struct Broken {
     inner: MemoryStore,
+    disk: Disk,
     defect: Option<Defect>,
 }
 
@@ -52,6 +116,16 @@ impl Broken {
     pub(crate) fn new(defect: Option<Defect>) -> Self {
         Self {
             inner: MemoryStore::new(),
+            disk: Disk::default(),
+            defect,
+        }
+    }
+
+    /// Opens what is on a disk.
+    pub(crate) async fn open(disk: &Disk, defect: Option<Defect>) -> Self {
+        Self {
+            inner: disk.read(defect).await,
+            disk: disk.clone(),
             defect,
         }
     }
@@ -116,7 +190,9 @@ impl SessionStore for Broken {
             Some(Defect::EarlyChunk) => return self.chunks_first(commit).await,
             _ => {}
         }
-        self.inner.commit(commit).await
+        let receipt = self.inner.commit(commit.clone()).await?;
+        self.disk.note(Write::Commit(commit));
+        Ok(receipt)
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
@@ -222,7 +298,9 @@ impl StreamManager for Broken {
         writer: &StreamWriter,
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError> {
-        self.inner.append_deltas(writer, chunks).await
+        let last = self.inner.append_deltas(writer, chunks.clone()).await?;
+        self.disk.note(Write::Deltas(writer.clone(), chunks));
+        Ok(last)
     }
 
     async fn discard_deltas(
