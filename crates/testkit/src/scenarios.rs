@@ -29,11 +29,15 @@ pub use tools::{
     three_tools_in_parallel,
 };
 
-/// Makes one test per scenario: `$store` gives a new, empty backend, `$host` is the host.
+/// Makes one test per scenario: `$store` gives a new, empty backend, `$host` is the host. A store that
+/// needs an async runtime names what runs a future on it, as in `store_contract!`.
 #[macro_export]
 macro_rules! crash_tests {
-    ($host:expr, $store:expr) => {
-        $crate::crash_tests!(@ $host, $store,
+    ($host:expr, $store:expr $(,)?) => {
+        $crate::crash_tests!($host, $store, block_on = $crate::block_on);
+    };
+    ($host:expr, $store:expr, block_on = $block_on:path $(,)?) => {
+        $crate::crash_tests!(@ $host, $store, $block_on,
             plain_text three_tools_in_parallel a_tool_that_fails structured_output
             forced_completion finish_beside_other_calls a_client_tool an_approval_that_is_given
             an_approval_that_is_denied a_mixed_batch two_pauses_in_one_turn
@@ -41,12 +45,12 @@ macro_rules! crash_tests {
             a_model_that_fails_first a_tool_that_ends_the_run several_turns a_slow_reply
         );
     };
-    (@ $host:expr, $store:expr, $($name:ident)*) => {$(
+    (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(
         #[test]
         fn $name() {
             let scenario = $crate::scenarios::$name();
             let test = $crate::crash::CrashTest::new(scenario).on($host);
-            let report = $crate::block_on(test.every_point($store));
+            let report = $block_on(test.every_point($store));
             assert!(report.points >= 6, "{report:?}");
             report.check();
         }

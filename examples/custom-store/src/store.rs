@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use helix_agents::core::message::Message;
 use helix_agents::core::notify::Notify;
+use helix_agents::core::runtime::Backend;
 use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents::core::store::{
     AnsweredCall, Backlog, Commit, DueCursor, DuePage, DueQuery, Family, Fence, Header, Headers,
@@ -24,32 +25,38 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::document::Document;
+use crate::file::{Contents, DataFile};
 use crate::streams::MAX_CHUNK_BYTES;
 
 type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Sessions and streams as texts in a map.
+/// Keeps each session and its stream as one JSON text, in memory or in a file.
+///
+/// One process may have the file open. Every commit writes the whole file and blocks the thread of
+/// its caller meanwhile: an example, not a database.
 #[derive(Debug, Default)]
-pub(crate) struct JsonStore {
-    texts: Mutex<BTreeMap<SessionId, String>>,
-    /// The fence at which sessions begin; read and written under the lock of `texts`.
-    floor: AtomicU64,
-    pub(crate) bell: Notify,
+pub struct JsonStore {
+    contents: Mutex<Contents>,
+    file: Option<DataFile>,
+    /// Rings after every write, for readers and watchers that wait.
+    pub(crate) changed: Notify,
 }
 
-/// Documents that are about to change. Dropped, nothing of it has happened.
+/// Documents that are about to change. When it is dropped, nothing has changed.
 pub(crate) struct Transaction<'a> {
-    texts: &'a BTreeMap<SessionId, String>,
-    touched: BTreeMap<SessionId, Document>,
+    contents: &'a Contents,
+    /// The fence at which sessions begin, above those of all that were deleted.
+    floor: Fence,
+    open: BTreeMap<SessionId, Document>,
 }
 
 impl Transaction<'_> {
     /// A session's document, to be read and changed; an empty one when there is none.
     pub(crate) fn open(&mut self, session: &SessionId) -> Result<&mut Document> {
-        match self.touched.entry(session.clone()) {
+        match self.open.entry(session.clone()) {
             Entry::Occupied(open) => Ok(open.into_mut()),
             Entry::Vacant(place) => {
-                let text = self.texts.get(session);
+                let text = self.contents.texts.get(session);
                 let document = text.map(|text| decode(text)).transpose()?;
                 Ok(place.insert(document.unwrap_or_default()))
             }
@@ -58,14 +65,32 @@ impl Transaction<'_> {
 }
 
 impl JsonStore {
-    fn texts(&self) -> MutexGuard<'_, BTreeMap<SessionId, String>> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    /// An empty store in memory. It is gone when it is dropped.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens the store in a file, which is made when there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is none of this store's.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let (file, contents) = DataFile::open(path.as_ref())?;
+        Ok(Self {
+            contents: Mutex::new(contents),
+            file: Some(file),
+            changed: Notify::default(),
+        })
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A session's document as it is; an empty one when there is none under this root.
     pub(crate) fn document(&self, key: SessionKey<'_>) -> Result<Document> {
-        let found = self.texts().get(key.session).map(|text| decode(text));
-        let found: Option<Document> = found.transpose()?;
+        let found = self.any_document(key.session)?;
         let is_named = |found: &Document| {
             let header = found.header.as_ref();
             header.is_some_and(|header| key.names(&header.session))
@@ -73,9 +98,16 @@ impl JsonStore {
         Ok(found.filter(is_named).unwrap_or_default())
     }
 
+    /// A session's document, whatever its root.
+    fn any_document(&self, session: &SessionId) -> Result<Option<Document>> {
+        let found = self.contents().texts.get(session).map(|text| decode(text));
+        Ok(found.transpose()?)
+    }
+
     fn documents(&self) -> Result<Vec<Document>> {
-        let texts = self.texts();
-        texts.values().map(|text| Ok(decode(text)?)).collect()
+        let contents = self.contents();
+        let texts = contents.texts.values();
+        texts.map(|text| Ok(decode(text)?)).collect()
     }
 
     fn headers(&self) -> Result<impl Iterator<Item = Header>> {
@@ -83,45 +115,58 @@ impl JsonStore {
         Ok(documents.filter_map(|document| document.header.map(Arc::unwrap_or_clone)))
     }
 
-    /// Writes all of something or nothing, and wakes those who wait.
+    /// Makes every change of `work`, or none if it fails, and wakes those who wait.
     pub(crate) fn transact<T, E: From<StoreError>>(
         &self,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut texts = self.texts();
+        let mut contents = self.contents();
         let mut transaction = Transaction {
-            texts: &texts,
-            touched: BTreeMap::new(),
+            contents: &contents,
+            floor: contents.floor,
+            open: BTreeMap::new(),
         };
         let output = work(&mut transaction)?;
-        let mut encoded = Vec::new();
-        for (session, document) in transaction.touched {
-            let text = document.is_kept().then(|| encode(&document)).transpose();
-            encoded.push((session, text.map_err(StoreError::from)?));
-        }
-        // From here on nothing fails.
-        for (session, text) in encoded {
-            match text {
-                Some(text) => drop(texts.insert(session, text)),
-                None => drop(texts.remove(&session)),
+        let Transaction { floor, open, .. } = transaction;
+        let mut next = Contents {
+            floor,
+            ..contents.clone()
+        };
+        for (session, document) in open {
+            if document.is_kept() {
+                let text = encode(&document).map_err(StoreError::from)?;
+                next.texts.insert(session, text);
+            } else {
+                next.texts.remove(&session);
             }
         }
-        drop(texts);
-        self.bell.ring();
+        // Nobody sees a commit before it is durable: first the file, then the memory.
+        if let Some(file) = &self.file {
+            file.replace(&next)?;
+        }
+        *contents = next;
+        drop(contents);
+        self.changed.ring();
         Ok(output)
+    }
+}
+
+impl From<JsonStore> for Backend {
+    fn from(store: JsonStore) -> Self {
+        Self::new(store)
     }
 }
 
 impl fmt::Display for JsonStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts = self.texts();
-        texts
-            .iter()
-            .try_for_each(|(id, text)| writeln!(f, "{id}: {text}"))
+        let contents = self.contents();
+        let mut texts = contents.texts.iter();
+        texts.try_for_each(|(id, text)| writeln!(f, "{id}: {text}"))
     }
 }
 
-fn commit(transaction: &mut Transaction<'_>, floor: &AtomicU64, commit: Commit) -> Result<Receipt> {
+/// Judges a commit and writes it into a transaction.
+fn commit(transaction: &mut Transaction<'_>, commit: Commit) -> Result<Receipt> {
     let root = commit.root.clone();
     let mut headers = Headers::new();
     for session in commit.sessions() {
@@ -131,18 +176,16 @@ fn commit(transaction: &mut Transaction<'_>, floor: &AtomicU64, commit: Commit) 
     }
     // A store on a server of its own would ask that for the time: one clock judges leases.
     let now = commit.at;
-    let before = Fence(floor.load(Ordering::Relaxed));
+    let floor = transaction.floor;
     let mut plan = plan(
         commit,
         &headers,
         now,
         StreamLimits::new(MAX_CHUNK_BYTES),
-        || Ok(before),
+        || Ok(floor),
         |session, count| Ok(transaction.open(session)?.whole_steps(count)),
     )?;
-    // A number too high does no harm, should the rest of the commit fail.
-    let now = before.max(plan.floor.unwrap_or_default());
-    floor.store(now.0, Ordering::Relaxed);
+    transaction.floor = floor.max(plan.floor.unwrap_or_default());
     for (session, row) in std::mem::take(&mut plan.rows) {
         transaction.open(&session)?.write(&session, row)?;
     }
@@ -154,6 +197,7 @@ fn commit(transaction: &mut Transaction<'_>, floor: &AtomicU64, commit: Commit) 
     Ok(plan.receipt(&headers, sequence))
 }
 
+/// One item by its id, or a page of all.
 fn lookup<T: Serialize, Id: PartialEq>(
     mut all: Vec<T>,
     which: Lookup<Id>,
@@ -172,7 +216,7 @@ fn lookup<T: Serialize, Id: PartialEq>(
 #[async_trait]
 impl SessionStore for JsonStore {
     async fn commit(&self, change: Commit) -> Result<Receipt> {
-        self.transact(|transaction| commit(transaction, &self.floor, change))
+        self.transact(|transaction| commit(transaction, change))
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>> {
@@ -242,8 +286,7 @@ impl SessionStore for JsonStore {
 
     async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>> {
         // Everything is in one place here, so what is stored is the directory.
-        let found = self.texts().get(session).map(|text| decode(text));
-        let found: Option<Document> = found.transpose()?;
+        let found = self.any_document(session)?;
         let header = found.and_then(|found| found.header);
         let root = header.map(|header| header.session.root().clone());
         Ok(root.filter(|root| root != session))
@@ -311,7 +354,7 @@ impl WatchStops for JsonStore {
     async fn stopped(&self, session: SessionKey<'_>, run: &RunId) -> Result<StopRequest> {
         loop {
             // Listening begins before looking, so that nothing falls in between.
-            let heard = self.bell.heard();
+            let heard = self.changed.heard();
             let header = self.document(session)?.header;
             let header = header.ok_or_else(|| StoreError::NotFound {
                 session: session.session.clone(),

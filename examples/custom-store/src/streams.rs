@@ -132,7 +132,7 @@ impl StreamManager for JsonStore {
 
     async fn changed(&self, root: &SessionId, known: Option<StreamInfo>) -> Result<()> {
         loop {
-            let heard = self.bell.heard();
+            let heard = self.changed.heard();
             if StreamInfo::differs(self.info(root).await?, known) {
                 return Ok(());
             }
