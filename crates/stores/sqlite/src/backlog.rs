@@ -5,8 +5,8 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use crate::due::{AGENTS, HOLDERS, number, texts};
-use crate::fail::Fail;
 use crate::key::{millis, unsigned};
+use crate::operation_error::Fail;
 use crate::process;
 
 pub(crate) const PENDING: &str = "SELECT count(*), min(created) FROM pending WHERE open = 1";

@@ -5,11 +5,11 @@ use helix_agents_core::store::{Lookup, PageRoom, Paged, SessionKey};
 use helix_agents_core::{CheckpointId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, parsed, signed, size, time, unsigned, wide};
+use crate::operation_error::Fail;
 use crate::runs::{self, RunNumber, Runs, one};
+use crate::write_connection::Desk;
 
 /// Writes a checkpoint. It is now the one that was written last: `n` is larger than that of any
 /// other.

@@ -8,10 +8,10 @@ use helix_agents_core::store::{Commit, Headers, Lease, Precondition, Receipt, St
 use helix_agents_core::time::Timestamp;
 
 use crate::config::SqliteConfig;
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::headers::{self, Found, Place};
-use crate::{due, messages, process, rows, stream_manager, streams};
+use crate::operation_error::Fail;
+use crate::write_connection::Desk;
+use crate::{due, messages, process, row_writer, stream_manager, streams};
 
 /// Judges a commit and writes what it comes to. `sessions` are those that it names. When it fails,
 /// the caller rolls back.
@@ -48,7 +48,7 @@ pub(crate) fn commit(
     if let Some(fence) = plan.floor {
         headers::raise_floor(conn, fence)?;
     }
-    rows::write(desk, &mut places, &headers, &mut plan)?;
+    row_writer::write(desk, &mut places, &headers, &mut plan)?;
     let sequence = streams::say(desk, config, &root, at, &plan.chunks, plan.stream)?;
     let receipt = plan.receipt(&headers, sequence);
     for (session, place) in places {

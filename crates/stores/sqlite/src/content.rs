@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::fail::Fail;
 use crate::key::Owner;
+use crate::operation_error::Fail;
 
 /// Strings over this many bytes are kept once.
 const LARGE: usize = 64 * 1024;

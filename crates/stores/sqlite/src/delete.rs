@@ -4,8 +4,8 @@ use helix_agents_core::SessionId;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::content::{self, Kind};
-use crate::fail::Fail;
 use crate::key::Owner;
+use crate::operation_error::Fail;
 
 /// Kinds of values that belong to a session.
 const KINDS: [Kind; 9] = [

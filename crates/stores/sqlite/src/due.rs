@@ -10,8 +10,8 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content;
-use crate::fail::Fail;
 use crate::key::{millis, parsed, signed, unsigned, wide};
+use crate::operation_error::Fail;
 use crate::process;
 
 /// How a kind is stored.

@@ -10,10 +10,10 @@ use helix_agents_core::{CallId, StepId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
-use crate::fail::Fail;
 use crate::headers;
 use crate::json;
 use crate::key::{Owner, parsed};
+use crate::operation_error::Fail;
 use crate::runs::next_key;
 
 /// Writes a child under its session id.

@@ -11,12 +11,12 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Cell, Holder, Kind};
-use crate::desk::Desk;
 use crate::due;
-use crate::fail::Fail;
 use crate::json;
 use crate::key::{Owner, millis, name_of, named, signed, unsigned};
 use crate::open_steps::Step;
+use crate::operation_error::Fail;
+use crate::write_connection::Desk;
 
 /// A header as it is stored.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use helix_agents_core::stored::{self, Stored};
 use serde::Serialize;
 
-use crate::fail::Fail;
+use crate::operation_error::Fail;
 
 /// The JSON text of a value that can be read again.
 pub(crate) fn text<T: Serialize + ?Sized>(kind: &'static str, value: &T) -> Result<String, Fail> {

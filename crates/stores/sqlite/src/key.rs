@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::fail::Fail;
+use crate::operation_error::Fail;
 
 const HALF: u32 = 32;
 

@@ -8,11 +8,11 @@ use helix_agents_core::store::StoreError;
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::key::{millis, signed, time, unsigned};
+use crate::operation_error::Fail;
 use crate::process;
 use crate::store::SqliteStore;
+use crate::write_connection::Desk;
 
 #[async_trait]
 impl LockManager for SqliteStore {

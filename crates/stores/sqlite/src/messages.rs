@@ -6,9 +6,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
-use crate::fail::Fail;
 use crate::key::{Owner, signed, size, wide};
-use crate::{family, headers, pack};
+use crate::operation_error::Fail;
+use crate::{family, headers, packed_messages};
 
 /// Appends messages that belong together.
 pub(crate) fn append(
@@ -19,7 +19,7 @@ pub(crate) fn append(
 ) -> Result<(), Fail> {
     let key = session.row(wide(at))?;
     let holder = Holder::new(session, Kind::Entry, key);
-    let cell = content::put(conn, holder, pack::pack(messages)?)?;
+    let cell = content::put(conn, holder, packed_messages::pack(messages)?)?;
     conn.prepare_cached("INSERT INTO entry (at, count, data) VALUES (?, ?, ?)")?
         .execute(params![key, signed(wide(messages.len())), cell])?;
     Ok(())
@@ -124,8 +124,8 @@ fn each(
     let mut rows = statement.query([from, to])?;
     while let Some(row) = rows.next()? {
         let messages = match row.get_ref(0)? {
-            ValueRef::Text(text) => pack::unpack(text)?,
-            _ => pack::unpack(content::get(conn, row.get(0)?)?.as_bytes())?,
+            ValueRef::Text(text) => packed_messages::unpack(text)?,
+            _ => packed_messages::unpack(content::get(conn, row.get(0)?)?.as_bytes())?,
         };
         for message in messages {
             if !wants_more(message) {

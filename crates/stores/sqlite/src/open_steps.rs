@@ -9,8 +9,8 @@ use rusqlite::Connection;
 use rusqlite::types::Value as SqlValue;
 
 use crate::content;
-use crate::fail::Fail;
 use crate::key::Owner;
+use crate::operation_error::Fail;
 
 /// What a commit does to the open step.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use helix_agents_core::stored::decode;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content::{self, Holder, Kind};
-use crate::fail::Fail;
 use crate::json;
 use crate::key::{Owner, millis, parsed};
+use crate::operation_error::Fail;
 
 /// Writes a pending call. `user` is the owner of its session.
 pub(crate) fn put(

@@ -9,9 +9,9 @@ use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
 use crate::content;
-use crate::fail::Fail;
 use crate::headers::{METADATA, TAG};
 use crate::key::{millis, name_of, signed, size, unsigned, wide};
+use crate::operation_error::Fail;
 use crate::runs::fitting;
 
 /// Conditions that grow. The first one that an index can answer chooses that index; on later ones a

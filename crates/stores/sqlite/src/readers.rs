@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use helix_agents_core::store::StoreError;
 use rusqlite::Connection;
 
-use crate::answer::{self, Answer, Promise};
 use crate::config::SqliteConfig;
 use crate::connection;
 use crate::error::Result;
-use crate::fail::{BACKEND, Fail, caught};
+use crate::oneshot::{self, Answer, Promise};
+use crate::operation_error::{BACKEND, Fail, caught};
 
 /// Readers are held for this long at most: a read that takes longer delays no other.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ impl Readers {
         read: impl Fn(&Connection) -> std::result::Result<T, Fail> + Send + 'static,
         after: impl FnOnce() + Send + 'static,
     ) -> Answer<T> {
-        let (promise, answer) = answer::pair();
+        let (promise, answer) = oneshot::pair();
         let mut pool = self.shared.lock();
         if pool.resting <= pool.jobs.len() && pool.threads < self.shared.all {
             match self.start_thread() {

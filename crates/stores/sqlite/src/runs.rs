@@ -11,12 +11,12 @@ use rusqlite::{Connection, OptionalExtension, Rows, ToSql, params};
 use serde::{Deserialize, Serialize};
 
 use crate::content::{self, Cell, Holder, Kind};
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::headers;
 use crate::json;
 use crate::key::{Owner, parsed, signed, size, unsigned, wide};
-use crate::known::RunRow;
+use crate::operation_error::Fail;
+use crate::write_cache::RunRow;
+use crate::write_connection::Desk;
 
 /// How other rows name a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

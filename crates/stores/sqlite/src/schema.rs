@@ -12,8 +12,8 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::due;
 use crate::error::{Error, Result};
-use crate::fail::Fail;
 use crate::headers;
+use crate::operation_error::Fail;
 
 /// Says that a file is ours: "HELX".
 const APPLICATION_ID: u32 = 0x4845_4c58;

@@ -15,14 +15,14 @@ use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::bells::Mark;
-use crate::desk::Desk;
-use crate::fail::Fail;
+use crate::change_notifier::Mark;
+use crate::operation_error::Fail;
 use crate::store::SqliteStore;
-use crate::ticket::Attempt;
+use crate::write_connection::Desk;
+use crate::write_request::Attempt;
 use crate::{
-    answered, backlog, checkpoints, commit, due, family, headers, messages, open_steps, pending,
-    query, runs, states, usage,
+    answered_calls, backlog, checkpoints, commit, due, family, headers, messages, open_steps,
+    pending, query, runs, states, usage,
 };
 
 #[async_trait]
@@ -103,7 +103,8 @@ impl SessionStore for SqliteStore {
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         let place = Place::of(session);
-        let read = move |conn: &Connection| answered::lookup(conn, place.key(), which.clone());
+        let read =
+            move |conn: &Connection| answered_calls::lookup(conn, place.key(), which.clone());
         Ok(self.read(read).await?)
     }
 
@@ -221,7 +222,7 @@ fn load(conn: &Connection, session: SessionKey<'_>) -> Result<Option<Snapshot>, 
     };
     let open_step = open_steps::find(conn, owner)?;
     let header = Arc::unwrap_or_clone(header);
-    let is_answered = |call: &CallId| Ok(answered::find(conn, owner, call)?.is_some());
+    let is_answered = |call: &CallId| Ok(answered_calls::find(conn, owner, call)?.is_some());
     let snapshot: Result<_, Fail> = Snapshot::new(header, state, run, open_step, is_answered);
     Ok(Some(snapshot?))
 }

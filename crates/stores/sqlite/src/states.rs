@@ -9,11 +9,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use crate::content::{self, Holder, Kind};
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::json;
 use crate::key::Owner;
+use crate::operation_error::Fail;
 use crate::state_cache::Version;
+use crate::write_connection::Desk;
 
 /// What a row weighs beside its text: what it costs to read it, and the bytes around it.
 const ROW: usize = 64;

@@ -8,15 +8,15 @@ use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
 use rusqlite::Connection;
 
-use crate::bells::{Bells, Listening, Mark};
+use crate::change_notifier::{Bells, Listening, Mark};
 use crate::config::SqliteConfig;
 use crate::error::{Error, Result};
-use crate::fail::Fail;
-use crate::log::Log;
+use crate::operation_error::Fail;
 use crate::readers::Readers;
-use crate::ticket::Work;
+use crate::wal::Log;
+use crate::write_request::Work;
 use crate::writer::Writer;
-use crate::{connection, poll, process};
+use crate::{change_poller, connection, process};
 
 /// Sessions, streams and locks in one SQLite file. Clones are the same store.
 ///
@@ -82,7 +82,7 @@ impl SqliteStore {
         let readers = Arc::new(Readers::open(path, &config)?);
         let store = Self::new(path.to_owned(), config, connection, Some(readers));
         let Inner { bells, writer, .. } = &*store.inner;
-        poll::start(bells, writer).map_err(|source| Error::Open {
+        change_poller::start(bells, writer).map_err(|source| Error::Open {
             path: path.to_owned(),
             source: Box::new(source),
         })?;

@@ -9,10 +9,10 @@ use helix_agents_core::stream::{
 use helix_agents_core::time::Timestamp;
 use rusqlite::Connection;
 
-use crate::bells::Mark;
-use crate::desk::Desk;
+use crate::change_notifier::Mark;
 use crate::store::SqliteStore;
 use crate::streams;
+use crate::write_connection::Desk;
 
 /// As large as a JSON string that a browser takes without trouble.
 const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;

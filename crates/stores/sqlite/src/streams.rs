@@ -8,13 +8,13 @@ use helix_agents_core::stream::{
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::chunks;
 use crate::config::SqliteConfig;
 use crate::content::{self, Holder, Kind};
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, name_of, named, signed, unsigned, wide};
+use crate::operation_error::Fail;
+use crate::packed_chunks;
+use crate::write_connection::Desk;
 
 /// Chunks in one row at most: a reader that wants a few does not read thousands.
 const BATCH: usize = 256;
@@ -129,7 +129,7 @@ impl Stream {
         let key = self.id.row(last.0)?;
         let time = batch.last().map_or(0, |chunk| millis(chunk.timestamp));
         let holder = Holder::new(self.id, Kind::Chunk, key);
-        let cell = content::put(conn, holder, chunks::pack(batch)?)?;
+        let cell = content::put(conn, holder, packed_chunks::pack(batch)?)?;
         conn.prepare_cached(
             "INSERT INTO chunk (at, first, delta, time, data) VALUES (?, ?, ?, ?, ?)",
         )?
@@ -148,7 +148,7 @@ impl Stream {
         let cell = conn
             .prepare_cached("SELECT data FROM chunk WHERE at = ?")?
             .query_row([key], |row| row.get(0))?;
-        let batch = chunks::unpack(&content::get(conn, cell)?)?;
+        let batch = packed_chunks::unpack(&content::get(conn, cell)?)?;
         let whole = batch.len();
         let mut rest: Vec<(u64, Chunk)> = (first..).zip(batch).collect();
         rest.retain(|(number, chunk)| kept(*number, chunk));
@@ -319,7 +319,7 @@ pub(crate) fn read(
         && let Some(row) = rows.next()?
     {
         let first = unsigned(row.get(0)?);
-        let batch = chunks::unpack(&content::get(conn, row.get(1)?)?)?;
+        let batch = packed_chunks::unpack(&content::get(conn, row.get(1)?)?)?;
         let numbered = batch.into_iter().zip(first..);
         let wanted = numbered.filter(|(_, number)| *number > after.0);
         let wanted = wanted.take(limit - read.len());

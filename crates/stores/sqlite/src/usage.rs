@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::content::{self, Holder, Kind};
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::key::{Owner, signed, size, wide};
+use crate::operation_error::Fail;
 use crate::runs::{self, RunNumber, Runs};
+use crate::write_connection::Desk;
 use crate::{headers, json};
 
 const TOKENS: u8 = 0;

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use helix_agents_core::store::{StoreError, Writable};
 use rusqlite::params;
 
-use crate::desk::Desk;
-use crate::fail::Fail;
+use crate::operation_error::Fail;
 use crate::store::SqliteStore;
+use crate::write_connection::Desk;
 
 /// The lock that is written and removed again. Nobody else uses its name.
 const KEY: &str = "helix:is-it-writable";

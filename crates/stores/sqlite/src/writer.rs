@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 use helix_agents_core::SessionId;
 use rusqlite::Connection;
 
-use crate::bells::{Bells, Mark};
+use crate::change_log::News;
+use crate::change_notifier::{Bells, Mark};
 use crate::connection::is_busy;
-use crate::desk::Desk;
-use crate::fail::{Fail, caught};
-use crate::log::Log;
-use crate::slot::Slot;
-use crate::ticket::{Attempt, Queued, Ticket, Verdict, Work};
-use crate::told::News;
+use crate::operation_error::{Fail, caught};
+use crate::wal::Log;
+use crate::write_connection::Desk;
+use crate::write_request::{Attempt, Queued, Ticket, Verdict, Work};
+use crate::writer_state::Slot;
 
 /// Writes that share a transaction at most, so that nobody waits for long.
 const GROUP: usize = 256;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 use super::*;
-use crate::bells::{Listening, Mark};
+use crate::change_notifier::{Listening, Mark};
 use crate::key::Owner;
 
 struct Count(AtomicUsize);

@@ -6,27 +6,23 @@
     reason = "a test that cannot go on fails"
 )]
 
+/// Short ways to write sessions and commits.
+mod builders;
 /// Folders that go away.
 mod folder;
-/// Short ways to write sessions and commits.
-mod make;
 
 /// Calls that were answered, also in files of an earlier version.
-mod answered;
-/// What a session costs on disk.
-mod bytes;
+mod answered_calls;
 /// The contracts of the ports.
 mod contract;
 /// Every scenario, killed at every point.
 mod crashes;
 /// A disk without room.
-mod full;
+mod full_disk;
 /// Commits that share a transaction.
-mod groups;
-/// What the writer remembers of the file.
-mod knowledge;
+mod group_commits;
 /// Large values, kept once.
-mod large;
+mod large_values;
 /// What can be wrong with a file, and bringing its schema up to date.
 mod opening;
 /// Chunks that are kept for a while.
@@ -35,3 +31,7 @@ mod retention;
 mod round_trips;
 /// Every scenario by random schedules.
 mod schedules;
+/// What a session costs on disk.
+mod size_on_disk;
+/// What the writer remembers of the file.
+mod write_cache;

@@ -4,8 +4,8 @@ use helix_agents_core::store::SessionStore;
 use helix_agents_store_sqlite::{Error, SqliteConfig, SqliteStore};
 use helix_agents_testkit::block_on;
 
+use crate::builders::{count, create, session_id};
 use crate::folder::Folder;
-use crate::make::{count, create, session_id};
 
 fn open(path: &std::path::Path) -> Result<SqliteStore, Error> {
     block_on(SqliteStore::open(path))

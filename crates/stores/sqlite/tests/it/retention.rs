@@ -7,8 +7,8 @@ use helix_agents_core::time::Timestamp;
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::{VirtualClock, block_on};
 
+use crate::builders::{NOW, create, delta, id, on};
 use crate::folder::Folder;
-use crate::make::{NOW, create, delta, id, on};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -14,8 +14,8 @@ use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 use serde_json::{Value, json};
 
+use crate::builders::{NOW, count, create, id, on, run};
 use crate::folder::Folder;
-use crate::make::{NOW, count, create, id, on, run};
 
 fn result(call: &str, result: Result<Value, &str>, status: ResultStatus) -> ToolMessage {
     let mut message = create_tool_result_message(ToolResultInput {

@@ -2,9 +2,9 @@
 
 use rusqlite::Connection;
 
-use crate::bells::Mark;
-use crate::desk::Desk;
-use crate::told::{self, News};
+use crate::change_log::{self, News};
+use crate::change_notifier::Mark;
+use crate::write_connection::Desk;
 
 /// The connection, and what it last saw of other processes.
 pub(crate) struct Slot {
@@ -25,7 +25,7 @@ impl Slot {
             desk: Desk::new(connection),
             version: 0,
             seen: 0,
-            ear: told::ear(),
+            ear: change_log::ear(),
             listens: false,
         }
     }
@@ -35,13 +35,13 @@ impl Slot {
         if !self.is_heard()? {
             return self.desk.commit();
         }
-        let told = told::tell(&self.desk.conn, touched)?;
+        let told = change_log::tell(&self.desk.conn, touched)?;
         self.desk.commit()?;
         // Unless somebody else has told something in between, which is still to be read.
         if told == self.seen + 1 {
             self.seen = told;
         }
-        if told::is_lot(told) {
+        if change_log::is_lot(told) {
             // Whoever listened may have ended without a word.
             self.desk.known.borrow_mut().put_heard(None);
         }
@@ -55,7 +55,7 @@ impl Slot {
         if let Some(is_heard) = known {
             return Ok(is_heard);
         }
-        let is_heard = told::is_heard(&self.desk.conn, &self.ear)?;
+        let is_heard = change_log::is_heard(&self.desk.conn, &self.ear)?;
         self.desk.known.borrow_mut().put_heard(Some(is_heard));
         Ok(is_heard)
     }
@@ -68,8 +68,8 @@ impl Slot {
         }
         let conn = &self.desk.conn;
         let done = match listens {
-            true => told::listen(conn, &self.ear),
-            false => told::leave(conn, &self.ear),
+            true => change_log::listen(conn, &self.ear),
+            false => change_log::leave(conn, &self.ear),
         };
         match done {
             Ok(()) => self.listens = listens,
@@ -85,7 +85,7 @@ impl Slot {
         // As of one instant: what is written between two looks must not be missed by the one and
         // taken for told by the other.
         self.desk.execute("BEGIN")?;
-        let read = told::since(&self.desk.conn, self.seen)
+        let read = change_log::since(&self.desk.conn, self.seen)
             .and_then(|(news, seen)| Ok((news, seen, self.version()?)));
         self.desk.execute("ROLLBACK")?;
         let (news, seen, version) = read?;

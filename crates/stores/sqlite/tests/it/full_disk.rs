@@ -3,8 +3,8 @@ use helix_agents_core::store::{Page, SessionStore, StoreError, Writable};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::block_on;
 
+use crate::builders::{create, on, says, session_id};
 use crate::folder::Folder;
-use crate::make::{create, on, says, session_id};
 
 /// Some text that does not repeat itself.
 fn text(number: usize) -> String {

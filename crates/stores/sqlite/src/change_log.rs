@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
-use crate::bells::Mark;
+use crate::change_notifier::Mark;
 use crate::process;
 
 /// So many rows are kept at least: who looks less often than they change is told of everybody.

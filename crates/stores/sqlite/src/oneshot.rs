@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::fail::Fail;
+use crate::operation_error::Fail;
 
 struct Shared<T> {
     state: Mutex<State<T>>,

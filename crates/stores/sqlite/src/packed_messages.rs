@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-use crate::fail::Fail;
 use crate::json;
+use crate::operation_error::Fail;
 
 const VERSION: u32 = 1;
 const USER: u8 = 0;

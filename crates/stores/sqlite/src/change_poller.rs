@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::bells::Bells;
+use crate::change_notifier::Bells;
 use crate::writer::Writer;
 
 /// Another process's write is seen this late at most.

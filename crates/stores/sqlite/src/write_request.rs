@@ -3,9 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::bells::Mark;
-use crate::desk::Desk;
-use crate::fail::{Fail, again, caught};
+use crate::change_notifier::Mark;
+use crate::operation_error::{Fail, again, caught};
+use crate::write_connection::Desk;
 
 /// Whether a write may have to be done again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

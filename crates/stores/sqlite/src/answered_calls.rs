@@ -8,9 +8,9 @@ use helix_agents_core::store::{AnsweredCall, Lookup, Page, PageRoom, Paged, Sess
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::fail::Fail;
 use crate::headers;
 use crate::key::{Owner, millis, parsed, signed, size, time, unsigned, wide};
+use crate::operation_error::Fail;
 
 /// Notes that a call was answered.
 pub(crate) fn put(

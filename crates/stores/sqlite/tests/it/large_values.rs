@@ -8,8 +8,8 @@ use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 use serde_json::{Value, json};
 
+use crate::builders::{NOW, count, create, delta, id, on, run, says, step};
 use crate::folder::Folder;
-use crate::make::{NOW, count, create, delta, id, on, run, says, step};
 
 const BLOBS: &str = "SELECT count(*) FROM blob";
 

@@ -10,8 +10,8 @@ use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 use serde_json::json;
 
+use crate::builders::{create, creating, on, says, session_id};
 use crate::folder::Folder;
-use crate::make::{create, creating, on, says, session_id};
 
 fn push(path: &str) -> Change {
     let op = StateOp::Append {

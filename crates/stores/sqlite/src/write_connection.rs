@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use crate::connection::is_busy;
-use crate::known::Known;
 use crate::state_cache::StateCache;
+use crate::write_cache::Known;
 
 /// The connection that writes, and what is remembered of what it wrote.
 pub(crate) struct Desk {

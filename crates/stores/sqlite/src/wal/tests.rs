@@ -8,11 +8,11 @@ use std::task::{Context, Poll, Wake};
 use std::thread;
 
 use super::*;
-use crate::bells::Bells;
+use crate::change_notifier::Bells;
 use crate::config::SqliteConfig;
 use crate::connection;
-use crate::desk::Desk;
-use crate::fail::Fail;
+use crate::operation_error::Fail;
+use crate::write_connection::Desk;
 use crate::writer::Writer;
 
 const HOUR: Duration = Duration::from_secs(3600);

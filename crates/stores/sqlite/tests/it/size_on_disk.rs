@@ -5,8 +5,8 @@ use helix_agents_testkit::block_on;
 use rusqlite::Connection;
 use serde_json::json;
 
+use crate::builders::{count, create, on, run, step};
 use crate::folder::Folder;
-use crate::make::{count, create, on, run, step};
 
 /// How many bytes are in use in the file of one session of so many steps. Pages that a migration gave
 /// back are used first, and would make the first steps look cheap.

@@ -8,8 +8,8 @@ use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 use serde_json::json;
 
+use crate::builders::{count, create, delta, id, on, run, step};
 use crate::folder::Folder;
-use crate::make::{count, create, delta, id, on, run, step};
 
 async fn opened(folder: &Folder) -> SqliteStore {
     SqliteStore::open(folder.file("helix.db")).await.unwrap()

@@ -7,12 +7,14 @@ use helix_agents_core::SessionId;
 use helix_agents_core::store::{Header, Headers, Plan, Row};
 use helix_agents_core::usage::UsageEntry;
 
-use crate::desk::Desk;
-use crate::fail::Fail;
 use crate::headers::{self, Place};
 use crate::key::{Owner, signed};
 use crate::open_steps::Step;
-use crate::{answered, checkpoints, delete, due, family, messages, pending, runs, states, usage};
+use crate::operation_error::Fail;
+use crate::write_connection::Desk;
+use crate::{
+    answered_calls, checkpoints, delete, due, family, messages, pending, runs, states, usage,
+};
 
 /// Writes what a plan says, but its chunks. `places` and `before` are the sessions as they were
 /// found; the places of those that are removed are removed.
@@ -132,7 +134,7 @@ impl Writing<'_> {
             }
             Row::Answer(call, answer) => pending::answer(conn, owner, &call, *answer),
             Row::RemovePending(call) => pending::remove(conn, owner, &call),
-            Row::Answered(call, at) => answered::put(conn, owner, &call, at),
+            Row::Answered(call, at) => answered_calls::put(conn, owner, &call, at),
             Row::Child(child) => family::put_child(conn, owner, &child),
             Row::Usage(entry) => {
                 self.usage.entry(session).or_default().push(entry);

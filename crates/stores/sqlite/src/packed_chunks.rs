@@ -14,8 +14,8 @@ use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::fail::Fail;
 use crate::json;
+use crate::operation_error::Fail;
 
 const VERSION: u32 = 1;
 

@@ -3,8 +3,8 @@ use helix_agents_core::{CallId, SessionId};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 
+use crate::builders::{count, create, id, long_id, on, step};
 use crate::folder::Folder;
-use crate::make::{count, create, id, long_id, on, step};
 
 async fn ids(store: &SqliteStore, session: &SessionId, page: Page) -> Vec<CallId> {
     let found = store
