@@ -9,16 +9,16 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::headers;
-use crate::key::{Owner, millis, parsed, signed, size, time, unsigned, wide};
-use crate::operation_error::Fail;
+use crate::key::{OwnerId, millis, parse_column, signed, size, time, unsigned, wide};
+use crate::operation_error::OperationError;
 
 /// Notes that a call was answered.
 pub(crate) fn put(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     call: &CallId,
     at: Timestamp,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     conn.prepare_cached("INSERT OR REPLACE INTO answered (session, call, time) VALUES (?, ?, ?)")?
         .execute(params![session, call.as_str(), millis(at)])?;
     Ok(())
@@ -27,9 +27,9 @@ pub(crate) fn put(
 /// When a call was answered.
 pub(crate) fn find(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     call: &CallId,
-) -> Result<Option<Timestamp>, Fail> {
+) -> Result<Option<Timestamp>, OperationError> {
     let found = conn
         .prepare_cached("SELECT time FROM answered WHERE session = ? AND call = ?")?
         .query_row(params![session, call.as_str()], |row| Ok(time(row.get(0)?)))
@@ -42,7 +42,7 @@ pub(crate) fn lookup(
     conn: &Connection,
     session: SessionKey<'_>,
     which: Lookup<CallId>,
-) -> Result<Paged<AnsweredCall>, Fail> {
+) -> Result<Paged<AnsweredCall>, OperationError> {
     let Some(found) = headers::find_under(conn, session)? else {
         return Ok(Paged::of(std::iter::empty(), Page::ALL));
     };
@@ -78,7 +78,11 @@ pub(crate) fn lookup(
     }
 }
 
-fn rows(conn: &Connection, session: Owner, page: Page) -> Result<Vec<AnsweredCall>, Fail> {
+fn rows(
+    conn: &Connection,
+    session: OwnerId,
+    page: Page,
+) -> Result<Vec<AnsweredCall>, OperationError> {
     let limit = i64::try_from(page.limit).unwrap_or(-1);
     let mut rows: Vec<_> = conn
         .prepare_cached(
@@ -93,5 +97,5 @@ fn rows(conn: &Connection, session: Owner, page: Page) -> Result<Vec<AnsweredCal
 }
 
 fn one(row: &Row<'_>) -> rusqlite::Result<AnsweredCall> {
-    Ok(AnsweredCall::new(parsed(row, 0)?, time(row.get(1)?)))
+    Ok(AnsweredCall::new(parse_column(row, 0)?, time(row.get(1)?)))
 }

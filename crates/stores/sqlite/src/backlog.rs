@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use crate::due::{AGENTS, HOLDERS, number, texts};
 use crate::key::{millis, unsigned};
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 use crate::process;
 
 pub(crate) const PENDING: &str = "SELECT count(*), min(created) FROM pending WHERE open = 1";
@@ -18,7 +18,7 @@ pub(crate) const HELD: &str = "SELECT count(*) FROM due \
      WHERE agent = ?1 AND holder = ?2 AND holder IS NOT NULL AND since > ?3";
 
 /// Counts what waits at this instant. The lease of a process that has ended counts as lapsed.
-pub(crate) fn count(conn: &Connection, now: Timestamp) -> Result<Backlog, Fail> {
+pub(crate) fn count(conn: &Connection, now: Timestamp) -> Result<Backlog, OperationError> {
     let mut backlog = Backlog::default();
     let (pending, oldest): (i64, Option<i64>) = conn
         .prepare_cached(PENDING)?
@@ -27,7 +27,7 @@ pub(crate) fn count(conn: &Connection, now: Timestamp) -> Result<Backlog, Fail> 
     backlog.oldest_pending = oldest.map(|oldest| Timestamp::from_millis(unsigned(oldest)));
     for agent in texts(conn, AGENTS, [])? {
         for kind in Backlog::COUNTED {
-            let ask = |sql: &str| -> Result<u64, Fail> {
+            let ask = |sql: &str| -> Result<u64, OperationError> {
                 let asked = params![agent, number(kind)?, millis(now)];
                 let count = conn
                     .prepare_cached(sql)?
@@ -48,7 +48,7 @@ pub(crate) fn count(conn: &Connection, now: Timestamp) -> Result<Backlog, Fail> 
 }
 
 /// How many leases of an agent's runs have not lapsed and belong to processes that have ended.
-fn abandoned(conn: &Connection, agent: &str, now: Timestamp) -> Result<u64, Fail> {
+fn abandoned(conn: &Connection, agent: &str, now: Timestamp) -> Result<u64, OperationError> {
     let mut count = 0;
     for holder in texts(conn, HOLDERS, [agent])? {
         if process::is_dead(&holder) {

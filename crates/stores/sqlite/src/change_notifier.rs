@@ -1,4 +1,4 @@
-//! Who waits for a session to change.
+//! Wakes the tasks of this process that wait for a session to change.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::notify::{Heard, Notify};
 
-/// What a session is known by where its name would be too long. Two may have the same one, rarely:
-/// then those who wait for one of them look in vain when the other changes.
+/// A 64-bit hash of a session id. Two sessions may rarely share one: a listener of either is then woken
+/// by changes of both, and looks in vain.
 ///
-/// Other processes compare it with theirs, so it is computed in the same way for ever.
+/// Other processes compare it with theirs, so its computation never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Mark(u64);
+pub(crate) struct SessionHash(u64);
 
-impl Mark {
+impl SessionHash {
     pub(crate) fn of(session: &SessionId) -> Self {
         // FNV-1a.
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -31,114 +31,118 @@ impl Mark {
     }
 }
 
-/// A bell for each session that somebody waits for.
+/// The listeners of every session that has some. A session without listeners costs nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Bells {
+pub(crate) struct ChangeNotifier {
     state: Mutex<State>,
-    /// Told when the first waiter comes, and at the end.
-    changed: Condvar,
+    /// Signalled when a listener is added, and when the notifier is closed.
+    state_changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    bells: HashMap<Mark, Bell>,
-    closed: bool,
+    sessions: HashMap<SessionHash, Listeners>,
+    is_closed: bool,
 }
 
+/// The listeners of one session: a shared signal, and how many they are.
 #[derive(Debug, Default)]
-struct Bell {
+struct Listeners {
     notify: Notify,
-    waiting: usize,
+    count: usize,
 }
 
-impl Bells {
+impl ChangeNotifier {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen for changes of a session.
-    pub(crate) fn listen(self: &Arc<Self>, session: &SessionId) -> Listening {
-        let session = Mark::of(session);
+    /// Adds a listener for changes of a session. It is removed when the result is dropped.
+    pub(crate) fn listen(self: &Arc<Self>, session: &SessionId) -> ChangeListener {
+        let session = SessionHash::of(session);
         let mut state = self.lock();
-        let bell = state.bells.entry(session).or_default();
-        bell.waiting += 1;
-        let notify = bell.notify.clone();
+        let listeners = state.sessions.entry(session).or_default();
+        listeners.count += 1;
+        let notify = listeners.notify.clone();
         drop(state);
-        self.changed.notify_all();
-        Listening {
-            bells: Arc::clone(self),
+        self.state_changed.notify_all();
+        ChangeListener {
+            notifier: Arc::clone(self),
             session,
             notify,
         }
     }
 
-    /// Tells those who wait for these sessions.
-    pub(crate) fn ring(&self, sessions: &[Mark]) {
+    /// Wakes the listeners of these sessions.
+    pub(crate) fn notify(&self, sessions: &[SessionHash]) {
         let state = self.lock();
-        let bells = sessions.iter().filter_map(|one| state.bells.get(one));
-        let ringing: Vec<Notify> = bells.map(|bell| bell.notify.clone()).collect();
+        let listeners = sessions.iter().filter_map(|one| state.sessions.get(one));
+        let woken: Vec<Notify> = listeners.map(|one| one.notify.clone()).collect();
         drop(state);
-        ringing.iter().for_each(Notify::ring);
+        woken.iter().for_each(Notify::ring);
     }
 
-    /// Tells everybody.
-    pub(crate) fn ring_all(&self) {
+    /// Wakes every listener.
+    pub(crate) fn notify_all(&self) {
         let state = self.lock();
-        let ringing: Vec<Notify> = state.bells.values().map(|one| one.notify.clone()).collect();
+        let listeners = state.sessions.values();
+        let woken: Vec<Notify> = listeners.map(|one| one.notify.clone()).collect();
         drop(state);
-        ringing.iter().for_each(Notify::ring);
+        woken.iter().for_each(Notify::ring);
     }
 
-    /// Whether somebody waits.
-    pub(crate) fn is_awaited(&self) -> bool {
-        !self.lock().bells.is_empty()
+    /// Whether there is a listener of any session.
+    pub(crate) fn has_listeners(&self) -> bool {
+        !self.lock().sessions.is_empty()
     }
 
-    /// Sleeps until somebody waits, and then as long as `pause`. False: it is over.
-    pub(crate) fn pause(&self, pause: Duration) -> bool {
+    /// Blocks until there is a listener, and then for `pause`. Returns false once the notifier is
+    /// closed.
+    pub(crate) fn wait_for_listeners(&self, pause: Duration) -> bool {
         let mut state = self.lock();
-        while state.bells.is_empty() && !state.closed {
+        while state.sessions.is_empty() && !state.is_closed {
             state = self
-                .changed
+                .state_changed
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
         let waited = self
-            .changed
-            .wait_timeout_while(state, pause, |state| !state.closed);
+            .state_changed
+            .wait_timeout_while(state, pause, |state| !state.is_closed);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        !state.closed
+        !state.is_closed
     }
 
-    /// Nobody will wait any more.
+    /// Ends [`ChangeNotifier::wait_for_listeners`] for good. Called when the store is dropped.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        self.changed.notify_all();
+        self.lock().is_closed = true;
+        self.state_changed.notify_all();
     }
 }
 
-/// Hears the changes of one session.
+/// A listener for the changes of one session.
 #[derive(Debug)]
-pub(crate) struct Listening {
-    bells: Arc<Bells>,
-    session: Mark,
+pub(crate) struct ChangeListener {
+    notifier: Arc<ChangeNotifier>,
+    session: SessionHash,
     notify: Notify,
 }
 
-impl Listening {
-    /// Resolves at the next change. Take it before looking, await it after.
-    pub(crate) fn heard(&self) -> Heard {
+impl ChangeListener {
+    /// Resolves at the first change after this call. Call it before reading the session and await it
+    /// after: a change in between is not missed.
+    pub(crate) fn changed(&self) -> Heard {
         self.notify.heard()
     }
 }
 
-impl Drop for Listening {
+impl Drop for ChangeListener {
     fn drop(&mut self) {
-        let mut state = self.bells.lock();
-        if let Some(bell) = state.bells.get_mut(&self.session) {
-            bell.waiting -= 1;
-            if bell.waiting == 0 {
-                state.bells.remove(&self.session);
+        let mut state = self.notifier.lock();
+        if let Some(listeners) = state.sessions.get_mut(&self.session) {
+            listeners.count -= 1;
+            if listeners.count == 0 {
+                state.sessions.remove(&self.session);
             }
         }
     }

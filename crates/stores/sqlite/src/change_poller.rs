@@ -1,35 +1,35 @@
-//! Looks out for what other processes write, while somebody waits for it.
+//! A thread that looks for writes of other processes while somebody waits for them.
 
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::change_notifier::Bells;
+use crate::change_notifier::ChangeNotifier;
 use crate::writer::Writer;
 
-/// Another process's write is seen this late at most.
-const EVERY: Duration = Duration::from_millis(10);
+/// The time between two looks, and so the longest delay with which a foreign write is noticed.
+const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Starts the thread. It sleeps while nobody waits, and ends with the store.
-pub(crate) fn start(bells: &Arc<Bells>, writer: &Arc<Writer>) -> std::io::Result<()> {
-    let bells = Arc::clone(bells);
+/// Starts the thread. It sleeps while there are no listeners, and ends with the store.
+pub(crate) fn start(notifier: &Arc<ChangeNotifier>, writer: &Arc<Writer>) -> std::io::Result<()> {
+    let notifier = Arc::clone(notifier);
     let writer = Arc::downgrade(writer);
-    let watch = move || watch(&bells, &writer);
+    let watch = move || watch(&notifier, &writer);
     thread::Builder::new()
         .name("helix-sqlite".to_owned())
         .spawn(watch)
         .map(drop)
 }
 
-fn watch(bells: &Bells, writer: &Weak<Writer>) {
-    while bells.pause(EVERY) {
+fn watch(notifier: &ChangeNotifier, writer: &Weak<Writer>) {
+    while notifier.wait_for_listeners(INTERVAL) {
         let Some(writer) = writer.upgrade() else {
             return;
         };
-        // Whoever has the connection at this moment looks around itself.
-        if let Some(mut slot) = writer.try_lock() {
-            writer.listen(&mut slot);
-            writer.serve(slot);
+        // If the connection is in use, its user looks for foreign changes itself.
+        if let Some(mut state) = writer.try_lock() {
+            writer.subscribe(&mut state);
+            writer.serve(state);
         }
     }
 }

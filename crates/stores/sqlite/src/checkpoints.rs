@@ -6,18 +6,25 @@ use helix_agents_core::{CheckpointId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::headers;
-use crate::key::{Owner, millis, name_of, named, parsed, signed, size, time, unsigned, wide};
-use crate::operation_error::Fail;
+use crate::key::{
+    OwnerId, from_name, millis, parse_column, signed, size, time, unsigned, variant_name, wide,
+};
+use crate::operation_error::OperationError;
 use crate::runs::{self, RunNumber, Runs, one};
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 
 /// Writes a checkpoint. It is now the one that was written last: `n` is larger than that of any
 /// other.
-pub(crate) fn put(desk: &Desk, session: Owner, n: i64, one: &Checkpoint) -> Result<(), Fail> {
-    let run = runs::number(desk, session, &one.run_id)?;
-    let status = name_of("status", one.status)?;
-    let write = |sql: &str, key: i64| -> Result<usize, Fail> {
-        let written = desk.conn.prepare_cached(sql)?.execute(params![
+pub(crate) fn put(
+    db: &WriteConnection,
+    session: OwnerId,
+    n: i64,
+    one: &Checkpoint,
+) -> Result<(), OperationError> {
+    let run = runs::number(db, session, &one.run_id)?;
+    let status = variant_name("status", one.status)?;
+    let write = |sql: &str, key: i64| -> Result<usize, OperationError> {
+        let written = db.conn.prepare_cached(sql)?.execute(params![
             key,
             n,
             one.id.as_str(),
@@ -32,8 +39,8 @@ pub(crate) fn put(desk: &Desk, session: Owner, n: i64, one: &Checkpoint) -> Resu
         Ok(written)
     };
     // Nearly always its own place is free, and need not be looked at first.
-    if write(INSERT, session.mark(one.id.as_str()))? == 0 {
-        write(REPLACE, place(&desk.conn, session, &one.id)?)?;
+    if write(INSERT, session.hashed_key(one.id.as_str()))? == 0 {
+        write(REPLACE, place(&db.conn, session, &one.id)?)?;
     }
     Ok(())
 }
@@ -42,8 +49,8 @@ const INSERT: &str = "INSERT OR IGNORE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?,
 const REPLACE: &str = "INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// The key under which the checkpoint of this id is, or is to be written.
-fn place(conn: &Connection, session: Owner, id: &CheckpointId) -> Result<i64, Fail> {
-    let mut key = session.mark(id.as_str());
+fn place(conn: &Connection, session: OwnerId, id: &CheckpointId) -> Result<i64, OperationError> {
+    let mut key = session.hashed_key(id.as_str());
     loop {
         let there: Option<String> = conn
             .prepare_cached("SELECT id FROM checkpoint WHERE at = ?")?
@@ -70,7 +77,7 @@ pub(crate) fn find(
     conn: &Connection,
     session: SessionKey<'_>,
     which: Lookup<CheckpointId>,
-) -> Result<Paged<Checkpoint>, Fail> {
+) -> Result<Paged<Checkpoint>, OperationError> {
     let Some(owner) = headers::owner(conn, session)? else {
         return Ok(one(None));
     };
@@ -93,7 +100,7 @@ pub(crate) fn find(
                 "SELECT {COLUMNS} FROM checkpoint WHERE at BETWEEN ? AND ? \
                  ORDER BY n DESC LIMIT ? OFFSET ?"
             );
-            let found: Vec<Raw> = conn
+            let found: Vec<CheckpointRow> = conn
                 .prepare_cached(&sql)?
                 .query_map(
                     params![
@@ -119,7 +126,7 @@ pub(crate) fn find(
 }
 
 /// A row whose run is still a number.
-struct Raw {
+struct CheckpointRow {
     id: CheckpointId,
     run: RunNumber,
     step: u32,
@@ -130,9 +137,9 @@ struct Raw {
     time: i64,
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Raw> {
-    Ok(Raw {
-        id: parsed(row, 0)?,
+fn read(row: &Row<'_>) -> rusqlite::Result<CheckpointRow> {
+    Ok(CheckpointRow {
+        id: parse_column(row, 0)?,
         run: row.get(1)?,
         step: row.get(2)?,
         messages: row.get(3)?,
@@ -143,20 +150,24 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Raw> {
     })
 }
 
-impl Raw {
-    fn finish(self, session: &SessionId, runs: &mut Runs<'_>) -> Result<Checkpoint, Fail> {
+impl CheckpointRow {
+    fn finish(
+        self,
+        session: &SessionId,
+        runs: &mut Runs<'_>,
+    ) -> Result<Checkpoint, OperationError> {
         let mut one = Checkpoint::new(
             self.id,
             session.clone(),
             runs.id(self.run)?,
-            named("status", self.status)?,
+            from_name("status", self.status)?,
             time(self.time),
         );
         one.step_count = self.step;
         one.message_count = size(unsigned(self.messages));
         one.state_version = unsigned(self.state);
         one.open_step = match self.open_step {
-            Some(id) => Some(named("step id", id)?),
+            Some(id) => Some(from_name("step id", id)?),
             None => None,
         };
         Ok(one)

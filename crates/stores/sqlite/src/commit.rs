@@ -8,25 +8,25 @@ use helix_agents_core::store::{Commit, Headers, Lease, Precondition, Receipt, St
 use helix_agents_core::time::Timestamp;
 
 use crate::config::SqliteConfig;
-use crate::headers::{self, Found, Place};
-use crate::operation_error::Fail;
-use crate::write_connection::Desk;
+use crate::headers::{self, HeaderPlace, StoredHeader};
+use crate::operation_error::OperationError;
+use crate::write_connection::WriteConnection;
 use crate::{due, messages, process, row_writer, stream_manager, streams};
 
 /// Judges a commit and writes what it comes to. `sessions` are those that it names. When it fails,
 /// the caller rolls back.
 pub(crate) fn commit(
-    desk: &Desk,
+    db: &WriteConnection,
     config: &SqliteConfig,
     sessions: &[SessionId],
     commit: Commit,
-) -> Result<Receipt, Fail> {
-    let conn = &desk.conn;
+) -> Result<Receipt, OperationError> {
+    let conn = &db.conn;
     let (root, at) = (commit.root.clone(), commit.at);
-    let mut places: BTreeMap<SessionId, Place> = BTreeMap::new();
+    let mut places: BTreeMap<SessionId, HeaderPlace> = BTreeMap::new();
     let mut headers = Headers::new();
     for session in sessions {
-        if let Some(Found { place, header }) = headers::take(desk, session)? {
+        if let Some(StoredHeader { place, header }) = headers::take(db, session)? {
             places.insert(session.clone(), place);
             headers.insert(session.clone(), header);
         }
@@ -48,13 +48,13 @@ pub(crate) fn commit(
     if let Some(fence) = plan.floor {
         headers::raise_floor(conn, fence)?;
     }
-    row_writer::write(desk, &mut places, &headers, &mut plan)?;
-    let sequence = streams::say(desk, config, &root, at, &plan.chunks, plan.stream)?;
+    row_writer::write(db, &mut places, &headers, &mut plan)?;
+    let sequence = streams::append_committed(db, config, &root, at, &plan.chunks, plan.stream)?;
     let receipt = plan.receipt(&headers, sequence);
     for (session, place) in places {
         let changed = plan.headers.remove(&session);
         if let Some(header) = changed.unwrap_or_else(|| headers.remove(&session)) {
-            headers::give_back(desk, session, Found { place, header });
+            headers::give_back(db, session, StoredHeader { place, header });
         }
     }
     Ok(receipt)
@@ -86,7 +86,7 @@ fn void_leases_of_the_dead(
             .entry(session.clone())
             .or_insert_with(|| Arc::clone(header));
         if let Some(lease) = &mut Arc::make_mut(header).lease {
-            due::void(lease);
+            due::void_lease(lease);
         }
     }
     stored

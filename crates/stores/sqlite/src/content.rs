@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::key::Owner;
-use crate::operation_error::Fail;
+use crate::key::OwnerId;
+use crate::operation_error::OperationError;
 
 /// Strings over this many bytes are kept once.
 const LARGE: usize = 64 * 1024;
 
 /// What a value belongs to. The numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     Chunk = 0,
     Header = 1,
     Entry = 2,
@@ -34,14 +34,14 @@ pub(crate) enum Kind {
 
 /// The row that holds a value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Holder {
-    pub(crate) owner: Owner,
-    pub(crate) kind: Kind,
+pub(crate) struct RowRef {
+    pub(crate) owner: OwnerId,
+    pub(crate) kind: ValueKind,
     pub(crate) key: i64,
 }
 
-impl Holder {
-    pub(crate) fn new(owner: Owner, kind: Kind, key: i64) -> Self {
+impl RowRef {
+    pub(crate) fn new(owner: OwnerId, kind: ValueKind, key: i64) -> Self {
         Self { owner, kind, key }
     }
 }
@@ -86,13 +86,13 @@ pub(crate) fn is_large(text: &str) -> bool {
 }
 
 /// Makes the cell of a value and keeps its large parts.
-pub(crate) fn put(conn: &Connection, holder: Holder, text: String) -> Result<Cell, Fail> {
+pub(crate) fn put(conn: &Connection, holder: RowRef, text: String) -> Result<Cell, OperationError> {
     if !is_large(&text) {
         return Ok(Cell::Plain(text));
     }
     let kind = "value";
-    let mut value: Value =
-        serde_json::from_str(&text).map_err(|error| Fail::not_storable(kind, error.to_string()))?;
+    let mut value: Value = serde_json::from_str(&text)
+        .map_err(|error| OperationError::not_storable(kind, error.to_string()))?;
     let mut parts = Vec::new();
     let mut place = String::new();
     take_large(&mut value, &mut place, &mut |place, string| {
@@ -100,7 +100,8 @@ pub(crate) fn put(conn: &Connection, holder: Holder, text: String) -> Result<Cel
         Ok(())
     })?;
     let json = |value: &Index| {
-        serde_json::to_vec(value).map_err(|error| Fail::not_storable(kind, error.to_string()))
+        serde_json::to_vec(value)
+            .map_err(|error| OperationError::not_storable(kind, error.to_string()))
     };
     let index = Index {
         version: VERSION,
@@ -122,8 +123,8 @@ pub(crate) fn put(conn: &Connection, holder: Holder, text: String) -> Result<Cel
 fn take_large(
     value: &mut Value,
     place: &mut String,
-    taken: &mut impl FnMut(&str, String) -> Result<(), Fail>,
-) -> Result<(), Fail> {
+    taken: &mut impl FnMut(&str, String) -> Result<(), OperationError>,
+) -> Result<(), OperationError> {
     match value {
         Value::String(string) if string.len() > LARGE => {
             let string = std::mem::take(string);
@@ -158,7 +159,7 @@ fn inside<T>(place: &mut String, name: &str, inner: impl FnOnce(&mut String) -> 
     result
 }
 
-fn keep(conn: &Connection, holder: Holder, text: &str) -> Result<String, Fail> {
+fn keep(conn: &Connection, holder: RowRef, text: &str) -> Result<String, OperationError> {
     let hash = Sha256::digest(text.as_bytes());
     conn.prepare_cached("INSERT OR IGNORE INTO blob (hash, data) VALUES (?, ?)")?
         .execute(params![hash.as_slice(), text])?;
@@ -173,13 +174,13 @@ fn keep(conn: &Connection, holder: Holder, text: &str) -> Result<String, Fail> {
 }
 
 /// The JSON text of a value.
-pub(crate) fn get(conn: &Connection, cell: SqlValue) -> Result<String, Fail> {
+pub(crate) fn get(conn: &Connection, cell: SqlValue) -> Result<String, OperationError> {
     let index = match cell {
         SqlValue::Text(text) => return Ok(text),
         SqlValue::Blob(index) => index,
-        _ => return Err(Fail::corrupt("value", "it is a number")),
+        _ => return Err(OperationError::corrupt("value", "it is a number")),
     };
-    let corrupt = |reason: String| Fail::corrupt("value", reason);
+    let corrupt = |reason: String| OperationError::corrupt("value", reason);
     let index: Index =
         serde_json::from_slice(&index).map_err(|error| corrupt(error.to_string()))?;
     if index.version != VERSION {
@@ -201,27 +202,27 @@ pub(crate) fn get(conn: &Connection, cell: SqlValue) -> Result<String, Fail> {
     Ok(value.to_string())
 }
 
-fn fetch(conn: &Connection, hash: &str) -> Result<String, Fail> {
+fn fetch(conn: &Connection, hash: &str) -> Result<String, OperationError> {
     conn.prepare_cached("SELECT data FROM blob WHERE hash = unhex(?)")?
         .query_row([hash], |row| row.get(0))
         .optional()?
-        .ok_or_else(|| Fail::corrupt("value", format!("its part {hash} is missing")))
+        .ok_or_else(|| OperationError::corrupt("value", format!("its part {hash} is missing")))
 }
 
 /// Says that a row, which held a BLOB, is gone or about to be written anew.
-pub(crate) fn release(conn: &Connection, holder: Holder) -> Result<(), Fail> {
-    let Holder { owner, kind, key } = holder;
+pub(crate) fn release(conn: &Connection, holder: RowRef) -> Result<(), OperationError> {
+    let RowRef { owner, kind, key } = holder;
     release_range(conn, owner, kind, key, key)
 }
 
 /// The same for all rows of an owner and a kind whose keys are within these bounds.
 pub(crate) fn release_range(
     conn: &Connection,
-    owner: Owner,
-    kind: Kind,
+    owner: OwnerId,
+    kind: ValueKind,
     from: i64,
     to: i64,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let hashes: Vec<Vec<u8>> = conn
         .prepare_cached(
             "DELETE FROM blob_use WHERE owner = ? AND kind = ? AND key BETWEEN ? AND ? \

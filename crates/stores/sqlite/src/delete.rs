@@ -3,21 +3,21 @@
 use helix_agents_core::SessionId;
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::content::{self, Kind};
-use crate::key::Owner;
-use crate::operation_error::Fail;
+use crate::content::{self, ValueKind};
+use crate::key::OwnerId;
+use crate::operation_error::OperationError;
 
 /// Kinds of values that belong to a session.
-const KINDS: [Kind; 9] = [
-    Kind::Header,
-    Kind::Entry,
-    Kind::State,
-    Kind::OpenStep,
-    Kind::Pending,
-    Kind::Run,
-    Kind::Usage,
-    Kind::Staged,
-    Kind::Child,
+const KINDS: [ValueKind; 9] = [
+    ValueKind::Header,
+    ValueKind::Entry,
+    ValueKind::State,
+    ValueKind::OpenStep,
+    ValueKind::Pending,
+    ValueKind::Run,
+    ValueKind::Usage,
+    ValueKind::Staged,
+    ValueKind::Child,
 ];
 
 /// Statements that remove rows by the bounds of their keys.
@@ -41,7 +41,11 @@ const BY_SESSION: [&str; 5] = [
 ];
 
 /// Removes a session, and its stream when it is a root.
-pub(crate) fn session(conn: &Connection, session: Owner, name: &SessionId) -> Result<(), Fail> {
+pub(crate) fn session(
+    conn: &Connection,
+    session: OwnerId,
+    name: &SessionId,
+) -> Result<(), OperationError> {
     for sql in BY_KEY {
         conn.prepare_cached(sql)?
             .execute([session.first(), session.last()])?;
@@ -56,8 +60,8 @@ pub(crate) fn session(conn: &Connection, session: Owner, name: &SessionId) -> Re
 }
 
 /// Removes a stream.
-fn stream(conn: &Connection, root: &SessionId) -> Result<(), Fail> {
-    let stream: Option<Owner> = conn
+fn stream(conn: &Connection, root: &SessionId) -> Result<(), OperationError> {
+    let stream: Option<OwnerId> = conn
         .prepare_cached("DELETE FROM stream WHERE root = ? RETURNING id")?
         .query_row([root.as_str()], |row| row.get(0))
         .optional()?;
@@ -66,5 +70,5 @@ fn stream(conn: &Connection, root: &SessionId) -> Result<(), Fail> {
     };
     conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
         .execute([stream.first(), stream.last()])?;
-    content::release_range(conn, stream, Kind::Chunk, i64::MIN, i64::MAX)
+    content::release_range(conn, stream, ValueKind::Chunk, i64::MIN, i64::MAX)
 }

@@ -10,12 +10,12 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::content;
-use crate::key::{millis, parsed, signed, unsigned, wide};
-use crate::operation_error::Fail;
+use crate::key::{millis, parse_column, signed, unsigned, wide};
+use crate::operation_error::OperationError;
 use crate::process;
 
 /// How a kind is stored.
-pub(crate) fn number(kind: DueKind) -> Result<i64, Fail> {
+pub(crate) fn number(kind: DueKind) -> Result<i64, OperationError> {
     Ok(match kind {
         DueKind::LapsedLease => 0,
         DueKind::Deadline => 1,
@@ -25,20 +25,20 @@ pub(crate) fn number(kind: DueKind) -> Result<i64, Fail> {
         DueKind::Expired => 5,
         other => {
             let reason = format!("this store does not know {other:?}; upgrade it");
-            return Err(Fail::internal(reason));
+            return Err(OperationError::internal(reason));
         }
     })
 }
 
 /// What the table has of a session.
 #[derive(PartialEq)]
-struct Rows<'a> {
+struct DueRows<'a> {
     agent: &'a str,
     since: BTreeMap<DueKind, Timestamp>,
     holder: Option<&'a str>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> DueRows<'a> {
     fn of(header: &'a Header) -> Self {
         let since = header.due_from();
         let lease = header.lease.as_ref();
@@ -52,14 +52,14 @@ impl<'a> Rows<'a> {
 }
 
 /// Writes what became of a session; `None`: it is not there. What is the same stays untouched.
-pub(crate) fn moved(
+pub(crate) fn update_index(
     conn: &Connection,
     session: &SessionId,
     before: Option<&Header>,
     after: Option<&Header>,
-) -> Result<(), Fail> {
-    let (before, after) = (before.map(Rows::of), after.map(Rows::of));
-    let same = |a: &Rows<'_>, b: Option<&Rows<'_>>, kind: DueKind| {
+) -> Result<(), OperationError> {
+    let (before, after) = (before.map(DueRows::of), after.map(DueRows::of));
+    let same = |a: &DueRows<'_>, b: Option<&DueRows<'_>>, kind: DueKind| {
         b.is_some_and(|b| {
             let holds = kind != DueKind::LapsedLease || a.holder == b.holder;
             holds && a.agent == b.agent && a.since.get(&kind) == b.since.get(&kind)
@@ -99,12 +99,12 @@ pub(crate) fn moved(
 }
 
 /// Fills the table from the headers: what an older file does not have.
-pub(crate) fn fill(conn: &Connection) -> Result<(), Fail> {
+pub(crate) fn backfill(conn: &Connection) -> Result<(), OperationError> {
     let mut statement = conn.prepare("SELECT name, header FROM session")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let header: Header = decode(&content::get(conn, row.get(1)?)?)?;
-        moved(conn, &parsed(row, 0)?, None, Some(&header))?;
+        update_index(conn, &parse_column(row, 0)?, None, Some(&header))?;
     }
     Ok(())
 }
@@ -131,7 +131,11 @@ pub(crate) const DUE: &str = "SELECT name, since FROM due \
      ORDER BY since, name LIMIT ?";
 
 /// A page of due work at this instant.
-pub(crate) fn page(conn: &Connection, query: &DueQuery, now: Timestamp) -> Result<DuePage, Fail> {
+pub(crate) fn page(
+    conn: &Connection,
+    query: &DueQuery,
+    now: Timestamp,
+) -> Result<DuePage, OperationError> {
     let agents = match &query.agents {
         Some(names) => names.clone(),
         None => texts(conn, AGENTS, [])?,
@@ -156,7 +160,7 @@ pub(crate) fn page(conn: &Connection, query: &DueQuery, now: Timestamp) -> Resul
             if let Some(lease) = &mut header.lease
                 && is_dead(&mut dead, &lease.holder)
             {
-                void(lease);
+                void_lease(lease);
             }
             Arc::new(header)
         }))
@@ -164,7 +168,7 @@ pub(crate) fn page(conn: &Connection, query: &DueQuery, now: Timestamp) -> Resul
 }
 
 /// A lease of a process that has ended: nobody needs to wait for it.
-pub(crate) fn void(lease: &mut Lease) {
+pub(crate) fn void_lease(lease: &mut Lease) {
     lease.until = Timestamp::default();
 }
 
@@ -182,7 +186,7 @@ pub(crate) fn texts(
     conn: &Connection,
     sql: &str,
     params: impl rusqlite::Params,
-) -> Result<Vec<String>, Fail> {
+) -> Result<Vec<String>, OperationError> {
     let mut statement = conn.prepare_cached(sql)?;
     let texts = statement.query_map(params, |row| row.get(0))?;
     Ok(texts.collect::<Result<_, _>>()?)
@@ -195,7 +199,7 @@ fn range(
     agent: &str,
     kind: DueKind,
     now: Timestamp,
-) -> Result<Vec<DueCursor>, Fail> {
+) -> Result<Vec<DueCursor>, OperationError> {
     let (since, name) = match &query.after {
         Some(place) => (millis(place.since), place.session.as_str()),
         None => (-1, ""),
@@ -213,7 +217,7 @@ fn range(
     let mut places = Vec::new();
     while let Some(row) = rows.next()? {
         let since = Timestamp::from_millis(unsigned(row.get(1)?));
-        places.push(DueCursor::new(since, parsed(row, 0)?));
+        places.push(DueCursor::new(since, parse_column(row, 0)?));
     }
     Ok(places)
 }
@@ -224,7 +228,7 @@ fn held(
     query: &DueQuery,
     agent: &str,
     holder: &str,
-) -> Result<Vec<DueCursor>, Fail> {
+) -> Result<Vec<DueCursor>, OperationError> {
     let since = Timestamp::default();
     let name = match &query.after {
         Some(place) if place.since > since => return Ok(Vec::new()),
@@ -236,12 +240,12 @@ fn held(
     let mut rows = statement.query(params![agent, holder, name, limit])?;
     let mut places = Vec::new();
     while let Some(row) = rows.next()? {
-        places.push(DueCursor::new(since, parsed(row, 0)?));
+        places.push(DueCursor::new(since, parse_column(row, 0)?));
     }
     Ok(places)
 }
 
-fn header(conn: &Connection, session: &SessionId) -> Result<Option<Header>, Fail> {
+fn header(conn: &Connection, session: &SessionId) -> Result<Option<Header>, OperationError> {
     let found = conn
         .prepare_cached("SELECT header FROM session WHERE name = ?")?
         .query_row([session.as_str()], |row| row.get(0))

@@ -9,19 +9,19 @@ use helix_agents_core::stored::decode;
 use helix_agents_core::{CallId, StepId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::content::{self, Holder, Kind};
+use crate::content::{self, RowRef, ValueKind};
 use crate::headers;
 use crate::json;
-use crate::key::{Owner, parsed};
-use crate::operation_error::Fail;
+use crate::key::{OwnerId, parse_column};
+use crate::operation_error::OperationError;
 use crate::runs::next_key;
 
 /// Writes a child under its session id.
 pub(crate) fn put_child(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     child: &SubSessionRef,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let name = child.session_id.as_str();
     let known: Option<i64> = conn
         .prepare_cached("SELECT at FROM child WHERE name = ? AND at BETWEEN ? AND ?")?
@@ -39,7 +39,7 @@ pub(crate) fn put_child(
     };
     let cell = content::put(
         conn,
-        Holder::new(session, Kind::Child, key),
+        RowRef::new(session, ValueKind::Child, key),
         json::stored(child)?,
     )?;
     conn.prepare_cached("INSERT OR REPLACE INTO child (at, name, data) VALUES (?, ?, ?)")?
@@ -50,11 +50,11 @@ pub(crate) fn put_child(
 /// Keeps a call's writes.
 pub(crate) fn stage(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     step: &StepId,
     call: &CallId,
     writes: &StepWrites,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let (step, call) = (step.as_str(), call.as_str());
     let known: Option<i64> = conn
         .prepare_cached("SELECT at FROM staged WHERE at BETWEEN ? AND ? AND step = ? AND call = ?")?
@@ -71,7 +71,7 @@ pub(crate) fn stage(
             "SELECT max(at) FROM staged WHERE at BETWEEN ? AND ?",
         )?,
     };
-    let holder = Holder::new(session, Kind::Staged, key);
+    let holder = RowRef::new(session, ValueKind::Staged, key);
     content::release(conn, holder)?;
     let cell = content::put(conn, holder, json::stored(writes)?)?;
     conn.prepare_cached(
@@ -82,7 +82,11 @@ pub(crate) fn stage(
 }
 
 /// Forgets kept writes.
-pub(crate) fn unstage(conn: &Connection, session: Owner, which: &Unstage) -> Result<(), Fail> {
+pub(crate) fn unstage(
+    conn: &Connection,
+    session: OwnerId,
+    which: &Unstage,
+) -> Result<(), OperationError> {
     let (sql, step) = match which {
         Unstage::Step(step) => (
             "DELETE FROM staged WHERE at BETWEEN ? AND ? AND step = ? RETURNING at",
@@ -101,13 +105,13 @@ pub(crate) fn unstage(conn: &Connection, session: Owner, which: &Unstage) -> Res
         })?
         .collect::<Result<_, _>>()?;
     for key in keys {
-        content::release(conn, Holder::new(session, Kind::Staged, key))?;
+        content::release(conn, RowRef::new(session, ValueKind::Staged, key))?;
     }
     Ok(())
 }
 
 /// Children, kept writes and retired call ids.
-pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family, Fail> {
+pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family, OperationError> {
     let Some(owner) = headers::owner(conn, session)? else {
         return Ok(Family::default());
     };
@@ -126,12 +130,12 @@ pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family,
     let mut rows = statement.query(bounds)?;
     while let Some(row) = rows.next()? {
         let writes = decode(&content::get(conn, row.get(2)?)?)?;
-        let kept = Staged::new(parsed(row, 1)?, writes);
-        staged.entry(parsed(row, 0)?).or_default().push(kept);
+        let kept = Staged::new(parse_column(row, 1)?, writes);
+        staged.entry(parse_column(row, 0)?).or_default().push(kept);
     }
     let retired = conn
         .prepare_cached("SELECT id FROM retired_call WHERE session = ? ORDER BY id")?
-        .query_map([owner], |row| parsed(row, 0))?
+        .query_map([owner], |row| parse_column(row, 0))?
         .collect::<Result<_, _>>()?;
     Ok(Family::new(children, staged, retired))
 }
@@ -139,9 +143,9 @@ pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family,
 /// Marks call ids as used.
 pub(crate) fn retire<'a>(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     ids: impl Iterator<Item = &'a CallId>,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     for id in ids {
         conn.prepare_cached("INSERT OR IGNORE INTO retired_call VALUES (?, ?)")?
             .execute(params![session, id.as_str()])?;

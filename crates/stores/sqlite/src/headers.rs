@@ -10,25 +10,25 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::content::{self, Cell, Holder, Kind};
+use crate::content::{self, Cell, RowRef, ValueKind};
 use crate::due;
 use crate::json;
-use crate::key::{Owner, millis, name_of, named, signed, unsigned};
-use crate::open_steps::Step;
-use crate::operation_error::Fail;
-use crate::write_connection::Desk;
+use crate::key::{OwnerId, from_name, millis, signed, unsigned, variant_name};
+use crate::open_steps::OpenStepChange;
+use crate::operation_error::OperationError;
+use crate::write_connection::WriteConnection;
 
 /// A header as it is stored.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) place: Place,
+pub(crate) struct StoredHeader {
+    pub(crate) place: HeaderPlace,
     pub(crate) header: Arc<Header>,
 }
 
 /// How a header is stored.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) owner: Owner,
+pub(crate) struct HeaderPlace {
+    pub(crate) owner: OwnerId,
     /// Whether parts of it are kept elsewhere.
     pub(crate) is_split: bool,
     /// The same of the open step.
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 }
 
 /// The fence at which sessions begin.
-pub(crate) fn floor(conn: &Connection) -> Result<Fence, Fail> {
+pub(crate) fn floor(conn: &Connection) -> Result<Fence, OperationError> {
     let fence = conn
         .prepare_cached("SELECT fence FROM floor")?
         .query_row([], |row| row.get(0))?;
@@ -44,14 +44,17 @@ pub(crate) fn floor(conn: &Connection) -> Result<Fence, Fail> {
 }
 
 /// Makes sessions begin at this fence or above.
-pub(crate) fn raise_floor(conn: &Connection, fence: Fence) -> Result<(), Fail> {
+pub(crate) fn raise_floor(conn: &Connection, fence: Fence) -> Result<(), OperationError> {
     conn.prepare_cached("UPDATE floor SET fence = max(fence, ?)")?
         .execute([signed(fence.0)])?;
     Ok(())
 }
 
 /// The number of a session under its root.
-pub(crate) fn owner(conn: &Connection, key: SessionKey<'_>) -> Result<Option<Owner>, Fail> {
+pub(crate) fn owner(
+    conn: &Connection,
+    key: SessionKey<'_>,
+) -> Result<Option<OwnerId>, OperationError> {
     let owner = conn
         .prepare_cached("SELECT id FROM session WHERE name = ? AND root IS ?")?
         .query_row(params![key.session.as_str(), root(key)], |row| row.get(0))
@@ -65,24 +68,27 @@ fn root(key: SessionKey<'_>) -> Option<&str> {
 }
 
 /// The root of a session that is not its own.
-pub(crate) fn root_of(conn: &Connection, session: &SessionId) -> Result<Option<SessionId>, Fail> {
+pub(crate) fn root_of(
+    conn: &Connection,
+    session: &SessionId,
+) -> Result<Option<SessionId>, OperationError> {
     let root: Option<Option<String>> = conn
         .prepare_cached("SELECT root FROM session WHERE name = ?")?
         .query_row([session.as_str()], |row| row.get(0))
         .optional()?;
     root.flatten()
-        .map(|root| named("session id", root))
+        .map(|root| from_name("session id", root))
         .transpose()
 }
 
 /// Fills the column of the root from the headers: what an older file does not have.
-pub(crate) fn fill_roots(conn: &Connection) -> Result<(), Fail> {
+pub(crate) fn fill_roots(conn: &Connection) -> Result<(), OperationError> {
     let mut statement = conn.prepare("SELECT id, header FROM session")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let header: Header = decode(&content::get(conn, row.get(1)?)?)?;
         if let Some(root) = root(header.session.key()) {
-            let owner: Owner = row.get(0)?;
+            let owner: OwnerId = row.get(0)?;
             conn.prepare_cached("UPDATE session SET root = ? WHERE id = ?")?
                 .execute(params![root, owner])?;
         }
@@ -91,13 +97,19 @@ pub(crate) fn fill_roots(conn: &Connection) -> Result<(), Fail> {
 }
 
 /// The header of a session under its root.
-pub(crate) fn find_under(conn: &Connection, key: SessionKey<'_>) -> Result<Option<Found>, Fail> {
+pub(crate) fn find_under(
+    conn: &Connection,
+    key: SessionKey<'_>,
+) -> Result<Option<StoredHeader>, OperationError> {
     let found = find(conn, key.session)?;
     Ok(found.filter(|found| key.names(&found.header.session)))
 }
 
 /// A session's header, whatever its root.
-pub(crate) fn find(conn: &Connection, session: &SessionId) -> Result<Option<Found>, Fail> {
+pub(crate) fn find(
+    conn: &Connection,
+    session: &SessionId,
+) -> Result<Option<StoredHeader>, OperationError> {
     let mut statement = conn.prepare_cached(
         "SELECT id, header, typeof(open_step) = 'blob' FROM session WHERE name = ?",
     )?;
@@ -109,32 +121,35 @@ pub(crate) fn find(conn: &Connection, session: &SessionId) -> Result<Option<Foun
     let (header, is_split) = match row.get_ref(1)? {
         ValueRef::Text(text) => {
             let text = std::str::from_utf8(text)
-                .map_err(|error| Fail::corrupt("header", error.to_string()))?;
+                .map_err(|error| OperationError::corrupt("header", error.to_string()))?;
             (decode(text)?, false)
         }
         _ => (decode(&content::get(conn, row.get(1)?)?)?, true),
     };
-    let place = Place {
+    let place = HeaderPlace {
         owner,
         is_split,
         is_step_split: row.get(2)?,
     };
     let header = Arc::new(header);
-    Ok(Some(Found { place, header }))
+    Ok(Some(StoredHeader { place, header }))
 }
 
 /// A session's header, for a writer, who gives it back as it is afterwards.
-pub(crate) fn take(desk: &Desk, session: &SessionId) -> Result<Option<Found>, Fail> {
-    let known = desk.known.borrow_mut().take_header(session);
+pub(crate) fn take(
+    db: &WriteConnection,
+    session: &SessionId,
+) -> Result<Option<StoredHeader>, OperationError> {
+    let known = db.cache.borrow_mut().take_header(session);
     match known {
         Some(found) => Ok(Some(found)),
-        None => find(&desk.conn, session),
+        None => find(&db.conn, session),
     }
 }
 
 /// Says what a session's header is from now on.
-pub(crate) fn give_back(desk: &Desk, session: SessionId, found: Found) {
-    desk.known.borrow_mut().put_header(session, found);
+pub(crate) fn give_back(db: &WriteConnection, session: SessionId, found: StoredHeader) {
+    db.cache.borrow_mut().put_header(session, found);
 }
 
 /// What queries look for.
@@ -165,7 +180,7 @@ pub(crate) fn insert(
     conn: &Connection,
     session: &SessionId,
     header: &Header,
-) -> Result<Owner, Fail> {
+) -> Result<OwnerId, OperationError> {
     let columns = Columns::of(header);
     // A large header is cut up under its session's number, which is not known yet.
     let text = json::stored(header)?;
@@ -183,18 +198,18 @@ pub(crate) fn insert(
         columns.agent,
         columns.user,
         columns.parent,
-        name_of("status", columns.status)?,
+        variant_name("status", columns.status)?,
         millis(columns.created),
         now,
     ])?;
-    let owner = Owner(conn.last_insert_rowid());
+    let owner = OwnerId(conn.last_insert_rowid());
     if let Some(text) = later {
-        let holder = Holder::new(owner, Kind::Header, 0);
+        let holder = RowRef::new(owner, ValueKind::Header, 0);
         let cell = content::put(conn, holder, text.to_owned())?;
         conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
             .execute(params![cell, owner])?;
     }
-    due::moved(conn, session, None, Some(header))?;
+    due::update_index(conn, session, None, Some(header))?;
     add_labels(conn, owner, &header.session)?;
     Ok(owner)
 }
@@ -202,26 +217,26 @@ pub(crate) fn insert(
 /// Writes the header of a session in the place of the one before, and its open step.
 pub(crate) fn update(
     conn: &Connection,
-    place: &mut Place,
+    place: &mut HeaderPlace,
     before: &Header,
     header: &Header,
-    step: &Step,
-) -> Result<(), Fail> {
+    step: &OpenStepChange,
+) -> Result<(), OperationError> {
     let owner = place.owner;
-    let holder = Holder::new(owner, Kind::Header, 0);
+    let holder = RowRef::new(owner, ValueKind::Header, 0);
     if place.is_split {
         content::release(conn, holder)?;
     }
     let cell = content::put(conn, holder, json::stored(header)?)?;
     place.is_split = matches!(cell, Cell::Split(_));
     match step {
-        Step::Same => {
+        OpenStepChange::Unchanged => {
             conn.prepare_cached("UPDATE session SET header = ? WHERE id = ?")?
                 .execute(params![cell, owner])?;
         }
-        Step::Now(step) => {
+        OpenStepChange::Replaced(step) => {
             if place.is_step_split {
-                content::release(conn, Holder::new(owner, Kind::OpenStep, 0))?;
+                content::release(conn, RowRef::new(owner, ValueKind::OpenStep, 0))?;
             }
             let step = step_cell(conn, owner, step.as_deref())?;
             place.is_step_split = matches!(step, Some(Cell::Split(_)));
@@ -240,12 +255,12 @@ pub(crate) fn update(
             columns.agent,
             columns.user,
             columns.parent,
-            name_of("status", columns.status)?,
+            variant_name("status", columns.status)?,
             millis(columns.created),
             owner,
         ])?;
     }
-    due::moved(conn, &header.session.session_id, Some(before), Some(header))?;
+    due::update_index(conn, &header.session.session_id, Some(before), Some(header))?;
     let (before, now) = (&before.session, &header.session);
     if before.user_id != now.user_id {
         conn.prepare_cached("UPDATE pending SET user = ? WHERE session = ?")?
@@ -260,8 +275,12 @@ pub(crate) fn update(
 }
 
 /// Writes the open step of a session that was just made.
-pub(crate) fn write_step(conn: &Connection, owner: Owner, step: &Step) -> Result<(), Fail> {
-    if let Step::Now(Some(step)) = step {
+pub(crate) fn write_step(
+    conn: &Connection,
+    owner: OwnerId,
+    step: &OpenStepChange,
+) -> Result<(), OperationError> {
+    if let OpenStepChange::Replaced(Some(step)) = step {
         let step = step_cell(conn, owner, Some(step))?;
         conn.prepare_cached("UPDATE session SET open_step = ? WHERE id = ?")?
             .execute(params![step, owner])?;
@@ -271,10 +290,10 @@ pub(crate) fn write_step(conn: &Connection, owner: Owner, step: &Step) -> Result
 
 fn step_cell(
     conn: &Connection,
-    owner: Owner,
+    owner: OwnerId,
     step: Option<&OpenStep>,
-) -> Result<Option<Cell>, Fail> {
-    let holder = Holder::new(owner, Kind::OpenStep, 0);
+) -> Result<Option<Cell>, OperationError> {
+    let holder = RowRef::new(owner, ValueKind::OpenStep, 0);
     let text = step.map(json::stored).transpose()?;
     text.map(|text| content::put(conn, holder, text))
         .transpose()
@@ -284,7 +303,11 @@ fn step_cell(
 pub(crate) const TAG: i64 = 0;
 pub(crate) const METADATA: i64 = 1;
 
-fn add_labels(conn: &Connection, owner: Owner, session: &SessionState) -> Result<(), Fail> {
+fn add_labels(
+    conn: &Connection,
+    owner: OwnerId,
+    session: &SessionState,
+) -> Result<(), OperationError> {
     let tags = session.tags.iter().map(|tag| (TAG, tag.as_str(), ""));
     let metadata = session.metadata.iter();
     let metadata = metadata.map(|(key, value)| (METADATA, key.as_str(), value.as_str()));

@@ -9,37 +9,37 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 
 const HALF: u32 = 32;
 
 /// The number of a session or a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Owner(pub(crate) i64);
+pub(crate) struct OwnerId(pub(crate) i64);
 
-impl ToSql for Owner {
+impl ToSql for OwnerId {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.0.into())
     }
 }
 
-impl FromSql for Owner {
+impl FromSql for OwnerId {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         value.as_i64().map(Self)
     }
 }
 
-impl Owner {
+impl OwnerId {
     /// Which stream it is: SQLite gives no number twice.
     pub(crate) fn incarnation(self) -> Incarnation {
         Incarnation(unsigned(self.0))
     }
 
     /// The key of the owner's row of this number.
-    pub(crate) fn row(self, number: u64) -> Result<i64, Fail> {
+    pub(crate) fn row(self, number: u64) -> Result<i64, OperationError> {
         match u32::try_from(number) {
             Ok(number) => Ok(self.first() + i64::from(number)),
-            Err(_) => Err(Fail::internal(
+            Err(_) => Err(OperationError::internal(
                 "a session has more than 2^32 rows of a kind",
             )),
         }
@@ -66,7 +66,7 @@ impl Owner {
     }
 
     /// A key by which a name is found: not unique, but nearly.
-    pub(crate) fn mark(self, name: &str) -> i64 {
+    pub(crate) fn hashed_key(self, name: &str) -> i64 {
         let hash = Sha256::digest(name.as_bytes());
         let low = hash.iter().take(4);
         let low = low.fold(0_i64, |all, byte| (all << 8) | i64::from(*byte));
@@ -99,22 +99,28 @@ pub(crate) fn time(millis: i64) -> Timestamp {
 }
 
 /// The name of a plain enum's variant, as it is stored everywhere else.
-pub(crate) fn name_of<T: Serialize>(kind: &'static str, value: T) -> Result<String, Fail> {
+pub(crate) fn variant_name<T: Serialize>(
+    kind: &'static str,
+    value: T,
+) -> Result<String, OperationError> {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => Ok(name),
-        Ok(_) => Err(Fail::corrupt(kind, "it is not a name")),
-        Err(error) => Err(Fail::not_storable(kind, error.to_string())),
+        Ok(_) => Err(OperationError::corrupt(kind, "it is not a name")),
+        Err(error) => Err(OperationError::not_storable(kind, error.to_string())),
     }
 }
 
 /// The variant of that name.
-pub(crate) fn named<T: DeserializeOwned>(kind: &'static str, name: String) -> Result<T, Fail> {
+pub(crate) fn from_name<T: DeserializeOwned>(
+    kind: &'static str,
+    name: String,
+) -> Result<T, OperationError> {
     serde_json::from_value(Value::String(name))
-        .map_err(|error| Fail::corrupt(kind, error.to_string()))
+        .map_err(|error| OperationError::corrupt(kind, error.to_string()))
 }
 
 /// An id, or anything else that is made from a text.
-pub(crate) fn parsed<T>(value: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T>
+pub(crate) fn parse_column<T>(value: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T>
 where
     T: for<'a> TryFrom<&'a str, Error = helix_agents_core::IdError>,
 {

@@ -9,10 +9,10 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::key::{millis, signed, time, unsigned};
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 use crate::process;
 use crate::store::SqliteStore;
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 
 #[async_trait]
 impl LockManager for SqliteStore {
@@ -24,7 +24,7 @@ impl LockManager for SqliteStore {
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError> {
         let (key, holder) = (key.to_owned(), holder.to_owned());
-        let work = move |desk: &Desk, _| acquire(&desk.conn, &key, &holder, now, ttl);
+        let work = move |db: &WriteConnection, _| acquire(&db.conn, &key, &holder, now, ttl);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 
@@ -35,18 +35,18 @@ impl LockManager for SqliteStore {
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError> {
         let lock = lock.clone();
-        let work = move |desk: &Desk, _| renew(&desk.conn, &lock, now, ttl);
+        let work = move |db: &WriteConnection, _| renew(&db.conn, &lock, now, ttl);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 
     async fn release(&self, lock: &Lock) -> Result<bool, StoreError> {
         let lock = lock.clone();
-        let work = move |desk: &Desk, _| release(&desk.conn, &lock);
+        let work = move |db: &WriteConnection, _| release(&db.conn, &lock);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 }
 
-fn find(conn: &Connection, key: &str) -> Result<Option<Lock>, Fail> {
+fn find(conn: &Connection, key: &str) -> Result<Option<Lock>, OperationError> {
     let lock = conn
         .prepare_cached("SELECT holder, token, until FROM lock WHERE key = ?")?
         .query_row([key], |row| {
@@ -58,7 +58,7 @@ fn find(conn: &Connection, key: &str) -> Result<Option<Lock>, Fail> {
     Ok(lock)
 }
 
-fn save(conn: &Connection, lock: &Lock) -> Result<(), Fail> {
+fn save(conn: &Connection, lock: &Lock) -> Result<(), OperationError> {
     conn.prepare_cached(
         "INSERT OR REPLACE INTO lock (key, holder, token, until) VALUES (?, ?, ?, ?)",
     )?
@@ -72,7 +72,7 @@ fn save(conn: &Connection, lock: &Lock) -> Result<(), Fail> {
 }
 
 /// The lock as it is now, unless somebody else took it or it was given up.
-fn held(conn: &Connection, lock: &Lock) -> Result<Option<Lock>, Fail> {
+fn held(conn: &Connection, lock: &Lock) -> Result<Option<Lock>, OperationError> {
     let found = find(conn, &lock.key)?;
     Ok(found.filter(|held| held.token == lock.token && held.until > Timestamp::default()))
 }
@@ -84,7 +84,7 @@ fn acquire(
     holder: &str,
     now: Timestamp,
     ttl: Duration,
-) -> Result<Option<Lock>, Fail> {
+) -> Result<Option<Lock>, OperationError> {
     let before = find(conn, key)?;
     let is_taken =
         |lock: &Lock| lock.holder != holder && lock.until > now && !process::is_dead(&lock.holder);
@@ -103,7 +103,7 @@ fn renew(
     lock: &Lock,
     now: Timestamp,
     ttl: Duration,
-) -> Result<Option<Lock>, Fail> {
+) -> Result<Option<Lock>, OperationError> {
     let Some(mut held) = held(conn, lock)? else {
         return Ok(None);
     };
@@ -113,7 +113,7 @@ fn renew(
 }
 
 /// Gives a lock up. The row stays: its token must go on growing.
-fn release(conn: &Connection, lock: &Lock) -> Result<bool, Fail> {
+fn release(conn: &Connection, lock: &Lock) -> Result<bool, OperationError> {
     let Some(mut held) = held(conn, lock)? else {
         return Ok(false);
     };

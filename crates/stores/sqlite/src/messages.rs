@@ -5,20 +5,20 @@ use helix_agents_core::store::{Page, PageRoom, Paged, SessionKey};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::content::{self, Holder, Kind};
-use crate::key::{Owner, signed, size, wide};
-use crate::operation_error::Fail;
+use crate::content::{self, RowRef, ValueKind};
+use crate::key::{OwnerId, signed, size, wide};
+use crate::operation_error::OperationError;
 use crate::{family, headers, packed_messages};
 
 /// Appends messages that belong together.
 pub(crate) fn append(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     at: usize,
     messages: &[Message],
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let key = session.row(wide(at))?;
-    let holder = Holder::new(session, Kind::Entry, key);
+    let holder = RowRef::new(session, ValueKind::Entry, key);
     let cell = content::put(conn, holder, packed_messages::pack(messages)?)?;
     conn.prepare_cached("INSERT INTO entry (at, count, data) VALUES (?, ?, ?)")?
         .execute(params![key, signed(wide(messages.len())), cell])?;
@@ -26,7 +26,11 @@ pub(crate) fn append(
 }
 
 /// How many messages stay when the history is cut to `count`: no step is split.
-pub(crate) fn kept(conn: &Connection, session: Owner, count: usize) -> Result<usize, Fail> {
+pub(crate) fn kept(
+    conn: &Connection,
+    session: OwnerId,
+    count: usize,
+) -> Result<usize, OperationError> {
     let count = count.min(total(conn, session)?);
     // The last row that begins before the cut ends at it, or is a step that would be split.
     let straddling: Option<(i64, i64)> = conn
@@ -45,7 +49,11 @@ pub(crate) fn kept(conn: &Connection, session: Owner, count: usize) -> Result<us
 }
 
 /// Removes the messages from a position on, and remembers the ids of their calls.
-pub(crate) fn truncate(conn: &Connection, session: Owner, keep: usize) -> Result<(), Fail> {
+pub(crate) fn truncate(
+    conn: &Connection,
+    session: OwnerId,
+    keep: usize,
+) -> Result<(), OperationError> {
     let (from, to) = (session.bound(wide(keep)), session.last());
     let mut gone = Vec::new();
     each(conn, from, to, |message| {
@@ -57,11 +65,11 @@ pub(crate) fn truncate(conn: &Connection, session: Owner, keep: usize) -> Result
     family::retire(conn, session, gone.iter())?;
     conn.prepare_cached("DELETE FROM entry WHERE at BETWEEN ? AND ?")?
         .execute([from, to])?;
-    content::release_range(conn, session, Kind::Entry, from, to)
+    content::release_range(conn, session, ValueKind::Entry, from, to)
 }
 
 /// How many messages there are.
-fn total(conn: &Connection, session: Owner) -> Result<usize, Fail> {
+fn total(conn: &Connection, session: OwnerId) -> Result<usize, OperationError> {
     let end: Option<i64> = conn
         .prepare_cached(
             "SELECT at + count FROM entry WHERE at BETWEEN ? AND ? ORDER BY at DESC LIMIT 1",
@@ -76,7 +84,7 @@ pub(crate) fn page(
     conn: &Connection,
     session: SessionKey<'_>,
     page: Page,
-) -> Result<Paged<Message>, Fail> {
+) -> Result<Paged<Message>, OperationError> {
     let Some(owner) = headers::owner(conn, session)? else {
         return Ok(Paged::new(Vec::new(), 0, page));
     };
@@ -106,7 +114,7 @@ pub(crate) fn page(
         fits
     })?;
     if is_whole && items.len() < end - page.offset {
-        return Err(Fail::corrupt("history", "messages are missing"));
+        return Err(OperationError::corrupt("history", "messages are missing"));
     }
     Ok(Paged::new(items, total, page))
 }
@@ -118,7 +126,7 @@ fn each(
     from: i64,
     to: i64,
     mut wants_more: impl FnMut(Message) -> bool,
-) -> Result<bool, Fail> {
+) -> Result<bool, OperationError> {
     let mut statement =
         conn.prepare_cached("SELECT data FROM entry WHERE at BETWEEN ? AND ? ORDER BY at")?;
     let mut rows = statement.query([from, to])?;

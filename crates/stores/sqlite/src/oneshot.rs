@@ -1,20 +1,21 @@
-//! What another thread found out, for a task that must not wait for it on its own.
+//! A one-shot channel for the result of work on another thread: the task that awaits it does not block
+//! its own.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 
 struct Shared<T> {
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
-    outcome: Option<Result<T, Fail>>,
+    result: Option<Result<T, OperationError>>,
     waker: Option<Waker>,
-    is_wanted: bool,
+    is_awaited: bool,
 }
 
 impl<T> Shared<T> {
@@ -23,42 +24,43 @@ impl<T> Shared<T> {
     }
 }
 
-/// Two ends: what gives an answer, and what waits for it.
-pub(crate) fn pair<T>() -> (Promise<T>, Answer<T>) {
+/// Makes the two ends of a channel.
+pub(crate) fn channel<T>() -> (ResultSender<T>, ResultFuture<T>) {
     let state = Mutex::new(State {
-        outcome: None,
+        result: None,
         waker: None,
-        is_wanted: true,
+        is_awaited: true,
     });
     let shared = Arc::new(Shared { state });
-    (Promise(Arc::clone(&shared)), Answer(shared))
+    (ResultSender(Arc::clone(&shared)), ResultFuture(shared))
 }
 
-/// Gives the answer. One that is dropped without doing so answers with a failure, so that nobody
-/// waits for ever.
-pub(crate) struct Promise<T>(Arc<Shared<T>>);
+/// The sending end. One that is dropped without a result sends a failure, so that nobody waits for
+/// ever.
+pub(crate) struct ResultSender<T>(Arc<Shared<T>>);
 
-impl<T> Promise<T> {
-    /// Whether anybody waits for it still.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.0.lock().is_wanted
+impl<T> ResultSender<T> {
+    /// Whether the other end still exists.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.lock().is_awaited
     }
 
-    pub(crate) fn keep(self, outcome: Result<T, Fail>) {
-        self.0.lock().outcome = Some(outcome);
+    /// Sends the result and wakes the task that awaits it.
+    pub(crate) fn send(self, result: Result<T, OperationError>) {
+        self.0.lock().result = Some(result);
     }
 }
 
-impl<T> Drop for Promise<T> {
+impl<T> Drop for ResultSender<T> {
     fn drop(&mut self) {
         let waker = {
             let mut state = self.0.lock();
             let closed = || {
-                Err(Fail::internal(
+                Err(OperationError::internal(
                     "the store was closed before it had answered",
                 ))
             };
-            state.outcome.get_or_insert_with(closed);
+            state.result.get_or_insert_with(closed);
             state.waker.take()
         };
         if let Some(waker) = waker {
@@ -67,29 +69,29 @@ impl<T> Drop for Promise<T> {
     }
 }
 
-/// Waits for the answer. Safe to drop.
+/// The receiving end, a future of the result. Work that has not begun when it is dropped is skipped.
 #[must_use = "a future does nothing unless it is awaited"]
-pub(crate) struct Answer<T>(Arc<Shared<T>>);
+pub(crate) struct ResultFuture<T>(Arc<Shared<T>>);
 
-impl<T> Future for Answer<T> {
-    type Output = Result<T, Fail>;
+impl<T> Future for ResultFuture<T> {
+    type Output = Result<T, OperationError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.0.lock();
-        if let Some(outcome) = state.outcome.take() {
-            return Poll::Ready(outcome);
+        if let Some(result) = state.result.take() {
+            return Poll::Ready(result);
         }
         state.waker = Some(context.waker().clone());
         Poll::Pending
     }
 }
 
-impl<T> Drop for Answer<T> {
+impl<T> Drop for ResultFuture<T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.is_wanted = false;
-        // What was found out is not kept for nobody, and not dropped under the lock.
-        let left = (state.outcome.take(), state.waker.take());
+        state.is_awaited = false;
+        // Values are dropped outside of the lock: their own drop may take long.
+        let left = (state.result.take(), state.waker.take());
         drop(state);
         drop(left);
     }

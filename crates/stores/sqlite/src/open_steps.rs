@@ -9,32 +9,32 @@ use rusqlite::Connection;
 use rusqlite::types::Value as SqlValue;
 
 use crate::content;
-use crate::key::Owner;
-use crate::operation_error::Fail;
+use crate::key::OwnerId;
+use crate::operation_error::OperationError;
 
 /// What a commit does to the open step.
 #[derive(Debug, Default)]
-pub(crate) enum Step {
+pub(crate) enum OpenStepChange {
     /// Nothing.
     #[default]
-    Same,
+    Unchanged,
     /// It is this from now on.
-    Now(Option<Arc<OpenStep>>),
+    Replaced(Option<Arc<OpenStep>>),
 }
 
-impl Step {
+impl OpenStepChange {
     /// Changes one call of the step; without a step, or without that call in it, nothing.
     pub(crate) fn set_call(
         &mut self,
         conn: &Connection,
-        session: Owner,
+        session: OwnerId,
         call: &CallId,
         open: OpenCall,
-    ) -> Result<(), Fail> {
-        if matches!(self, Self::Same) {
-            *self = Self::Now(find(conn, session)?.map(Arc::new));
+    ) -> Result<(), OperationError> {
+        if matches!(self, Self::Unchanged) {
+            *self = Self::Replaced(find(conn, session)?.map(Arc::new));
         }
-        let Self::Now(Some(step)) = self else {
+        let Self::Replaced(Some(step)) = self else {
             return Ok(());
         };
         let index = step.message.tool_calls().position(|made| made.id == *call);
@@ -46,7 +46,10 @@ impl Step {
 }
 
 /// The open step of a session.
-pub(crate) fn find(conn: &Connection, session: Owner) -> Result<Option<OpenStep>, Fail> {
+pub(crate) fn find(
+    conn: &Connection,
+    session: OwnerId,
+) -> Result<Option<OpenStep>, OperationError> {
     let data: SqlValue = conn
         .prepare_cached("SELECT open_step FROM session WHERE id = ?")?
         .query_row([session], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Why a read or a write inside a transaction ended, and what that means outside.
+//! The error of a read or a write inside a transaction, and its conversion to the errors of the ports.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,42 +12,42 @@ use rusqlite::ffi;
 /// The name under which the store appears in errors.
 pub(crate) const BACKEND: &str = "sqlite";
 
-/// A damaged file, met after it was opened.
+/// The source of an error about a file that turned out to be damaged after it was opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the database is damaged; stop writing to it and restore it from a backup")]
 struct Damaged(#[source] rusqlite::Error);
 
-/// Why a read or a write inside a transaction ends.
+/// Why a read or a write inside a transaction failed.
 #[derive(Debug)]
-pub(crate) enum Fail {
-    /// SQLite failed: the whole transaction is in doubt.
+pub(crate) enum OperationError {
+    /// SQLite failed. The whole transaction must be rolled back.
     Sqlite(rusqlite::Error),
-    /// It does not fit; the rest of the transaction is fine.
+    /// The operation was refused. Other operations in the same transaction are not affected.
     Refused(StoreError),
-    /// The same, of a stream.
+    /// An operation on a stream was refused. Otherwise as `Refused`.
     Stream(StreamError),
 }
 
-impl Fail {
-    /// Whether the transaction cannot go on.
-    pub(crate) fn is_fault(&self) -> bool {
+impl OperationError {
+    /// Whether the whole transaction must be rolled back, not this operation alone.
+    pub(crate) fn breaks_transaction(&self) -> bool {
         matches!(self, Self::Sqlite(_))
     }
 
-    /// Something stored that cannot be read.
+    /// Stored data of this kind cannot be read.
     pub(crate) fn corrupt(kind: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         StoredError::Corrupt { kind, reason }.into()
     }
 
-    /// Something that cannot happen, or that only a newer version of this crate knows.
+    /// An internal invariant does not hold.
     pub(crate) fn internal(reason: impl Into<String>) -> Self {
         let source = reason.into().into();
         let backend = BACKEND;
         Self::Refused(StoreError::Backend { backend, source })
     }
 
-    /// Something that panicked.
+    /// The operation panicked with this payload, which is logged.
     fn panicked(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -58,49 +58,54 @@ impl Fail {
         ))
     }
 
-    /// Something that cannot be stored.
+    /// A value of this kind cannot be stored.
     pub(crate) fn not_storable(kind: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         StoredError::NotStorable { kind, reason }.into()
     }
 }
 
-/// Does something of one caller with what many share: when it panics, that caller is refused, and the
-/// others are served. Whatever it had begun must be undone or discarded by who calls this.
-pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Fail>) -> Result<T, Fail> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Fail::panicked(&*panic)))
+/// Runs one caller's work on a connection that many share, and turns a panic into a refusal of that
+/// caller alone. The calling function undoes what the work had written.
+pub(crate) fn catch_panic<T>(
+    work: impl FnOnce() -> Result<T, OperationError>,
+) -> Result<T, OperationError> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(OperationError::panicked(&*panic)))
 }
 
-impl From<rusqlite::Error> for Fail {
+impl From<rusqlite::Error> for OperationError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<StoreError> for Fail {
+impl From<StoreError> for OperationError {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<StoredError> for Fail {
+impl From<StoredError> for OperationError {
     fn from(error: StoredError) -> Self {
         Self::Refused(error.into())
     }
 }
 
-impl From<StreamError> for Fail {
+impl From<StreamError> for OperationError {
     fn from(error: StreamError) -> Self {
         Self::Stream(error)
     }
 }
 
-impl From<Fail> for StoreError {
-    fn from(fail: Fail) -> Self {
-        match fail {
-            Fail::Sqlite(error) => failure(error),
-            Fail::Refused(error) | Fail::Stream(StreamError::Store(error)) => error,
-            Fail::Stream(error) => Self::Backend {
+impl From<OperationError> for StoreError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Sqlite(error) => store_error(error),
+            OperationError::Refused(error) | OperationError::Stream(StreamError::Store(error)) => {
+                error
+            }
+            OperationError::Stream(error) => Self::Backend {
                 backend: BACKEND,
                 source: Box::new(error),
             },
@@ -108,17 +113,17 @@ impl From<Fail> for StoreError {
     }
 }
 
-impl From<Fail> for StreamError {
-    fn from(fail: Fail) -> Self {
-        match fail {
-            Fail::Stream(error) => error,
+impl From<OperationError> for StreamError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Stream(error) => error,
             other => Self::Store(other.into()),
         }
     }
 }
 
-/// What a failure of SQLite means to who uses the store.
-fn failure(error: rusqlite::Error) -> StoreError {
+/// The error of the port that stands for an error of SQLite.
+fn store_error(error: rusqlite::Error) -> StoreError {
     let backend = BACKEND;
     let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
     match error.sqlite_error_code() {
@@ -154,8 +159,8 @@ fn is_write(extended: std::ffi::c_int) -> bool {
     )
 }
 
-/// The same failure once more, for each of those who shared a transaction.
-pub(crate) fn again(error: &rusqlite::Error) -> rusqlite::Error {
+/// A copy of an error of SQLite, one for each write that shared the transaction.
+pub(crate) fn duplicate(error: &rusqlite::Error) -> rusqlite::Error {
     let code = error.sqlite_error().copied();
     let code = code.unwrap_or_else(|| ffi::Error::new(ffi::SQLITE_ERROR));
     rusqlite::Error::SqliteFailure(code, Some(error.to_string()))

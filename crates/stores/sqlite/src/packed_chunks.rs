@@ -15,25 +15,25 @@ use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::json;
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 
 const VERSION: u32 = 1;
 
 /// The packed form of a batch.
-pub(crate) fn pack(chunks: &[Chunk]) -> Result<String, Fail> {
-    json::text("chunk", &Packing(chunks))
+pub(crate) fn pack(chunks: &[Chunk]) -> Result<String, OperationError> {
+    json::text("chunk", &Packed(chunks))
 }
 
 /// The chunks of a batch.
-pub(crate) fn unpack(text: &str) -> Result<Vec<Chunk>, Fail> {
+pub(crate) fn unpack(text: &str) -> Result<Vec<Chunk>, OperationError> {
     serde_json::from_str::<Unpacked>(text)
         .map(|batch| batch.0)
-        .map_err(|error| Fail::corrupt("chunk", error.to_string()))
+        .map_err(|error| OperationError::corrupt("chunk", error.to_string()))
 }
 
-struct Packing<'a>(&'a [Chunk]);
+struct Packed<'a>(&'a [Chunk]);
 
-impl Serialize for Packing<'_> {
+impl Serialize for Packed<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut bases: Vec<&Arc<ChunkBase>> = Vec::new();
         let numbers: Vec<usize> = self

@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::fmt;
 
 use crate::json;
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 
 const VERSION: u32 = 1;
 const USER: u8 = 0;
@@ -28,20 +28,20 @@ const ASSISTANT: u8 = 1;
 const TOOL: u8 = 2;
 
 /// The packed form of messages that belong together.
-pub(crate) fn pack(messages: &[Message]) -> Result<String, Fail> {
-    json::text("entry", &Packing(messages))
+pub(crate) fn pack(messages: &[Message]) -> Result<String, OperationError> {
+    json::text("entry", &Packed(messages))
 }
 
 /// The messages of a packed form.
-pub(crate) fn unpack(text: &[u8]) -> Result<Vec<Message>, Fail> {
+pub(crate) fn unpack(text: &[u8]) -> Result<Vec<Message>, OperationError> {
     serde_json::from_slice::<Unpacked>(text)
         .map(|entry| entry.0)
-        .map_err(|error| Fail::corrupt("entry", error.to_string()))
+        .map_err(|error| OperationError::corrupt("entry", error.to_string()))
 }
 
-struct Packing<'a>(&'a [Message]);
+struct Packed<'a>(&'a [Message]);
 
-impl Serialize for Packing<'_> {
+impl Serialize for Packed<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut all = serializer.serialize_seq(Some(self.0.len() + 1))?;
         all.serialize_element(&VERSION)?;

@@ -7,18 +7,18 @@ use helix_agents_core::session::{Answer, PendingCall};
 use helix_agents_core::stored::decode;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::content::{self, Holder, Kind};
+use crate::content::{self, RowRef, ValueKind};
 use crate::json;
-use crate::key::{Owner, millis, parsed};
-use crate::operation_error::Fail;
+use crate::key::{OwnerId, millis, parse_column};
+use crate::operation_error::OperationError;
 
 /// Writes a pending call. `user` is the owner of its session.
 pub(crate) fn put(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     user: Option<&str>,
     call: &PendingCall,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     remove(conn, session, &call.tool_call_id)?;
     conn.prepare_cached(
         "INSERT INTO pending (session, name, call, root, user, created, open, data) \
@@ -36,8 +36,13 @@ pub(crate) fn put(
     write(conn, session, conn.last_insert_rowid(), call)
 }
 
-fn write(conn: &Connection, session: Owner, id: i64, call: &PendingCall) -> Result<(), Fail> {
-    let holder = Holder::new(session, Kind::Pending, id);
+fn write(
+    conn: &Connection,
+    session: OwnerId,
+    id: i64,
+    call: &PendingCall,
+) -> Result<(), OperationError> {
+    let holder = RowRef::new(session, ValueKind::Pending, id);
     let cell = content::put(conn, holder, json::stored(call)?)?;
     conn.prepare_cached("UPDATE pending SET data = ? WHERE id = ?")?
         .execute(params![cell, id])?;
@@ -47,10 +52,10 @@ fn write(conn: &Connection, session: Owner, id: i64, call: &PendingCall) -> Resu
 /// Adds the answer to a pending call.
 pub(crate) fn answer(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     call: &CallId,
     answer: Answer,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let found = conn
         .prepare_cached("SELECT id, data FROM pending WHERE session = ? AND call = ?")?
         .query_row(params![session, call.as_str()], |row| {
@@ -62,14 +67,18 @@ pub(crate) fn answer(
     };
     let mut pending: PendingCall = decode(&content::get(conn, data)?)?;
     pending.answer = Some(answer);
-    content::release(conn, Holder::new(session, Kind::Pending, id))?;
+    content::release(conn, RowRef::new(session, ValueKind::Pending, id))?;
     conn.prepare_cached("UPDATE pending SET open = 0 WHERE id = ?")?
         .execute([id])?;
     write(conn, session, id, &pending)
 }
 
 /// Removes a pending call.
-pub(crate) fn remove(conn: &Connection, session: Owner, call: &CallId) -> Result<(), Fail> {
+pub(crate) fn remove(
+    conn: &Connection,
+    session: OwnerId,
+    call: &CallId,
+) -> Result<(), OperationError> {
     let removed: Option<(i64, bool)> = conn
         .prepare_cached(
             "DELETE FROM pending WHERE session = ? AND call = ? \
@@ -80,7 +89,7 @@ pub(crate) fn remove(conn: &Connection, session: Owner, call: &CallId) -> Result
         })
         .optional()?;
     match removed {
-        Some((id, true)) => content::release(conn, Holder::new(session, Kind::Pending, id)),
+        Some((id, true)) => content::release(conn, RowRef::new(session, ValueKind::Pending, id)),
         _ => Ok(()),
     }
 }
@@ -88,14 +97,14 @@ pub(crate) fn remove(conn: &Connection, session: Owner, call: &CallId) -> Result
 /// The pending calls of a session, answered ones included.
 pub(crate) fn of_session(
     conn: &Connection,
-    session: Owner,
-) -> Result<BTreeMap<CallId, PendingCall>, Fail> {
+    session: OwnerId,
+) -> Result<BTreeMap<CallId, PendingCall>, OperationError> {
     let mut statement = conn.prepare_cached("SELECT call, data FROM pending WHERE session = ?")?;
     let mut rows = statement.query([session])?;
     let mut calls = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let pending = decode(&content::get(conn, row.get(1)?)?)?;
-        calls.insert(parsed(row, 0)?, pending);
+        calls.insert(parse_column(row, 0)?, pending);
     }
     Ok(calls)
 }

@@ -10,20 +10,20 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::content;
 use crate::headers::{METADATA, TAG};
-use crate::key::{millis, name_of, signed, size, unsigned, wide};
-use crate::operation_error::Fail;
+use crate::key::{millis, signed, size, unsigned, variant_name, wide};
+use crate::operation_error::OperationError;
 use crate::runs::fitting;
 
 /// Conditions that grow. The first one that an index can answer chooses that index; on later ones a
 /// plus keeps SQLite from choosing another.
 #[derive(Default)]
-struct Where {
+struct Filter {
     conditions: Vec<String>,
     values: Vec<SqlValue>,
     is_driven: bool,
 }
 
-impl Where {
+impl Filter {
     fn and(&mut self, condition: impl Into<String>, values: impl IntoIterator<Item = SqlValue>) {
         self.conditions.push(condition.into());
         self.values.extend(values);
@@ -49,18 +49,18 @@ fn text(value: impl AsRef<str>) -> SqlValue {
 }
 
 /// Where a list comes from.
-struct Source {
+struct ListSource {
     /// The tables.
     from: &'static str,
     /// What is enough to count it.
     count_from: &'static str,
     /// Whose `created` puts it in order, and what within an instant.
     order: &'static str,
-    filter: Where,
+    filter: Filter,
 }
 
-fn source(query: &SessionQuery) -> Result<Source, Fail> {
-    let mut filter = Where::default();
+fn source(query: &SessionQuery) -> Result<ListSource, OperationError> {
+    let mut filter = Filter::default();
     if let ParentFilter::Of(parent) = &query.parent {
         filter.by("parent = ?", [text(parent)]);
     }
@@ -100,7 +100,10 @@ fn source(query: &SessionQuery) -> Result<Source, Fail> {
         filter.by("agent = ?", [text(agent)]);
     }
     if !query.status.is_empty() {
-        let names = query.status.iter().map(|status| name_of("status", status));
+        let names = query
+            .status
+            .iter()
+            .map(|status| variant_name("status", status));
         let names: Vec<_> = names
             .map(|name| name.map(SqlValue::Text))
             .collect::<Result<_, _>>()?;
@@ -124,7 +127,7 @@ fn source(query: &SessionQuery) -> Result<Source, Fail> {
         }
     }
     let count_from = if is_by_label_alone { "label" } else { from };
-    Ok(Source {
+    Ok(ListSource {
         from,
         count_from,
         order,
@@ -133,8 +136,11 @@ fn source(query: &SessionQuery) -> Result<Source, Fail> {
 }
 
 /// Sessions, newest first.
-pub(crate) fn list(conn: &Connection, query: &SessionQuery) -> Result<Paged<SessionState>, Fail> {
-    let Source {
+pub(crate) fn list(
+    conn: &Connection,
+    query: &SessionQuery,
+) -> Result<Paged<SessionState>, OperationError> {
+    let ListSource {
         from,
         count_from,
         order,
@@ -166,8 +172,11 @@ fn paging(page: Page) -> [SqlValue; 2] {
 }
 
 /// Calls that wait, oldest first.
-pub(crate) fn pending(conn: &Connection, query: &PendingQuery) -> Result<Paged<PendingCall>, Fail> {
-    let mut filter = Where::default();
+pub(crate) fn pending(
+    conn: &Connection,
+    query: &PendingQuery,
+) -> Result<Paged<PendingCall>, OperationError> {
+    let mut filter = Filter::default();
     filter.and("open = 1", []);
     if let Some(root) = &query.root {
         filter.by("root = ?", [text(root)]);

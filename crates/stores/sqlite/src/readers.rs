@@ -1,8 +1,8 @@
-//! Connections that read, beside the one that writes, and the threads that use them.
+//! A pool of connections that read, and the threads that use them.
 //!
-//! A read may take long: it is large, the disk is slow, or readers are held while the log is cut.
-//! Whoever asks for it is a task among many on its thread, so reads happen on threads of the store's
-//! own, and the task is woken when its answer is there.
+//! A read may take long: it is large, the disk is slow, or readers are held while the log is cut. Its
+//! caller is one task of many on its thread, so reads run on threads of the store, and the task is woken
+//! when its result is there.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,15 +17,15 @@ use rusqlite::Connection;
 use crate::config::SqliteConfig;
 use crate::connection;
 use crate::error::Result;
-use crate::oneshot::{self, Answer, Promise};
-use crate::operation_error::{BACKEND, Fail, caught};
+use crate::oneshot::{self, ResultFuture, ResultSender};
+use crate::operation_error::{BACKEND, OperationError, catch_panic};
 
-/// Readers are held for this long at most: a read that takes longer delays no other.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest time for which readers are held: a read that takes longer delays no other.
+const MAX_HOLD: Duration = Duration::from_secs(1);
 
-/// A few connections, and as many threads, which are started when they are first needed and end with
-/// this. A read has a connection for as long as it takes, and no longer: no read waits for anything
-/// while it has one, so that all reads come to their turn.
+/// A fixed number of connections, and at most as many threads, which are started when they are first
+/// needed and end when this is dropped. A read never waits while it has a connection, so that every read
+/// gets its turn.
 #[derive(Debug)]
 pub(crate) struct Readers {
     shared: Arc<Shared>,
@@ -34,26 +34,25 @@ pub(crate) struct Readers {
 #[derive(Debug)]
 struct Shared {
     pool: Mutex<Pool>,
-    /// How many connections there are.
-    all: usize,
-    /// How long readers are held.
-    patience: Duration,
-    /// Told when there is something to read, and when readers are held no longer.
+    /// The number of connections.
+    connections: usize,
+    max_hold: Duration,
+    /// Signalled when a job is queued, and when readers are no longer held.
     work: Condvar,
-    /// Told when a read has ended.
+    /// Signalled when a read has ended.
     ended: Condvar,
 }
 
 struct Pool {
     idle: Vec<Connection>,
     jobs: VecDeque<Box<dyn Job>>,
-    /// How many threads there are, and how many of them have nothing to do.
     threads: usize,
-    resting: usize,
-    /// Until when no read begins.
+    /// How many of the threads wait for a job.
+    idle_threads: usize,
+    /// Until when readers are held: no read begins.
     held: Option<Instant>,
-    /// How many wait for the last read to end.
-    awaiting: usize,
+    /// How many callers wait for the last read to end.
+    waiting: usize,
     is_closed: bool,
 }
 
@@ -67,64 +66,69 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A read that somebody waits for.
+/// A queued read of any result type.
 trait Job: Send {
-    /// Whether anybody waits for it still.
-    fn is_wanted(&self) -> bool;
-    /// Reads. What it gives back hands the answer over, once the connection is free again.
+    /// Whether its caller still waits.
+    fn is_awaited(&self) -> bool;
+    /// Reads, and returns a function that sends the result. It is called when the connection is back in
+    /// the pool.
     fn run(self: Box<Self>, conn: &Connection) -> Box<dyn FnOnce()>;
 }
 
-struct Read<T, R, A> {
-    promise: Promise<T>,
+struct ReadJob<T, R, A> {
+    sender: ResultSender<T>,
     read: R,
     after: A,
 }
 
-impl<T, R, A> Job for Read<T, R, A>
+impl<T, R, A> Job for ReadJob<T, R, A>
 where
     T: Send + 'static,
-    R: Fn(&Connection) -> std::result::Result<T, Fail> + Send,
+    R: Fn(&Connection) -> std::result::Result<T, OperationError> + Send,
     A: FnOnce() + Send + 'static,
 {
-    fn is_wanted(&self) -> bool {
-        self.promise.is_wanted()
+    fn is_awaited(&self) -> bool {
+        self.sender.is_awaited()
     }
 
     fn run(self: Box<Self>, conn: &Connection) -> Box<dyn FnOnce()> {
         let Self {
-            promise,
+            sender,
             read,
             after,
         } = *self;
-        let outcome = caught(|| as_of_one_instant(conn, read));
+        let outcome = catch_panic(|| in_snapshot(conn, read));
         Box::new(move || {
             after();
-            promise.keep(outcome);
+            sender.send(outcome);
         })
     }
 }
 
 impl Readers {
     pub(crate) fn open(path: &Path, config: &SqliteConfig) -> Result<Self> {
-        Self::patient(path, config, PATIENCE)
+        Self::with_max_hold(path, config, MAX_HOLD)
     }
 
-    pub(crate) fn patient(path: &Path, config: &SqliteConfig, patience: Duration) -> Result<Self> {
+    pub(crate) fn with_max_hold(
+        path: &Path,
+        config: &SqliteConfig,
+        max_hold: Duration,
+    ) -> Result<Self> {
         let idle = (0..config.readers).map(|_| connection::reader(path, config));
         let idle: Vec<_> = idle.collect::<Result<_>>()?;
         let shared = Shared {
-            all: idle.len(),
+            connections: idle.len(),
             pool: Mutex::new(Pool {
                 idle,
                 jobs: VecDeque::new(),
                 threads: 0,
-                resting: 0,
+                idle_threads: 0,
                 held: None,
-                awaiting: 0,
+                waiting: 0,
                 is_closed: false,
             }),
-            patience,
+            max_hold,
             work: Condvar::new(),
             ended: Condvar::new(),
         };
@@ -133,37 +137,37 @@ impl Readers {
         })
     }
 
-    /// Reads as of one instant, on another thread. `after` is done when the connection is free again,
-    /// before the answer is there.
+    /// Reads as of one instant, on another thread. `after` is called when the connection is back in the
+    /// pool, before the result is sent.
     pub(crate) fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Connection) -> std::result::Result<T, Fail> + Send + 'static,
+        read: impl Fn(&Connection) -> std::result::Result<T, OperationError> + Send + 'static,
         after: impl FnOnce() + Send + 'static,
-    ) -> Answer<T> {
-        let (promise, answer) = oneshot::pair();
+    ) -> ResultFuture<T> {
+        let (sender, result) = oneshot::channel();
         let mut pool = self.shared.lock();
-        if pool.resting <= pool.jobs.len() && pool.threads < self.shared.all {
+        if pool.idle_threads <= pool.jobs.len() && pool.threads < self.shared.connections {
             match self.start_thread() {
                 Ok(()) => pool.threads += 1,
-                // Those that there are do it later.
+                // One of the threads that exist does it later.
                 Err(error) if pool.threads > 0 => {
                     tracing::warn!(event = "sqlite.no_thread", %error);
                 }
                 Err(error) => {
-                    promise.keep(Err(no_thread(error)));
-                    return answer;
+                    sender.send(Err(no_thread(error)));
+                    return result;
                 }
             }
         }
-        let job = Read {
-            promise,
+        let job = ReadJob {
+            sender,
             read,
             after,
         };
         pool.jobs.push_back(Box::new(job));
         drop(pool);
         self.shared.work.notify_one();
-        answer
+        result
     }
 
     fn start_thread(&self) -> std::io::Result<()> {
@@ -174,12 +178,13 @@ impl Readers {
             .map(drop)
     }
 
-    /// Lets no read begin for a moment, which is not prolonged. Those under way go on.
+    /// Holds readers: no read begins before [`Readers::release`], or before the longest time for which
+    /// they may be held has passed. Reads under way are finished. Holding them again does not prolong it.
     pub(crate) fn hold(&self) {
         let mut pool = self.shared.lock();
         let now = Instant::now();
         if pool.held.is_none_or(|until| until <= now) {
-            pool.held = Some(now + self.shared.patience);
+            pool.held = Some(now + self.shared.max_hold);
         }
     }
 
@@ -189,12 +194,12 @@ impl Readers {
         self.shared.work.notify_all();
     }
 
-    /// Waits until none is under way, for as long as readers are held.
-    pub(crate) fn await_last(&self) {
+    /// Blocks until no read is under way, but no longer than readers are held.
+    pub(crate) fn wait_until_idle(&self) {
         let mut pool = self.shared.lock();
-        pool.awaiting += 1;
+        pool.waiting += 1;
         while let Some(until) = pool.held
-            && pool.idle.len() < self.shared.all
+            && pool.idle.len() < self.shared.connections
         {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -203,18 +208,18 @@ impl Readers {
             let waited = self.shared.ended.wait_timeout(pool, left);
             pool = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        pool.awaiting -= 1;
+        pool.waiting -= 1;
     }
 
     #[cfg(test)]
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.shared.lock().awaiting > 0
+    pub(crate) fn has_waiting_caller(&self) -> bool {
+        self.shared.lock().waiting > 0
     }
 
     /// Whether readers are held and none is under way.
-    pub(crate) fn are_asleep(&self) -> bool {
+    pub(crate) fn are_held_and_idle(&self) -> bool {
         let pool = self.shared.lock();
-        pool.held.is_some() && pool.idle.len() == self.shared.all
+        pool.held.is_some() && pool.idle.len() == self.shared.connections
     }
 }
 
@@ -232,8 +237,8 @@ impl Drop for Readers {
     }
 }
 
-fn no_thread(error: std::io::Error) -> Fail {
-    Fail::Refused(StoreError::Unavailable {
+fn no_thread(error: std::io::Error) -> OperationError {
+    OperationError::Refused(StoreError::Unavailable {
         backend: BACKEND,
         source: Box::new(error),
     })
@@ -244,16 +249,17 @@ impl Shared {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does: one read after another, until the store is closed.
+    /// The loop of a thread: runs one job after another until the pool is closed.
     fn serve(&self) {
         while let Some((job, connection)) = self.next() {
-            let answer = job.run(&connection);
+            let send = job.run(&connection);
             self.give_back(connection);
-            answer();
+            send();
         }
     }
 
-    /// A read and a connection for it, as soon as there are both and readers are not held.
+    /// Waits for a job and a connection for it; `None` when the pool is closed. Gives none while readers
+    /// are held.
     fn next(&self) -> Option<(Box<dyn Job>, Connection)> {
         let mut pool = self.lock();
         loop {
@@ -268,21 +274,21 @@ impl Shared {
                     pool.held = None;
                     self.work.notify_all();
                 }
-                Some(left) if !pool.jobs.is_empty() => pool = self.rest(pool, Some(left)),
+                Some(left) if !pool.jobs.is_empty() => pool = self.wait_for_work(pool, Some(left)),
                 _ => match pool.take() {
                     Some(found) => return Some(found),
-                    None => pool = self.rest(pool, None),
+                    None => pool = self.wait_for_work(pool, None),
                 },
             }
         }
     }
 
-    fn rest<'a>(
+    fn wait_for_work<'a>(
         &self,
         mut pool: MutexGuard<'a, Pool>,
         left: Option<Duration>,
     ) -> MutexGuard<'a, Pool> {
-        pool.resting += 1;
+        pool.idle_threads += 1;
         let mut pool = match left {
             Some(left) => {
                 let waited = self.work.wait_timeout(pool, left);
@@ -293,33 +299,33 @@ impl Shared {
                 waited.unwrap_or_else(PoisonError::into_inner)
             }
         };
-        pool.resting -= 1;
+        pool.idle_threads -= 1;
         pool
     }
 
     fn give_back(&self, connection: Connection) {
-        // Somebody panicked in the middle. An idle connection must not hold on to the log.
+        // A panic left a transaction open, which would keep the log from being cut.
         if !connection.is_autocommit()
             && let Err(error) = execute(&connection, "ROLLBACK")
         {
             tracing::error!(event = "sqlite.rollback_failed", %error);
         }
         let mut pool = self.lock();
-        // A closed store has no connections.
+        // A closed pool has no connections.
         if !pool.is_closed {
             pool.idle.push(connection);
         }
-        if pool.awaiting > 0 {
+        if pool.waiting > 0 {
             self.ended.notify_all();
         }
     }
 }
 
 impl Pool {
-    /// The next read that somebody waits for, and a connection.
+    /// The next job whose caller still waits, and a connection for it, if there are both.
     fn take(&mut self) -> Option<(Box<dyn Job>, Connection)> {
         while let Some(job) = self.jobs.pop_front() {
-            if !job.is_wanted() {
+            if !job.is_awaited() {
                 continue;
             }
             match self.idle.pop() {
@@ -334,10 +340,11 @@ impl Pool {
     }
 }
 
-fn as_of_one_instant<T>(
+/// Reads inside a transaction, so that all of it is seen as of one instant.
+fn in_snapshot<T>(
     conn: &Connection,
-    read: impl Fn(&Connection) -> std::result::Result<T, Fail>,
-) -> std::result::Result<T, Fail> {
+    read: impl Fn(&Connection) -> std::result::Result<T, OperationError>,
+) -> std::result::Result<T, OperationError> {
     execute(conn, "BEGIN")?;
     let result = read(conn);
     execute(conn, "ROLLBACK")?;

@@ -7,11 +7,11 @@ use helix_agents_core::SessionId;
 use helix_agents_core::store::{Header, Headers, Plan, Row};
 use helix_agents_core::usage::UsageEntry;
 
-use crate::headers::{self, Place};
-use crate::key::{Owner, signed};
-use crate::open_steps::Step;
-use crate::operation_error::Fail;
-use crate::write_connection::Desk;
+use crate::headers::{self, HeaderPlace};
+use crate::key::{OwnerId, signed};
+use crate::open_steps::OpenStepChange;
+use crate::operation_error::OperationError;
+use crate::write_connection::WriteConnection;
 use crate::{
     answered_calls, checkpoints, delete, due, family, messages, pending, runs, states, usage,
 };
@@ -19,14 +19,14 @@ use crate::{
 /// Writes what a plan says, but its chunks. `places` and `before` are the sessions as they were
 /// found; the places of those that are removed are removed.
 pub(crate) fn write(
-    desk: &Desk,
-    places: &mut BTreeMap<SessionId, Place>,
+    db: &WriteConnection,
+    places: &mut BTreeMap<SessionId, HeaderPlace>,
     before: &Headers,
     plan: &mut Plan,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let rows = std::mem::take(&mut plan.rows);
-    let mut writing = Writing {
-        desk,
+    let mut writing = RowWriter {
+        db,
         places,
         before,
         headers: &plan.headers,
@@ -51,23 +51,23 @@ pub(crate) fn write(
     writing.finish()
 }
 
-struct Writing<'a> {
-    desk: &'a Desk,
+struct RowWriter<'a> {
+    db: &'a WriteConnection,
     /// Where sessions are that this commit did not make.
-    places: &'a mut BTreeMap<SessionId, Place>,
+    places: &'a mut BTreeMap<SessionId, HeaderPlace>,
     before: &'a Headers,
     headers: &'a BTreeMap<SessionId, Option<Arc<Header>>>,
     /// Sessions that this commit made, with their numbers.
-    made: BTreeMap<SessionId, Owner>,
+    made: BTreeMap<SessionId, OwnerId>,
     /// Open steps are written with their headers.
-    steps: BTreeMap<SessionId, Step>,
+    steps: BTreeMap<SessionId, OpenStepChange>,
     /// The usage of one commit is one row.
     usage: BTreeMap<SessionId, Vec<UsageEntry>>,
 }
 
-impl Writing<'_> {
+impl RowWriter<'_> {
     /// The number of a session, which is made when it does not exist yet.
-    fn owner(&mut self, session: &SessionId) -> Result<Owner, Fail> {
+    fn owner(&mut self, session: &SessionId) -> Result<OwnerId, OperationError> {
         if let Some(place) = self.places.get(session) {
             return Ok(place.owner);
         }
@@ -75,9 +75,11 @@ impl Writing<'_> {
             return Ok(*made);
         }
         let Some(Some(header)) = self.headers.get(session) else {
-            return Err(Fail::internal("a row of a plan belongs to no session"));
+            return Err(OperationError::internal(
+                "a row of a plan belongs to no session",
+            ));
         };
-        let owner = headers::insert(&self.desk.conn, session, header)?;
+        let owner = headers::insert(&self.db.conn, session, header)?;
         self.made.insert(session.clone(), owner);
         Ok(owner)
     }
@@ -89,38 +91,38 @@ impl Writing<'_> {
         signed(version) << 16 | i64::from(u16::try_from(at).unwrap_or(u16::MAX))
     }
 
-    fn delete(&mut self, session: &SessionId) -> Result<(), Fail> {
+    fn delete(&mut self, session: &SessionId) -> Result<(), OperationError> {
         if let Some(place) = self.places.remove(session) {
             let before = self.before.get(session).map(|before| &**before);
-            due::moved(&self.desk.conn, session, before, None)?;
-            delete::session(&self.desk.conn, place.owner, session)?;
-            self.desk.known.borrow_mut().clear();
+            due::update_index(&self.db.conn, session, before, None)?;
+            delete::session(&self.db.conn, place.owner, session)?;
+            self.db.cache.borrow_mut().clear();
         }
         Ok(())
     }
 
     #[deny(clippy::wildcard_enum_match_arm)]
-    fn row(&mut self, session: SessionId, row: Row, at: usize) -> Result<(), Fail> {
-        let conn = &self.desk.conn;
+    fn row(&mut self, session: SessionId, row: Row, at: usize) -> Result<(), OperationError> {
+        let conn = &self.db.conn;
         let owner = self.owner(&session)?;
         match row {
             Row::DeleteAll => self.delete(&session),
             Row::Messages { at, messages } => messages::append(conn, owner, at, &messages),
             Row::TruncateMessages { keep } => messages::truncate(conn, owner, keep),
             Row::StateWrites { version, writes } => {
-                states::apply(self.desk, (owner, &session), version, &writes)
+                states::apply(self.db, (owner, &session), version, &writes)
             }
             Row::StateSet { version, value } => states::set(conn, owner, version, &value),
             Row::StateRewind { version, to } => {
                 states::rewind(conn, (owner, &session), version, to)
             }
-            Row::Run(run) => runs::put(self.desk, owner, &run),
+            Row::Run(run) => runs::put(self.db, owner, &run),
             Row::Checkpoint(one) => {
                 let moment = self.moment(&session, at);
-                checkpoints::put(self.desk, owner, moment, &one)
+                checkpoints::put(self.db, owner, moment, &one)
             }
             Row::OpenStep(step) => {
-                self.steps.insert(session, Step::Now(step));
+                self.steps.insert(session, OpenStepChange::Replaced(step));
                 Ok(())
             }
             Row::OpenCall(call, open) => {
@@ -147,10 +149,10 @@ impl Writing<'_> {
     }
 
     /// Writes what comes last: usage, whose runs are known now, and headers.
-    fn finish(mut self) -> Result<(), Fail> {
+    fn finish(mut self) -> Result<(), OperationError> {
         for (session, entries) in std::mem::take(&mut self.usage) {
             let owner = self.owner(&session)?;
-            usage::append(self.desk, owner, &entries)?;
+            usage::append(self.db, owner, &entries)?;
         }
         let headers = self.headers;
         for (session, header) in headers {
@@ -158,7 +160,7 @@ impl Writing<'_> {
                 continue;
             };
             let step = self.steps.remove(session).unwrap_or_default();
-            let conn = &self.desk.conn;
+            let conn = &self.db.conn;
             match (self.places.get_mut(session), self.before.get(session)) {
                 (Some(place), Some(before)) => {
                     headers::update(conn, place, before, header, &step)?;

@@ -10,13 +10,13 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRe
 use rusqlite::{Connection, OptionalExtension, Rows, ToSql, params};
 use serde::{Deserialize, Serialize};
 
-use crate::content::{self, Cell, Holder, Kind};
+use crate::content::{self, Cell, RowRef, ValueKind};
 use crate::headers;
 use crate::json;
-use crate::key::{Owner, parsed, signed, size, unsigned, wide};
-use crate::operation_error::Fail;
+use crate::key::{OwnerId, parse_column, signed, size, unsigned, wide};
+use crate::operation_error::OperationError;
 use crate::write_cache::RunRow;
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 
 /// How other rows name a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,8 +49,12 @@ impl FromSql for RunNumber {
 }
 
 /// How a run is named in other rows.
-pub(crate) fn number(desk: &Desk, session: Owner, run: &RunId) -> Result<RunNumber, Fail> {
-    Ok(match row_of(desk, session, run)? {
+pub(crate) fn number(
+    db: &WriteConnection,
+    session: OwnerId,
+    run: &RunId,
+) -> Result<RunNumber, OperationError> {
+    Ok(match row_of(db, session, run)? {
         Some((key, _)) => RunNumber::Number(session.number(key)),
         // It may be written later in the same commit.
         None => RunNumber::Id(run.clone()),
@@ -58,11 +62,15 @@ pub(crate) fn number(desk: &Desk, session: Owner, run: &RunId) -> Result<RunNumb
 }
 
 /// The key of a run, and whether parts of it are kept elsewhere.
-fn row_of(desk: &Desk, session: Owner, run: &RunId) -> Result<Option<(i64, bool)>, Fail> {
-    if let Some(row) = desk.known.borrow().run(session, run) {
+fn row_of(
+    db: &WriteConnection,
+    session: OwnerId,
+    run: &RunId,
+) -> Result<Option<(i64, bool)>, OperationError> {
+    if let Some(row) = db.cache.borrow().run(session, run) {
         return Ok(Some((row.key, row.is_split)));
     }
-    let row = desk
+    let row = db
         .conn
         .prepare_cached(
             "SELECT at, typeof(data) = 'blob' FROM run WHERE id = ? AND at BETWEEN ? AND ?",
@@ -73,27 +81,27 @@ fn row_of(desk: &Desk, session: Owner, run: &RunId) -> Result<Option<(i64, bool)
         )
         .optional()?;
     if let Some((key, is_split)) = row {
-        learn(desk, session, run, key, is_split);
+        remember(db, session, run, key, is_split);
     }
     Ok(row)
 }
 
 /// Remembers the row of a run.
-fn learn(desk: &Desk, session: Owner, run: &RunId, key: i64, is_split: bool) {
+fn remember(db: &WriteConnection, session: OwnerId, run: &RunId, key: i64, is_split: bool) {
     let id = run.clone();
     let row = RunRow { id, key, is_split };
-    desk.known.borrow_mut().put_run(session, row);
+    db.cache.borrow_mut().put_run(session, row);
 }
 
 /// The ids of runs by their numbers, each read once.
 pub(crate) struct Runs<'a> {
     conn: &'a Connection,
-    session: Owner,
+    session: OwnerId,
     known: BTreeMap<u64, RunId>,
 }
 
 impl<'a> Runs<'a> {
-    pub(crate) fn new(conn: &'a Connection, session: Owner) -> Self {
+    pub(crate) fn new(conn: &'a Connection, session: OwnerId) -> Self {
         Self {
             conn,
             session,
@@ -101,7 +109,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    pub(crate) fn id(&mut self, run: RunNumber) -> Result<RunId, Fail> {
+    pub(crate) fn id(&mut self, run: RunNumber) -> Result<RunId, OperationError> {
         let number = match run {
             RunNumber::Id(id) => return Ok(id),
             RunNumber::Number(number) => number,
@@ -112,14 +120,18 @@ impl<'a> Runs<'a> {
         let id: RunId = self
             .conn
             .prepare_cached("SELECT id FROM run WHERE at = ?")?
-            .query_row([self.session.row(number)?], |row| parsed(row, 0))?;
+            .query_row([self.session.row(number)?], |row| parse_column(row, 0))?;
         self.known.insert(number, id.clone());
         Ok(id)
     }
 }
 
 /// The next free key of a table whose rows are numbered from 1.
-pub(crate) fn next_key(conn: &Connection, session: Owner, sql: &str) -> Result<i64, Fail> {
+pub(crate) fn next_key(
+    conn: &Connection,
+    session: OwnerId,
+    sql: &str,
+) -> Result<i64, OperationError> {
     let last: Option<i64> = conn
         .prepare_cached(sql)?
         .query_row([session.first(), session.last()], |row| row.get(0))?;
@@ -128,16 +140,20 @@ pub(crate) fn next_key(conn: &Connection, session: Owner, sql: &str) -> Result<i
 }
 
 /// Writes a run under its id.
-pub(crate) fn put(desk: &Desk, session: Owner, run: &RunRecord) -> Result<(), Fail> {
-    let conn = &desk.conn;
-    let (key, is_known, is_split) = match row_of(desk, session, &run.id)? {
+pub(crate) fn put(
+    db: &WriteConnection,
+    session: OwnerId,
+    run: &RunRecord,
+) -> Result<(), OperationError> {
+    let conn = &db.conn;
+    let (key, is_known, is_split) = match row_of(db, session, &run.id)? {
         Some((key, is_split)) => (key, true, is_split),
         None => {
             let last = "SELECT max(at) FROM run WHERE at BETWEEN ? AND ?";
             (next_key(conn, session, last)?, false, false)
         }
     };
-    let holder = Holder::new(session, Kind::Run, key);
+    let holder = RowRef::new(session, ValueKind::Run, key);
     if is_split {
         content::release(conn, holder)?;
     }
@@ -151,16 +167,16 @@ pub(crate) fn put(desk: &Desk, session: Owner, run: &RunRecord) -> Result<(), Fa
             .execute(params![key, run.id.as_str(), cell])?;
     }
     let is_split = matches!(cell, Cell::Split(_));
-    learn(desk, session, &run.id, key, is_split);
+    remember(db, session, &run.id, key, is_split);
     Ok(())
 }
 
 /// One run.
 pub(crate) fn find(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     run: &RunId,
-) -> Result<Option<RunRecord>, Fail> {
+) -> Result<Option<RunRecord>, OperationError> {
     let data = conn
         .prepare_cached("SELECT data FROM run WHERE id = ? AND at BETWEEN ? AND ?")?
         .query_row(
@@ -177,7 +193,7 @@ pub(crate) fn lookup(
     conn: &Connection,
     session: SessionKey<'_>,
     which: Lookup<RunId>,
-) -> Result<Paged<RunRecord>, Fail> {
+) -> Result<Paged<RunRecord>, OperationError> {
     let owner = headers::owner(conn, session)?;
     match (owner, which) {
         (Some(owner), Lookup::One(id)) => Ok(one(find(conn, owner, &id)?)),
@@ -208,7 +224,7 @@ pub(crate) fn fitting<T: Stored>(
     conn: &Connection,
     rows: &mut Rows<'_>,
     page: Page,
-) -> Result<Vec<T>, Fail> {
+) -> Result<Vec<T>, OperationError> {
     let mut room = PageRoom::of(page);
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {

@@ -13,40 +13,43 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::due;
 use crate::error::{Error, Result};
 use crate::headers;
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 
 /// Says that a file is ours: "HELX".
 const APPLICATION_ID: u32 = 0x4845_4c58;
 
 /// One step per version; never changed once released, only added to.
-const MIGRATIONS: &[Step] = &[
-    Step::sql(include_str!("schema/v1.sql")),
-    Step::sql(include_str!("schema/v2.sql")),
-    Step::sql(include_str!("schema/v3.sql")),
-    Step::sql(include_str!("schema/v4.sql")),
-    Step {
+const MIGRATIONS: &[Migration] = &[
+    Migration::sql(include_str!("schema/v1.sql")),
+    Migration::sql(include_str!("schema/v2.sql")),
+    Migration::sql(include_str!("schema/v3.sql")),
+    Migration::sql(include_str!("schema/v4.sql")),
+    Migration {
         sql: include_str!("schema/v5.sql"),
-        fill: Some(due::fill),
+        backfill: Some(due::backfill),
     },
-    Step {
+    Migration {
         sql: include_str!("schema/v6.sql"),
-        fill: Some(headers::fill_roots),
+        backfill: Some(headers::fill_roots),
     },
 ];
 
-type Fill = fn(&Connection) -> Result<(), Fail>;
+type Backfill = fn(&Connection) -> Result<(), OperationError>;
 
 /// What makes a version of the one before.
 #[derive(Clone, Copy)]
-struct Step {
+struct Migration {
     sql: &'static str,
     /// Fills what the statements made, from what is stored.
-    fill: Option<Fill>,
+    backfill: Option<Backfill>,
 }
 
-impl Step {
+impl Migration {
     const fn sql(sql: &'static str) -> Self {
-        Self { sql, fill: None }
+        Self {
+            sql,
+            backfill: None,
+        }
     }
 }
 
@@ -74,7 +77,7 @@ fn migrate_to(
     connection: &mut Connection,
     path: &Path,
     allowed: bool,
-    migrations: &[Step],
+    migrations: &[Migration],
 ) -> Result<()> {
     let failed = |error| Error::opening(path, error);
     let known = latest(migrations);
@@ -94,9 +97,9 @@ fn migrate_to(
     let done = usize::try_from(found).unwrap_or(usize::MAX);
     for step in migrations.iter().skip(done) {
         locked.execute_batch(step.sql).map_err(failed)?;
-        if let Some(fill) = step.fill {
-            fill(&locked).map_err(|fail| match fail {
-                Fail::Sqlite(error) => failed(error),
+        if let Some(backfill) = step.backfill {
+            backfill(&locked).map_err(|error| match error {
+                OperationError::Sqlite(error) => failed(error),
                 other => Error::Open {
                     path: path.to_owned(),
                     source: Box::new(StoreError::from(other)),
@@ -110,7 +113,7 @@ fn migrate_to(
     locked.commit().map_err(failed)
 }
 
-fn latest(migrations: &[Step]) -> u32 {
+fn latest(migrations: &[Migration]) -> u32 {
     u32::try_from(migrations.len()).unwrap_or(u32::MAX)
 }
 
@@ -156,9 +159,9 @@ mod tests {
 
     use super::*;
 
-    const TWO: &[Step] = &[
-        Step::sql("CREATE TABLE a (x)"),
-        Step::sql("ALTER TABLE a ADD COLUMN y"),
+    const TWO: &[Migration] = &[
+        Migration::sql("CREATE TABLE a (x)"),
+        Migration::sql("ALTER TABLE a ADD COLUMN y"),
     ];
 
     fn memory() -> Connection {
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn a_step_that_fails_leaves_the_schema_as_it_was() {
         let mut connection = memory();
-        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); nonsense"].map(Step::sql);
+        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (x); nonsense"].map(Migration::sql);
         assert!(migrate_to(&mut connection, Path::new("x.db"), true, &broken).is_err());
         assert_eq!(version(&connection, Path::new("x.db")).unwrap(), 0);
     }

@@ -15,11 +15,11 @@ use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::change_notifier::Mark;
-use crate::operation_error::Fail;
+use crate::change_notifier::SessionHash;
+use crate::operation_error::OperationError;
 use crate::store::SqliteStore;
-use crate::write_connection::Desk;
-use crate::write_request::Attempt;
+use crate::write_connection::WriteConnection;
+use crate::write_request::TransactionKind;
 use crate::{
     answered_calls, backlog, checkpoints, commit, due, family, headers, messages, open_steps,
     pending, query, runs, states, usage,
@@ -30,21 +30,22 @@ impl SessionStore for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let root = commit.root.clone();
         let sessions = commit.sessions();
-        let mut touched: Vec<Mark> = sessions.iter().map(Mark::of).collect();
+        let mut changed_sessions: Vec<SessionHash> = sessions.iter().map(SessionHash::of).collect();
         if !sessions.contains(&root) {
-            touched.push(Mark::of(&root));
+            changed_sessions.push(SessionHash::of(&root));
         }
         let config = Arc::clone(self.config());
         let mut commit = Some(commit);
-        let work = move |desk: &Desk, attempt| {
+        let work = move |db: &WriteConnection, attempt| {
             let commit = match attempt {
-                Attempt::Only => commit.take(),
-                Attempt::Shared => commit.clone(),
+                TransactionKind::Own => commit.take(),
+                TransactionKind::Shared => commit.clone(),
             };
-            let commit = commit.ok_or_else(|| Fail::internal("a commit was made twice"))?;
-            commit::commit(desk, &config, &sessions, commit)
+            let commit =
+                commit.ok_or_else(|| OperationError::internal("a commit was made twice"))?;
+            commit::commit(db, &config, &sessions, commit)
         };
-        Ok(self.write(Some(&root), touched, work).await?)
+        Ok(self.write(Some(&root), changed_sessions, work).await?)
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
@@ -164,9 +165,9 @@ impl WatchStops for SqliteStore {
         session: SessionKey<'_>,
         run: &RunId,
     ) -> Result<StopRequest, StoreError> {
-        let listening = self.listen(session.session);
+        let listener = self.listen(session.session);
         loop {
-            let heard = listening.heard();
+            let changed = listener.changed();
             let place = Place::of(session);
             let read = move |conn: &Connection| headers::find_under(conn, place.key());
             let found = self.read(read).await?;
@@ -176,7 +177,7 @@ impl WatchStops for SqliteStore {
             {
                 return Ok(stop.clone());
             }
-            heard.await;
+            changed.await;
         }
     }
 }
@@ -206,7 +207,7 @@ fn not_found(session: &SessionId) -> StoreError {
     }
 }
 
-fn load(conn: &Connection, session: SessionKey<'_>) -> Result<Option<Snapshot>, Fail> {
+fn load(conn: &Connection, session: SessionKey<'_>) -> Result<Option<Snapshot>, OperationError> {
     let Some(found) = headers::find_under(conn, session)? else {
         return Ok(None);
     };
@@ -223,6 +224,7 @@ fn load(conn: &Connection, session: SessionKey<'_>) -> Result<Option<Snapshot>, 
     let open_step = open_steps::find(conn, owner)?;
     let header = Arc::unwrap_or_clone(header);
     let is_answered = |call: &CallId| Ok(answered_calls::find(conn, owner, call)?.is_some());
-    let snapshot: Result<_, Fail> = Snapshot::new(header, state, run, open_step, is_answered);
+    let snapshot: Result<_, OperationError> =
+        Snapshot::new(header, state, run, open_step, is_answered);
     Ok(Some(snapshot?))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::key::Owner;
+use crate::key::OwnerId;
 
 /// States below this size are read as quickly as they are remembered.
 const SMALL: usize = 4 * 1024;
@@ -32,27 +32,27 @@ impl Version {
 #[derive(Debug, Default)]
 pub(crate) struct StateCache {
     /// The one that was used last comes last.
-    kept: Vec<(Owner, u64, Version)>,
+    kept: Vec<(OwnerId, u64, Version)>,
 }
 
 impl StateCache {
     /// Gives a version away.
-    pub(crate) fn take(&mut self, session: Owner, version: u64) -> Option<Version> {
-        let wanted = |one: &(Owner, u64, Version)| one.0 == session && one.1 == version;
+    pub(crate) fn take(&mut self, session: OwnerId, version: u64) -> Option<Version> {
+        let wanted = |one: &(OwnerId, u64, Version)| one.0 == session && one.1 == version;
         let index = self.kept.iter().position(wanted)?;
         let (_, _, found) = self.kept.remove(index);
         Some(found)
     }
 
     /// Remembers a version, instead of an earlier one of the same session.
-    pub(crate) fn put(&mut self, session: Owner, number: u64, version: Version) {
+    pub(crate) fn put(&mut self, session: OwnerId, number: u64, version: Version) {
         self.kept.retain(|one| one.0 != session);
         if !(SMALL..=CAPACITY).contains(&version.size()) {
             return;
         }
         self.kept.push((session, number, version));
         let mut size = 0;
-        let fits = |(_, _, version): &&(Owner, u64, Version)| {
+        let fits = |(_, _, version): &&(OwnerId, u64, Version)| {
             size += version.size();
             size <= CAPACITY
         };
@@ -82,18 +82,18 @@ mod tests {
     fn what_was_used_last_is_kept_within_the_capacity() {
         let mut cache = StateCache::default();
         for session in 0..5 {
-            cache.put(Owner(session), 1, version(CAPACITY / 3));
+            cache.put(OwnerId(session), 1, version(CAPACITY / 3));
         }
-        assert!(cache.take(Owner(1), 1).is_none());
-        assert!(cache.take(Owner(2), 2).is_none(), "another version");
-        assert!(cache.take(Owner(2), 1).is_some());
-        assert!(cache.take(Owner(2), 1).is_none(), "it was given away");
-        cache.put(Owner(3), 2, version(SMALL));
-        assert!(cache.take(Owner(3), 1).is_none(), "it was replaced");
-        cache.put(Owner(6), 1, version(SMALL - 1));
-        cache.put(Owner(7), 1, version(CAPACITY + 1));
+        assert!(cache.take(OwnerId(1), 1).is_none());
+        assert!(cache.take(OwnerId(2), 2).is_none(), "another version");
+        assert!(cache.take(OwnerId(2), 1).is_some());
+        assert!(cache.take(OwnerId(2), 1).is_none(), "it was given away");
+        cache.put(OwnerId(3), 2, version(SMALL));
+        assert!(cache.take(OwnerId(3), 1).is_none(), "it was replaced");
+        cache.put(OwnerId(6), 1, version(SMALL - 1));
+        cache.put(OwnerId(7), 1, version(CAPACITY + 1));
         assert_eq!(cache.kept.len(), 2);
         cache.clear();
-        assert!(cache.take(Owner(4), 1).is_none());
+        assert!(cache.take(OwnerId(4), 1).is_none());
     }
 }

@@ -8,12 +8,12 @@ use helix_agents_core::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use crate::content::{self, Holder, Kind};
+use crate::content::{self, RowRef, ValueKind};
 use crate::json;
-use crate::key::Owner;
-use crate::operation_error::Fail;
+use crate::key::OwnerId;
+use crate::operation_error::OperationError;
 use crate::state_cache::Version;
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 
 /// What a row weighs beside its text: what it costs to read it, and the bytes around it.
 const ROW: usize = 64;
@@ -21,23 +21,23 @@ const ROW: usize = 64;
 /// Keeps a whole state.
 pub(crate) fn set(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     version: u64,
     value: &Value,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     write(conn, session, version, true, json::text("state", value)?)
 }
 
 /// Keeps the version that these writes make of the one before.
 pub(crate) fn apply(
-    desk: &Desk,
-    (session, name): (Owner, &SessionId),
+    db: &WriteConnection,
+    (session, name): (OwnerId, &SessionId),
     version: u64,
     writes: &StepWrites,
-) -> Result<(), Fail> {
-    let conn = &desk.conn;
+) -> Result<(), OperationError> {
+    let conn = &db.conn;
     let before = version.saturating_sub(1);
-    let known = desk.states.borrow_mut().take(session, before);
+    let known = db.states.borrow_mut().take(session, before);
     let mut state = match known {
         Some(known) => known,
         None => read(conn, session, before)?.ok_or_else(|| no_version(name, before))?,
@@ -58,17 +58,17 @@ pub(crate) fn apply(
     } else {
         write(conn, session, version, false, text)?;
     }
-    desk.states.borrow_mut().put(session, version, state);
+    db.states.borrow_mut().put(session, version, state);
     Ok(())
 }
 
 /// Makes an earlier version the next one.
 pub(crate) fn rewind(
     conn: &Connection,
-    (session, name): (Owner, &SessionId),
+    (session, name): (OwnerId, &SessionId),
     version: u64,
     to: u64,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let value = at(conn, session, to)?;
     let value = value.ok_or_else(|| no_version(name, to))?;
     set(conn, session, version, &value)
@@ -84,13 +84,13 @@ pub(crate) fn no_version(session: &SessionId, version: u64) -> StoreError {
 
 fn write(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     version: u64,
     whole: bool,
     text: String,
-) -> Result<(), Fail> {
+) -> Result<(), OperationError> {
     let key = session.row(version)?;
-    let cell = content::put(conn, Holder::new(session, Kind::State, key), text)?;
+    let cell = content::put(conn, RowRef::new(session, ValueKind::State, key), text)?;
     conn.prepare_cached("INSERT INTO state (at, whole, data) VALUES (?, ?, ?)")?
         .execute(params![key, whole, cell])?;
     Ok(())
@@ -99,14 +99,18 @@ fn write(
 /// A version of the state; `None` when there is no such version.
 pub(crate) fn at(
     conn: &Connection,
-    session: Owner,
+    session: OwnerId,
     version: u64,
-) -> Result<Option<Arc<Value>>, Fail> {
+) -> Result<Option<Arc<Value>>, OperationError> {
     let found = read(conn, session, version)?;
     Ok(found.map(|found| Arc::new(found.value)))
 }
 
-fn read(conn: &Connection, session: Owner, version: u64) -> Result<Option<Version>, Fail> {
+fn read(
+    conn: &Connection,
+    session: OwnerId,
+    version: u64,
+) -> Result<Option<Version>, OperationError> {
     let key = session.bound(version);
     let from: Option<i64> = conn
         .prepare_cached(
@@ -129,7 +133,7 @@ fn read(conn: &Connection, session: Owner, version: u64) -> Result<Option<Versio
         match &mut found {
             None => {
                 let value = serde_json::from_str(&text)
-                    .map_err(|error| Fail::corrupt("state", error.to_string()))?;
+                    .map_err(|error| OperationError::corrupt("state", error.to_string()))?;
                 let whole = text.len();
                 found = Some(Version {
                     value,
@@ -139,9 +143,9 @@ fn read(conn: &Connection, session: Owner, version: u64) -> Result<Option<Versio
             }
             Some(version) => {
                 let writes: StepWrites = serde_json::from_str(&text)
-                    .map_err(|error| Fail::corrupt("writes", error.to_string()))?;
+                    .map_err(|error| OperationError::corrupt("writes", error.to_string()))?;
                 apply_writes(&mut version.value, &writes)
-                    .map_err(|error| Fail::corrupt("writes", error.to_string()))?;
+                    .map_err(|error| OperationError::corrupt("writes", error.to_string()))?;
                 version.writes += text.len() + ROW;
             }
         }

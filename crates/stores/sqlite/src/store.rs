@@ -1,4 +1,4 @@
-//! The store.
+//! [`SqliteStore`]: opening it, and the way of its reads and writes to the connections.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,22 @@ use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
 use rusqlite::Connection;
 
-use crate::change_notifier::{Bells, Listening, Mark};
+use crate::change_notifier::{ChangeListener, ChangeNotifier, SessionHash};
 use crate::config::SqliteConfig;
 use crate::error::{Error, Result};
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 use crate::readers::Readers;
-use crate::wal::Log;
-use crate::write_request::Work;
+use crate::wal::WriteAheadLog;
+use crate::write_request::WriteFn;
 use crate::writer::Writer;
 use crate::{change_poller, connection, process};
 
 /// Sessions, streams and locks in one SQLite file. Clones are the same store.
 ///
-/// Reads from a file happen on threads of the store's own, as many as it has connections that read. A
-/// commit that nobody is in the way of happens on the thread that asks for it, and takes as long as the
-/// disk needs to make it durable; one that has to wait for somebody waits elsewhere. So a task that
-/// reads or writes keeps no other from going on. In memory there is nothing to wait for: everything
-/// happens where it is asked for.
+/// Reads from a file run on threads of the store, one for each connection that reads. A commit runs on
+/// the thread of its caller if the connection that writes is free, and takes as long as the disk needs to
+/// make it durable; otherwise it is queued, and no thread of the caller is blocked. In memory there is
+/// nothing to wait for, and everything runs on the thread of the caller.
 #[derive(Clone)]
 pub struct SqliteStore {
     inner: Arc<Inner>,
@@ -34,14 +33,14 @@ struct Inner {
     path: PathBuf,
     config: Arc<SqliteConfig>,
     writer: Arc<Writer>,
-    /// None in memory, where there is one connection for everything.
+    /// `None` in memory, where one connection reads and writes.
     readers: Option<Arc<Readers>>,
-    bells: Arc<Bells>,
+    notifier: Arc<ChangeNotifier>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.bells.close();
+        self.notifier.close();
     }
 }
 
@@ -72,7 +71,7 @@ impl SqliteStore {
         Self::open_with(path, SqliteConfig::new()).await
     }
 
-    /// Opens a file in another than the usual way.
+    /// Opens a file as this configuration says.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
@@ -81,15 +80,17 @@ impl SqliteStore {
         let connection = connection::writer(path, &config)?;
         let readers = Arc::new(Readers::open(path, &config)?);
         let store = Self::new(path.to_owned(), config, connection, Some(readers));
-        let Inner { bells, writer, .. } = &*store.inner;
-        change_poller::start(bells, writer).map_err(|source| Error::Open {
+        let Inner {
+            notifier, writer, ..
+        } = &*store.inner;
+        change_poller::start(notifier, writer).map_err(|source| Error::Open {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
         Ok(store)
     }
 
-    /// Opens what a URL names: `sqlite:PATH`, `sqlite://PATH`, or `sqlite::memory:`.
+    /// Opens the store that a URL names: `sqlite:PATH`, `sqlite://PATH`, or `sqlite::memory:`.
     ///
     /// # Errors
     /// [`Error::BadUrl`], and as [`SqliteStore::open`].
@@ -107,7 +108,7 @@ impl SqliteStore {
         }
     }
 
-    /// A store in memory, which ends with its last clone.
+    /// Makes a store in memory. Its content is gone when the last clone is dropped.
     ///
     /// # Errors
     /// When there is no memory.
@@ -115,7 +116,7 @@ impl SqliteStore {
         Self::in_memory_with(SqliteConfig::new()).await
     }
 
-    /// A store in memory in another than the usual way.
+    /// Makes a store in memory as this configuration says.
     ///
     /// # Errors
     /// When there is no memory.
@@ -130,18 +131,18 @@ impl SqliteStore {
         connection: Connection,
         readers: Option<Arc<Readers>>,
     ) -> Self {
-        let bells = Arc::new(Bells::default());
+        let notifier = Arc::new(ChangeNotifier::default());
         let patience = config.busy_timeout;
         let log = match &readers {
-            Some(readers) => Log::of(&path, Arc::clone(readers)),
-            None => Log::none(),
+            Some(readers) => WriteAheadLog::of(&path, Arc::clone(readers)),
+            None => WriteAheadLog::none(),
         };
         let inner = Inner {
             path,
             config: Arc::new(config),
-            writer: Writer::new(connection, Arc::clone(&bells), patience, log),
+            writer: Writer::new(connection, Arc::clone(&notifier), patience, log),
             readers,
-            bells,
+            notifier,
         };
         Self {
             inner: Arc::new(inner),
@@ -160,36 +161,36 @@ impl SqliteStore {
         &self.inner.config
     }
 
-    /// Does something in a transaction that writes. `root` tells who does it, `touched` whose
-    /// listeners are told.
+    /// Runs `work` in a transaction that writes, for `root`, and notifies the listeners of
+    /// `changed_sessions`.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         root: Option<&SessionId>,
-        touched: Vec<Mark>,
-        work: impl Work<T> + 'static,
-    ) -> Result<T, Fail> {
-        self.inner.writer.write(root, touched, work).await
+        changed_sessions: Vec<SessionHash>,
+        work: impl WriteFn<T> + 'static,
+    ) -> Result<T, OperationError> {
+        self.inner.writer.write(root, changed_sessions, work).await
     }
 
-    /// Reads as of one instant.
+    /// Reads as of one instant. The function may be run on another thread.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Connection) -> Result<T, Fail> + Send + 'static,
-    ) -> Result<T, Fail> {
+        read: impl Fn(&Connection) -> Result<T, OperationError> + Send + 'static,
+    ) -> Result<T, OperationError> {
         let Some(readers) = &self.inner.readers else {
             return self.inner.writer.read(read).await;
         };
         let writer = Arc::downgrade(&self.inner.writer);
-        let settle = move || {
+        let after = move || {
             if let Some(writer) = writer.upgrade() {
-                writer.settle_readers();
+                writer.release_readers();
             }
         };
-        readers.read(read, settle).await
+        readers.read(read, after).await
     }
 
-    /// Begins to listen for changes of a session.
-    pub(crate) fn listen(&self, session: &SessionId) -> Listening {
-        self.inner.bells.listen(session)
+    /// Adds a listener for changes of a session, by this process or another.
+    pub(crate) fn listen(&self, session: &SessionId) -> ChangeListener {
+        self.inner.notifier.listen(session)
     }
 }

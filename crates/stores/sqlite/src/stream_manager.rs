@@ -9,10 +9,10 @@ use helix_agents_core::stream::{
 use helix_agents_core::time::Timestamp;
 use rusqlite::Connection;
 
-use crate::change_notifier::Mark;
+use crate::change_notifier::SessionHash;
 use crate::store::SqliteStore;
 use crate::streams;
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 
 /// As large as a JSON string that a browser takes without trouble.
 const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
@@ -30,7 +30,7 @@ impl Retention for SqliteStore {
             return Ok(0);
         };
         let now = self.config().now();
-        let work = move |desk: &Desk, _| streams::forget(desk, now, window, limit);
+        let work = move |db: &WriteConnection, _| streams::trim_ended(db, now, window, limit);
         Ok(self.write(None, Vec::new(), work).await?)
     }
 }
@@ -49,8 +49,10 @@ impl StreamManager for SqliteStore {
         self.limits().check(&chunks)?;
         let root = writer.root.clone();
         let writer = writer.clone();
-        let work = move |desk: &Desk, _| streams::append_deltas(desk, &writer, &chunks);
-        Ok(self.write(Some(&root), vec![Mark::of(&root)], work).await?)
+        let work = move |db: &WriteConnection, _| streams::append_deltas(db, &writer, &chunks);
+        Ok(self
+            .write(Some(&root), vec![SessionHash::of(&root)], work)
+            .await?)
     }
 
     async fn discard_deltas(
@@ -61,8 +63,10 @@ impl StreamManager for SqliteStore {
     ) -> Result<Sequence, StreamError> {
         let root = writer.root.clone();
         let writer = writer.clone();
-        let work = move |desk: &Desk, _| streams::discard_deltas(desk, &writer, after, &say);
-        Ok(self.write(Some(&root), vec![Mark::of(&root)], work).await?)
+        let work = move |db: &WriteConnection, _| streams::discard_deltas(db, &writer, after, &say);
+        Ok(self
+            .write(Some(&root), vec![SessionHash::of(&root)], work)
+            .await?)
     }
 
     async fn read(
@@ -87,20 +91,20 @@ impl StreamManager for SqliteStore {
         root: &SessionId,
         known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
-        let listening = self.listen(root);
+        let listener = self.listen(root);
         loop {
-            let heard = listening.heard();
+            let changed = listener.changed();
             let now = self.info(root).await?;
             if StreamInfo::differs(now, known) {
                 return Ok(());
             }
-            heard.await;
+            changed.await;
         }
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         let name = root.clone();
-        let work = move |desk: &Desk, _| streams::trim(desk, &name, up_to);
+        let work = move |db: &WriteConnection, _| streams::trim(db, &name, up_to);
         Ok(self.write(Some(root), Vec::new(), work).await?)
     }
 }

@@ -9,12 +9,12 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::config::SqliteConfig;
-use crate::content::{self, Holder, Kind};
+use crate::content::{self, RowRef, ValueKind};
 use crate::headers;
-use crate::key::{Owner, millis, name_of, named, signed, unsigned, wide};
-use crate::operation_error::Fail;
+use crate::key::{OwnerId, from_name, millis, signed, unsigned, variant_name, wide};
+use crate::operation_error::OperationError;
 use crate::packed_chunks;
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 
 /// Chunks in one row at most: a reader that wants a few does not read thousands.
 const BATCH: usize = 256;
@@ -22,16 +22,16 @@ const BATCH: usize = 256;
 /// A stream as it is stored.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    id: Owner,
+    id: OwnerId,
     info: StreamInfo,
     /// What the row of the stream says of its status and of what was trimmed.
     row: (StreamStatus, Sequence),
 }
 
-fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Fail> {
+fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, OperationError> {
     // While a stream is active its row is not written with every batch: the last batch says where
     // it ends.
-    let row: Option<(Owner, i64, i64, String)> = conn
+    let row: Option<(OwnerId, i64, i64, String)> = conn
         .prepare_cached(
             "SELECT id, max(last, trimmed, coalesce((SELECT max(at) FROM chunk \
              WHERE at BETWEEN id << 32 AND (id << 32) + 4294967295) - (id << 32), 0)), \
@@ -45,7 +45,7 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Fail> {
         let (last, trimmed) = (Sequence(unsigned(last)), Sequence(unsigned(trimmed)));
         let info = StreamInfo::new(
             id.incarnation(),
-            named("stream status", status)?,
+            from_name("stream status", status)?,
             last,
             trimmed,
         );
@@ -56,26 +56,26 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Fail> {
 }
 
 /// A stream, for a writer, who saves it.
-fn take(desk: &Desk, root: &SessionId) -> Result<Option<Stream>, Fail> {
-    let known = desk.known.borrow_mut().take_stream(root);
+fn take(db: &WriteConnection, root: &SessionId) -> Result<Option<Stream>, OperationError> {
+    let known = db.cache.borrow_mut().take_stream(root);
     match known {
         Some(stream) => Ok(Some(stream)),
-        None => find(&desk.conn, root),
+        None => find(&db.conn, root),
     }
 }
 
 /// The stream, which is made when it does not exist yet.
-fn open(desk: &Desk, root: &SessionId) -> Result<Stream, Fail> {
-    if let Some(stream) = take(desk, root)? {
+fn open(db: &WriteConnection, root: &SessionId) -> Result<Stream, OperationError> {
+    if let Some(stream) = take(db, root)? {
         return Ok(stream);
     }
-    let conn = &desk.conn;
+    let conn = &db.conn;
     let (status, start) = (StreamStatus::Active, Sequence::START);
     conn.prepare_cached(
         "INSERT INTO stream (root, last, trimmed, status, changed) VALUES (?, 0, 0, ?, 0)",
     )?
-    .execute(params![root.as_str(), name_of("status", status)?])?;
-    let id = Owner(conn.last_insert_rowid());
+    .execute(params![root.as_str(), variant_name("status", status)?])?;
+    let id = OwnerId(conn.last_insert_rowid());
     let info = StreamInfo::new(id.incarnation(), status, start, start);
     let row = (info.status, info.trimmed);
     Ok(Stream { id, info, row })
@@ -83,7 +83,12 @@ fn open(desk: &Desk, root: &SessionId) -> Result<Stream, Fail> {
 
 impl Stream {
     /// Writes what the stream is now, where its batches do not say it, and gives its end.
-    fn save(mut self, desk: &Desk, root: &SessionId, at: Timestamp) -> Result<Sequence, Fail> {
+    fn save(
+        mut self,
+        db: &WriteConnection,
+        root: &SessionId,
+        at: Timestamp,
+    ) -> Result<Sequence, OperationError> {
         let StreamInfo {
             status,
             last,
@@ -91,7 +96,7 @@ impl Stream {
             ..
         } = self.info;
         if status != StreamStatus::Active || self.row != (status, trimmed) {
-            desk.conn
+            db.conn
                 .prepare_cached(
                     "UPDATE stream SET last = ?, trimmed = ?, status = ?, changed = ? \
                      WHERE id = ?",
@@ -99,17 +104,22 @@ impl Stream {
                 .execute(params![
                     signed(last.0),
                     signed(trimmed.0),
-                    name_of("status", status)?,
+                    variant_name("status", status)?,
                     millis(at),
                     self.id,
                 ])?;
             self.row = (status, trimmed);
         }
-        desk.known.borrow_mut().put_stream(root.clone(), self);
+        db.cache.borrow_mut().put_stream(root.clone(), self);
         Ok(last)
     }
 
-    fn append(&mut self, conn: &Connection, chunks: &[Chunk], delta: bool) -> Result<(), Fail> {
+    fn append(
+        &mut self,
+        conn: &Connection,
+        chunks: &[Chunk],
+        delta: bool,
+    ) -> Result<(), OperationError> {
         for batch in chunks.chunks(BATCH) {
             let first = self.info.last.next();
             self.info.last = Sequence(self.info.last.0 + wide(batch.len()));
@@ -125,10 +135,10 @@ impl Stream {
         last: Sequence,
         batch: &[Chunk],
         delta: bool,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), OperationError> {
         let key = self.id.row(last.0)?;
         let time = batch.last().map_or(0, |chunk| millis(chunk.timestamp));
-        let holder = Holder::new(self.id, Kind::Chunk, key);
+        let holder = RowRef::new(self.id, ValueKind::Chunk, key);
         let cell = content::put(conn, holder, packed_chunks::pack(batch)?)?;
         conn.prepare_cached(
             "INSERT INTO chunk (at, first, delta, time, data) VALUES (?, ?, ?, ?, ?)",
@@ -144,7 +154,7 @@ impl Stream {
         key: i64,
         first: u64,
         kept: impl Fn(u64, &Chunk) -> bool,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), OperationError> {
         let cell = conn
             .prepare_cached("SELECT data FROM chunk WHERE at = ?")?
             .query_row([key], |row| row.get(0))?;
@@ -157,7 +167,7 @@ impl Stream {
         }
         conn.prepare_cached("DELETE FROM chunk WHERE at = ?")?
             .execute([key])?;
-        content::release(conn, Holder::new(self.id, Kind::Chunk, key))?;
+        content::release(conn, RowRef::new(self.id, ValueKind::Chunk, key))?;
         for part in rest.chunk_by(|one, next| one.0 + 1 == next.0) {
             let (Some((first, _)), Some((last, _))) = (part.first(), part.last()) else {
                 continue;
@@ -170,18 +180,18 @@ impl Stream {
 
     /// Removes the chunks up to a sequence. A batch that ends after it stays whole; readers skip
     /// its beginning.
-    fn trim(&mut self, conn: &Connection, up_to: Sequence) -> Result<(), Fail> {
+    fn trim(&mut self, conn: &Connection, up_to: Sequence) -> Result<(), OperationError> {
         let up_to = up_to.min(self.info.last);
         let (from, to) = (self.id.first(), self.id.bound(up_to.0));
         conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
             .execute([from, to])?;
-        content::release_range(conn, self.id, Kind::Chunk, from, to)?;
+        content::release_range(conn, self.id, ValueKind::Chunk, from, to)?;
         self.info.trimmed = self.info.trimmed.max(up_to);
         Ok(())
     }
 
     /// Removes the chunks that were written before an instant.
-    fn forget_before(&mut self, conn: &Connection, instant: i64) -> Result<(), Fail> {
+    fn trim_before(&mut self, conn: &Connection, instant: i64) -> Result<(), OperationError> {
         let last: Option<i64> = conn
             .prepare_cached(
                 "SELECT at FROM chunk WHERE at BETWEEN ? AND ? AND time < ? \
@@ -199,34 +209,34 @@ impl Stream {
 }
 
 /// Appends the chunks of a commit, and gives the sequence of the last one in the stream.
-pub(crate) fn say(
-    desk: &Desk,
+pub(crate) fn append_committed(
+    db: &WriteConnection,
     config: &SqliteConfig,
     root: &SessionId,
     at: Timestamp,
     chunks: &[Chunk],
     status: Option<StreamStatus>,
-) -> Result<Sequence, Fail> {
+) -> Result<Sequence, OperationError> {
     if chunks.is_empty() && status.is_none() {
-        let Some(stream) = take(desk, root)? else {
+        let Some(stream) = take(db, root)? else {
             return Ok(Sequence::START);
         };
         let last = stream.info.last;
-        desk.known.borrow_mut().put_stream(root.clone(), stream);
+        db.cache.borrow_mut().put_stream(root.clone(), stream);
         return Ok(last);
     }
-    let conn = &desk.conn;
-    let mut stream = open(desk, root)?;
+    let conn = &db.conn;
+    let mut stream = open(db, root)?;
     let was = stream.info.status;
     if let Some(window) = config.keep_chunks
         && status == Some(StreamStatus::Active)
         && matches!(was, StreamStatus::Ended | StreamStatus::Failed)
     {
-        stream.forget_before(conn, before(at, window))?;
+        stream.trim_before(conn, before(at, window))?;
     }
     stream.append(conn, chunks, false)?;
     stream.info.status = status.unwrap_or(was);
-    stream.save(desk, root, at)
+    stream.save(db, root, at)
 }
 
 /// The instant a window before this one.
@@ -237,48 +247,48 @@ fn before(at: Timestamp, window: std::time::Duration) -> i64 {
 
 /// Refuses a writer whose run was taken over, whose effect has nothing more to say, or whose root is
 /// gone.
-fn admit(desk: &Desk, writer: &StreamWriter) -> Result<(), Fail> {
+fn admit(db: &WriteConnection, writer: &StreamWriter) -> Result<(), OperationError> {
     let StreamWriter { root, session, .. } = writer;
-    let own = headers::take(desk, session)?;
+    let own = headers::take(db, session)?;
     let header = own.as_ref().map(|found| &*found.header);
     if root == session {
         writer.admit(header, header)?;
     } else {
-        let roots = headers::take(desk, root)?;
+        let roots = headers::take(db, root)?;
         writer.admit(header, roots.as_ref().map(|found| &*found.header))?;
         if let Some(found) = roots {
-            headers::give_back(desk, root.clone(), found);
+            headers::give_back(db, root.clone(), found);
         }
     }
     if let Some(found) = own {
-        headers::give_back(desk, session.clone(), found);
+        headers::give_back(db, session.clone(), found);
     }
     Ok(())
 }
 
 /// Appends deltas.
 pub(crate) fn append_deltas(
-    desk: &Desk,
+    db: &WriteConnection,
     writer: &StreamWriter,
     chunks: &[Chunk],
-) -> Result<Sequence, Fail> {
-    admit(desk, writer)?;
-    let mut stream = open(desk, &writer.root)?;
-    stream.append(&desk.conn, chunks, true)?;
+) -> Result<Sequence, OperationError> {
+    admit(db, writer)?;
+    let mut stream = open(db, &writer.root)?;
+    stream.append(&db.conn, chunks, true)?;
     let at = chunks.last().map(|chunk| chunk.timestamp);
-    stream.save(desk, &writer.root, at.unwrap_or_default())
+    stream.save(db, &writer.root, at.unwrap_or_default())
 }
 
 /// Removes the session's own deltas after a sequence, and says so.
 pub(crate) fn discard_deltas(
-    desk: &Desk,
+    db: &WriteConnection,
     writer: &StreamWriter,
     after: Sequence,
     say: &Chunk,
-) -> Result<Sequence, Fail> {
-    admit(desk, writer)?;
-    let conn = &desk.conn;
-    let mut stream = open(desk, &writer.root)?;
+) -> Result<Sequence, OperationError> {
+    admit(db, writer)?;
+    let conn = &db.conn;
+    let mut stream = open(db, &writer.root)?;
     let batches: Vec<(i64, i64)> = conn
         .prepare_cached("SELECT at, first FROM chunk WHERE at > ? AND at <= ? AND delta = 1")?
         .query_map([stream.id.bound(after.0), stream.id.last()], |row| {
@@ -292,11 +302,14 @@ pub(crate) fn discard_deltas(
         stream.retain(conn, key, unsigned(first), kept)?;
     }
     stream.append(conn, std::slice::from_ref(say), false)?;
-    stream.save(desk, &writer.root, say.timestamp)
+    stream.save(db, &writer.root, say.timestamp)
 }
 
 /// What is known of a stream.
-pub(crate) fn info(conn: &Connection, root: &SessionId) -> Result<Option<StreamInfo>, Fail> {
+pub(crate) fn info(
+    conn: &Connection,
+    root: &SessionId,
+) -> Result<Option<StreamInfo>, OperationError> {
     Ok(find(conn, root)?.map(|stream| stream.info))
 }
 
@@ -306,7 +319,7 @@ pub(crate) fn read(
     root: &SessionId,
     after: Sequence,
     limit: usize,
-) -> Result<Vec<StoredChunk>, Fail> {
+) -> Result<Vec<StoredChunk>, OperationError> {
     let mut read = Vec::new();
     let Some(stream) = find(conn, root)? else {
         return Ok(read);
@@ -329,9 +342,13 @@ pub(crate) fn read(
 }
 
 /// Removes the chunks up to a sequence.
-pub(crate) fn trim(desk: &Desk, root: &SessionId, up_to: Sequence) -> Result<(), Fail> {
-    let conn = &desk.conn;
-    let Some(mut stream) = take(desk, root)? else {
+pub(crate) fn trim(
+    db: &WriteConnection,
+    root: &SessionId,
+    up_to: Sequence,
+) -> Result<(), OperationError> {
+    let conn = &db.conn;
+    let Some(mut stream) = take(db, root)? else {
         let session = root.clone();
         return Err(StoreError::NotFound { session }.into());
     };
@@ -343,19 +360,19 @@ pub(crate) fn trim(desk: &Desk, root: &SessionId, up_to: Sequence) -> Result<(),
             stream.id
         ])?;
     stream.row.1 = stream.info.trimmed;
-    desk.known.borrow_mut().put_stream(root.clone(), stream);
+    db.cache.borrow_mut().put_stream(root.clone(), stream);
     Ok(())
 }
 
 /// Removes the chunks of up to `limit` streams that are over since before the window. Gives how
 /// many there were.
-pub(crate) fn forget(
-    desk: &Desk,
+pub(crate) fn trim_ended(
+    db: &WriteConnection,
     at: Timestamp,
     window: std::time::Duration,
     limit: usize,
-) -> Result<usize, Fail> {
-    let roots: Vec<String> = desk
+) -> Result<usize, OperationError> {
+    let roots: Vec<String> = db
         .conn
         .prepare_cached(
             "SELECT root FROM stream WHERE changed < ? \
@@ -367,7 +384,7 @@ pub(crate) fn forget(
         .collect::<Result<_, _>>()?;
     let count = roots.len();
     for root in roots {
-        trim(desk, &named("session id", root)?, Sequence(u64::MAX))?;
+        trim(db, &from_name("session id", root)?, Sequence(u64::MAX))?;
     }
     Ok(count)
 }

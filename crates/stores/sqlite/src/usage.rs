@@ -14,45 +14,49 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::content::{self, Holder, Kind};
-use crate::key::{Owner, signed, size, wide};
-use crate::operation_error::Fail;
+use crate::content::{self, RowRef, ValueKind};
+use crate::key::{OwnerId, signed, size, wide};
+use crate::operation_error::OperationError;
 use crate::runs::{self, RunNumber, Runs};
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 use crate::{headers, json};
 
 const TOKENS: u8 = 0;
 const TOOL: u8 = 1;
 
 /// Appends entries.
-pub(crate) fn append(desk: &Desk, session: Owner, entries: &[UsageEntry]) -> Result<(), Fail> {
-    let conn = &desk.conn;
+pub(crate) fn append(
+    db: &WriteConnection,
+    session: OwnerId,
+    entries: &[UsageEntry],
+) -> Result<(), OperationError> {
+    let conn = &db.conn;
     let mut packed = Vec::with_capacity(entries.len());
     for entry in entries {
-        let run = runs::number(desk, session, &entry.run_id)?;
-        packed.push(Packing { entry, run });
+        let run = runs::number(db, session, &entry.run_id)?;
+        packed.push(Packed { entry, run });
     }
-    let known = desk.known.borrow().usage(session);
+    let known = db.cache.borrow().usage(session);
     let count = match known {
         Some(count) => count,
         None => wide(total(conn, session)?),
     };
     let key = session.row(count)?;
-    let holder = Holder::new(session, Kind::Usage, key);
+    let holder = RowRef::new(session, ValueKind::Usage, key);
     let cell = content::put(conn, holder, json::text("usage", &packed)?)?;
     conn.prepare_cached("INSERT INTO usage (at, count, data) VALUES (?, ?, ?)")?
         .execute(params![key, signed(wide(entries.len())), cell])?;
     let count = count + wide(entries.len());
-    desk.known.borrow_mut().put_usage(session, count);
+    db.cache.borrow_mut().put_usage(session, count);
     Ok(())
 }
 
-struct Packing<'a> {
+struct Packed<'a> {
     entry: &'a UsageEntry,
     run: RunNumber,
 }
 
-impl Serialize for Packing<'_> {
+impl Serialize for Packed<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { entry, run } = self;
         let (id, step, time) = (&entry.id, entry.step, entry.timestamp);
@@ -79,8 +83,9 @@ impl Serialize for Packing<'_> {
     }
 }
 
-fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, Fail> {
-    let corrupt = |error: serde_json::Error| Fail::corrupt("usage entry", error.to_string());
+fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, OperationError> {
+    let corrupt =
+        |error: serde_json::Error| OperationError::corrupt("usage entry", error.to_string());
     let Value::Array(mut parts) = value else {
         return UsageEntry::deserialize(value).map_err(corrupt);
     };
@@ -111,13 +116,13 @@ fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, Fail> {
         }
         other => {
             let reason = format!("there is no usage kind {other}");
-            return Err(Fail::corrupt("usage entry", reason));
+            return Err(OperationError::corrupt("usage entry", reason));
         }
     };
     Ok(UsageEntry::new(id, run, step, time, kind))
 }
 
-fn total(conn: &Connection, session: Owner) -> Result<usize, Fail> {
+fn total(conn: &Connection, session: OwnerId) -> Result<usize, OperationError> {
     let end: Option<i64> = conn
         .prepare_cached(
             "SELECT at + count FROM usage WHERE at BETWEEN ? AND ? ORDER BY at DESC LIMIT 1",
@@ -132,7 +137,7 @@ pub(crate) fn page(
     conn: &Connection,
     session: SessionKey<'_>,
     page: Page,
-) -> Result<Paged<UsageEntry>, Fail> {
+) -> Result<Paged<UsageEntry>, OperationError> {
     let Some(owner) = headers::owner(conn, session)? else {
         return Ok(Paged::new(Vec::new(), 0, page));
     };
@@ -150,7 +155,7 @@ pub(crate) fn page(
         let at = size(owner.number(row.get(0)?));
         let text = content::get(conn, row.get(1)?)?;
         let entries: Vec<Value> = serde_json::from_str(&text)
-            .map_err(|error| Fail::corrupt("usage entry", error.to_string()))?;
+            .map_err(|error| OperationError::corrupt("usage entry", error.to_string()))?;
         for (entry, position) in entries.into_iter().zip(at..) {
             if (page.offset..end).contains(&position) {
                 let entry = unpack(entry, &mut runs)?;

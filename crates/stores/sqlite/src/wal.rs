@@ -1,11 +1,10 @@
-//! The write-ahead log, and how it is kept short.
+//! Keeps the write-ahead log short.
 //!
-//! SQLite begins the log anew when nobody reads from it. Readers that overlap for ever leave no such
-//! moment, and the log would grow for ever. So when it has grown long, this process's readers are
-//! asked to wait for those that are under way; as soon as these have ended, the log is moved into the
-//! file and cut. Whoever then has the connection that writes does that: a commit, or the last of the
-//! readers. Commits wait for a reader only when the log has grown far beyond that, in the writer's queue,
-//! and no longer than readers are held.
+//! SQLite begins the log anew when nobody reads from it. Reads that overlap without end leave no such
+//! moment, and the log would grow without bound. When it has grown long, the readers of this process are
+//! therefore held until the reads under way have ended; then the log is moved into the file and cut, by
+//! the next commit or by the last reader. Commits wait for readers only when the log has grown far
+//! beyond that, in the writer's queue, and no longer than readers are held.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -18,94 +17,94 @@ use rusqlite::Connection;
 
 use crate::readers::Readers;
 
-/// A log of this many bytes is long. SQLite moves one of 4 MB into the file by itself, and begins it
-/// anew where nobody reads; one that is longer than that is one that somebody always reads from.
-pub(crate) const LONG: u64 = 6 * 1024 * 1024;
-/// When a log could not be cut, the next attempt is made after it has grown by this.
-const MORE: u64 = 2 * 1024 * 1024;
-/// At this length commits no longer go on beside those who still read: a reader that is not given the
-/// processor must not decide how long the log becomes.
-pub(crate) const TOO_LONG: u64 = 10 * 1024 * 1024;
-/// How long other processes are waited for that read or write while the log is to be cut.
-const OTHERS: Duration = Duration::from_millis(5);
+/// The length in bytes at which the log is cut. SQLite itself begins the log anew at 4 MB if nobody reads
+/// from it, so a log that is longer than that is always read from.
+pub(crate) const CUT_LENGTH: u64 = 6 * 1024 * 1024;
+/// When a log could not be cut, the next attempt is made after it has grown by this many bytes.
+const RETRY_GROWTH: u64 = 2 * 1024 * 1024;
+/// The length in bytes at which commits wait for the last reader: a reader that the system does not
+/// schedule must not decide how long the log becomes.
+pub(crate) const WAIT_LENGTH: u64 = 10 * 1024 * 1024;
+/// How long cutting waits for other processes that read or write.
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// The log of a file.
+/// The write-ahead log of a database.
 #[derive(Debug)]
-pub(crate) struct Log {
-    /// None in memory, where there is no log.
-    watched: Option<Watched>,
+pub(crate) struct WriteAheadLog {
+    /// `None` in memory, where there is no log.
+    file: Option<LogFile>,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct LogFile {
     path: PathBuf,
-    /// The file, once there is one. It stays the same as long as anybody uses the database.
-    file: Mutex<Option<File>>,
+    /// The open file, once there is one. It stays the same as long as any process uses the database.
+    handle: Mutex<Option<File>>,
     readers: Arc<Readers>,
-    /// From which length on the readers are asked to wait.
+    /// The length from which on readers are held.
     due: AtomicU64,
-    /// Whether commits are to wait until nobody reads.
+    /// Whether commits wait until no read is under way.
     is_too_long: AtomicBool,
 }
 
-impl Log {
-    /// The log of a file with these readers.
+impl WriteAheadLog {
+    /// The log of a database file, and the readers that are held to cut it.
     pub(crate) fn of(file: &Path, readers: Arc<Readers>) -> Self {
         let mut path = file.as_os_str().to_owned();
         path.push("-wal");
-        let watched = Watched {
+        let log_file = LogFile {
             path: path.into(),
-            file: Mutex::default(),
+            handle: Mutex::default(),
             readers,
-            due: AtomicU64::new(LONG),
+            due: AtomicU64::new(CUT_LENGTH),
             is_too_long: AtomicBool::new(false),
         };
         Self {
-            watched: Some(watched),
+            file: Some(log_file),
         }
     }
 
-    /// There is no log.
+    /// The missing log of a database in memory: it is never cut.
     pub(crate) fn none() -> Self {
-        Self { watched: None }
+        Self { file: None }
     }
 
-    /// Whether all readers wait for the log to be cut.
-    pub(crate) fn is_awaited(&self) -> bool {
-        let watched = self.watched.as_ref();
-        watched.is_some_and(|watched| watched.readers.are_asleep())
+    /// Whether readers are held until the log is cut, and none is under way.
+    pub(crate) fn awaits_cut(&self) -> bool {
+        let log_file = self.file.as_ref();
+        log_file.is_some_and(|log_file| log_file.readers.are_held_and_idle())
     }
 
-    /// Looks how long the log has become, and cuts it when it is long and nobody reads. `conn` is
-    /// the connection that writes, outside of a transaction. False: those who read should be waited
-    /// for, by somebody who may; whoever `may_wait` does it here.
-    pub(crate) fn look_after(&self, conn: &Connection, may_wait: bool) -> bool {
-        let Some(watched) = &self.watched else {
+    /// Holds readers if the log has grown long, and cuts it if they are held and none is under way.
+    /// `conn` is the connection that writes, outside of a transaction. Returns false if the log is so
+    /// long that the reads under way must be waited for; with `may_wait`, this call waits for them.
+    pub(crate) fn maintain(&self, conn: &Connection, may_wait: bool) -> bool {
+        let Some(log_file) = &self.file else {
             return true;
         };
-        if let Some(length) = watched.has_become_long() {
-            watched.readers.hold();
-            if length >= TOO_LONG {
-                watched.is_too_long.store(true, Ordering::Relaxed);
+        if let Some(length) = log_file.length_if_due() {
+            log_file.readers.hold();
+            if length >= WAIT_LENGTH {
+                log_file.is_too_long.store(true, Ordering::Relaxed);
             }
         }
-        if may_wait && watched.is_too_long.load(Ordering::Relaxed) {
-            watched.readers.await_last();
-            watched.is_too_long.store(false, Ordering::Relaxed);
+        if may_wait && log_file.is_too_long.load(Ordering::Relaxed) {
+            log_file.readers.wait_until_idle();
+            log_file.is_too_long.store(false, Ordering::Relaxed);
         }
-        if watched.readers.are_asleep() {
+        if log_file.readers.are_held_and_idle() {
             if Self::cut(conn) {
-                watched.due.store(LONG, Ordering::Relaxed);
+                log_file.due.store(CUT_LENGTH, Ordering::Relaxed);
             }
-            watched.is_too_long.store(false, Ordering::Relaxed);
-            watched.readers.release();
+            log_file.is_too_long.store(false, Ordering::Relaxed);
+            log_file.readers.release();
         }
-        !watched.is_too_long.load(Ordering::Relaxed)
+        !log_file.is_too_long.load(Ordering::Relaxed)
     }
 
-    /// Moves the log into the file and cuts it. False: another process was in the way.
+    /// Moves the log into the database file and cuts it. Returns false if another process was in the way.
     fn cut(conn: &Connection) -> bool {
-        let cut = conn.busy_timeout(OTHERS).and_then(|()| {
+        let cut = conn.busy_timeout(CHECKPOINT_TIMEOUT).and_then(|()| {
             conn.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?
                 .query_row([], |row| row.get::<_, bool>(0))
         });
@@ -122,26 +121,26 @@ impl Log {
     }
 }
 
-impl Watched {
-    /// The length of the log, asked of the open file by its end. Asking for its metadata, which holds
-    /// its times, makes Linux give it a new time at the next write, and every commit then waits for
-    /// that to be on disk too: half as long again.
+impl LogFile {
+    /// The length of the log, found by seeking to the end of the open file. Reading its metadata instead
+    /// makes Linux give it a new time at the next write, and every commit then waits for that to be on
+    /// disk too: half as long again.
     fn length(&self) -> io::Result<u64> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = match &mut *file {
+        let mut handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *handle {
             Some(file) => file,
             none => none.insert(File::open(&self.path)?),
         };
         file.seek(SeekFrom::End(0))
     }
 
-    /// The length of the log, if it has grown to where it is due to be cut. It is due again when it has grown on,
-    /// so that readers are not held again and again while it cannot be cut.
-    fn has_become_long(&self) -> Option<u64> {
+    /// The length of the log, if it has reached the length at which it is to be cut. That length is then
+    /// raised, so that readers are not held again and again while the log cannot be cut.
+    fn length_if_due(&self) -> Option<u64> {
         // A file that cannot be looked at is looked at again after the next commit.
         let length = self.length().unwrap_or(0);
         let due = self.due.load(Ordering::Relaxed);
-        let next = (length + MORE).max(LONG);
+        let next = (length + RETRY_GROWTH).max(CUT_LENGTH);
         if length < due {
             // SQLite has cut it itself.
             self.due.store(due.min(next), Ordering::Relaxed);

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use helix_agents_core::store::{StoreError, Writable};
 use rusqlite::params;
 
-use crate::operation_error::Fail;
+use crate::operation_error::OperationError;
 use crate::store::SqliteStore;
-use crate::write_connection::Desk;
+use crate::write_connection::WriteConnection;
 
 /// The lock that is written and removed again. Nobody else uses its name.
 const KEY: &str = "helix:is-it-writable";
@@ -17,13 +17,13 @@ const BYTES: usize = 8 * 1024;
 impl Writable for SqliteStore {
     async fn check_writable(&self) -> Result<(), StoreError> {
         Ok(self
-            .write(None, Vec::new(), |desk: &Desk, _| check(desk))
+            .write(None, Vec::new(), |db: &WriteConnection, _| check(db))
             .await?)
     }
 }
 
-fn check(desk: &Desk) -> Result<(), Fail> {
-    let conn = &desk.conn;
+fn check(db: &WriteConnection) -> Result<(), OperationError> {
+    let conn = &db.conn;
     conn.prepare_cached(
         "INSERT OR REPLACE INTO lock (key, holder, token, until) VALUES (?, ?, 0, 0)",
     )?

@@ -1,51 +1,51 @@
-//! What the writer knows of the file without looking.
+//! A cache of rows that the writer needs at every commit.
 //!
-//! Everything here was read or written by the one connection that writes. It is right for as long as
-//! no other connection has written, which each transaction asks SQLite first, and it is forgotten
-//! when a transaction, or a part of one, is undone.
+//! Everything here was read or written by the one connection that writes. It is valid for as long as
+//! no other connection has written, which each transaction asks SQLite first, and it is emptied when
+//! a transaction, or a part of one, is undone.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use helix_agents_core::{RunId, SessionId};
 
-use crate::headers::Found;
-use crate::key::Owner;
+use crate::headers::StoredHeader;
+use crate::key::OwnerId;
 use crate::streams::Stream;
 
-/// So many of a kind are remembered at most.
+/// The most entries of a kind.
 const CAPACITY: usize = 256;
 
-/// What is known of the file.
+/// Headers, streams and row numbers of the sessions that were written last.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    /// What SQLite called the file's content when this was learned.
+pub(crate) struct WriteCache {
+    /// SQLite's `data_version` of the file for which the entries are valid.
     version: Option<i64>,
-    headers: HashMap<SessionId, Found>,
+    headers: HashMap<SessionId, StoredHeader>,
     streams: HashMap<SessionId, Stream>,
-    rows: HashMap<Owner, Rows>,
-    /// Whether somebody else wants to know of what is written.
-    is_heard: Option<bool>,
+    rows: HashMap<OwnerId, SessionRows>,
+    /// Whether another process subscribes to the change log; `None` when that is not known.
+    has_subscribers: Option<bool>,
 }
 
-/// What is known of a session's rows.
+/// Numbers of a session's rows; `None` where they are not known.
 #[derive(Debug, Default)]
-struct Rows {
+struct SessionRows {
     usage: Option<u64>,
     run: Option<RunRow>,
 }
 
-/// The row of a run.
+/// Where a run is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct RunRow {
     pub(crate) id: RunId,
     pub(crate) key: i64,
-    /// Whether parts of it are kept elsewhere.
+    /// Whether its large parts are in the table `blob`.
     pub(crate) is_split: bool,
 }
 
-impl Known {
-    /// Begins a transaction that sees this version of the file.
+impl WriteCache {
+    /// Empties the cache unless it is valid for this `data_version`. Called when a transaction begins.
     pub(crate) fn begin(&mut self, version: i64) {
         if self.version != Some(version) {
             self.clear();
@@ -53,36 +53,37 @@ impl Known {
         }
     }
 
-    /// Forgets everything.
+    /// Removes every entry.
     pub(crate) fn clear(&mut self) {
         self.headers.clear();
         self.streams.clear();
         self.rows.clear();
-        self.is_heard = None;
+        self.has_subscribers = None;
     }
 
-    /// Whether somebody else wants to know of what is written.
-    pub(crate) fn is_heard(&self) -> Option<bool> {
-        self.is_heard
+    /// Whether another process subscribes to the change log; `None` when that is not known.
+    pub(crate) fn has_subscribers(&self) -> Option<bool> {
+        self.has_subscribers
     }
 
-    pub(crate) fn put_heard(&mut self, is_heard: Option<bool>) {
-        self.is_heard = is_heard;
+    pub(crate) fn set_has_subscribers(&mut self, has_subscribers: Option<bool>) {
+        self.has_subscribers = has_subscribers;
     }
 
-    /// Gives the header of a session away. Whoever changes it gives the new one back.
-    pub(crate) fn take_header(&mut self, session: &SessionId) -> Option<Found> {
+    /// Removes and returns the header of a session. The caller puts back the header that is stored
+    /// afterwards.
+    pub(crate) fn take_header(&mut self, session: &SessionId) -> Option<StoredHeader> {
         self.headers.remove(session)
     }
 
-    pub(crate) fn put_header(&mut self, session: SessionId, found: Found) {
-        // Large ones are rare, and would fill the memory.
+    pub(crate) fn put_header(&mut self, session: SessionId, found: StoredHeader) {
+        // Large headers are rare, and would fill the memory.
         if !found.place.is_split {
             put(&mut self.headers, session, found);
         }
     }
 
-    /// Gives a stream away. Whoever changes it gives the new one back.
+    /// Removes and returns a stream. The caller puts back the stream that is stored afterwards.
     pub(crate) fn take_stream(&mut self, root: &SessionId) -> Option<Stream> {
         self.streams.remove(root)
     }
@@ -91,26 +92,26 @@ impl Known {
         put(&mut self.streams, root, stream);
     }
 
-    /// How many usage entries a session has.
-    pub(crate) fn usage(&self, session: Owner) -> Option<u64> {
+    /// The number of usage entries of a session, if it is known.
+    pub(crate) fn usage(&self, session: OwnerId) -> Option<u64> {
         self.rows.get(&session)?.usage
     }
 
-    pub(crate) fn put_usage(&mut self, session: Owner, count: u64) {
+    pub(crate) fn put_usage(&mut self, session: OwnerId, count: u64) {
         self.rows_of(session).usage = Some(count);
     }
 
-    /// The row of a run.
-    pub(crate) fn run(&self, session: Owner, run: &RunId) -> Option<&RunRow> {
+    /// Where a run is stored, if that is known.
+    pub(crate) fn run(&self, session: OwnerId, run: &RunId) -> Option<&RunRow> {
         let row = self.rows.get(&session)?.run.as_ref();
         row.filter(|row| row.id == *run)
     }
 
-    pub(crate) fn put_run(&mut self, session: Owner, row: RunRow) {
+    pub(crate) fn put_run(&mut self, session: OwnerId, row: RunRow) {
         self.rows_of(session).run = Some(row);
     }
 
-    fn rows_of(&mut self, session: Owner) -> &mut Rows {
+    fn rows_of(&mut self, session: OwnerId) -> &mut SessionRows {
         make_room(&mut self.rows, &session);
         self.rows.entry(session).or_default()
     }
@@ -123,7 +124,7 @@ fn put<K: Eq + Hash, V>(all: &mut HashMap<K, V>, key: K, value: V) {
 
 fn make_room<K: Eq + Hash, V>(all: &mut HashMap<K, V>, key: &K) {
     if all.len() >= CAPACITY && !all.contains_key(key) {
-        // Those who are busy are soon back.
+        // Sessions that are in use are soon cached again.
         all.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! What a write works with.
+//! The connection that writes, with its transactions and its caches.
 
 use std::cell::RefCell;
 use std::thread;
@@ -8,33 +8,36 @@ use rusqlite::Connection;
 
 use crate::connection::is_busy;
 use crate::state_cache::StateCache;
-use crate::write_cache::Known;
+use crate::write_cache::WriteCache;
 
-/// The connection that writes, and what is remembered of what it wrote.
-pub(crate) struct Desk {
+/// The one connection that writes, and what it has read or written, so that it need not read it again.
+///
+/// The caches are emptied whenever a transaction, or a part of one, is undone.
+pub(crate) struct WriteConnection {
     pub(crate) conn: Connection,
     pub(crate) states: RefCell<StateCache>,
-    pub(crate) known: RefCell<Known>,
+    pub(crate) cache: RefCell<WriteCache>,
 }
 
-impl Desk {
+impl WriteConnection {
     pub(crate) fn new(conn: Connection) -> Self {
         Self {
             conn,
             states: RefCell::default(),
-            known: RefCell::default(),
+            cache: RefCell::default(),
         }
     }
 
-    /// Does something that gives nothing back.
+    /// Executes a statement that returns no rows.
     pub(crate) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
         self.conn.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// Begins to write. Waits in short steps for another process that does: SQLite's own are long.
+    /// Begins a transaction that writes. While another process writes it tries again in short
+    /// intervals, for as long as `patience`: SQLite's own intervals are long.
     pub(crate) fn begin(&self, patience: Duration) -> rusqlite::Result<()> {
         if !self.conn.is_autocommit() {
-            // Somebody panicked in the middle.
+            // A panic left a transaction open.
             self.roll_back();
         }
         let mut pause = Duration::from_micros(100);
@@ -53,28 +56,28 @@ impl Desk {
                 Ok(()) => break,
             }
         }
-        self.recall().inspect_err(|_| self.roll_back())
+        self.validate_cache().inspect_err(|_| self.roll_back())
     }
 
-    /// Forgets what is known of the file if somebody else has written since. Nobody can from here
-    /// on, until the transaction ends.
-    fn recall(&self) -> rusqlite::Result<()> {
+    /// Empties the cache if another connection has written since it was filled. No other can write
+    /// from here on, until the transaction ends.
+    fn validate_cache(&self) -> rusqlite::Result<()> {
         let version = self
             .conn
             .prepare_cached("PRAGMA data_version")?
             .query_row([], |row| row.get(0))?;
-        self.known.borrow_mut().begin(version);
+        self.cache.borrow_mut().begin(version);
         Ok(())
     }
 
-    /// Ends the transaction; it happened.
+    /// Commits the transaction.
     pub(crate) fn commit(&self) -> rusqlite::Result<()> {
         self.execute("COMMIT")
     }
 
-    /// Ends the transaction; nothing happened.
+    /// Rolls the transaction back, if there is one, and empties the caches.
     pub(crate) fn roll_back(&self) {
-        self.forget();
+        self.clear_caches();
         // SQLite has rolled back itself after some failures.
         if !self.conn.is_autocommit()
             && let Err(error) = self.execute("ROLLBACK")
@@ -83,24 +86,24 @@ impl Desk {
         }
     }
 
-    fn forget(&self) {
+    fn clear_caches(&self) {
         self.states.borrow_mut().clear();
-        self.known.borrow_mut().clear();
+        self.cache.borrow_mut().clear();
     }
 
-    /// Begins a part that can be undone on its own.
+    /// Begins a savepoint: a part of the transaction that can be undone on its own.
     pub(crate) fn begin_part(&self) -> rusqlite::Result<()> {
         self.execute("SAVEPOINT part")
     }
 
-    /// Ends the part.
+    /// Ends the savepoint and keeps its writes as a part of the transaction.
     pub(crate) fn end_part(&self) -> rusqlite::Result<()> {
         self.execute("RELEASE part")
     }
 
-    /// Undoes the part.
+    /// Undoes the writes since the savepoint began. The savepoint stays open.
     pub(crate) fn undo_part(&self) -> rusqlite::Result<()> {
-        self.forget();
+        self.clear_caches();
         self.execute("ROLLBACK TO part")
     }
 }

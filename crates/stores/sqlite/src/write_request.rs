@@ -1,68 +1,76 @@
-//! A write that waits for its turn, and its answer.
+//! A write in the queue of the writer, and its result.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::change_notifier::Mark;
-use crate::operation_error::{Fail, again, caught};
-use crate::write_connection::Desk;
+use crate::change_notifier::SessionHash;
+use crate::operation_error::{OperationError, catch_panic, duplicate};
+use crate::write_connection::WriteConnection;
 
-/// Whether a write may have to be done again.
+/// Whether a write has its transaction to itself. It tells the write whether it may be run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attempt {
-    /// It is done once.
-    Only,
-    /// Others share its transaction; when one of them breaks it, this is done again on its own.
+pub(crate) enum TransactionKind {
+    /// The write is alone in its transaction, and is not run again.
+    Own,
+    /// Other writes share the transaction. When one of them breaks it, this write is run again in a
+    /// transaction of its own.
     Shared,
 }
 
-/// What is done inside a transaction.
-pub(crate) trait Work<T>: FnMut(&Desk, Attempt) -> Result<T, Fail> + Send {}
-impl<T, F: FnMut(&Desk, Attempt) -> Result<T, Fail> + Send> Work<T> for F {}
+/// A function that writes inside a transaction. It may be called twice, see [`TransactionKind`].
+pub(crate) trait WriteFn<T>:
+    FnMut(&WriteConnection, TransactionKind) -> Result<T, OperationError> + Send
+{
+}
+impl<T, F: FnMut(&WriteConnection, TransactionKind) -> Result<T, OperationError> + Send> WriteFn<T>
+    for F
+{
+}
 
-/// How a write went, for whoever carries it out.
+/// How a write ended, for the code that runs the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is written.
+pub(crate) enum WriteStatus {
+    /// The write succeeded, and takes effect with the transaction.
     Written,
-    /// It does not fit, or it panicked; what it wrote is to be undone.
+    /// The write was refused or panicked. Its part of the transaction must be undone.
     Refused,
-    /// SQLite failed.
+    /// SQLite failed. The whole transaction must be rolled back.
     Broken,
-    /// Nobody waits for it any more; it was not begun.
+    /// The caller no longer waits. The write was not started.
     Abandoned,
 }
 
-/// A queued write of any type.
-pub(crate) trait Queued: Send + Sync {
-    /// Does it.
-    fn run(&self, desk: &Desk, attempt: Attempt) -> Verdict;
-    /// Hands the outcome to who waits; `failure`: the transaction failed after all.
+/// A [`WriteRequest`] of any result type, as the queue holds it.
+pub(crate) trait QueuedWrite: Send + Sync {
+    /// Runs the write inside the transaction under way, and keeps its result.
+    fn run(&self, db: &WriteConnection, attempt: TransactionKind) -> WriteStatus;
+    /// Hands the result to the caller. `failure` is the error with which the transaction ended, and
+    /// takes the place of any result but a refusal.
     fn settle(&self, failure: Option<&rusqlite::Error>);
-    /// Lets who waits look again.
+    /// Wakes the caller, so that it tries to take the connection itself.
     fn wake(&self);
-    /// Whose listeners are told of it.
-    fn touched(&self) -> &[Mark];
+    /// The sessions whose listeners are notified after the write.
+    fn changed_sessions(&self) -> &[SessionHash];
 }
 
-/// A write and the place for its outcome.
-pub(crate) struct Ticket<T> {
-    touched: Vec<Mark>,
+/// A write that a caller waits for, and the place for its result.
+pub(crate) struct WriteRequest<T> {
+    changed_sessions: Vec<SessionHash>,
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
-    /// Taken while it is done, and for good when nobody waits.
-    work: Option<Box<dyn Work<T>>>,
-    outcome: Option<Result<T, Fail>>,
+    /// `None` while it runs, and once it has ended or the caller has left.
+    work: Option<Box<dyn WriteFn<T>>>,
+    outcome: Option<Result<T, OperationError>>,
     is_settled: bool,
     waker: Option<Waker>,
 }
 
-impl<T> Ticket<T> {
-    pub(crate) fn new(touched: Vec<Mark>, work: Box<dyn Work<T>>) -> Self {
+impl<T> WriteRequest<T> {
+    pub(crate) fn new(changed_sessions: Vec<SessionHash>, work: Box<dyn WriteFn<T>>) -> Self {
         Self {
-            touched,
+            changed_sessions,
             state: Mutex::new(State {
                 work: Some(work),
                 outcome: None,
@@ -76,8 +84,8 @@ impl<T> Ticket<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The outcome, once there is one.
-    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Result<T, Fail>> {
+    /// The result, once the transaction has ended.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Result<T, OperationError>> {
         let mut state = self.lock();
         if state.is_settled
             && let Some(outcome) = state.outcome.take()
@@ -88,23 +96,24 @@ impl<T> Ticket<T> {
         Poll::Pending
     }
 
-    /// Nobody waits any more. What has begun is finished; what has not never begins.
+    /// Tells that the caller no longer waits. A write that has started is finished; one that has not
+    /// is never started.
     pub(crate) fn abandon(&self) {
         let work = self.lock().work.take();
         drop(work);
     }
 }
 
-impl<T: Send> Queued for Ticket<T> {
-    fn run(&self, desk: &Desk, attempt: Attempt) -> Verdict {
+impl<T: Send> QueuedWrite for WriteRequest<T> {
+    fn run(&self, db: &WriteConnection, attempt: TransactionKind) -> WriteStatus {
         let Some(mut work) = self.lock().work.take() else {
-            return Verdict::Abandoned;
+            return WriteStatus::Abandoned;
         };
-        let outcome = caught(|| work(desk, attempt));
+        let outcome = catch_panic(|| work(db, attempt));
         let verdict = match &outcome {
-            Ok(_) => Verdict::Written,
-            Err(fail) if fail.is_fault() => Verdict::Broken,
-            Err(_) => Verdict::Refused,
+            Ok(_) => WriteStatus::Written,
+            Err(error) if error.breaks_transaction() => WriteStatus::Broken,
+            Err(_) => WriteStatus::Refused,
         };
         let mut state = self.lock();
         state.work = Some(work);
@@ -116,11 +125,12 @@ impl<T: Send> Queued for Ticket<T> {
         let waker = {
             let mut state = self.lock();
             // A refusal stands, whatever became of the transaction.
-            let was_refused = matches!(&state.outcome, Some(Err(fail)) if !fail.is_fault());
+            let was_refused =
+                matches!(&state.outcome, Some(Err(error)) if !error.breaks_transaction());
             if let Some(error) = failure
                 && !was_refused
             {
-                state.outcome = Some(Err(Fail::Sqlite(again(error))));
+                state.outcome = Some(Err(OperationError::Sqlite(duplicate(error))));
             }
             state.is_settled = true;
             state.work = None;
@@ -138,7 +148,7 @@ impl<T: Send> Queued for Ticket<T> {
         }
     }
 
-    fn touched(&self) -> &[Mark] {
-        &self.touched
+    fn changed_sessions(&self) -> &[SessionHash] {
+        &self.changed_sessions
     }
 }

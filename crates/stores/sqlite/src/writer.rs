@@ -1,14 +1,14 @@
-//! The one connection that writes, and who uses it when.
+//! The queue in front of the one connection that writes.
 //!
-//! A caller who finds it free writes at once, on its own thread. One who finds it in use leaves its
-//! write in a queue; whoever has the connection then writes all that is queued in one transaction,
-//! each write in a savepoint of its own, so that one that is refused leaves nothing and disturbs
-//! nobody. All of them wait for the disk once. One that panics is refused like one that does not fit:
-//! it fails for its caller alone, and the connection is of use to the next.
+//! A caller that finds the connection free writes at once, on its own thread. A caller that finds it in
+//! use puts its write into a queue; the user of the connection then makes all queued writes in one
+//! transaction, each in a savepoint of its own, so that a refused write leaves nothing and affects no
+//! other. They wait for the disk once. A write that panics is refused in the same way: it fails for its
+//! caller alone, and the connection stays usable.
 //!
-//! No caller waits on its own thread, on which other tasks go on. Where another process writes, or the
-//! log is to be cut and somebody still reads from it, the connection is handed over to a thread that
-//! waits, and then serves the queue.
+//! No caller blocks its own thread, which runs other tasks. When another process writes, or the
+//! write-ahead log must be cut while somebody reads from it, the connection is handed over to a thread
+//! that waits and then serves the queue.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -22,61 +22,63 @@ use std::time::{Duration, Instant};
 use helix_agents_core::SessionId;
 use rusqlite::Connection;
 
-use crate::change_log::News;
-use crate::change_notifier::{Bells, Mark};
+use crate::change_log::ForeignChanges;
+use crate::change_notifier::{ChangeNotifier, SessionHash};
 use crate::connection::is_busy;
-use crate::operation_error::{Fail, caught};
-use crate::wal::Log;
-use crate::write_connection::Desk;
-use crate::write_request::{Attempt, Queued, Ticket, Verdict, Work};
-use crate::writer_state::Slot;
+use crate::operation_error::{OperationError, catch_panic};
+use crate::wal::WriteAheadLog;
+use crate::write_connection::WriteConnection;
+use crate::write_request::{QueuedWrite, TransactionKind, WriteFn, WriteRequest, WriteStatus};
+use crate::writer_state::WriterState;
 
-/// Writes that share a transaction at most, so that nobody waits for long.
-const GROUP: usize = 256;
-/// Who comes this soon after somebody else is probably not the last.
-const CROWD: Duration = Duration::from_millis(2);
+/// The most writes that share a transaction, so that none of them waits for long.
+const MAX_GROUP: usize = 256;
+/// A write this soon after one of another root means that several roots write at once, so that it is
+/// worth while to wait for more and share a transaction.
+const CONTENTION_WINDOW: Duration = Duration::from_millis(2);
 
-/// The connection that writes.
+/// The connection that writes, and the queue of those that wait for it.
 pub(crate) struct Writer {
-    slot: Mutex<Slot>,
-    queue: Mutex<VecDeque<Arc<dyn Queued>>>,
-    /// Who came last, and when the last write was done.
-    last: Mutex<Option<(SessionId, Instant)>>,
-    bells: Arc<Bells>,
+    state: Mutex<WriterState>,
+    queue: Mutex<VecDeque<Arc<dyn QueuedWrite>>>,
+    /// The root that asked last, and when the last write ended.
+    last_write: Mutex<Option<(SessionId, Instant)>>,
+    notifier: Arc<ChangeNotifier>,
     patience: Duration,
-    log: Log,
-    /// Whether a thread is on its way to the connection, to wait with it. Nobody else takes it before.
+    log: WriteAheadLog,
+    /// Whether a waiting thread was started that has not taken the connection yet. No other caller takes
+    /// it before.
     handed_over: AtomicBool,
     this: Weak<Self>,
 }
 
-/// How a group of writes came out.
+/// How the transaction of a group of writes ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Group {
-    /// Everybody is answered.
+enum GroupOutcome {
+    /// Every caller has its result.
     Done,
-    /// It broke: nothing is written and nobody is answered.
+    /// It was rolled back, and no caller has a result.
     Broken,
-    /// Another process writes, and was not waited for.
+    /// It was not begun, because another process writes.
     Busy,
 }
 
 impl Writer {
     pub(crate) fn new(
         connection: Connection,
-        bells: Arc<Bells>,
+        notifier: Arc<ChangeNotifier>,
         patience: Duration,
-        log: Log,
+        log: WriteAheadLog,
     ) -> Arc<Self> {
-        // Waiting is for the thread that has nothing else to do; SQLite must not do it elsewhere.
+        // Only the waiting thread may block; SQLite must not wait on any other.
         if let Err(error) = connection.busy_timeout(Duration::ZERO) {
             tracing::warn!(event = "sqlite.busy_timeout_unset", %error);
         }
         Arc::new_cyclic(|this| Self {
-            slot: Mutex::new(Slot::new(connection)),
+            state: Mutex::new(WriterState::new(connection)),
             queue: Mutex::default(),
-            last: Mutex::default(),
-            bells,
+            last_write: Mutex::default(),
+            notifier,
             patience,
             log,
             handed_over: AtomicBool::new(false),
@@ -84,137 +86,141 @@ impl Writer {
         })
     }
 
-    /// Does something in a transaction of its own or a shared one. `root` tells who writes, where
-    /// that matters; `touched` whose listeners are told.
+    /// Runs `work` in a transaction of its own or a shared one. Writes of one `root` never count as
+    /// contention with each other. The listeners of `changed_sessions` are notified after the commit.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         root: Option<&SessionId>,
-        touched: Vec<Mark>,
-        mut work: impl Work<T> + 'static,
-    ) -> Result<T, Fail> {
-        let is_crowded = root.is_some_and(|root| self.is_crowded(root));
-        if !is_crowded && let Some(mut slot) = self.try_lock() {
-            let begun = slot.desk.begin(Duration::ZERO);
+        changed_sessions: Vec<SessionHash>,
+        mut work: impl WriteFn<T> + 'static,
+    ) -> Result<T, OperationError> {
+        let is_contended = root.is_some_and(|root| self.is_contended(root));
+        if !is_contended && let Some(mut state) = self.try_lock() {
+            let begun = state.db.begin(Duration::ZERO);
             if !begun.as_ref().is_err_and(is_busy) {
-                let result = begun.map_err(Fail::from).and_then(|()| {
-                    Self::alone(&mut slot, &touched, |desk| work(desk, Attempt::Only))
+                let result = begun.map_err(OperationError::from).and_then(|()| {
+                    Self::run_alone(&mut state, &changed_sessions, |db| {
+                        work(db, TransactionKind::Own)
+                    })
                 });
                 if result.is_ok() {
-                    self.bells.ring(&touched);
+                    self.notifier.notify(&changed_sessions);
                 }
-                self.done();
-                self.serve(slot);
+                self.note_write();
+                self.serve(state);
                 return result;
             }
         }
-        // Where many share a thread, the others first get to leave their writes in the queue.
-        self.queued(touched, work, is_crowded).await
+        // Under contention, other tasks of this thread first put their writes into the queue.
+        self.enqueue(changed_sessions, work, is_contended).await
     }
 
-    /// Leaves something in the queue and waits for its turn.
-    fn queued<T: Send + 'static>(
+    /// Puts a write into the queue. The future makes it, if the connection is free, or waits for it.
+    fn enqueue<T: Send + 'static>(
         &self,
-        touched: Vec<Mark>,
-        work: impl Work<T> + 'static,
+        changed_sessions: Vec<SessionHash>,
+        work: impl WriteFn<T> + 'static,
         yields: bool,
-    ) -> Queueing<'_, T> {
-        let ticket = Arc::new(Ticket::new(touched, Box::new(work)));
-        self.queue().push_back(ticket.clone());
-        Queueing {
+    ) -> WriteFuture<'_, T> {
+        let request = Arc::new(WriteRequest::new(changed_sessions, Box::new(work)));
+        self.queue().push_back(request.clone());
+        WriteFuture {
             writer: self,
-            ticket,
+            request,
             yields,
         }
     }
 
-    /// Whether somebody else wrote a moment ago.
-    fn is_crowded(&self, root: &SessionId) -> bool {
-        let mut last = self.last();
-        let soon = match &*last {
-            Some((who, when)) => who != root && when.elapsed() < CROWD,
+    /// Whether another root has written within the contention window. Notes that this root asks.
+    fn is_contended(&self, root: &SessionId) -> bool {
+        let mut last = self.last_write();
+        let is_soon = match &*last {
+            Some((who, when)) => who != root && when.elapsed() < CONTENTION_WINDOW,
             None => false,
         };
         if last.as_ref().is_none_or(|(who, _)| who != root) {
             *last = Some((root.clone(), Instant::now()));
         }
-        soon
+        is_soon
     }
 
-    /// Notes that somebody has written.
-    fn done(&self) {
-        if let Some((_, when)) = &mut *self.last() {
+    /// Notes that a write has ended now.
+    fn note_write(&self) {
+        if let Some((_, when)) = &mut *self.last_write() {
             *when = Instant::now();
         }
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<(SessionId, Instant)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_write(&self) -> MutexGuard<'_, Option<(SessionId, Instant)>> {
+        self.last_write
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Arc<dyn Queued>>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Arc<dyn QueuedWrite>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection, if it is free.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Slot>> {
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, WriterState>> {
         if self.handed_over.load(Ordering::SeqCst) {
             return None;
         }
-        match self.slot.try_lock() {
-            Ok(slot) => Some(slot),
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    /// Reads with the connection that writes: in memory there is no other.
+    /// Reads with the connection that writes, which is the only one of a database in memory.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Connection) -> Result<T, Fail> + Send + 'static,
-    ) -> Result<T, Fail> {
-        if let Some(slot) = self.try_lock() {
-            let result = caught(|| read(&slot.desk.conn));
-            self.serve(slot);
+        read: impl Fn(&Connection) -> Result<T, OperationError> + Send + 'static,
+    ) -> Result<T, OperationError> {
+        if let Some(state) = self.try_lock() {
+            let result = catch_panic(|| read(&state.db.conn));
+            self.serve(state);
             return result;
         }
-        let work = move |desk: &Desk, _| read(&desk.conn);
-        self.queued(Vec::new(), work, false).await
+        let work = move |db: &WriteConnection, _| read(&db.conn);
+        self.enqueue(Vec::new(), work, false).await
     }
 
-    /// Serves those who came meanwhile, once, and leaves the rest to them: no caller serves others
-    /// for ever. Once more only where all readers wait for it. Waits for nobody.
-    pub(crate) fn serve(&self, slot: MutexGuard<'_, Slot>) {
-        self.serve_for(slot, Duration::ZERO);
+    /// Makes the writes that are queued, frees the connection, and wakes the callers that queued
+    /// meanwhile to do the same: no caller serves others for ever. Serves again only if all readers are
+    /// held for it. Does not block.
+    pub(crate) fn serve(&self, state: MutexGuard<'_, WriterState>) {
+        self.serve_for(state, Duration::ZERO);
     }
 
-    /// The same, waiting so long for other processes and for those who read.
-    fn serve_for(&self, slot: MutexGuard<'_, Slot>, patience: Duration) {
-        let mut free = Some(slot);
-        while let Some(mut slot) = free.take() {
-            let is_served = self.group(&mut slot, patience);
-            self.look_around(&mut slot);
-            let is_short = self.log.look_after(&slot.desk.conn, !patience.is_zero());
+    /// As [`Writer::serve`], but waits for other processes and for readers as long as `patience`.
+    fn serve_for(&self, state: MutexGuard<'_, WriterState>, patience: Duration) {
+        let mut free = Some(state);
+        while let Some(mut state) = free.take() {
+            let is_served = self.write_queued(&mut state, patience);
+            self.notify_foreign_changes(&mut state);
+            let is_short = self.log.maintain(&state.db.conn, !patience.is_zero());
             if !is_served || !is_short {
-                self.hand_over(slot);
+                self.hand_over(state);
                 return;
             }
-            drop(slot);
-            // Whoever queued before the connection was free again saw it in use, and waits to be
-            // woken.
+            drop(state);
+            // A caller that queued before the connection was free saw it in use, and waits to be woken.
             let waiting: Vec<_> = self.queue().iter().cloned().collect();
-            waiting.iter().for_each(|ticket| ticket.wake());
-            // The last reader may have seen it in use too.
-            if self.log.is_awaited() {
+            waiting.iter().for_each(|request| request.wake());
+            // So may have the last reader, which then did not cut the log.
+            if self.log.awaits_cut() {
                 free = self.try_lock();
             }
         }
     }
 
-    /// Leaves the connection to a thread that waits for what is in the way. It serves all who queued
-    /// before it has the connection, and wakes those who come later.
-    fn hand_over(&self, slot: MutexGuard<'_, Slot>) {
+    /// Hands the connection over to a thread that waits for other processes or readers. It makes the
+    /// writes that were queued before it has the connection, and wakes the callers that queue later.
+    fn hand_over(&self, state: MutexGuard<'_, WriterState>) {
         self.handed_over.store(true, Ordering::SeqCst);
-        drop(slot);
+        drop(state);
         let started = self.this.upgrade().map(|this| {
             thread::Builder::new()
                 .name("helix-sqlite-wait".to_owned())
@@ -222,7 +228,7 @@ impl Writer {
         });
         match started {
             Some(Ok(_)) => {}
-            // The store is being dropped, and nobody is in the queue.
+            // The store is being dropped, and the queue is empty.
             None => self.handed_over.store(false, Ordering::SeqCst),
             Some(Err(error)) => {
                 tracing::warn!(event = "sqlite.no_thread", %error);
@@ -232,159 +238,171 @@ impl Writer {
     }
 
     fn serve_patiently(&self) {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.handed_over.store(false, Ordering::SeqCst);
-        self.serve_for(slot, self.patience.max(Duration::from_millis(1)));
+        self.serve_for(state, self.patience.max(Duration::from_millis(1)));
     }
 
-    /// Makes others say what they write, while somebody here waits for it.
-    pub(crate) fn listen(&self, slot: &mut Slot) {
-        if self.bells.is_awaited() {
-            slot.set_ear(true);
+    /// Subscribes to the changes of other processes while there are listeners here.
+    pub(crate) fn subscribe(&self, state: &mut WriterState) {
+        if self.notifier.has_listeners() {
+            state.set_subscribed(true);
         }
     }
 
-    /// Does what readers are held for, once none is under way; called by whoever may be the last of
-    /// them.
-    pub(crate) fn settle_readers(&self) {
-        if self.log.is_awaited()
-            && let Some(slot) = self.try_lock()
+    /// Cuts the log and lets readers begin again, if they are held for that and none is under way.
+    /// Called after each read: it may have been the last.
+    pub(crate) fn release_readers(&self) {
+        if self.log.awaits_cut()
+            && let Some(state) = self.try_lock()
         {
-            self.serve(slot);
+            self.serve(state);
         }
     }
 
-    /// Writes all that is queued. False: another process writes, and what is queued is queued still.
-    fn group(&self, slot: &mut Slot, patience: Duration) -> bool {
+    /// Makes the queued writes. Returns false if another process writes; they then stay in the queue.
+    fn write_queued(&self, state: &mut WriterState, patience: Duration) -> bool {
         let group: Vec<_> = {
             let mut queue = self.queue();
-            let count = queue.len().min(GROUP);
+            let count = queue.len().min(MAX_GROUP);
             queue.drain(..count).collect()
         };
         let left: Vec<_> = match group.as_slice() {
             [] => return true,
-            [one] if self.one(slot, &**one, patience) => Vec::new(),
+            [one] if self.write_one(state, &**one, patience) => Vec::new(),
             [_] => group,
-            many => match self.together(slot, many, patience) {
-                Group::Done => Vec::new(),
-                Group::Busy => group,
-                Group::Broken => {
+            many => match self.write_group(state, many, patience) {
+                GroupOutcome::Done => Vec::new(),
+                GroupOutcome::Busy => group,
+                GroupOutcome::Broken => {
                     let mut all = group.into_iter();
                     all.by_ref()
-                        .find(|ticket| !self.one(slot, &**ticket, patience))
+                        .find(|request| !self.write_one(state, &**request, patience))
                         .into_iter()
                         .chain(all)
                         .collect()
                 }
             },
         };
-        self.done();
+        self.note_write();
         let is_served = left.is_empty();
         let mut queue = self.queue();
         left.into_iter()
             .rev()
-            .for_each(|ticket| queue.push_front(ticket));
+            .for_each(|request| queue.push_front(request));
         is_served
     }
 
-    /// One queued write in a transaction of its own. False: another process writes, and nobody is
-    /// answered.
-    fn one(&self, slot: &mut Slot, ticket: &dyn Queued, patience: Duration) -> bool {
-        let desk = &slot.desk;
-        if let Err(error) = desk.begin(patience) {
+    /// Makes one queued write in a transaction of its own. Returns false if another process writes; its
+    /// caller then has no result.
+    fn write_one(
+        &self,
+        state: &mut WriterState,
+        request: &dyn QueuedWrite,
+        patience: Duration,
+    ) -> bool {
+        let db = &state.db;
+        if let Err(error) = db.begin(patience) {
             if is_busy(&error) && patience.is_zero() {
                 return false;
             }
-            ticket.settle(Some(&error));
+            request.settle(Some(&error));
             return true;
         }
-        let committed = match ticket.run(desk, Attempt::Only) {
-            Verdict::Written => slot.commit(ticket.touched()).map(|()| true),
-            Verdict::Refused | Verdict::Broken | Verdict::Abandoned => Ok(false),
+        let committed = match request.run(db, TransactionKind::Own) {
+            WriteStatus::Written => state.commit(request.changed_sessions()).map(|()| true),
+            WriteStatus::Refused | WriteStatus::Broken | WriteStatus::Abandoned => Ok(false),
         };
         match committed {
-            Ok(true) => self.bells.ring(ticket.touched()),
-            _ => slot.desk.roll_back(),
+            Ok(true) => self.notifier.notify(request.changed_sessions()),
+            _ => state.db.roll_back(),
         }
-        ticket.settle(committed.err().as_ref());
+        request.settle(committed.err().as_ref());
         true
     }
 
-    /// Many queued writes in one transaction.
-    fn together(&self, slot: &mut Slot, group: &[Arc<dyn Queued>], patience: Duration) -> Group {
-        if let Err(error) = slot.desk.begin(patience) {
+    /// Makes several queued writes in one transaction.
+    fn write_group(
+        &self,
+        state: &mut WriterState,
+        group: &[Arc<dyn QueuedWrite>],
+        patience: Duration,
+    ) -> GroupOutcome {
+        if let Err(error) = state.db.begin(patience) {
             if is_busy(&error) && patience.is_zero() {
-                return Group::Busy;
+                return GroupOutcome::Busy;
             }
-            // It was waited for, and each of them alone would wait as long again.
-            group.iter().for_each(|ticket| ticket.settle(Some(&error)));
-            return Group::Done;
+            // Each of them alone would wait as long again.
+            group
+                .iter()
+                .for_each(|request| request.settle(Some(&error)));
+            return GroupOutcome::Done;
         }
-        let mut touched: Vec<Mark> = Vec::with_capacity(group.len());
-        let committed = Self::parts(slot, group, &mut touched);
+        let mut changed_sessions: Vec<SessionHash> = Vec::with_capacity(group.len());
+        let committed = Self::write_parts(state, group, &mut changed_sessions);
         if !matches!(committed, Ok(true)) {
             tracing::debug!(
                 event = "sqlite.group_broken",
                 writes = group.len(),
                 ?committed
             );
-            slot.desk.roll_back();
-            return Group::Broken;
+            state.db.roll_back();
+            return GroupOutcome::Broken;
         }
-        self.bells.ring(&touched);
-        group.iter().for_each(|ticket| ticket.settle(None));
-        Group::Done
+        self.notifier.notify(&changed_sessions);
+        group.iter().for_each(|request| request.settle(None));
+        GroupOutcome::Done
     }
 
-    /// Each write in a savepoint of its own, and the end of the transaction.
-    fn parts(
-        slot: &mut Slot,
-        group: &[Arc<dyn Queued>],
-        touched: &mut Vec<Mark>,
+    /// Makes each write in a savepoint of its own, and commits. Returns false if SQLite failed in one of
+    /// them; the transaction must be rolled back then.
+    fn write_parts(
+        state: &mut WriterState,
+        group: &[Arc<dyn QueuedWrite>],
+        changed_sessions: &mut Vec<SessionHash>,
     ) -> rusqlite::Result<bool> {
-        let desk = &slot.desk;
-        for ticket in group {
-            desk.begin_part()?;
-            match ticket.run(desk, Attempt::Shared) {
-                Verdict::Written => touched.extend(ticket.touched()),
-                Verdict::Refused => desk.undo_part()?,
-                Verdict::Broken => return Ok(false),
-                Verdict::Abandoned => {}
+        let db = &state.db;
+        for request in group {
+            db.begin_part()?;
+            match request.run(db, TransactionKind::Shared) {
+                WriteStatus::Written => changed_sessions.extend(request.changed_sessions()),
+                WriteStatus::Refused => db.undo_part()?,
+                WriteStatus::Broken => return Ok(false),
+                WriteStatus::Abandoned => {}
             }
-            desk.end_part()?;
+            db.end_part()?;
         }
-        slot.commit(touched).map(|()| true)
+        state.commit(changed_sessions).map(|()| true)
     }
 
-    /// Something in a transaction of its own, which has begun.
-    fn alone<T>(
-        slot: &mut Slot,
-        touched: &[Mark],
-        work: impl FnOnce(&Desk) -> Result<T, Fail>,
-    ) -> Result<T, Fail> {
-        let result = caught(|| work(&slot.desk)).and_then(|value| {
-            slot.commit(touched)?;
+    /// Runs `work` in the transaction that has begun, and ends it.
+    fn run_alone<T>(
+        state: &mut WriterState,
+        changed_sessions: &[SessionHash],
+        work: impl FnOnce(&WriteConnection) -> Result<T, OperationError>,
+    ) -> Result<T, OperationError> {
+        let result = catch_panic(|| work(&state.db)).and_then(|value| {
+            state.commit(changed_sessions)?;
             Ok(value)
         });
         if result.is_err() {
-            slot.desk.roll_back();
+            state.db.roll_back();
         }
         result
     }
 
-    /// Tells those who wait for what another process has written. What this connection writes does
-    /// not count.
-    fn look_around(&self, slot: &mut Slot) {
-        if !self.bells.is_awaited() {
+    /// Notifies the listeners of sessions that another process has changed.
+    fn notify_foreign_changes(&self, state: &mut WriterState) {
+        if !self.notifier.has_listeners() {
             return;
         }
-        match slot.news() {
+        match state.foreign_changes() {
             Ok(None) => {}
-            Ok(Some(News::These(touched))) => self.bells.ring(&touched),
-            Ok(Some(News::Everybody)) => self.bells.ring_all(),
+            Ok(Some(ForeignChanges::Sessions(changed))) => self.notifier.notify(&changed),
+            Ok(Some(ForeignChanges::All)) => self.notifier.notify_all(),
             Err(error) => {
                 tracing::warn!(event = "sqlite.data_version_unknown", %error);
-                self.bells.ring_all();
+                self.notifier.notify_all();
             }
         }
     }
@@ -392,23 +410,24 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let slot = self.slot.get_mut().unwrap_or_else(PoisonError::into_inner);
-        slot.set_ear(false);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.set_subscribed(false);
     }
 }
 
-/// Waits for a queued write, or does it, with all others in the queue.
-struct Queueing<'a, T: Send> {
+/// The future of a queued write. Makes it, with all others in the queue, whenever the connection is
+/// free. Dropped, the write is not started.
+struct WriteFuture<'a, T: Send> {
     writer: &'a Writer,
-    ticket: Arc<Ticket<T>>,
+    request: Arc<WriteRequest<T>>,
     yields: bool,
 }
 
-impl<T: Send> Future for Queueing<'_, T> {
-    type Output = Result<T, Fail>;
+impl<T: Send> Future for WriteFuture<'_, T> {
+    type Output = Result<T, OperationError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = self.ticket.poll(context);
+        let outcome = self.request.poll(context);
         if outcome.is_ready() {
             return outcome;
         }
@@ -416,17 +435,17 @@ impl<T: Send> Future for Queueing<'_, T> {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let Some(slot) = self.writer.try_lock() else {
+        let Some(state) = self.writer.try_lock() else {
             return Poll::Pending;
         };
-        self.writer.serve(slot);
-        self.ticket.poll(context)
+        self.writer.serve(state);
+        self.request.poll(context)
     }
 }
 
-impl<T: Send> Drop for Queueing<'_, T> {
+impl<T: Send> Drop for WriteFuture<'_, T> {
     fn drop(&mut self) {
-        self.ticket.abandon();
+        self.request.abandon();
     }
 }
 

@@ -1,102 +1,107 @@
-//! The connection that writes, and what others are told of it.
+//! The connection that writes, and its place in the change log.
 
 use rusqlite::Connection;
 
-use crate::change_log::{self, News};
-use crate::change_notifier::Mark;
-use crate::write_connection::Desk;
+use crate::change_log::{self, ForeignChanges};
+use crate::change_notifier::SessionHash;
+use crate::write_connection::WriteConnection;
 
-/// The connection, and what it last saw of other processes.
-pub(crate) struct Slot {
-    pub(crate) desk: Desk,
-    /// What SQLite called the content of the file when this was last asked.
-    version: i64,
-    /// What was told of up to then, and by this connection since.
-    seen: i64,
-    /// The name under which this store wants to know of what others write.
-    ear: String,
-    /// Whether it is in the file.
-    listens: bool,
+/// What the lock of the writer protects: the connection, and how far it has read the change log.
+pub(crate) struct WriterState {
+    pub(crate) db: WriteConnection,
+    /// SQLite's `data_version` of the file when foreign changes were last read; 0 before that.
+    data_version: i64,
+    /// The last row of the change log that was read, or written by this connection.
+    last_row: i64,
+    /// The name under which this store subscribes to the change log.
+    subscriber: String,
+    is_subscribed: bool,
 }
 
-impl Slot {
+impl WriterState {
     pub(crate) fn new(connection: Connection) -> Self {
         Self {
-            desk: Desk::new(connection),
-            version: 0,
-            seen: 0,
-            ear: change_log::ear(),
-            listens: false,
+            db: WriteConnection::new(connection),
+            data_version: 0,
+            last_row: 0,
+            subscriber: change_log::new_subscriber(),
+            is_subscribed: false,
         }
     }
 
-    /// Ends the transaction; it happened, and others can see to whom.
-    pub(crate) fn commit(&mut self, touched: &[Mark]) -> rusqlite::Result<()> {
-        if !self.is_heard()? {
-            return self.desk.commit();
+    /// Commits the transaction. While another process is subscribed, the sessions that it changed are
+    /// written to the change log with it.
+    pub(crate) fn commit(&mut self, changed_sessions: &[SessionHash]) -> rusqlite::Result<()> {
+        if !self.has_subscribers()? {
+            return self.db.commit();
         }
-        let told = change_log::tell(&self.desk.conn, touched)?;
-        self.desk.commit()?;
-        // Unless somebody else has told something in between, which is still to be read.
-        if told == self.seen + 1 {
-            self.seen = told;
+        let row = change_log::append(&self.db.conn, changed_sessions)?;
+        self.db.commit()?;
+        // Rows of others in between are still to be read.
+        if row == self.last_row + 1 {
+            self.last_row = row;
         }
-        if change_log::is_lot(told) {
-            // Whoever listened may have ended without a word.
-            self.desk.known.borrow_mut().put_heard(None);
+        if change_log::completes_lot(row) {
+            // A subscriber may have ended without removing its subscription.
+            self.db.cache.borrow_mut().set_has_subscribers(None);
         }
         Ok(())
     }
 
-    /// Whether somebody else wants to know of this transaction. Whoever begins to wants it in a
-    /// transaction of its own, after which nothing of this is known any more.
-    fn is_heard(&self) -> rusqlite::Result<bool> {
-        let known = self.desk.known.borrow().is_heard();
-        if let Some(is_heard) = known {
-            return Ok(is_heard);
+    /// Whether another process is subscribed. A subscription is a transaction of its own, which empties
+    /// the cache.
+    fn has_subscribers(&self) -> rusqlite::Result<bool> {
+        let cached = self.db.cache.borrow().has_subscribers();
+        if let Some(has_subscribers) = cached {
+            return Ok(has_subscribers);
         }
-        let is_heard = change_log::is_heard(&self.desk.conn, &self.ear)?;
-        self.desk.known.borrow_mut().put_heard(Some(is_heard));
-        Ok(is_heard)
+        let found = change_log::has_other_subscribers(&self.db.conn, &self.subscriber)?;
+        self.db.cache.borrow_mut().set_has_subscribers(Some(found));
+        Ok(found)
     }
 
-    /// Puts the ear into the file, or takes it out. Does not wait for others who write: until it is
-    /// there, everybody is woken by whatever they write.
-    pub(crate) fn set_ear(&mut self, listens: bool) {
-        if self.listens == listens {
+    /// Subscribes to the change log, or removes the subscription. Does not wait for other processes that
+    /// write: until it succeeds, each of their writes wakes every listener.
+    pub(crate) fn set_subscribed(&mut self, is_subscribed: bool) {
+        if self.is_subscribed == is_subscribed {
             return;
         }
-        let conn = &self.desk.conn;
-        let done = match listens {
-            true => change_log::listen(conn, &self.ear),
-            false => change_log::leave(conn, &self.ear),
+        let conn = &self.db.conn;
+        let done = match is_subscribed {
+            true => change_log::subscribe(conn, &self.subscriber),
+            false => change_log::unsubscribe(conn, &self.subscriber),
         };
         match done {
-            Ok(()) => self.listens = listens,
-            Err(error) => tracing::debug!(event = "sqlite.ear_not_set", %error),
+            Ok(()) => self.is_subscribed = is_subscribed,
+            Err(error) => tracing::debug!(event = "sqlite.subscription_not_changed", %error),
         }
     }
 
-    /// What others have written since the last time.
-    pub(crate) fn news(&mut self) -> rusqlite::Result<Option<News>> {
-        if self.version()? == self.version {
+    /// The sessions that other processes have changed since the last call; `None` when they have written
+    /// nothing.
+    pub(crate) fn foreign_changes(&mut self) -> rusqlite::Result<Option<ForeignChanges>> {
+        if self.data_version()? == self.data_version {
             return Ok(None);
         }
-        // As of one instant: what is written between two looks must not be missed by the one and
-        // taken for told by the other.
-        self.desk.execute("BEGIN")?;
-        let read = change_log::since(&self.desk.conn, self.seen)
-            .and_then(|(news, seen)| Ok((news, seen, self.version()?)));
-        self.desk.execute("ROLLBACK")?;
-        let (news, seen, version) = read?;
-        let is_first = self.version == 0;
-        (self.seen, self.version) = (seen, version);
-        Ok(Some(if is_first { News::Everybody } else { news }))
+        // Both are read as of one instant: a write between two reads must not be missing from the log
+        // and counted in the version.
+        self.db.execute("BEGIN")?;
+        let read = change_log::read_after(&self.db.conn, self.last_row)
+            .and_then(|(changes, last)| Ok((changes, last, self.data_version()?)));
+        self.db.execute("ROLLBACK")?;
+        let (changes, last_row, data_version) = read?;
+        let is_first = self.data_version == 0;
+        (self.last_row, self.data_version) = (last_row, data_version);
+        Ok(Some(if is_first {
+            ForeignChanges::All
+        } else {
+            changes
+        }))
     }
 
-    /// What SQLite calls the content of the file. Others change it.
-    fn version(&self) -> rusqlite::Result<i64> {
-        self.desk
+    /// A number that SQLite changes whenever another connection has written to the file.
+    fn data_version(&self) -> rusqlite::Result<i64> {
+        self.db
             .conn
             .prepare_cached("PRAGMA data_version")?
             .query_row([], |row| row.get(0))

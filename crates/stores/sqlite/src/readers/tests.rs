@@ -29,7 +29,7 @@ impl Subject {
         let file = folder.join("helix.db");
         let config = SqliteConfig::new().readers(connections);
         drop(connection::writer(&file, &config).unwrap());
-        let readers = Readers::patient(&file, &config, Duration::from_secs(3600)).unwrap();
+        let readers = Readers::with_max_hold(&file, &config, Duration::from_secs(3600)).unwrap();
         Self {
             readers: Some(readers),
             folder,
@@ -38,14 +38,14 @@ impl Subject {
 
     fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Connection) -> std::result::Result<T, Fail> + Send + 'static,
-    ) -> Answer<T> {
+        read: impl Fn(&Connection) -> std::result::Result<T, OperationError> + Send + 'static,
+    ) -> ResultFuture<T> {
         self.readers.as_ref().unwrap().read(read, || ())
     }
 
     /// A read that stays in the middle of its transaction until it is told to go on; then it gives 7.
     /// It says when it has come there.
-    fn slow(&self) -> (Answer<i64>, Receiver<()>, Sender<()>) {
+    fn slow(&self) -> (ResultFuture<i64>, Receiver<()>, Sender<()>) {
         let ((begun, has_begun), (go, goes)) = (mpsc::channel(), mpsc::channel());
         let goes = Mutex::new(goes);
         let answer = self.read(move |conn| {
@@ -132,7 +132,7 @@ fn readers_that_are_held_begin_when_they_are_let_go() {
     let readers = subject.readers.as_ref().unwrap();
     readers.hold();
     let waiting = subject.read(|_| Ok(1));
-    assert!(readers.are_asleep());
+    assert!(readers.are_held_and_idle());
     let other = async { readers.release() };
     assert!(matches!(block_on(join(waiting, other)), (Ok(1), ())));
 }

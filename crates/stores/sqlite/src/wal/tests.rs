@@ -8,11 +8,11 @@ use std::task::{Context, Poll, Wake};
 use std::thread;
 
 use super::*;
-use crate::change_notifier::Bells;
+use crate::change_notifier::ChangeNotifier;
 use crate::config::SqliteConfig;
 use crate::connection;
-use crate::operation_error::Fail;
-use crate::write_connection::Desk;
+use crate::operation_error::OperationError;
+use crate::write_connection::WriteConnection;
 use crate::writer::Writer;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -49,13 +49,13 @@ impl Subject {
         let config = SqliteConfig::new().readers(4);
         let connection = connection::writer(&file, &config).unwrap();
         connection.execute_batch("CREATE TABLE t (x)").unwrap();
-        let readers = Arc::new(Readers::patient(&file, &config, patience).unwrap());
-        let log = Log::of(&file, Arc::clone(&readers));
-        let bells = Arc::new(Bells::default());
+        let readers = Arc::new(Readers::with_max_hold(&file, &config, patience).unwrap());
+        let log = WriteAheadLog::of(&file, Arc::clone(&readers));
+        let notifier = Arc::new(ChangeNotifier::default());
         Arc::new(Self {
             log: folder.join("helix.db-wal"),
             readers,
-            writer: Writer::new(connection, bells, config.busy_timeout, log),
+            writer: Writer::new(connection, notifier, config.busy_timeout, log),
             folder,
         })
     }
@@ -66,9 +66,9 @@ impl Subject {
 
     /// Writes a megabyte, to the same pages every time.
     fn write(&self) {
-        let work = |desk: &Desk, _| -> Result<(), Fail> {
-            desk.execute("DELETE FROM t")?;
-            desk.execute("INSERT INTO t VALUES (zeroblob(1000000))")?;
+        let work = |db: &WriteConnection, _| -> Result<(), OperationError> {
+            db.execute("DELETE FROM t")?;
+            db.execute("INSERT INTO t VALUES (zeroblob(1000000))")?;
             Ok(())
         };
         let writing = self.writer.write(None, Vec::new(), work);
@@ -81,7 +81,7 @@ impl Subject {
             Ok(read())
         };
         let writer = Arc::clone(&self.writer);
-        let reading = self.readers.read(read, move || writer.settle_readers());
+        let reading = self.readers.read(read, move || writer.release_readers());
         helix_agents_testkit::block_on(reading).unwrap()
     }
 }
@@ -98,10 +98,10 @@ fn a_log_that_is_always_read_from_is_cut_when_those_who_read_have_ended() {
         });
         first.recv().unwrap();
         // No commit waits for the one who reads.
-        while subject.length() < LONG + MORE {
+        while subject.length() < CUT_LENGTH + RETRY_GROWTH {
             subject.write();
         }
-        assert!(!subject.readers.are_asleep(), "one still reads");
+        assert!(!subject.readers.are_held_and_idle(), "one still reads");
         // Who comes now begins after the first has ended, and finds the log cut.
         let later: Vec<_> = (0..8)
             .map(|_| {
@@ -127,13 +127,13 @@ fn a_log_does_not_grow_where_nobody_reads_at_the_moment() {
     other
         .execute_batch("BEGIN; SELECT count(*) FROM t")
         .unwrap();
-    while subject.length() < LONG + MORE {
+    while subject.length() < CUT_LENGTH + RETRY_GROWTH {
         subject.write();
     }
     assert_eq!(subject.read(|| 7), 7, "nobody is held for ever");
     other.execute_batch("ROLLBACK").unwrap();
     // From now on it is cut, or written again from its beginning: it does not grow.
-    let longest = subject.length() + MORE;
+    let longest = subject.length() + RETRY_GROWTH;
     for _ in 0..64 {
         subject.write();
         assert!(subject.length() <= longest, "it grows on");
@@ -144,7 +144,7 @@ fn a_log_does_not_grow_where_nobody_reads_at_the_moment() {
 fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
     let subject = Subject::new("too-long", HOUR);
     let (begun, first) = mpsc::channel();
-    let far = TOO_LONG + 2 * MORE;
+    let far = WAIT_LENGTH + 2 * RETRY_GROWTH;
     thread::scope(|scope| {
         let subject = &subject;
         let inside = Arc::clone(subject);
@@ -153,7 +153,7 @@ fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
                 begun.send(()).unwrap();
                 // Ends when somebody waits for it, or the log has grown on regardless.
                 loop {
-                    if inside.readers.is_awaited() {
+                    if inside.readers.has_waiting_caller() {
                         return inside.length();
                     }
                     if inside.length() >= far {
@@ -166,7 +166,7 @@ fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
         first.recv().unwrap();
         (0..50).for_each(|_| subject.write());
         let length = reader.join().unwrap();
-        assert!((TOO_LONG..far).contains(&length), "{length}");
+        assert!((WAIT_LENGTH..far).contains(&length), "{length}");
     });
 }
 
@@ -174,15 +174,19 @@ fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
 fn who_cuts_the_log_serves_those_who_queued_meanwhile() {
     let subject = Subject::new("queue", HOUR);
     let busy = subject.writer.try_lock().unwrap();
-    let mut queued = Box::pin(subject.writer.write(None, Vec::new(), |_: &Desk, _| Ok(7)));
+    let mut queued = Box::pin(
+        subject
+            .writer
+            .write(None, Vec::new(), |_: &WriteConnection, _| Ok(7)),
+    );
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Arc::clone(&woken).into();
     let mut context = Context::from_waker(&waker);
     assert!(queued.as_mut().poll(&mut context).is_pending());
     drop(busy);
     subject.readers.hold();
-    subject.writer.settle_readers();
-    assert!(!subject.readers.are_asleep());
+    subject.writer.release_readers();
+    assert!(!subject.readers.are_held_and_idle());
     assert!(woken.0.load(Ordering::SeqCst), "nobody else would wake it");
     let outcome = queued.as_mut().poll(&mut context);
     assert!(matches!(outcome, Poll::Ready(Ok(7))), "{outcome:?}");
@@ -193,7 +197,7 @@ fn who_waits_is_let_through_though_somebody_reads_on() {
     let subject = Subject::new("patience", Duration::ZERO);
     let inside = Arc::clone(&subject);
     subject.read(move || {
-        while inside.length() < LONG + MORE {
+        while inside.length() < CUT_LENGTH + RETRY_GROWTH {
             inside.write();
         }
         assert_eq!(inside.read(|| 7), 7);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 use super::*;
-use crate::change_notifier::{Listening, Mark};
-use crate::key::Owner;
+use crate::change_notifier::{ChangeListener, SessionHash};
+use crate::key::OwnerId;
 
 struct Count(AtomicUsize);
 
@@ -15,8 +15,8 @@ impl Wake for Count {
     }
 }
 
-type Writing<'a> = Pin<Box<dyn Future<Output = Result<i64, Fail>> + 'a>>;
-type Step = fn(&Desk) -> Result<i64, Fail>;
+type WriteTask<'a> = Pin<Box<dyn Future<Output = Result<i64, OperationError>> + 'a>>;
+type Step = fn(&WriteConnection) -> Result<i64, OperationError>;
 
 fn writer() -> Arc<Writer> {
     let connection = Connection::open_in_memory().unwrap();
@@ -27,37 +27,37 @@ fn writer() -> Arc<Writer> {
         connection,
         Arc::default(),
         Duration::from_secs(1),
-        Log::none(),
+        WriteAheadLog::none(),
     )
 }
 
-fn insert(desk: &Desk, value: i64) -> Result<i64, Fail> {
+fn insert(db: &WriteConnection, value: i64) -> Result<i64, OperationError> {
     let sql = "INSERT INTO t VALUES (?)";
-    desk.conn.prepare_cached(sql)?.execute([value])?;
+    db.conn.prepare_cached(sql)?.execute([value])?;
     Ok(value)
 }
 
-fn one(desk: &Desk) -> Result<i64, Fail> {
-    insert(desk, 1)
+fn one(db: &WriteConnection) -> Result<i64, OperationError> {
+    insert(db, 1)
 }
 
-fn two(desk: &Desk) -> Result<i64, Fail> {
-    insert(desk, 2)
+fn two(db: &WriteConnection) -> Result<i64, OperationError> {
+    insert(db, 2)
 }
 
-fn refused(desk: &Desk) -> Result<i64, Fail> {
-    insert(desk, 3)?;
-    Err(Fail::internal("refused"))
+fn refused(db: &WriteConnection) -> Result<i64, OperationError> {
+    insert(db, 3)?;
+    Err(OperationError::internal("refused"))
 }
 
-fn broken(desk: &Desk) -> Result<i64, Fail> {
-    insert(desk, 4)?;
-    desk.execute("nonsense")?;
+fn broken(db: &WriteConnection) -> Result<i64, OperationError> {
+    insert(db, 4)?;
+    db.execute("nonsense")?;
     Ok(4)
 }
 
-fn panicking(desk: &Desk) -> Result<i64, Fail> {
-    insert(desk, 5)?;
+fn panicking(db: &WriteConnection) -> Result<i64, OperationError> {
+    insert(db, 5)?;
     panic!("in the middle")
 }
 
@@ -78,27 +78,27 @@ fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Poll<T> {
 
 /// Queues writes while somebody has the connection, who then serves them in one go.
 fn together(writer: &Writer, steps: &[Step]) -> Vec<Result<i64, String>> {
-    let slot = writer.try_lock().unwrap();
-    let mut queued: Vec<Writing<'_>> = Vec::new();
+    let state = writer.try_lock().unwrap();
+    let mut queued: Vec<WriteTask<'_>> = Vec::new();
     for step in steps {
         let step = *step;
-        let write = writer.write(None, Vec::new(), move |desk: &Desk, _| step(desk));
-        let mut write: Writing<'_> = Box::pin(write);
+        let write = writer.write(None, Vec::new(), move |db: &WriteConnection, _| step(db));
+        let mut write: WriteTask<'_> = Box::pin(write);
         assert!(poll(&mut write).is_pending());
         queued.push(write);
     }
-    writer.serve(slot);
+    writer.serve(state);
     let answered = queued.iter_mut().map(|write| match poll(write) {
-        Poll::Ready(outcome) => outcome.map_err(|fail| format!("{fail:?}")),
+        Poll::Ready(outcome) => outcome.map_err(|error| format!("{error:?}")),
         Poll::Pending => panic!("a write was left without an answer"),
     });
     answered.collect()
 }
 
 /// Writes while nobody else does.
-fn alone(writer: &Writer, step: Step) -> Result<i64, Fail> {
-    let mut write: Writing<'_> =
-        Box::pin(writer.write(None, Vec::new(), move |desk: &Desk, _| step(desk)));
+fn alone(writer: &Writer, step: Step) -> Result<i64, OperationError> {
+    let mut write: WriteTask<'_> =
+        Box::pin(writer.write(None, Vec::new(), move |db: &WriteConnection, _| step(db)));
     match poll(&mut write) {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => panic!("the connection was not free"),
@@ -156,19 +156,19 @@ fn a_group_that_one_write_breaks_is_made_again_one_by_one() {
     assert_eq!(content(&writer), [1, 2], "each once, and no half of one");
 }
 
-fn forgets(desk: &Desk) -> Result<i64, Fail> {
+fn forgets(db: &WriteConnection) -> Result<i64, OperationError> {
     // What the part before wrote is not there, so it must not be known either.
-    match desk.known.borrow().usage(Owner(1)) {
+    match db.cache.borrow().usage(OwnerId(1)) {
         None => Ok(0),
-        Some(count) => Err(Fail::internal(format!("{count} are remembered"))),
+        Some(count) => Err(OperationError::internal(format!("{count} are remembered"))),
     }
 }
 
 #[test]
 fn what_a_refused_part_of_a_group_learned_is_forgotten() {
-    let learns: Step = |desk| {
-        desk.known.borrow_mut().put_usage(Owner(1), 5);
-        Err(Fail::internal("refused"))
+    let learns: Step = |db| {
+        db.cache.borrow_mut().put_usage(OwnerId(1), 5);
+        Err(OperationError::internal("refused"))
     };
     let outcomes = together(&writer(), &[learns, forgets]);
     assert!(outcomes[0].is_err());
@@ -179,26 +179,28 @@ fn what_a_refused_part_of_a_group_learned_is_forgotten() {
 fn listeners_are_told_of_what_a_group_wrote() {
     let writer = writer();
     let heard_by = |name: &str| {
-        let listening: Listening = writer.bells.listen(&name.parse().unwrap());
-        let mut heard = Box::pin(listening.heard());
+        let listener: ChangeListener = writer.notifier.listen(&name.parse().unwrap());
+        let mut heard = Box::pin(listener.changed());
         let count = Arc::new(Count(AtomicUsize::new(0)));
         let waker = Arc::clone(&count).into();
         let mut context = Context::from_waker(&waker);
         assert!(heard.as_mut().poll(&mut context).is_pending());
-        (listening, heard, count)
+        (listener, heard, count)
     };
     let listeners = ["a", "b", "c", "d"].map(heard_by);
-    let mut slot = writer.try_lock().unwrap();
+    let mut state = writer.try_lock().unwrap();
     let written: [(&str, Step); 3] = [("a", one), ("b", refused), ("c", two)];
-    let mut queued: Vec<Writing<'_>> = Vec::new();
+    let mut queued: Vec<WriteTask<'_>> = Vec::new();
     for (name, step) in written {
-        let touched = vec![Mark::of(&name.parse().unwrap())];
-        let write = writer.write(None, touched, move |desk: &Desk, _| step(desk));
-        let mut write: Writing<'_> = Box::pin(write);
+        let changed_sessions = vec![SessionHash::of(&name.parse().unwrap())];
+        let write = writer.write(None, changed_sessions, move |db: &WriteConnection, _| {
+            step(db)
+        });
+        let mut write: WriteTask<'_> = Box::pin(write);
         assert!(poll(&mut write).is_pending());
         queued.push(write);
     }
-    assert!(writer.group(&mut slot, Duration::ZERO));
+    assert!(writer.write_queued(&mut state, Duration::ZERO));
     let told = listeners.map(|(_, _, count)| count.0.load(Ordering::SeqCst));
     assert_eq!(told, [1, 0, 1, 0]);
 }
@@ -213,20 +215,25 @@ fn two_of_one_file(name: &str) -> (std::path::PathBuf, Arc<Writer>, Arc<Writer>)
     let [ours, theirs] = [0, 1].map(|_| {
         let config = crate::config::SqliteConfig::new();
         let connection = crate::connection::writer(&folder.join("helix.db"), &config).unwrap();
-        Writer::new(connection, Arc::default(), config.busy_timeout, Log::none())
+        Writer::new(
+            connection,
+            Arc::default(),
+            config.busy_timeout,
+            WriteAheadLog::none(),
+        )
     });
     (folder, ours, theirs)
 }
 
 fn touch(writer: &Writer, name: &str) {
-    let touched = vec![Mark::of(&name.parse().unwrap())];
-    let work = |_: &Desk, _| Ok(());
-    helix_agents_testkit::block_on(writer.write(None, touched, work)).unwrap();
+    let changed_sessions = vec![SessionHash::of(&name.parse().unwrap())];
+    let work = |_: &WriteConnection, _| Ok(());
+    helix_agents_testkit::block_on(writer.write(None, changed_sessions, work)).unwrap();
 }
 
 /// Hears the changes of a session, and counts them.
 struct Ear {
-    listening: Listening,
+    listener: ChangeListener,
     heard: Option<Pin<Box<dyn Future<Output = ()>>>>,
     count: Arc<Count>,
 }
@@ -234,7 +241,7 @@ struct Ear {
 impl Ear {
     fn new(writer: &Writer, name: &str) -> Self {
         let mut ear = Self {
-            listening: writer.bells.listen(&name.parse().unwrap()),
+            listener: writer.notifier.listen(&name.parse().unwrap()),
             heard: None,
             count: Arc::new(Count(AtomicUsize::new(0))),
         };
@@ -244,7 +251,7 @@ impl Ear {
 
     /// How often it was woken since the last time; and listens again.
     fn woken(&mut self) -> usize {
-        let mut heard = Box::pin(self.listening.heard());
+        let mut heard = Box::pin(self.listener.changed());
         let waker = Arc::clone(&self.count).into();
         let mut context = Context::from_waker(&waker);
         assert!(heard.as_mut().poll(&mut context).is_pending());
@@ -255,9 +262,9 @@ impl Ear {
 
 /// What the thread does that looks out for others.
 fn look(writer: &Writer) {
-    let mut slot = writer.try_lock().unwrap();
-    writer.listen(&mut slot);
-    writer.serve(slot);
+    let mut state = writer.try_lock().unwrap();
+    writer.subscribe(&mut state);
+    writer.serve(state);
 }
 
 fn rows(writer: &Writer, table: &str) -> i64 {
@@ -348,9 +355,9 @@ fn everybody_looks_when_it_is_not_known_whom_a_write_concerns() {
     look(&ours);
     a.woken();
     // Somebody who does not tell.
-    let slot = theirs.try_lock().unwrap();
-    slot.desk.execute("UPDATE floor SET fence = 1").unwrap();
-    drop(slot);
+    let state = theirs.try_lock().unwrap();
+    state.db.execute("UPDATE floor SET fence = 1").unwrap();
+    drop(state);
     look(&ours);
     assert_eq!(a.woken(), 1);
     // More than is kept.
@@ -363,25 +370,25 @@ fn everybody_looks_when_it_is_not_known_whom_a_write_concerns() {
 }
 
 /// Begins a transaction that writes, as another process might.
-fn begin(writer: &Writer) -> MutexGuard<'_, Slot> {
-    let slot = writer.try_lock().unwrap();
-    slot.desk.begin(Duration::ZERO).unwrap();
-    slot
+fn begin(writer: &Writer) -> MutexGuard<'_, WriterState> {
+    let state = writer.try_lock().unwrap();
+    state.db.begin(Duration::ZERO).unwrap();
+    state
 }
 
 #[test]
 fn a_write_beside_another_process_waits_on_a_thread_of_its_own() {
     let (folder, ours, theirs) = two_of_one_file("beside");
     let busy = begin(&theirs);
-    let mut writes: Vec<Writing<'_>> = Vec::new();
+    let mut writes: Vec<WriteTask<'_>> = Vec::new();
     for number in [1, 2, 3] {
-        let write = ours.write(None, Vec::new(), move |_: &Desk, _| Ok(number));
-        let mut write: Writing<'_> = Box::pin(write);
+        let write = ours.write(None, Vec::new(), move |_: &WriteConnection, _| Ok(number));
+        let mut write: WriteTask<'_> = Box::pin(write);
         // It comes back at once, though it cannot write.
         assert!(poll(&mut write).is_pending());
         writes.push(write);
     }
-    busy.desk.roll_back();
+    busy.db.roll_back();
     drop(busy);
     let done = writes.into_iter().map(helix_agents_testkit::block_on);
     let done: Vec<_> = done.map(Result::unwrap).collect();
@@ -398,21 +405,21 @@ fn who_gives_up_waiting_for_another_process_is_answered_with_all_others() {
             &crate::config::SqliteConfig::new(),
         )
         .unwrap(),
-        Arc::clone(&ours.bells),
+        Arc::clone(&ours.notifier),
         Duration::from_millis(1),
-        Log::none(),
+        WriteAheadLog::none(),
     );
     let busy = begin(&theirs);
-    let mut writes: Vec<Writing<'_>> = Vec::new();
+    let mut writes: Vec<WriteTask<'_>> = Vec::new();
     for step in [one as Step, two] {
-        let write = ours.write(None, Vec::new(), move |desk: &Desk, _| step(desk));
-        let mut write: Writing<'_> = Box::pin(write);
+        let write = ours.write(None, Vec::new(), move |db: &WriteConnection, _| step(db));
+        let mut write: WriteTask<'_> = Box::pin(write);
         assert!(poll(&mut write).is_pending());
         writes.push(write);
     }
     for write in writes {
         let outcome = helix_agents_testkit::block_on(write);
-        assert!(matches!(outcome, Err(Fail::Sqlite(error)) if is_busy(&error)));
+        assert!(matches!(outcome, Err(OperationError::Sqlite(error)) if is_busy(&error)));
     }
     drop(busy);
     std::fs::remove_dir_all(folder).unwrap();
@@ -421,9 +428,9 @@ fn who_gives_up_waiting_for_another_process_is_answered_with_all_others() {
 #[test]
 fn a_read_beside_a_write_in_memory_waits_in_the_queue() {
     let writer = writer();
-    let slot = writer.try_lock().unwrap();
-    let mut read: Writing<'_> = Box::pin(writer.read(|_| Ok(7)));
+    let state = writer.try_lock().unwrap();
+    let mut read: WriteTask<'_> = Box::pin(writer.read(|_| Ok(7)));
     assert!(poll(&mut read).is_pending());
-    writer.serve(slot);
+    writer.serve(state);
     assert!(matches!(poll(&mut read), Poll::Ready(Ok(7))));
 }
