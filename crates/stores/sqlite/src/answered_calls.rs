@@ -1,5 +1,5 @@
-//! Calls that somebody outside has answered, one row each: they are looked for one by one, and a
-//! session may have thousands.
+//! The table `answered`: calls that a client or a person has answered, one row each. They are looked up
+//! one by one, and a session may have thousands.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::headers;
 use crate::key::{OwnerId, millis, parse_column, signed, size, time, unsigned, wide};
 use crate::operation_error::OperationError;
 
-/// Notes that a call was answered.
+/// Inserts an answered call with its time.
 pub(crate) fn put(
     conn: &Connection,
     session: OwnerId,
@@ -24,7 +24,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// When a call was answered.
+/// The time at which a call was answered; `None` when it was not.
 pub(crate) fn find(
     conn: &Connection,
     session: OwnerId,
@@ -37,7 +37,7 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// Answered calls of a session.
+/// Reads one answered call or a page of them, by id.
 pub(crate) fn lookup(
     conn: &Connection,
     session: SessionKey<'_>,

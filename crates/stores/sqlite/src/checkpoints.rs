@@ -1,4 +1,4 @@
-//! Checkpoints, in the order in which they were written.
+//! The table `checkpoint`: checkpoints, in the order in which they were written.
 
 use helix_agents_core::session::Checkpoint;
 use helix_agents_core::store::{Lookup, PageRoom, Paged, SessionKey};
@@ -13,8 +13,8 @@ use crate::operation_error::OperationError;
 use crate::runs::{self, RunNumber, Runs, one};
 use crate::write_connection::WriteConnection;
 
-/// Writes a checkpoint. It is now the one that was written last: `n` is larger than that of any
-/// other.
+/// Inserts a checkpoint, or replaces the one of the same id. `n` is larger than that of any other, so that
+/// it becomes the latest.
 pub(crate) fn put(
     db: &WriteConnection,
     session: OwnerId,
@@ -38,7 +38,7 @@ pub(crate) fn put(
         ])?;
         Ok(written)
     };
-    // Nearly always its own place is free, and need not be looked at first.
+    // The row at the hash of its id is nearly always free, and need not be read first.
     if write(INSERT, session.hashed_key(one.id.as_str()))? == 0 {
         write(REPLACE, place(&db.conn, session, &one.id)?)?;
     }
@@ -48,7 +48,7 @@ pub(crate) fn put(
 const INSERT: &str = "INSERT OR IGNORE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const REPLACE: &str = "INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// The key under which the checkpoint of this id is, or is to be written.
+/// The key at which the checkpoint of this id is stored, or is to be stored.
 fn place(conn: &Connection, session: OwnerId, id: &CheckpointId) -> Result<i64, OperationError> {
     let mut key = session.hashed_key(id.as_str());
     loop {
@@ -72,7 +72,7 @@ fn place(conn: &Connection, session: OwnerId, id: &CheckpointId) -> Result<i64, 
 
 const COLUMNS: &str = "id, run, step, messages, state, status, open_step, time";
 
-/// Checkpoints, the one that was written last first.
+/// Reads one checkpoint or a page of them, latest first.
 pub(crate) fn find(
     conn: &Connection,
     session: SessionKey<'_>,
@@ -125,7 +125,7 @@ pub(crate) fn find(
     }
 }
 
-/// A row whose run is still a number.
+/// A row before its reference to a run is resolved.
 struct CheckpointRow {
     id: CheckpointId,
     run: RunNumber,

@@ -1,4 +1,4 @@
-//! One commit inside a transaction.
+//! A commit: reads the headers, asks `plan`, and writes the plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::operation_error::OperationError;
 use crate::write_connection::WriteConnection;
 use crate::{due, messages, process, row_writer, stream_manager, streams};
 
-/// Judges a commit and writes what it comes to. `sessions` are those that it names. When it fails,
-/// the caller rolls back.
+/// Makes a commit inside the transaction under way. `sessions` are those that it names. The caller rolls
+/// back when it fails.
 pub(crate) fn commit(
     db: &WriteConnection,
     config: &SqliteConfig,
@@ -60,8 +60,8 @@ pub(crate) fn commit(
     Ok(receipt)
 }
 
-/// A lease whose process has ended binds nobody. It stays, lapsed, until somebody takes it. Gives
-/// back the headers that it changed, as they are stored.
+/// Marks leases as lapsed whose process has ended, where the commit requires a free lease. Returns the
+/// headers that it changed, as they are stored.
 fn void_leases_of_the_dead(
     preconditions: &[(SessionId, Precondition)],
     headers: &mut Headers,

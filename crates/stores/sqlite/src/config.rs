@@ -1,11 +1,11 @@
-//! How a store is opened.
+//! The configuration of a store.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use helix_agents_core::time::{Clock, Timestamp};
 
-/// How sure it is that a commit survives a loss of power.
+/// The durability of a commit: which failures it survives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Synchronous {
@@ -15,7 +15,7 @@ pub enum Synchronous {
     /// A commit survives a loss of power.
     #[default]
     Full,
-    /// As `Full`, and the folder is written out too.
+    /// As `Full`; the folder of the file is synced, too.
     Extra,
 }
 
@@ -29,7 +29,7 @@ impl Synchronous {
     }
 }
 
-/// How a store is opened.
+/// The configuration with which a store is opened.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,7 +50,7 @@ pub struct SqliteConfig {
     pub(crate) clock: Option<Arc<dyn Clock>>,
 }
 
-/// How long chunks of past turns are kept.
+/// The default time for which chunks of past turns are kept.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl Default for SqliteConfig {
@@ -75,29 +75,30 @@ impl SqliteConfig {
         Self::default()
     }
 
-    /// How sure it is that a commit survives a loss of power. All processes that use a file should
-    /// agree.
+    /// Sets the durability of a commit. All processes that use a file should use the same setting.
     #[must_use]
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// How long to wait for another process that writes, before the store counts as unavailable.
+    /// Sets how long a write waits for another process that writes, before it fails as unavailable; 5 s by
+    /// default.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// How many reads happen at once; at least one.
+    /// Sets the number of connections that read, and so the number of reads at once; at least one, four by
+    /// default.
     #[must_use]
     pub fn readers(mut self, connections: usize) -> Self {
         self.readers = connections.max(1);
         self
     }
 
-    /// How long chunks of past turns are kept; a week without this. Older ones are removed when the
+    /// Sets how long chunks of past turns are kept; a week by default. Older ones are removed when the
     /// next turn of their session begins, and by its
     /// [`Retention`](helix_agents_core::stream::Retention), which a runtime's sweeper calls. Messages
     /// and state are not chunks, and stay.
@@ -139,7 +140,7 @@ impl SqliteConfig {
         self
     }
 
-    /// What time it is.
+    /// The time by which this store judges leases, due work and the age of chunks.
     pub(crate) fn now(&self) -> Timestamp {
         if let Some(clock) = &self.clock {
             return clock.now();

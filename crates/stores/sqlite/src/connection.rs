@@ -1,4 +1,4 @@
-//! Opening a file and setting a connection up.
+//! Opens connections and sets them up.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -12,17 +12,18 @@ use crate::config::SqliteConfig;
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// As many statements as this crate has, so that each is prepared once per connection.
+/// The capacity of the statement cache: all statements of this crate, so that each is prepared once per
+/// connection.
 const STATEMENTS: usize = 128;
-/// A write-ahead log that has grown beyond this is cut when it is reused.
+/// The size in bytes to which SQLite cuts the write-ahead log when it begins it anew.
 const LOG_LIMIT: u32 = 64 * 1024 * 1024;
 
-/// The connection that writes, to a file whose schema is up to date.
+/// Opens the connection that writes, and brings the schema of the file up to date.
 pub(crate) fn writer(path: &Path, config: &SqliteConfig) -> Result<Connection> {
     if !config.migrate && !path.exists() {
         return Err(schema::missing(path));
     }
-    reachable(path)?;
+    create_file(path)?;
     let failed = |error| Error::opening(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
@@ -39,7 +40,7 @@ pub(crate) fn writer(path: &Path, config: &SqliteConfig) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that only reads.
+/// Opens a connection that only reads.
 pub(crate) fn reader(path: &Path, config: &SqliteConfig) -> Result<Connection> {
     let failed = |error| Error::opening(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -54,7 +55,7 @@ pub(crate) fn reader(path: &Path, config: &SqliteConfig) -> Result<Connection> {
     Ok(connection)
 }
 
-/// The only connection to a database in memory.
+/// Opens the only connection to a database in memory.
 pub(crate) fn memory(config: &SqliteConfig) -> Result<Connection> {
     let path = Path::new(":memory:");
     let failed = |error| Error::opening(path, error);
@@ -75,8 +76,8 @@ fn set_up(connection: &Connection, config: &SqliteConfig) -> rusqlite::Result<()
     Ok(())
 }
 
-/// Switches a file to write-ahead logging. SQLite does not wait here for another process that does
-/// the same, so this does.
+/// Switches a file to write-ahead logging. Waits for another process that does the same, which SQLite
+/// does not do here.
 fn write_ahead(connection: &Connection, timeout: Duration) -> rusqlite::Result<()> {
     let patience = Instant::now() + timeout;
     loop {
@@ -89,7 +90,7 @@ fn write_ahead(connection: &Connection, timeout: Duration) -> rusqlite::Result<(
     }
 }
 
-/// Whether another connection was in the way.
+/// Whether a statement failed because another connection holds a lock.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -97,10 +98,10 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Makes the file, for its owner alone: it holds what people said. SQLite makes its companions with
-/// the rights of the file. Says in clear words what is wrong with a path; SQLite says only that it
-/// cannot open it.
-fn reachable(path: &Path) -> Result<()> {
+/// Creates the file if it does not exist, with access for its owner alone, since it holds conversations.
+/// SQLite gives the files beside it the same permissions. The error says what is wrong with the path;
+/// SQLite says only that it cannot open it.
+fn create_file(path: &Path) -> Result<()> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]

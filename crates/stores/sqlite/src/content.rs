@@ -1,9 +1,9 @@
-//! Values of any size: small ones in their row, large parts of large ones once for the whole file.
+//! Values of any size: small ones in their row, the large parts of others once for the whole file.
 //!
-//! A value is JSON text. Up to [`LARGE`] bytes it is kept as it is, as TEXT. In a larger one every
-//! string over that size moves to the table `blob`, under its SHA-256, and when what remains is still
-//! large, so does that. The row then holds a BLOB that says what was where. `blob_use` records which
-//! row uses which blob; a blob that nobody uses is removed with its last user.
+//! A value is JSON text. Up to [`LARGE`] bytes it is stored in its row, as TEXT. In a larger value every
+//! string over that size moves to the table `blob`, under its SHA-256, and so does the rest if it is still
+//! large. The row then holds a BLOB, an index of the parts. `blob_use` records which row uses which blob;
+//! a blob is deleted with its last use.
 
 use rusqlite::types::{ToSqlOutput, Value as SqlValue, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 use crate::key::OwnerId;
 use crate::operation_error::OperationError;
 
-/// Strings over this many bytes are kept once.
+/// The size in bytes above which strings are stored in the table `blob`.
 const LARGE: usize = 64 * 1024;
 
-/// What a value belongs to. The numbers are stored.
+/// The table that a value belongs to. The numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     Chunk = 0,
@@ -32,7 +32,7 @@ pub(crate) enum ValueKind {
     Child = 9,
 }
 
-/// The row that holds a value.
+/// The row that a value is stored in, as `blob_use` names it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowRef {
     pub(crate) owner: OwnerId,
@@ -46,10 +46,12 @@ impl RowRef {
     }
 }
 
-/// A value as its column holds it.
+/// The content of the column of a value.
 #[derive(Debug)]
 pub(crate) enum Cell {
+    /// The whole value, as JSON text.
     Plain(String),
+    /// The [`Index`] of a value whose large parts are in the table `blob`.
     Split(Vec<u8>),
 }
 
@@ -62,7 +64,7 @@ impl ToSql for Cell {
     }
 }
 
-/// What a BLOB cell says: the rest of the value, and which strings go where.
+/// The JSON in a BLOB: the rest of the value, and the JSON pointer and hash of each large string.
 #[derive(Debug, Serialize, Deserialize)]
 struct Index {
     version: u32,
@@ -80,12 +82,12 @@ enum Rest {
 
 const VERSION: u32 = 1;
 
-/// Whether a value of this text has parts that are kept elsewhere.
+/// Whether a value of this text is stored with an index.
 pub(crate) fn is_large(text: &str) -> bool {
     text.len() > LARGE
 }
 
-/// Makes the cell of a value and keeps its large parts.
+/// Stores the large parts of a value, and returns the content of its column.
 pub(crate) fn put(conn: &Connection, holder: RowRef, text: String) -> Result<Cell, OperationError> {
     if !is_large(&text) {
         return Ok(Cell::Plain(text));
@@ -119,7 +121,7 @@ pub(crate) fn put(conn: &Connection, holder: RowRef, text: String) -> Result<Cel
     json(&Index { rest, ..index }).map(Cell::Split)
 }
 
-/// Calls `taken` with every string that is too large, and leaves `null` in its place.
+/// Replaces every large string by `null`, and calls `taken` with its JSON pointer and the string.
 fn take_large(
     value: &mut Value,
     place: &mut String,
@@ -173,7 +175,7 @@ fn keep(conn: &Connection, holder: RowRef, text: &str) -> Result<String, Operati
     Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The JSON text of a value.
+/// Reads the JSON text of a value, whose column has this content.
 pub(crate) fn get(conn: &Connection, cell: SqlValue) -> Result<String, OperationError> {
     let index = match cell {
         SqlValue::Text(text) => return Ok(text),
@@ -209,13 +211,13 @@ fn fetch(conn: &Connection, hash: &str) -> Result<String, OperationError> {
         .ok_or_else(|| OperationError::corrupt("value", format!("its part {hash} is missing")))
 }
 
-/// Says that a row, which held a BLOB, is gone or about to be written anew.
+/// Removes the uses of blobs by a row that was deleted or is about to be overwritten.
 pub(crate) fn release(conn: &Connection, holder: RowRef) -> Result<(), OperationError> {
     let RowRef { owner, kind, key } = holder;
     release_range(conn, owner, kind, key, key)
 }
 
-/// The same for all rows of an owner and a kind whose keys are within these bounds.
+/// As [`release`], for all rows of an owner and a kind whose keys are within these bounds.
 pub(crate) fn release_range(
     conn: &Connection,
     owner: OwnerId,

@@ -1,4 +1,4 @@
-//! Removing a session with everything that belongs to it.
+//! Deletes a session with all of its rows.
 
 use helix_agents_core::SessionId;
 use rusqlite::{Connection, OptionalExtension};
@@ -7,7 +7,7 @@ use crate::content::{self, ValueKind};
 use crate::key::OwnerId;
 use crate::operation_error::OperationError;
 
-/// Kinds of values that belong to a session.
+/// The kinds of values that belong to a session.
 const KINDS: [ValueKind; 9] = [
     ValueKind::Header,
     ValueKind::Entry,
@@ -20,7 +20,7 @@ const KINDS: [ValueKind; 9] = [
     ValueKind::Child,
 ];
 
-/// Statements that remove rows by the bounds of their keys.
+/// Statements that delete rows by the bounds of their keys.
 const BY_KEY: [&str; 7] = [
     "DELETE FROM entry WHERE at BETWEEN ? AND ?",
     "DELETE FROM state WHERE at BETWEEN ? AND ?",
@@ -31,7 +31,7 @@ const BY_KEY: [&str; 7] = [
     "DELETE FROM staged WHERE at BETWEEN ? AND ?",
 ];
 
-/// Statements that remove rows by the number of their session.
+/// Statements that delete rows by the number of their session.
 const BY_SESSION: [&str; 5] = [
     "DELETE FROM answered WHERE session = ?",
     "DELETE FROM label WHERE session = ?",
@@ -40,7 +40,7 @@ const BY_SESSION: [&str; 5] = [
     "DELETE FROM session WHERE id = ?",
 ];
 
-/// Removes a session, and its stream when it is a root.
+/// Deletes a session, and its stream if it is a root.
 pub(crate) fn session(
     conn: &Connection,
     session: OwnerId,
@@ -59,7 +59,7 @@ pub(crate) fn session(
     stream(conn, name)
 }
 
-/// Removes a stream.
+/// Deletes the stream of a root, if there is one.
 fn stream(conn: &Connection, root: &SessionId) -> Result<(), OperationError> {
     let stream: Option<OwnerId> = conn
         .prepare_cached("DELETE FROM stream WHERE root = ? RETURNING id")?

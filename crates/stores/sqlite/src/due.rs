@@ -1,4 +1,5 @@
-//! Due work: a table of its own, which a question reads by agent and kind and no further.
+//! The table `due`: an index of due work by agent and kind. A query reads the rows of the agents and kinds
+//! that it asks for, and no others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::key::{millis, parse_column, signed, unsigned, wide};
 use crate::operation_error::OperationError;
 use crate::process;
 
-/// How a kind is stored.
+/// The stored number of a kind.
 pub(crate) fn number(kind: DueKind) -> Result<i64, OperationError> {
     Ok(match kind {
         DueKind::LapsedLease => 0,
@@ -30,7 +31,7 @@ pub(crate) fn number(kind: DueKind) -> Result<i64, OperationError> {
     })
 }
 
-/// What the table has of a session.
+/// The rows of a session in the table.
 #[derive(PartialEq)]
 struct DueRows<'a> {
     agent: &'a str,
@@ -51,7 +52,8 @@ impl<'a> DueRows<'a> {
     }
 }
 
-/// Writes what became of a session; `None`: it is not there. What is the same stays untouched.
+/// Replaces the rows of a session, whose header was `before` and is `after`; `None`: it does not exist.
+/// Rows that stay the same are not written.
 pub(crate) fn update_index(
     conn: &Connection,
     session: &SessionId,
@@ -167,12 +169,12 @@ pub(crate) fn page(
     })
 }
 
-/// A lease of a process that has ended: nobody needs to wait for it.
+/// Makes a lease count as lapsed, because its process has ended.
 pub(crate) fn void_lease(lease: &mut Lease) {
     lease.until = Timestamp::default();
 }
 
-/// Whether a holder is dead; each is asked about once.
+/// Whether the process of a holder has ended. Each holder is looked up once.
 fn is_dead(known: &mut BTreeMap<String, bool>, holder: &str) -> bool {
     if let Some(dead) = known.get(holder) {
         return *dead;
@@ -192,7 +194,7 @@ pub(crate) fn texts(
     Ok(texts.collect::<Result<_, _>>()?)
 }
 
-/// The sessions of an agent that are due for one kind of work.
+/// The sessions of an agent that are due for one kind of work, in the order of the index.
 fn range(
     conn: &Connection,
     query: &DueQuery,
@@ -222,7 +224,7 @@ fn range(
     Ok(places)
 }
 
-/// The sessions of an agent whose run was left by a process that has ended: due since ever.
+/// The sessions of an agent whose lease belongs to a process that has ended. They come before all others.
 fn held(
     conn: &Connection,
     query: &DueQuery,

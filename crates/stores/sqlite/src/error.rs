@@ -1,14 +1,14 @@
-//! Why a file cannot be used as a store.
+//! The errors of opening a store.
 
 use std::path::PathBuf;
 
 use helix_agents_core::{Coded, ErrorCode};
 use rusqlite::ErrorCode as SqliteCode;
 
-/// What this crate's functions give.
+/// A result whose error is [`Error`] unless another is named.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a file cannot be used as a store. The file is as it was.
+/// An error of opening a store. The file was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,46 +17,46 @@ pub enum Error {
         "`{url}` is not an address of a sqlite store; write `sqlite:PATH` or `sqlite::memory:`"
     )]
     BadUrl {
-        /// The text.
+        /// The text that was given.
         url: String,
     },
-    /// There is a folder of that name.
+    /// The path names a folder.
     #[error("{} is a folder; name a file in it", path.display())]
     IsAFolder {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
     },
     /// The folder of the file does not exist.
     #[error("the folder of {} does not exist; create it first", path.display())]
     NoFolder {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
     },
     /// The file or its folder cannot be written to.
     #[error("{} or its folder is read-only; give this process the right to write there", path.display())]
     ReadOnly {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system or of SQLite.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file is something else, or damaged. It was not touched.
+    /// The file is not a database, or is damaged. It was not changed.
     #[error(
         "{} is not a database, or is damaged; it was not changed: restore it from a backup or choose another path",
         path.display()
     )]
     Corrupt {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
-    /// The database belongs to another program. It was not touched.
+    /// The database belongs to another program. It was not changed.
     #[error("{} is a database of another program; choose another path", path.display())]
     NotOurs {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
     },
     /// A newer version of this program made the schema.
@@ -65,11 +65,11 @@ pub enum Error {
         path.display()
     )]
     SchemaTooNew {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
-        /// The file's version.
+        /// The schema version of the file.
         found: u32,
-        /// The newest version that is known here.
+        /// The newest schema version that this program knows.
         known: u32,
     },
     /// The schema is not up to date, and migration is switched off.
@@ -78,44 +78,44 @@ pub enum Error {
         path.display()
     )]
     SchemaTooOld {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
-        /// The file's version.
+        /// The schema version of the file.
         found: u32,
-        /// The version that is needed.
+        /// The schema version that this program needs.
         known: u32,
     },
-    /// Another process holds on to the file.
+    /// Another process has locked the file.
     #[error("{} is in use by another process; try again", path.display())]
     Busy {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
-    /// There is no room.
+    /// The disk is full.
     #[error("there is no room for {}; make room and try again", path.display())]
     Full {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
-    /// It failed in another way.
+    /// The file cannot be opened for another reason, which is the source.
     #[error("{} cannot be opened", path.display())]
     Open {
-        /// The path.
+        /// The path that was given.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system or of SQLite.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl Error {
-    /// What a failure of SQLite means while a file is opened.
+    /// The error that stands for an error of SQLite while a file is opened.
     pub(crate) fn opening(path: &std::path::Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {

@@ -1,4 +1,4 @@
-//! What surrounds a session: children, kept writes, retired call ids.
+//! The tables `child`, `staged` and `retired_call`: children, staged writes and retired call ids.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::key::{OwnerId, parse_column};
 use crate::operation_error::OperationError;
 use crate::runs::next_key;
 
-/// Writes a child under its session id.
+/// Inserts a child, or replaces the one of the same session id.
 pub(crate) fn put_child(
     conn: &Connection,
     session: OwnerId,
@@ -47,7 +47,7 @@ pub(crate) fn put_child(
     Ok(())
 }
 
-/// Keeps a call's writes.
+/// Inserts the staged writes of a call, or replaces them.
 pub(crate) fn stage(
     conn: &Connection,
     session: OwnerId,
@@ -81,7 +81,7 @@ pub(crate) fn stage(
     Ok(())
 }
 
-/// Forgets kept writes.
+/// Deletes staged writes.
 pub(crate) fn unstage(
     conn: &Connection,
     session: OwnerId,
@@ -110,7 +110,7 @@ pub(crate) fn unstage(
     Ok(())
 }
 
-/// Children, kept writes and retired call ids.
+/// Reads the children, staged writes and retired call ids of a session.
 pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family, OperationError> {
     let Some(owner) = headers::owner(conn, session)? else {
         return Ok(Family::default());
@@ -140,7 +140,7 @@ pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family,
     Ok(Family::new(children, staged, retired))
 }
 
-/// Marks call ids as used.
+/// Marks call ids as used, so that no later call gets one of them.
 pub(crate) fn retire<'a>(
     conn: &Connection,
     session: OwnerId,

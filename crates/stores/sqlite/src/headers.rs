@@ -1,4 +1,4 @@
-//! Headers: one row per session, and the columns by which sessions are found.
+//! The table `session`: one row with the header of each session, and the columns that queries filter by.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ use crate::open_steps::OpenStepChange;
 use crate::operation_error::OperationError;
 use crate::write_connection::WriteConnection;
 
-/// A header as it is stored.
+/// A header that was read, and where it is stored.
 #[derive(Debug)]
 pub(crate) struct StoredHeader {
     pub(crate) place: HeaderPlace,
     pub(crate) header: Arc<Header>,
 }
 
-/// How a header is stored.
+/// Where a header is stored, and in which form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeaderPlace {
     pub(crate) owner: OwnerId,
-    /// Whether parts of it are kept elsewhere.
+    /// Whether large parts of the header are in the table `blob`.
     pub(crate) is_split: bool,
-    /// The same of the open step.
+    /// Whether large parts of the open step are in the table `blob`.
     is_step_split: bool,
 }
 
-/// The fence at which sessions begin.
+/// The fence at which new sessions begin, above those of all deleted ones.
 pub(crate) fn floor(conn: &Connection) -> Result<Fence, OperationError> {
     let fence = conn
         .prepare_cached("SELECT fence FROM floor")?
@@ -43,14 +43,14 @@ pub(crate) fn floor(conn: &Connection) -> Result<Fence, OperationError> {
     Ok(Fence(unsigned(fence)))
 }
 
-/// Makes sessions begin at this fence or above.
+/// Makes new sessions begin at this fence or above.
 pub(crate) fn raise_floor(conn: &Connection, fence: Fence) -> Result<(), OperationError> {
     conn.prepare_cached("UPDATE floor SET fence = max(fence, ?)")?
         .execute([signed(fence.0)])?;
     Ok(())
 }
 
-/// The number of a session under its root.
+/// The number of a session; `None` when it does not exist under this root.
 pub(crate) fn owner(
     conn: &Connection,
     key: SessionKey<'_>,
@@ -62,12 +62,12 @@ pub(crate) fn owner(
     Ok(owner)
 }
 
-/// What the column of the root holds.
+/// The value of the column `root`: null for a root.
 fn root(key: SessionKey<'_>) -> Option<&str> {
     (!key.is_root()).then_some(key.root.as_str())
 }
 
-/// The root of a session that is not its own.
+/// The root of a child; `None` for a root, and for a session that does not exist.
 pub(crate) fn root_of(
     conn: &Connection,
     session: &SessionId,
@@ -81,7 +81,7 @@ pub(crate) fn root_of(
         .transpose()
 }
 
-/// Fills the column of the root from the headers: what an older file does not have.
+/// Fills the column `root` from the headers, for files of an older schema.
 pub(crate) fn fill_roots(conn: &Connection) -> Result<(), OperationError> {
     let mut statement = conn.prepare("SELECT id, header FROM session")?;
     let mut rows = statement.query([])?;
@@ -96,7 +96,7 @@ pub(crate) fn fill_roots(conn: &Connection) -> Result<(), OperationError> {
     Ok(())
 }
 
-/// The header of a session under its root.
+/// Reads the header of a session; `None` when it does not exist under this root.
 pub(crate) fn find_under(
     conn: &Connection,
     key: SessionKey<'_>,
@@ -105,7 +105,7 @@ pub(crate) fn find_under(
     Ok(found.filter(|found| key.names(&found.header.session)))
 }
 
-/// A session's header, whatever its root.
+/// Reads the header of a session, whatever its root.
 pub(crate) fn find(
     conn: &Connection,
     session: &SessionId,
@@ -135,7 +135,8 @@ pub(crate) fn find(
     Ok(Some(StoredHeader { place, header }))
 }
 
-/// A session's header, for a writer, who gives it back as it is afterwards.
+/// Takes a header out of the cache, or reads it. The caller gives it back with [`give_back`], as it is
+/// stored then.
 pub(crate) fn take(
     db: &WriteConnection,
     session: &SessionId,
@@ -147,12 +148,12 @@ pub(crate) fn take(
     }
 }
 
-/// Says what a session's header is from now on.
+/// Puts the header that is stored now into the cache.
 pub(crate) fn give_back(db: &WriteConnection, session: SessionId, found: StoredHeader) {
     db.cache.borrow_mut().put_header(session, found);
 }
 
-/// What queries look for.
+/// The columns of a session that queries filter by.
 #[derive(PartialEq)]
 struct Columns<'a> {
     agent: &'a str,
@@ -175,14 +176,14 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Writes the header of a session that does not exist yet.
+/// Inserts a new session.
 pub(crate) fn insert(
     conn: &Connection,
     session: &SessionId,
     header: &Header,
 ) -> Result<OwnerId, OperationError> {
     let columns = Columns::of(header);
-    // A large header is cut up under its session's number, which is not known yet.
+    // The parts of a large header are stored under the number of the session, which is not known yet.
     let text = json::stored(header)?;
     let (now, later) = match content::is_large(&text) {
         true => ("", Some(text.as_str())),
@@ -214,7 +215,7 @@ pub(crate) fn insert(
     Ok(owner)
 }
 
-/// Writes the header of a session in the place of the one before, and its open step.
+/// Replaces the header of a session, and its open step if that has changed.
 pub(crate) fn update(
     conn: &Connection,
     place: &mut HeaderPlace,
@@ -274,7 +275,7 @@ pub(crate) fn update(
     Ok(())
 }
 
-/// Writes the open step of a session that was just made.
+/// Writes the open step of a session that this commit has inserted.
 pub(crate) fn write_step(
     conn: &Connection,
     owner: OwnerId,
@@ -299,7 +300,7 @@ fn step_cell(
         .transpose()
 }
 
-/// Which labels a tag and a metadata entry are.
+/// The kinds of labels: tags and metadata entries. The numbers are stored.
 pub(crate) const TAG: i64 = 0;
 pub(crate) const METADATA: i64 = 1;
 

@@ -1,11 +1,11 @@
-//! JSON text as it is stored.
+//! The JSON text of stored values.
 
 use helix_agents_core::stored::{self, Stored};
 use serde::Serialize;
 
 use crate::operation_error::OperationError;
 
-/// The JSON text of a value that can be read again.
+/// The JSON text of a value, if it can be read again.
 pub(crate) fn text<T: Serialize + ?Sized>(
     kind: &'static str,
     value: &T,
@@ -13,7 +13,7 @@ pub(crate) fn text<T: Serialize + ?Sized>(
     Ok(stored::to_text(kind, value)?)
 }
 
-/// The stored form of a value.
+/// The stored form of a value: its kind, version and data.
 pub(crate) fn stored<T: Stored>(value: &T) -> Result<String, OperationError> {
     Ok(stored::encode(value)?)
 }

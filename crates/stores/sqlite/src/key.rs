@@ -1,4 +1,4 @@
-//! Numbers as SQLite keeps them.
+//! Row keys, and conversions between our types and SQLite's.
 
 use helix_agents_core::stream::Incarnation;
 use helix_agents_core::time::Timestamp;
@@ -13,7 +13,8 @@ use crate::operation_error::OperationError;
 
 const HALF: u32 = 32;
 
-/// The number of a session or a stream.
+/// The number of the row of a session or a stream. The rows that belong to it have keys that begin with
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct OwnerId(pub(crate) i64);
 
@@ -30,12 +31,15 @@ impl FromSql for OwnerId {
 }
 
 impl OwnerId {
-    /// Which stream it is: SQLite gives no number twice.
+    /// The incarnation of the stream of this number. SQLite never reuses a number.
     pub(crate) fn incarnation(self) -> Incarnation {
         Incarnation(unsigned(self.0))
     }
 
-    /// The key of the owner's row of this number.
+    /// The key of the row with this number, from 0, of one table.
+    ///
+    /// # Errors
+    /// When the number does not fit into 32 bits.
     pub(crate) fn row(self, number: u64) -> Result<i64, OperationError> {
         match u32::try_from(number) {
             Ok(number) => Ok(self.first() + i64::from(number)),
@@ -45,27 +49,27 @@ impl OwnerId {
         }
     }
 
-    /// As `row`, for a bound in a question: a number beyond all rows is the last one.
+    /// As [`OwnerId::row`], for a bound of a query: a number that does not fit gives the largest key.
     pub(crate) fn bound(self, number: u64) -> i64 {
         self.first() + i64::from(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
-    /// The smallest key that an owner's row can have.
+    /// The smallest key that a row of this owner can have.
     pub(crate) fn first(self) -> i64 {
         self.0 << HALF
     }
 
-    /// The largest.
+    /// The largest key that a row of this owner can have.
     pub(crate) fn last(self) -> i64 {
         self.first() + i64::from(u32::MAX)
     }
 
-    /// The number of the row that has this key.
+    /// The number of the row with this key; the reverse of [`OwnerId::row`].
     pub(crate) fn number(self, key: i64) -> u64 {
         unsigned(key - self.first())
     }
 
-    /// A key by which a name is found: not unique, but nearly.
+    /// A key made of a hash of the name. Two names rarely have the same one.
     pub(crate) fn hashed_key(self, name: &str) -> i64 {
         let hash = Sha256::digest(name.as_bytes());
         let low = hash.iter().take(4);
@@ -98,7 +102,7 @@ pub(crate) fn time(millis: i64) -> Timestamp {
     Timestamp::from_millis(unsigned(millis))
 }
 
-/// The name of a plain enum's variant, as it is stored everywhere else.
+/// The serialised name of a variant of an enum without fields.
 pub(crate) fn variant_name<T: Serialize>(
     kind: &'static str,
     value: T,
@@ -110,7 +114,7 @@ pub(crate) fn variant_name<T: Serialize>(
     }
 }
 
-/// The variant of that name.
+/// The variant of this serialised name, or a value that is parsed from a text.
 pub(crate) fn from_name<T: DeserializeOwned>(
     kind: &'static str,
     name: String,
@@ -119,7 +123,7 @@ pub(crate) fn from_name<T: DeserializeOwned>(
         .map_err(|error| OperationError::corrupt(kind, error.to_string()))
 }
 
-/// An id, or anything else that is made from a text.
+/// Parses a text column as an id.
 pub(crate) fn parse_column<T>(value: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T>
 where
     T: for<'a> TryFrom<&'a str, Error = helix_agents_core::IdError>,

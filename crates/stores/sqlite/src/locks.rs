@@ -1,4 +1,4 @@
-//! Locks.
+//! [`LockManager`]: the table `lock`.
 
 use std::time::Duration;
 
@@ -71,13 +71,13 @@ fn save(conn: &Connection, lock: &Lock) -> Result<(), OperationError> {
     Ok(())
 }
 
-/// The lock as it is now, unless somebody else took it or it was given up.
+/// The lock as it is stored; `None` if it was taken by another holder or released.
 fn held(conn: &Connection, lock: &Lock) -> Result<Option<Lock>, OperationError> {
     let found = find(conn, &lock.key)?;
     Ok(found.filter(|held| held.token == lock.token && held.until > Timestamp::default()))
 }
 
-/// Takes a lock if nobody else's is valid; that of a process that has ended is not.
+/// Takes a lock unless another holder's is valid. A lock of a process that has ended is not.
 fn acquire(
     conn: &Connection,
     key: &str,
@@ -97,7 +97,7 @@ fn acquire(
     Ok(Some(lock))
 }
 
-/// Holds on to a lock.
+/// Prolongs a lock that is still held.
 fn renew(
     conn: &Connection,
     lock: &Lock,
@@ -112,7 +112,7 @@ fn renew(
     Ok(Some(held))
 }
 
-/// Gives a lock up. The row stays: its token must go on growing.
+/// Releases a lock that is still held. The row stays, so that tokens keep growing.
 fn release(conn: &Connection, lock: &Lock) -> Result<bool, OperationError> {
     let Some(mut held) = held(conn, lock)? else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Messages: one row per step or user message.
+//! The table `entry`: the messages of a session, one row for each step or user message.
 
 use helix_agents_core::message::Message;
 use helix_agents_core::store::{Page, PageRoom, Paged, SessionKey};
@@ -10,7 +10,7 @@ use crate::key::{OwnerId, signed, size, wide};
 use crate::operation_error::OperationError;
 use crate::{family, headers, packed_messages};
 
-/// Appends messages that belong together.
+/// Inserts one row: a user message or a whole step, at this position of the history.
 pub(crate) fn append(
     conn: &Connection,
     session: OwnerId,
@@ -25,7 +25,7 @@ pub(crate) fn append(
     Ok(())
 }
 
-/// How many messages stay when the history is cut to `count`: no step is split.
+/// The number of messages that stay when the history is cut to `count`, so that no step is split.
 pub(crate) fn kept(
     conn: &Connection,
     session: OwnerId,
@@ -48,7 +48,7 @@ pub(crate) fn kept(
     })
 }
 
-/// Removes the messages from a position on, and remembers the ids of their calls.
+/// Deletes the messages from a position on, and retires the ids of their calls.
 pub(crate) fn truncate(
     conn: &Connection,
     session: OwnerId,
@@ -68,7 +68,7 @@ pub(crate) fn truncate(
     content::release_range(conn, session, ValueKind::Entry, from, to)
 }
 
-/// How many messages there are.
+/// The number of messages of a session.
 fn total(conn: &Connection, session: OwnerId) -> Result<usize, OperationError> {
     let end: Option<i64> = conn
         .prepare_cached(
@@ -79,7 +79,7 @@ fn total(conn: &Connection, session: OwnerId) -> Result<usize, OperationError> {
     Ok(end.map_or(0, |end| size(session.number(end))))
 }
 
-/// A part of the history.
+/// Reads a page of the history, oldest first.
 pub(crate) fn page(
     conn: &Connection,
     session: SessionKey<'_>,
@@ -119,8 +119,8 @@ pub(crate) fn page(
     Ok(Paged::new(items, total, page))
 }
 
-/// Shows the messages of the rows within these bounds, one after another, until enough are seen. False:
-/// not all were.
+/// Calls `wants_more` with each message of the rows within these bounds, until it returns false. Returns
+/// whether it was called with all of them.
 fn each(
     conn: &Connection,
     from: i64,

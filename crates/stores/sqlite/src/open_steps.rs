@@ -1,4 +1,4 @@
-//! The open step, which lies beside its session's header and is written with it.
+//! The open step of a session: a column beside the header, written with it.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::content;
 use crate::key::OwnerId;
 use crate::operation_error::OperationError;
 
-/// What a commit does to the open step.
+/// The change that a commit makes to the open step.
 #[derive(Debug, Default)]
 pub(crate) enum OpenStepChange {
-    /// Nothing.
+    /// The commit does not change it.
     #[default]
     Unchanged,
-    /// It is this from now on.
+    /// The commit replaces it, or removes it with `None`.
     Replaced(Option<Arc<OpenStep>>),
 }
 
 impl OpenStepChange {
-    /// Changes one call of the step; without a step, or without that call in it, nothing.
+    /// Replaces one call of the step. Does nothing when there is no step, or no such call in it.
     pub(crate) fn set_call(
         &mut self,
         conn: &Connection,
@@ -45,7 +45,7 @@ impl OpenStepChange {
     }
 }
 
-/// The open step of a session.
+/// Reads the open step of a session.
 pub(crate) fn find(
     conn: &Connection,
     session: OwnerId,

@@ -1,4 +1,4 @@
-//! Batches of chunks: one row for what was written at once.
+//! The packed form of a batch of chunks that were written at once.
 //!
 //! A batch is `[1, [base, ...], item, ...]`: the format's version, the bases, and the chunks in their
 //! order. An item is a string, more text; an object, another payload; or `[base, time]`, which says
@@ -19,12 +19,12 @@ use crate::operation_error::OperationError;
 
 const VERSION: u32 = 1;
 
-/// The packed form of a batch.
+/// Packs a batch of chunks.
 pub(crate) fn pack(chunks: &[Chunk]) -> Result<String, OperationError> {
     json::text("chunk", &Packed(chunks))
 }
 
-/// The chunks of a batch.
+/// Unpacks the chunks of a batch.
 pub(crate) fn unpack(text: &str) -> Result<Vec<Chunk>, OperationError> {
     serde_json::from_str::<Unpacked>(text)
         .map(|batch| batch.0)

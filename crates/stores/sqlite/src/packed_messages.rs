@@ -1,4 +1,4 @@
-//! The packed form of a step: JSON without what can be told from the rest.
+//! The packed form of a user message or a step: JSON without what follows from the rest.
 //!
 //! An entry is `[1, message, ...]`: the format's version, then one message after another.
 //!
@@ -27,12 +27,12 @@ const USER: u8 = 0;
 const ASSISTANT: u8 = 1;
 const TOOL: u8 = 2;
 
-/// The packed form of messages that belong together.
+/// Packs a user message or a whole step.
 pub(crate) fn pack(messages: &[Message]) -> Result<String, OperationError> {
     json::text("entry", &Packed(messages))
 }
 
-/// The messages of a packed form.
+/// Unpacks the messages of an entry.
 pub(crate) fn unpack(text: &[u8]) -> Result<Vec<Message>, OperationError> {
     serde_json::from_slice::<Unpacked>(text)
         .map(|entry| entry.0)

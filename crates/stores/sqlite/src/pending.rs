@@ -1,4 +1,4 @@
-//! Calls that wait for an answer.
+//! The table `pending`: calls that wait for a client or a person, and their answers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::json;
 use crate::key::{OwnerId, millis, parse_column};
 use crate::operation_error::OperationError;
 
-/// Writes a pending call. `user` is the owner of its session.
+/// Inserts a pending call, or replaces the one of the same id. `user` is the owner of the session.
 pub(crate) fn put(
     conn: &Connection,
     session: OwnerId,
@@ -49,7 +49,7 @@ fn write(
     Ok(())
 }
 
-/// Adds the answer to a pending call.
+/// Adds the answer to a pending call. Does nothing when there is no such call.
 pub(crate) fn answer(
     conn: &Connection,
     session: OwnerId,
@@ -73,7 +73,7 @@ pub(crate) fn answer(
     write(conn, session, id, &pending)
 }
 
-/// Removes a pending call.
+/// Deletes a pending call, if there is one of this id.
 pub(crate) fn remove(
     conn: &Connection,
     session: OwnerId,

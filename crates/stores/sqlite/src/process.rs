@@ -1,4 +1,4 @@
-//! Who holds a lease: processes, and whether they still live.
+//! The processes that hold leases and locks, and whether they have ended.
 //!
 //! A holder is `helix:HOST:PID:START`, or `helix:HOST:PID:START:INSTANCE` for one of several holders
 //! in a process, all of which end with it. The host is the machine's present boot and the namespace in
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 const PREFIX: &str = "helix";
 
-/// The holder that this process is.
+/// The holder name of this process.
 pub(crate) fn holder() -> &'static str {
     static HOLDER: OnceLock<String> = OnceLock::new();
     HOLDER.get_or_init(|| {
@@ -28,7 +28,7 @@ fn host() -> &'static str {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let space = fs::read_link("/proc/self/ns/pid");
         let (Ok(boot), Ok(space)) = (boot, space) else {
-            // Nothing can be told of processes here, not even which host this is.
+            // Without `/proc` nothing is known of other processes.
             return format!("unknown-{}", std::process::id());
         };
         let space = space.to_string_lossy().into_owned();
@@ -37,12 +37,12 @@ fn host() -> &'static str {
     })
 }
 
-/// Whether the holder is a process of this host that has ended.
+/// Whether the holder is known to be a process of this host that has ended.
 pub(crate) fn is_dead(holder: &str) -> bool {
     named(holder).is_some_and(|(pid, start)| has_ended(&stat(pid), start))
 }
 
-/// The process that a holder names, by its id and start, if it is one of this host's.
+/// The id and the start of the process that a holder names, if it is one of this host.
 fn named(holder: &str) -> Option<(u32, u64)> {
     let mut parts = holder.splitn(5, ':');
     let (Some(PREFIX), Some(host_then), Some(pid), Some(start)) =
@@ -58,14 +58,14 @@ fn named(holder: &str) -> Option<(u32, u64)> {
     (host_then == host() && is_one_instance).then_some(known)
 }
 
-/// What the system says of a process.
+/// Reads the status line of a process.
 fn stat(pid: u32) -> io::Result<String> {
     fs::read_to_string(format!("/proc/{pid}/stat"))
 }
 
-/// Whether the process that started then has ended. Only the system's word that there is no such
-/// process counts: a look that failed otherwise, for want of file descriptors or of the right to
-/// look, says nothing, and a run must not be taken from a process that lives.
+/// Whether the process that started then has ended. Only the system's answer that there is no such
+/// process counts. A read that failed otherwise, for lack of file descriptors or permission, proves
+/// nothing, and a run must not be taken from a process that is alive.
 fn has_ended(stat: &io::Result<String>, start: u64) -> bool {
     match stat {
         Err(error) => is_no_such_process(error),
@@ -77,7 +77,7 @@ fn has_ended(stat: &io::Result<String>, start: u64) -> bool {
     }
 }
 
-/// The folder is missing, or the process ended between opening and reading its file.
+/// Whether the folder of the process is missing, or the process ended while its file was read.
 fn is_no_such_process(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
@@ -89,7 +89,7 @@ fn started(stat: &io::Result<String>) -> Option<u64> {
     Some(start)
 }
 
-/// A process's state and start.
+/// The state letter and the start of a process.
 fn fields(stat: &str) -> Option<(&str, u64)> {
     // The name, in parentheses, may hold anything.
     let (_, after_name) = stat.rsplit_once(')')?;

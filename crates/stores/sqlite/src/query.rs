@@ -1,4 +1,4 @@
-//! Questions over many sessions, each answered by an index.
+//! Queries over many sessions, each of which uses an index.
 
 use helix_agents_core::session::{PendingCall, SessionState};
 use helix_agents_core::store::{
@@ -14,8 +14,8 @@ use crate::key::{millis, signed, size, unsigned, variant_name, wide};
 use crate::operation_error::OperationError;
 use crate::runs::fitting;
 
-/// Conditions that grow. The first one that an index can answer chooses that index; on later ones a
-/// plus keeps SQLite from choosing another.
+/// The conditions of a query. The first indexed condition chooses the index; a plus in front of later
+/// ones keeps SQLite from choosing another.
 #[derive(Default)]
 struct Filter {
     conditions: Vec<String>,
@@ -29,7 +29,7 @@ impl Filter {
         self.values.extend(values);
     }
 
-    /// A condition that an index can answer.
+    /// Adds a condition on an indexed column.
     fn by(&mut self, condition: &str, values: impl IntoIterator<Item = SqlValue>) {
         let plus = if self.is_driven { "+" } else { "" };
         self.is_driven = true;
@@ -48,13 +48,13 @@ fn text(value: impl AsRef<str>) -> SqlValue {
     SqlValue::Text(value.as_ref().to_owned())
 }
 
-/// Where a list comes from.
+/// The parts of the statements that list and count sessions.
 struct ListSource {
-    /// The tables.
+    /// The tables from which rows are read.
     from: &'static str,
-    /// What is enough to count it.
+    /// The tables from which rows are counted.
     count_from: &'static str,
-    /// Whose `created` puts it in order, and what within an instant.
+    /// The columns that rows are sorted by.
     order: &'static str,
     filter: Filter,
 }
@@ -135,7 +135,7 @@ fn source(query: &SessionQuery) -> Result<ListSource, OperationError> {
     })
 }
 
-/// Sessions, newest first.
+/// Lists sessions, newest first.
 pub(crate) fn list(
     conn: &Connection,
     query: &SessionQuery,
@@ -171,7 +171,7 @@ fn paging(page: Page) -> [SqlValue; 2] {
     [page.limit, page.offset].map(|number| SqlValue::Integer(signed(wide(number))))
 }
 
-/// Calls that wait, oldest first.
+/// Lists pending calls without an answer, oldest first.
 pub(crate) fn pending(
     conn: &Connection,
     query: &PendingQuery,

@@ -1,4 +1,4 @@
-//! Carrying out the rows of a plan, one after another.
+//! Writes the rows and headers of a plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::{
     answered_calls, checkpoints, delete, due, family, messages, pending, runs, states, usage,
 };
 
-/// Writes what a plan says, but its chunks. `places` and `before` are the sessions as they were
-/// found; the places of those that are removed are removed.
+/// Writes the rows and headers of a plan, in their order. Its chunks are written by `streams`. `places`
+/// and `before` are the sessions as they were read; deleted sessions are removed from `places`.
 pub(crate) fn write(
     db: &WriteConnection,
     places: &mut BTreeMap<SessionId, HeaderPlace>,
@@ -30,11 +30,11 @@ pub(crate) fn write(
         places,
         before,
         headers: &plan.headers,
-        made: BTreeMap::new(),
+        inserted: BTreeMap::new(),
         steps: BTreeMap::new(),
         usage: BTreeMap::new(),
     };
-    // What is written before its session is deleted need not be written.
+    // Rows before the deletion of their session need not be written.
     let deleted: BTreeMap<SessionId, usize> = rows
         .iter()
         .enumerate()
@@ -53,26 +53,26 @@ pub(crate) fn write(
 
 struct RowWriter<'a> {
     db: &'a WriteConnection,
-    /// Where sessions are that this commit did not make.
+    /// The sessions that existed before this commit.
     places: &'a mut BTreeMap<SessionId, HeaderPlace>,
     before: &'a Headers,
     headers: &'a BTreeMap<SessionId, Option<Arc<Header>>>,
-    /// Sessions that this commit made, with their numbers.
-    made: BTreeMap<SessionId, OwnerId>,
-    /// Open steps are written with their headers.
+    /// The sessions that this commit has inserted, with their numbers.
+    inserted: BTreeMap<SessionId, OwnerId>,
+    /// Changes of open steps, which are written with the headers.
     steps: BTreeMap<SessionId, OpenStepChange>,
-    /// The usage of one commit is one row.
+    /// Usage entries, which are written as one row for each session.
     usage: BTreeMap<SessionId, Vec<UsageEntry>>,
 }
 
 impl RowWriter<'_> {
-    /// The number of a session, which is made when it does not exist yet.
+    /// The number of a session, which is inserted when it does not exist yet.
     fn owner(&mut self, session: &SessionId) -> Result<OwnerId, OperationError> {
         if let Some(place) = self.places.get(session) {
             return Ok(place.owner);
         }
-        if let Some(made) = self.made.get(session) {
-            return Ok(*made);
+        if let Some(owner) = self.inserted.get(session) {
+            return Ok(*owner);
         }
         let Some(Some(header)) = self.headers.get(session) else {
             return Err(OperationError::internal(
@@ -80,11 +80,11 @@ impl RowWriter<'_> {
             ));
         };
         let owner = headers::insert(&self.db.conn, session, header)?;
-        self.made.insert(session.clone(), owner);
+        self.inserted.insert(session.clone(), owner);
         Ok(owner)
     }
 
-    /// A number that grows from commit to commit of a session, and within one from row to row.
+    /// A number that grows with each commit of a session, and with each row within a commit.
     fn moment(&self, session: &SessionId, at: usize) -> i64 {
         let header = self.headers.get(session).and_then(Option::as_ref);
         let version = header.map_or(0, |header| header.session.version);
@@ -148,7 +148,7 @@ impl RowWriter<'_> {
         }
     }
 
-    /// Writes what comes last: usage, whose runs are known now, and headers.
+    /// Writes usage, whose runs have rows now, and the headers.
     fn finish(mut self) -> Result<(), OperationError> {
         for (session, entries) in std::mem::take(&mut self.usage) {
             let owner = self.owner(&session)?;
@@ -165,7 +165,7 @@ impl RowWriter<'_> {
                 (Some(place), Some(before)) => {
                     headers::update(conn, place, before, header, &step)?;
                 }
-                // One that was just made has its header already.
+                // A new session was inserted with its header.
                 _ => headers::write_step(conn, self.owner(session)?, &step)?,
             }
         }

@@ -1,4 +1,4 @@
-//! Runs, and the short way in which other rows name them.
+//! The table `run`, and the short references to runs in other rows.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::operation_error::OperationError;
 use crate::write_cache::RunRow;
 use crate::write_connection::WriteConnection;
 
-/// How other rows name a run.
+/// A reference to a run in another row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum RunNumber {
-    /// Its number in the session.
+    /// The number of its row in the session.
     Number(u64),
-    /// Its id: there is no record of it.
+    /// Its id, if the run had no row when the reference was written.
     Id(RunId),
 }
 
@@ -48,7 +48,7 @@ impl FromSql for RunNumber {
     }
 }
 
-/// How a run is named in other rows.
+/// The reference to a run for another row.
 pub(crate) fn number(
     db: &WriteConnection,
     session: OwnerId,
@@ -56,12 +56,12 @@ pub(crate) fn number(
 ) -> Result<RunNumber, OperationError> {
     Ok(match row_of(db, session, run)? {
         Some((key, _)) => RunNumber::Number(session.number(key)),
-        // It may be written later in the same commit.
+        // The run may be inserted later in the same commit.
         None => RunNumber::Id(run.clone()),
     })
 }
 
-/// The key of a run, and whether parts of it are kept elsewhere.
+/// The key of a run, and whether large parts of it are in the table `blob`.
 fn row_of(
     db: &WriteConnection,
     session: OwnerId,
@@ -86,14 +86,14 @@ fn row_of(
     Ok(row)
 }
 
-/// Remembers the row of a run.
+/// Puts the row of a run into the cache.
 fn remember(db: &WriteConnection, session: OwnerId, run: &RunId, key: i64, is_split: bool) {
     let id = run.clone();
     let row = RunRow { id, key, is_split };
     db.cache.borrow_mut().put_run(session, row);
 }
 
-/// The ids of runs by their numbers, each read once.
+/// Resolves references to runs of a session. Each run is read once.
 pub(crate) struct Runs<'a> {
     conn: &'a Connection,
     session: OwnerId,
@@ -126,7 +126,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// The next free key of a table whose rows are numbered from 1.
+/// The next free key of a table whose rows are numbered from 1. `sql` selects the largest key.
 pub(crate) fn next_key(
     conn: &Connection,
     session: OwnerId,
@@ -139,7 +139,7 @@ pub(crate) fn next_key(
     session.row(number + 1)
 }
 
-/// Writes a run under its id.
+/// Inserts a run, or replaces the one of the same id.
 pub(crate) fn put(
     db: &WriteConnection,
     session: OwnerId,
@@ -171,7 +171,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// One run.
+/// Reads a run by its id.
 pub(crate) fn find(
     conn: &Connection,
     session: OwnerId,
@@ -188,7 +188,7 @@ pub(crate) fn find(
         .transpose()
 }
 
-/// Runs, oldest first.
+/// Reads one run or a page of runs, oldest first.
 pub(crate) fn lookup(
     conn: &Connection,
     session: SessionKey<'_>,
@@ -219,7 +219,7 @@ pub(crate) fn lookup(
     }
 }
 
-/// What is in the first column of the rows, as much of it as fits into a page.
+/// Decodes the first column of the rows, as many as fit into the bytes of a page.
 pub(crate) fn fitting<T: Stored>(
     conn: &Connection,
     rows: &mut Rows<'_>,
@@ -237,7 +237,7 @@ pub(crate) fn fitting<T: Stored>(
     Ok(items)
 }
 
-/// A list of one, or of none.
+/// A page of one item or of none.
 pub(crate) fn one<T>(found: Option<T>) -> Paged<T> {
     let items: Vec<T> = found.into_iter().collect();
     let total = items.len();

@@ -1,4 +1,4 @@
-//! The tables, and how older files are brought up to date.
+//! The schema, and its migrations.
 //!
 //! Rows of a session are found by one integer: the session's number in the upper half, the row's own
 //! number (a message, a version, a sequence) in the lower one. So they need no index of their own
@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 use crate::headers;
 use crate::operation_error::OperationError;
 
-/// Says that a file is ours: "HELX".
+/// The application id of our files: "HELX".
 const APPLICATION_ID: u32 = 0x4845_4c58;
 
-/// One step per version; never changed once released, only added to.
+/// One migration per schema version. Released migrations never change.
 const MIGRATIONS: &[Migration] = &[
     Migration::sql(include_str!("schema/v1.sql")),
     Migration::sql(include_str!("schema/v2.sql")),
@@ -36,11 +36,11 @@ const MIGRATIONS: &[Migration] = &[
 
 type Backfill = fn(&Connection) -> Result<(), OperationError>;
 
-/// What makes a version of the one before.
+/// Makes a schema version of the one before.
 #[derive(Clone, Copy)]
 struct Migration {
     sql: &'static str,
-    /// Fills what the statements made, from what is stored.
+    /// Fills new columns and tables from stored data.
     backfill: Option<Backfill>,
 }
 
@@ -53,13 +53,13 @@ impl Migration {
     }
 }
 
-/// Says why a file cannot be used, without changing it.
+/// Returns an error if a file cannot be used, without changing it.
 pub(crate) fn check(connection: &Connection, path: &Path, may_migrate: bool) -> Result<()> {
     let found = version(connection, path)?;
     judge(path, found, latest(MIGRATIONS), may_migrate)
 }
 
-/// Why a file that does not exist is refused when nothing may be created in it.
+/// The error for a file that does not exist while migration is switched off.
 pub(crate) fn missing(path: &Path) -> Error {
     Error::SchemaTooOld {
         path: path.to_owned(),
@@ -68,7 +68,7 @@ pub(crate) fn missing(path: &Path) -> Error {
     }
 }
 
-/// Brings a file's schema up to date, or says why it stays as it is.
+/// Brings the schema of a file up to date, or returns why it was not changed.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path, allowed: bool) -> Result<()> {
     migrate_to(connection, path, allowed, MIGRATIONS)
 }
@@ -88,7 +88,7 @@ fn migrate_to(
         return Ok(());
     }
 
-    // Whoever comes first does it; the others wait here and find it done.
+    // The first process migrates; others wait here and find nothing left to do.
     let locked = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failed)?;
@@ -128,7 +128,7 @@ fn judge(path: &Path, found: u32, known: u32, allowed: bool) -> Result<()> {
     Ok(())
 }
 
-/// The version of the schema; 0 of a new file.
+/// The schema version of a file; 0 for a new one.
 fn version(connection: &Connection, path: &Path) -> Result<u32> {
     let failed = |error| Error::opening(path, error);
     // As of one instant: another process may be bringing the file up to date at this moment.
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(row, (7, None));
     }
 
-    /// What is due in a file of the version before is due in it afterwards.
+    /// Work that is due in a file of the version before is due after the migration.
     ///
     /// proves: STO-12
     #[test]

@@ -1,4 +1,4 @@
-//! The store of sessions, and who waits for a request to stop.
+//! [`SessionStore`] and [`WatchStops`] for the store.
 
 use std::sync::Arc;
 
@@ -182,7 +182,7 @@ impl WatchStops for SqliteStore {
     }
 }
 
-/// A session's place, for a read that happens elsewhere.
+/// An owned [`SessionKey`], for a read on another thread.
 struct Place {
     root: SessionId,
     session: SessionId,

@@ -1,21 +1,21 @@
-//! The large states that were written last, so that the next write need not read them again.
+//! A cache of the large states that were written last.
 
 use serde_json::Value;
 
 use crate::key::OwnerId;
 
-/// States below this size are read as quickly as they are remembered.
+/// The size in bytes below which a state is not cached: reading it is as fast.
 const SMALL: usize = 4 * 1024;
-/// What is remembered at most, in bytes of JSON.
+/// The capacity of the cache, in bytes of JSON.
 const CAPACITY: usize = 4 * 1024 * 1024;
 
-/// A version of a state, and how it is made up in the file.
+/// A version of a state, and the sizes of the rows from which it is read.
 #[derive(Debug)]
 pub(crate) struct Version {
     pub(crate) value: Value,
-    /// The size of the whole state it starts from.
+    /// The size of the last whole version before it.
     pub(crate) whole: usize,
-    /// What the writes since weigh.
+    /// The weight of the writes since then.
     pub(crate) writes: usize,
 }
 
@@ -25,18 +25,18 @@ impl Version {
     }
 }
 
-/// Versions by session and number.
+/// Versions of states, by session and version number.
 ///
-/// A version never changes and a session's number is never used twice, so what is remembered is
-/// right for as long as it was written. When a transaction is rolled back, everything is forgotten.
+/// A version never changes and the number of a session is never reused, so an entry stays valid once it
+/// was written. The cache is emptied when a transaction is rolled back.
 #[derive(Debug, Default)]
 pub(crate) struct StateCache {
-    /// The one that was used last comes last.
+    /// The entry that was used last comes last.
     kept: Vec<(OwnerId, u64, Version)>,
 }
 
 impl StateCache {
-    /// Gives a version away.
+    /// Removes and returns a version.
     pub(crate) fn take(&mut self, session: OwnerId, version: u64) -> Option<Version> {
         let wanted = |one: &(OwnerId, u64, Version)| one.0 == session && one.1 == version;
         let index = self.kept.iter().position(wanted)?;
@@ -44,7 +44,7 @@ impl StateCache {
         Some(found)
     }
 
-    /// Remembers a version, instead of an earlier one of the same session.
+    /// Adds a version, in the place of an earlier one of the same session.
     pub(crate) fn put(&mut self, session: OwnerId, number: u64, version: Version) {
         self.kept.retain(|one| one.0 != session);
         if !(SMALL..=CAPACITY).contains(&version.size()) {
@@ -60,7 +60,7 @@ impl StateCache {
         self.kept.drain(..self.kept.len() - fitting);
     }
 
-    /// Forgets everything.
+    /// Removes every entry.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
     }

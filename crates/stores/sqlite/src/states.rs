@@ -1,4 +1,5 @@
-//! The versions of a state: whole ones, and between them the writes that made a version.
+//! The table `state`: versions of the state of a session, some of them whole, the others as the writes
+//! that made them of the version before.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::operation_error::OperationError;
 use crate::state_cache::Version;
 use crate::write_connection::WriteConnection;
 
-/// What a row weighs beside its text: what it costs to read it, and the bytes around it.
+/// The weight of a row beside its text: the cost of reading it and the bytes around it.
 const ROW: usize = 64;
 
-/// Keeps a whole state.
+/// Inserts a version as a whole value.
 pub(crate) fn set(
     conn: &Connection,
     session: OwnerId,
@@ -28,7 +29,7 @@ pub(crate) fn set(
     write(conn, session, version, true, json::text("state", value)?)
 }
 
-/// Keeps the version that these writes make of the one before.
+/// Inserts the version that these writes make of the one before.
 pub(crate) fn apply(
     db: &WriteConnection,
     (session, name): (OwnerId, &SessionId),
@@ -48,7 +49,7 @@ pub(crate) fn apply(
     })?;
     let text = json::text("writes", writes)?;
     state.writes += text.len() + ROW;
-    // When the writes since the last whole version weigh as much as that, the state is kept whole
+    // When the writes since the last whole version weigh as much as that, the state is stored whole
     // again. So a version costs a few times its own writes, however large the state has become, and
     // reading one about twice the state it starts from.
     if state.writes >= state.whole {
@@ -62,7 +63,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Makes an earlier version the next one.
+/// Inserts a version with the value of an earlier one.
 pub(crate) fn rewind(
     conn: &Connection,
     (session, name): (OwnerId, &SessionId),
@@ -74,7 +75,7 @@ pub(crate) fn rewind(
     set(conn, session, version, &value)
 }
 
-/// There is no such version.
+/// The error for a version that does not exist.
 pub(crate) fn no_version(session: &SessionId, version: u64) -> StoreError {
     StoreError::Invalid {
         session: session.clone(),
@@ -96,7 +97,7 @@ fn write(
     Ok(())
 }
 
-/// A version of the state; `None` when there is no such version.
+/// Reads a version of the state; `None` when it does not exist.
 pub(crate) fn at(
     conn: &Connection,
     session: OwnerId,

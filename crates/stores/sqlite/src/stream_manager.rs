@@ -1,4 +1,4 @@
-//! The streams of a store.
+//! [`StreamManager`] and [`Retention`] for the store.
 
 use async_trait::async_trait;
 use helix_agents_core::SessionId;
@@ -14,10 +14,10 @@ use crate::store::SqliteStore;
 use crate::streams;
 use crate::write_connection::WriteConnection;
 
-/// As large as a JSON string that a browser takes without trouble.
+/// The largest chunk, in bytes: a JSON string that browsers parse without trouble.
 const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a stream takes.
+/// The limits of every stream.
 pub(crate) fn limits() -> StreamLimits {
     StreamLimits::new(MAX_CHUNK_BYTES)
 }

@@ -1,4 +1,4 @@
-//! Streams inside a transaction.
+//! The tables `stream` and `chunk`: reads and writes of streams inside a transaction.
 
 use helix_agents_core::SessionId;
 use helix_agents_core::store::StoreError;
@@ -16,7 +16,7 @@ use crate::operation_error::OperationError;
 use crate::packed_chunks;
 use crate::write_connection::WriteConnection;
 
-/// Chunks in one row at most: a reader that wants a few does not read thousands.
+/// The most chunks in one row, so that a reader of a few does not read thousands.
 const BATCH: usize = 256;
 
 /// A stream as it is stored.
@@ -24,7 +24,7 @@ const BATCH: usize = 256;
 pub(crate) struct Stream {
     id: OwnerId,
     info: StreamInfo,
-    /// What the row of the stream says of its status and of what was trimmed.
+    /// The status and the trimmed sequence as the row of the stream has them.
     row: (StreamStatus, Sequence),
 }
 
@@ -55,7 +55,7 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Operation
     .transpose()
 }
 
-/// A stream, for a writer, who saves it.
+/// Takes a stream out of the cache, or reads it. The caller puts it back.
 fn take(db: &WriteConnection, root: &SessionId) -> Result<Option<Stream>, OperationError> {
     let known = db.cache.borrow_mut().take_stream(root);
     match known {
@@ -64,7 +64,7 @@ fn take(db: &WriteConnection, root: &SessionId) -> Result<Option<Stream>, Operat
     }
 }
 
-/// The stream, which is made when it does not exist yet.
+/// Takes a stream as [`take`], or creates it.
 fn open(db: &WriteConnection, root: &SessionId) -> Result<Stream, OperationError> {
     if let Some(stream) = take(db, root)? {
         return Ok(stream);
@@ -82,7 +82,7 @@ fn open(db: &WriteConnection, root: &SessionId) -> Result<Stream, OperationError
 }
 
 impl Stream {
-    /// Writes what the stream is now, where its batches do not say it, and gives its end.
+    /// Updates the row of the stream, unless the batches say as much, and returns the last sequence.
     fn save(
         mut self,
         db: &WriteConnection,
@@ -147,7 +147,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Keeps only some chunks of a batch. The rest of it becomes a row for each unbroken part.
+    /// Removes chunks from a batch. Each unbroken range of the rest becomes a row.
     fn retain(
         &self,
         conn: &Connection,
@@ -178,8 +178,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Removes the chunks up to a sequence. A batch that ends after it stays whole; readers skip
-    /// its beginning.
+    /// Removes the chunks up to a sequence. A batch that ends after it stays whole, and readers skip its
+    /// beginning.
     fn trim(&mut self, conn: &Connection, up_to: Sequence) -> Result<(), OperationError> {
         let up_to = up_to.min(self.info.last);
         let (from, to) = (self.id.first(), self.id.bound(up_to.0));
@@ -208,7 +208,7 @@ impl Stream {
     }
 }
 
-/// Appends the chunks of a commit, and gives the sequence of the last one in the stream.
+/// Appends the chunks of a commit, sets the status, and returns the last sequence of the stream.
 pub(crate) fn append_committed(
     db: &WriteConnection,
     config: &SqliteConfig,
@@ -239,14 +239,13 @@ pub(crate) fn append_committed(
     stream.save(db, root, at)
 }
 
-/// The instant a window before this one.
+/// The instant that lies this long before `at`.
 fn before(at: Timestamp, window: std::time::Duration) -> i64 {
     let window = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
     millis(at).saturating_sub(window)
 }
 
-/// Refuses a writer whose run was taken over, whose effect has nothing more to say, or whose root is
-/// gone.
+/// Refuses a writer whose run was taken over, whose effect was committed, or whose root was deleted.
 fn admit(db: &WriteConnection, writer: &StreamWriter) -> Result<(), OperationError> {
     let StreamWriter { root, session, .. } = writer;
     let own = headers::take(db, session)?;
@@ -266,7 +265,7 @@ fn admit(db: &WriteConnection, writer: &StreamWriter) -> Result<(), OperationErr
     Ok(())
 }
 
-/// Appends deltas.
+/// Appends deltas, and returns the last sequence of the stream.
 pub(crate) fn append_deltas(
     db: &WriteConnection,
     writer: &StreamWriter,
@@ -279,7 +278,7 @@ pub(crate) fn append_deltas(
     stream.save(db, &writer.root, at.unwrap_or_default())
 }
 
-/// Removes the session's own deltas after a sequence, and says so.
+/// Removes the writer's own deltas after a sequence, and appends the chunk that tells readers.
 pub(crate) fn discard_deltas(
     db: &WriteConnection,
     writer: &StreamWriter,
@@ -305,7 +304,7 @@ pub(crate) fn discard_deltas(
     stream.save(db, &writer.root, say.timestamp)
 }
 
-/// What is known of a stream.
+/// Reads the status and the bounds of a stream.
 pub(crate) fn info(
     conn: &Connection,
     root: &SessionId,
@@ -313,7 +312,7 @@ pub(crate) fn info(
     Ok(find(conn, root)?.map(|stream| stream.info))
 }
 
-/// Up to `limit` chunks after a sequence.
+/// Reads up to `limit` chunks after a sequence.
 pub(crate) fn read(
     conn: &Connection,
     root: &SessionId,
@@ -364,8 +363,8 @@ pub(crate) fn trim(
     Ok(())
 }
 
-/// Removes the chunks of up to `limit` streams that are over since before the window. Gives how
-/// many there were.
+/// Removes the chunks of up to `limit` streams that ended longer ago than the window. Returns the number
+/// of streams.
 pub(crate) fn trim_ended(
     db: &WriteConnection,
     at: Timestamp,

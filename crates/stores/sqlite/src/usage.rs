@@ -1,4 +1,4 @@
-//! Usage: the entries of one commit in one packed row.
+//! The table `usage`: the entries of one commit in one packed row.
 //!
 //! A row is a JSON array of entries. `[id, run, step, time, 0, model, input, output, cached,
 //! reasoning]` is a model call, `[id, run, step, time, 1, name, success, duration]` a tool call; what
@@ -24,7 +24,7 @@ use crate::{headers, json};
 const TOKENS: u8 = 0;
 const TOOL: u8 = 1;
 
-/// Appends entries.
+/// Inserts the usage entries of a commit.
 pub(crate) fn append(
     db: &WriteConnection,
     session: OwnerId,
@@ -132,7 +132,7 @@ fn total(conn: &Connection, session: OwnerId) -> Result<usize, OperationError> {
     Ok(end.map_or(0, |end| size(session.number(end))))
 }
 
-/// A part of a session's usage, oldest first.
+/// Reads a page of the usage of a session, oldest first.
 pub(crate) fn page(
     conn: &Connection,
     session: SessionKey<'_>,

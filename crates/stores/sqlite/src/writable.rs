@@ -1,4 +1,4 @@
-//! Whether the file can be written.
+//! [`Writable`]: checks whether the file can be written.
 
 use async_trait::async_trait;
 use helix_agents_core::store::{StoreError, Writable};
@@ -8,9 +8,9 @@ use crate::operation_error::OperationError;
 use crate::store::SqliteStore;
 use crate::write_connection::WriteConnection;
 
-/// The lock that is written and removed again. Nobody else uses its name.
+/// The key of a lock that is inserted and deleted again, and used for nothing else.
 const KEY: &str = "helix:is-it-writable";
-/// More than fits into a page, so that the file has to find room for it as for a commit.
+/// The size of its row: more than a page, so that the file needs room as for a commit.
 const BYTES: usize = 8 * 1024;
 
 #[async_trait]
