@@ -267,7 +267,7 @@ mod tests {
     use crate::config::SqliteConfig;
     use crate::{backlog, connection};
 
-    /// No question reads what is due to others: that is what SQLite says of each of them.
+    /// No query reads rows of other agents or kinds, as its query plan shows.
     #[test]
     fn due_work_comes_out_of_an_index() {
         let conn = connection::memory(&SqliteConfig::new()).unwrap();

@@ -166,7 +166,7 @@ mod tests {
     );
 
     #[test]
-    fn the_first_format_means_what_it_meant() {
+    fn rows_of_the_first_format_are_read_and_written_unchanged() {
         let chunk = |step: u32, time: u64, payload: serde_json::Value| {
             let mut chunk = json!({
                 "agentId": "s", "agentType": "a", "sessionId": "s", "runId": "r",

@@ -277,7 +277,7 @@ mod tests {
     );
 
     #[test]
-    fn the_first_format_means_what_it_meant() {
+    fn rows_of_the_first_format_are_read_and_written_unchanged() {
         let expected: Vec<Message> = serde_json::from_value(json!([
             {"role": "user", "content": "hello"},
             {"role": "user", "content": "see", "metadata": {"hidden": true}},

@@ -141,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_fails_says_nothing_of_the_process() {
-        // ENOENT and ESRCH are the system's words for "no such process".
+    fn a_status_that_cannot_be_read_does_not_prove_that_a_process_has_ended() {
+        // ENOENT and ESRCH mean "no such process".
         assert!(has_ended(&failing(2), 7));
         assert!(has_ended(&failing(3), 7));
         // EPERM, EIO, EACCES, ENFILE, EMFILE.

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_last_is_kept_within_the_capacity() {
+    fn the_entries_used_last_are_kept_within_the_capacity() {
         let mut cache = StateCache::default();
         for session in 0..5 {
             cache.put(OwnerId(session), 1, version(CAPACITY / 3));

@@ -1,4 +1,4 @@
-//! No question reads more than it has to: that is what SQLite says of each of them.
+//! Every query uses an index, as its query plan shows.
 
 use helix_agents_core::session::SessionStatus;
 use helix_agents_core::time::Timestamp;
@@ -7,7 +7,7 @@ use super::*;
 use crate::config::SqliteConfig;
 use crate::connection;
 
-/// How SQLite goes about a statement.
+/// The steps of the query plan of a statement.
 fn steps(conn: &Connection, sql: &str, values: usize) -> Vec<String> {
     let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let values = vec![SqlValue::Integer(0); values];
@@ -15,7 +15,7 @@ fn steps(conn: &Connection, sql: &str, values: usize) -> Vec<String> {
     steps.unwrap().map(Result::unwrap).collect()
 }
 
-/// Whether a step sorts, or reads a table from its beginning to its end.
+/// Whether a step sorts rows, or scans a whole table.
 fn is_slow(step: &str) -> bool {
     let scans = step.starts_with("SCAN ") && !step.contains(" USING ");
     scans || step.contains("TEMP B-TREE")

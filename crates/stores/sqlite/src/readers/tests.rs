@@ -1,4 +1,4 @@
-//! Reads happen on threads of their own, and keep nobody from going on.
+//! Reads run on threads of the store, and block no task.
 
 use std::fs;
 use std::path::PathBuf;
@@ -43,18 +43,18 @@ impl Subject {
         self.readers.as_ref().unwrap().read(read, || ())
     }
 
-    /// A read that stays in the middle of its transaction until it is told to go on; then it gives 7.
-    /// It says when it has come there.
+    /// Starts a read that stops inside of its transaction, signals that on the receiver, and returns 7 once
+    /// the sender is used.
     fn slow(&self) -> (ResultFuture<i64>, Receiver<()>, Sender<()>) {
         let ((begun, has_begun), (go, goes)) = (mpsc::channel(), mpsc::channel());
         let goes = Mutex::new(goes);
-        let answer = self.read(move |conn| {
+        let result = self.read(move |conn| {
             conn.query_row("SELECT count(*) FROM told", [], |_| Ok(()))?;
             begun.send(()).unwrap();
             goes.lock().unwrap().recv().unwrap();
             Ok(7)
         });
-        (answer, has_begun, go)
+        (result, has_begun, go)
     }
 
     fn threads(&self) -> usize {
@@ -63,11 +63,11 @@ impl Subject {
 }
 
 #[test]
-fn a_slow_read_keeps_no_other_task_of_its_thread_from_going_on() {
+fn a_slow_read_does_not_block_other_tasks_of_its_thread() {
     let subject = Subject::new("slow", 1);
     let (slow, has_begun, go) = subject.slow();
     let queued = subject.read(|_| Ok(8));
-    // One thread for all of this: the read ends only when the other task has gone on.
+    // Both tasks share one thread: the read ends only after the other task has run.
     let other = async {
         has_begun.recv().unwrap();
         go.send(()).unwrap();
@@ -98,7 +98,7 @@ fn there_are_as_many_threads_as_are_needed_and_no_more_than_connections() {
 }
 
 #[test]
-fn a_read_that_nobody_waits_for_any_more_is_not_begun() {
+fn a_read_whose_caller_has_left_is_not_started() {
     let subject = Subject::new("dropped", 1);
     let (slow, has_begun, go) = subject.slow();
     has_begun.recv().unwrap();
@@ -109,7 +109,7 @@ fn a_read_that_nobody_waits_for_any_more_is_not_begun() {
     };
     drop(counted(&count));
     let wanted = counted(&count);
-    // One that is under way comes to its end, for nobody.
+    // A read that has started is finished, and its result is dropped.
     drop(slow);
     go.send(()).unwrap();
     assert!(matches!(block_on(wanted), Ok(0)));
@@ -127,7 +127,7 @@ fn a_read_that_panics_fails_alone_and_leaves_its_connection_usable() {
 }
 
 #[test]
-fn readers_that_are_held_begin_when_they_are_let_go() {
+fn held_readers_begin_when_they_are_released() {
     let subject = Subject::new("held", 2);
     let readers = subject.readers.as_ref().unwrap();
     readers.hold();
@@ -138,7 +138,7 @@ fn readers_that_are_held_begin_when_they_are_let_go() {
 }
 
 #[test]
-fn threads_end_with_the_store_and_nobody_waits_for_ever() {
+fn threads_end_with_the_store_and_every_caller_gets_a_result() {
     let mut subject = Subject::new("closed", 1);
     let (slow, has_begun, go) = subject.slow();
     has_begun.recv().unwrap();
@@ -148,7 +148,7 @@ fn threads_end_with_the_store_and_nobody_waits_for_ever() {
     assert!(block_on(queued).is_err(), "it can never begin");
     go.send(()).unwrap();
     assert!(matches!(block_on(slow), Ok(7)));
-    // The thread lets go of what it shares as its last act.
+    // The thread drops its share last.
     while shared.strong_count() > 0 {
         thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! A log that is always read from is cut all the same, and nobody waits for ever.
+//! A log that is always read from is cut, and no caller waits without end.
 
 use std::fs;
 use std::future::Future;
@@ -42,7 +42,7 @@ impl Subject {
     fn new(name: &str, patience: Duration) -> Arc<Self> {
         let folder = format!("helix-log-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
-        // A killed process of the same number may have left one.
+        // A killed process of the same id may have left one.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join("helix.db");
@@ -87,7 +87,7 @@ impl Subject {
 }
 
 #[test]
-fn a_log_that_is_always_read_from_is_cut_when_those_who_read_have_ended() {
+fn a_log_that_is_always_read_from_is_cut_when_the_reads_under_way_have_ended() {
     let subject = Subject::new("cut", HOUR);
     let ((begun, first), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
     thread::scope(|scope| {
@@ -97,12 +97,12 @@ fn a_log_that_is_always_read_from_is_cut_when_those_who_read_have_ended() {
             subject.read(move || (begun.send(()), ended.lock().unwrap().recv()).1.is_ok())
         });
         first.recv().unwrap();
-        // No commit waits for the one who reads.
+        // No commit waits for the read.
         while subject.length() < CUT_LENGTH + RETRY_GROWTH {
             subject.write();
         }
         assert!(!subject.readers.are_held_and_idle(), "one still reads");
-        // Who comes now begins after the first has ended, and finds the log cut.
+        // A read that is asked for now begins after the first has ended, and finds the log cut.
         let later: Vec<_> = (0..8)
             .map(|_| {
                 let inside = Arc::clone(subject);
@@ -117,11 +117,10 @@ fn a_log_that_is_always_read_from_is_cut_when_those_who_read_have_ended() {
 }
 
 #[test]
-fn a_log_does_not_grow_where_nobody_reads_at_the_moment() {
+fn a_log_does_not_grow_while_nothing_is_read() {
     let subject = Subject::new("idle", HOUR);
-    // A reader that ends before the next commit keeps SQLite from nothing, so hold on to a place in
-    // the log by a connection that is not one of ours. While everything is in the file, it would hold
-    // on to nothing.
+    // A read that ends before the next commit does not keep SQLite from cutting the log. A foreign
+    // connection therefore keeps a read transaction open, once the log is not empty.
     subject.write();
     let other = Connection::open(subject.folder.join("helix.db")).unwrap();
     other
@@ -132,7 +131,7 @@ fn a_log_does_not_grow_where_nobody_reads_at_the_moment() {
     }
     assert_eq!(subject.read(|| 7), 7, "nobody is held for ever");
     other.execute_batch("ROLLBACK").unwrap();
-    // From now on it is cut, or written again from its beginning: it does not grow.
+    // From now on the log is cut, or overwritten from its beginning.
     let longest = subject.length() + RETRY_GROWTH;
     for _ in 0..64 {
         subject.write();
@@ -141,7 +140,7 @@ fn a_log_does_not_grow_where_nobody_reads_at_the_moment() {
 }
 
 #[test]
-fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
+fn a_commit_waits_for_readers_when_the_log_is_far_too_long() {
     let subject = Subject::new("too-long", HOUR);
     let (begun, first) = mpsc::channel();
     let far = WAIT_LENGTH + 2 * RETRY_GROWTH;
@@ -151,7 +150,7 @@ fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
         let reader = scope.spawn(move || {
             subject.read(move || {
                 begun.send(()).unwrap();
-                // Ends when somebody waits for it, or the log has grown on regardless.
+                // Ends when a caller waits for it, or the log has grown all the same.
                 loop {
                     if inside.readers.has_waiting_caller() {
                         return inside.length();
@@ -171,7 +170,7 @@ fn a_log_that_is_far_too_long_makes_the_commit_wait_for_those_who_read() {
 }
 
 #[test]
-fn who_cuts_the_log_serves_those_who_queued_meanwhile() {
+fn cutting_the_log_serves_the_writes_that_queued_meanwhile() {
     let subject = Subject::new("queue", HOUR);
     let busy = subject.writer.try_lock().unwrap();
     let mut queued = Box::pin(
@@ -193,7 +192,7 @@ fn who_cuts_the_log_serves_those_who_queued_meanwhile() {
 }
 
 #[test]
-fn who_waits_is_let_through_though_somebody_reads_on() {
+fn a_held_read_begins_after_the_longest_hold_while_another_still_runs() {
     let subject = Subject::new("patience", Duration::ZERO);
     let inside = Arc::clone(&subject);
     subject.read(move || {

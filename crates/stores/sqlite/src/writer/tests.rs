@@ -1,4 +1,4 @@
-//! Several writes in one transaction: who is answered how, and what is in the file afterwards.
+//! Several writes in one transaction: the result of each, and the content of the file afterwards.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
@@ -76,8 +76,8 @@ fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> Poll<T> {
         .poll(&mut Context::from_waker(std::task::Waker::noop()))
 }
 
-/// Queues writes while somebody has the connection, who then serves them in one go.
-fn together(writer: &Writer, steps: &[Step]) -> Vec<Result<i64, String>> {
+/// Queues writes while the connection is in use, and then makes them in one transaction.
+fn write_group(writer: &Writer, steps: &[Step]) -> Vec<Result<i64, String>> {
     let state = writer.try_lock().unwrap();
     let mut queued: Vec<WriteTask<'_>> = Vec::new();
     for step in steps {
@@ -95,8 +95,8 @@ fn together(writer: &Writer, steps: &[Step]) -> Vec<Result<i64, String>> {
     answered.collect()
 }
 
-/// Writes while nobody else does.
-fn alone(writer: &Writer, step: Step) -> Result<i64, OperationError> {
+/// Writes while the connection is free.
+fn write_alone(writer: &Writer, step: Step) -> Result<i64, OperationError> {
     let mut write: WriteTask<'_> =
         Box::pin(writer.write(None, Vec::new(), move |db: &WriteConnection, _| step(db)));
     match poll(&mut write) {
@@ -108,20 +108,20 @@ fn alone(writer: &Writer, step: Step) -> Result<i64, OperationError> {
 #[test]
 fn a_panic_in_a_group_fails_its_own_write_alone() {
     let writer = writer();
-    let outcomes = together(&writer, &[one, panicking, two]);
+    let outcomes = write_group(&writer, &[one, panicking, two]);
     assert_eq!(outcomes[0], Ok(1));
     let told = outcomes[1].as_ref().unwrap_err();
     assert!(told.contains("in the middle"), "{told}");
     assert_eq!(outcomes[2], Ok(2));
     assert_eq!(content(&writer), [1, 2]);
-    assert!(alone(&writer, one).is_ok());
+    assert!(write_alone(&writer, one).is_ok());
     assert_eq!(content(&writer), [1, 1, 2]);
 }
 
 #[test]
-fn a_panic_beside_a_write_that_breaks_the_group_hangs_nobody() {
+fn a_panic_beside_a_write_that_breaks_the_group_leaves_no_caller_without_a_result() {
     let writer = writer();
-    let outcomes = together(&writer, &[one, panicking, broken, two]);
+    let outcomes = write_group(&writer, &[one, panicking, broken, two]);
     let well: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
     assert_eq!(well, [true, false, false, true]);
     assert_eq!(content(&writer), [1, 2]);
@@ -130,34 +130,34 @@ fn a_panic_beside_a_write_that_breaks_the_group_hangs_nobody() {
 #[test]
 fn a_panic_in_a_lone_write_or_read_leaves_the_writer_usable() {
     let writer = writer();
-    assert!(alone(&writer, panicking).is_err());
-    assert!(together(&writer, &[panicking])[0].is_err());
+    assert!(write_alone(&writer, panicking).is_err());
+    assert!(write_group(&writer, &[panicking])[0].is_err());
     let read = writer.read::<()>(|_| panic!("while reading"));
     assert!(helix_agents_testkit::block_on(read).is_err());
     assert_eq!(content(&writer), [0; 0]);
-    assert!(alone(&writer, one).is_ok());
-    assert_eq!(together(&writer, &[one, two]), [Ok(1), Ok(2)]);
+    assert!(write_alone(&writer, one).is_ok());
+    assert_eq!(write_group(&writer, &[one, two]), [Ok(1), Ok(2)]);
     assert_eq!(content(&writer), [1, 1, 2]);
 }
 
 #[test]
 fn a_lone_queued_write_that_is_refused_leaves_nothing() {
     let writer = writer();
-    assert!(together(&writer, &[refused])[0].is_err());
+    assert!(write_group(&writer, &[refused])[0].is_err());
     assert_eq!(content(&writer), [0; 0]);
 }
 
 #[test]
-fn a_group_that_one_write_breaks_is_made_again_one_by_one() {
+fn the_writes_of_a_broken_group_are_made_again_one_by_one() {
     let writer = writer();
-    let outcomes = together(&writer, &[one, broken, refused, two]);
+    let outcomes = write_group(&writer, &[one, broken, refused, two]);
     let well: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
     assert_eq!(well, [true, false, false, true]);
     assert_eq!(content(&writer), [1, 2], "each once, and no half of one");
 }
 
-fn forgets(db: &WriteConnection) -> Result<i64, OperationError> {
-    // What the part before wrote is not there, so it must not be known either.
+fn finds_empty_cache(db: &WriteConnection) -> Result<i64, OperationError> {
+    // The part before was undone, so the cache must not have its writes.
     match db.cache.borrow().usage(OwnerId(1)) {
         None => Ok(0),
         Some(count) => Err(OperationError::internal(format!("{count} are remembered"))),
@@ -165,27 +165,27 @@ fn forgets(db: &WriteConnection) -> Result<i64, OperationError> {
 }
 
 #[test]
-fn what_a_refused_part_of_a_group_learned_is_forgotten() {
-    let learns: Step = |db| {
+fn the_cache_is_emptied_when_a_part_of_a_group_is_refused() {
+    let fills_cache: Step = |db| {
         db.cache.borrow_mut().put_usage(OwnerId(1), 5);
         Err(OperationError::internal("refused"))
     };
-    let outcomes = together(&writer(), &[learns, forgets]);
+    let outcomes = write_group(&writer(), &[fills_cache, finds_empty_cache]);
     assert!(outcomes[0].is_err());
     assert_eq!(outcomes[1], Ok(0));
 }
 
 #[test]
-fn listeners_are_told_of_what_a_group_wrote() {
+fn listeners_are_notified_of_the_writes_of_a_group() {
     let writer = writer();
     let heard_by = |name: &str| {
         let listener: ChangeListener = writer.notifier.listen(&name.parse().unwrap());
-        let mut heard = Box::pin(listener.changed());
+        let mut change = Box::pin(listener.changed());
         let count = Arc::new(Count(AtomicUsize::new(0)));
         let waker = Arc::clone(&count).into();
         let mut context = Context::from_waker(&waker);
-        assert!(heard.as_mut().poll(&mut context).is_pending());
-        (listener, heard, count)
+        assert!(change.as_mut().poll(&mut context).is_pending());
+        (listener, change, count)
     };
     let listeners = ["a", "b", "c", "d"].map(heard_by);
     let mut state = writer.try_lock().unwrap();
@@ -205,11 +205,11 @@ fn listeners_are_told_of_what_a_group_wrote() {
     assert_eq!(told, [1, 0, 1, 0]);
 }
 
-/// Two stores of one file, as of two processes.
+/// Opens two writers of one file, as two processes would.
 fn two_of_one_file(name: &str) -> (std::path::PathBuf, Arc<Writer>, Arc<Writer>) {
     let folder = format!("helix-writer-{}-{name}", std::process::id());
     let folder = std::env::temp_dir().join(folder);
-    // A killed process of the same number may have left one.
+    // A killed process of the same id may have left one.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let [ours, theirs] = [0, 1].map(|_| {
@@ -231,37 +231,37 @@ fn touch(writer: &Writer, name: &str) {
     helix_agents_testkit::block_on(writer.write(None, changed_sessions, work)).unwrap();
 }
 
-/// Hears the changes of a session, and counts them.
-struct Ear {
+/// Counts the notifications of changes of a session.
+struct Counter {
     listener: ChangeListener,
-    heard: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    change: Option<Pin<Box<dyn Future<Output = ()>>>>,
     count: Arc<Count>,
 }
 
-impl Ear {
+impl Counter {
     fn new(writer: &Writer, name: &str) -> Self {
-        let mut ear = Self {
+        let mut counter = Self {
             listener: writer.notifier.listen(&name.parse().unwrap()),
-            heard: None,
+            change: None,
             count: Arc::new(Count(AtomicUsize::new(0))),
         };
-        ear.woken();
-        ear
+        counter.notified();
+        counter
     }
 
-    /// How often it was woken since the last time; and listens again.
-    fn woken(&mut self) -> usize {
-        let mut heard = Box::pin(self.listener.changed());
+    /// The number of notifications since the last call. Listens again.
+    fn notified(&mut self) -> usize {
+        let mut change = Box::pin(self.listener.changed());
         let waker = Arc::clone(&self.count).into();
         let mut context = Context::from_waker(&waker);
-        assert!(heard.as_mut().poll(&mut context).is_pending());
-        self.heard = Some(heard);
+        assert!(change.as_mut().poll(&mut context).is_pending());
+        self.change = Some(change);
         self.count.0.swap(0, Ordering::SeqCst)
     }
 }
 
-/// What the thread does that looks out for others.
-fn look(writer: &Writer) {
+/// Looks for foreign changes, as the polling thread does.
+fn poll_changes(writer: &Writer) {
     let mut state = writer.try_lock().unwrap();
     writer.subscribe(&mut state);
     writer.serve(state);
@@ -274,25 +274,25 @@ fn rows(writer: &Writer, table: &str) -> i64 {
 }
 
 #[test]
-fn nothing_is_told_while_nobody_else_wants_to_know() {
-    let (folder, ours, theirs) = two_of_one_file("ears");
-    let own = Ear::new(&ours, "a");
-    look(&ours);
+fn the_change_log_is_not_written_without_other_subscribers() {
+    let (folder, ours, theirs) = two_of_one_file("subscribers");
+    let own = Counter::new(&ours, "a");
+    poll_changes(&ours);
     (0..9).for_each(|_| touch(&ours, "a"));
     assert_eq!((rows(&ours, "ear"), rows(&ours, "told")), (1, 0));
     touch(&theirs, "a");
     assert_eq!(rows(&ours, "told"), 1, "we want to know");
-    // They begin to listen while we know that nobody did.
-    let mut other = Ear::new(&theirs, "b");
-    look(&theirs);
-    other.woken();
+    // They subscribe while our cache says that there are no subscribers.
+    let mut other = Counter::new(&theirs, "b");
+    poll_changes(&theirs);
+    other.notified();
     touch(&ours, "a");
     assert_eq!(rows(&ours, "told"), 2);
-    look(&theirs);
-    assert_eq!(other.woken(), 0);
+    poll_changes(&theirs);
+    assert_eq!(other.notified(), 0);
     touch(&ours, "b");
-    look(&theirs);
-    assert_eq!(other.woken(), 1);
+    poll_changes(&theirs);
+    assert_eq!(other.notified(), 1);
     drop(theirs);
     touch(&ours, "a");
     assert_eq!((rows(&ours, "ear"), rows(&ours, "told")), (1, 3));
@@ -301,71 +301,71 @@ fn nothing_is_told_while_nobody_else_wants_to_know() {
 }
 
 #[test]
-fn a_foreign_write_wakes_only_whom_it_concerns() {
+fn a_foreign_write_wakes_only_the_listeners_of_its_sessions() {
     let (folder, ours, theirs) = two_of_one_file("concerns");
-    let mut ears: Vec<Ear> = (0..1_000)
-        .map(|n| Ear::new(&ours, &format!("s{n}")))
+    let mut counters: Vec<Counter> = (0..1_000)
+        .map(|n| Counter::new(&ours, &format!("s{n}")))
         .collect();
     let mut woken = || -> Vec<(usize, usize)> {
-        let all = ears.iter_mut().map(Ear::woken).enumerate();
+        let all = counters.iter_mut().map(Counter::notified).enumerate();
         all.filter(|(_, count)| *count > 0).collect()
     };
-    // What was written before the first look is not known.
-    look(&ours);
+    // The first look cannot tell which sessions were changed before it.
+    poll_changes(&ours);
     woken();
     for _ in 0..3 {
         touch(&theirs, "another");
-        look(&ours);
+        poll_changes(&ours);
         assert_eq!(woken(), []);
     }
     touch(&theirs, "s7");
     touch(&theirs, "s9");
-    look(&ours);
+    poll_changes(&ours);
     assert_eq!(woken(), [(7, 1), (9, 1)]);
-    look(&ours);
+    poll_changes(&ours);
     assert_eq!(woken(), [], "nothing is new");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
-fn own_writes_in_between_neither_hide_foreign_ones_nor_count_as_such() {
+fn own_writes_neither_hide_foreign_ones_nor_count_as_foreign() {
     let (folder, ours, theirs) = two_of_one_file("between");
-    let [mut a, mut b] = ["a", "b"].map(|name| Ear::new(&ours, name));
-    look(&ours);
-    a.woken();
-    b.woken();
-    // Far more than is kept.
+    let [mut a, mut b] = ["a", "b"].map(|name| Counter::new(&ours, name));
+    poll_changes(&ours);
+    a.notified();
+    b.notified();
+    // Far more rows than the log keeps.
     for _ in 0..1_000 {
         touch(&ours, "c");
     }
     touch(&theirs, "b");
-    look(&ours);
-    assert_eq!((a.woken(), b.woken()), (0, 1));
+    poll_changes(&ours);
+    assert_eq!((a.notified(), b.notified()), (0, 1));
     touch(&theirs, "a");
     touch(&ours, "c");
-    look(&ours);
-    assert_eq!((a.woken(), b.woken()), (1, 0));
+    poll_changes(&ours);
+    assert_eq!((a.notified(), b.notified()), (1, 0));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
-fn everybody_looks_when_it_is_not_known_whom_a_write_concerns() {
+fn every_listener_is_woken_when_the_changed_sessions_are_not_known() {
     let (folder, ours, theirs) = two_of_one_file("unknown");
-    let mut a = Ear::new(&ours, "a");
-    look(&ours);
-    a.woken();
-    // Somebody who does not tell.
+    let mut a = Counter::new(&ours, "a");
+    poll_changes(&ours);
+    a.notified();
+    // A writer that does not write to the change log.
     let state = theirs.try_lock().unwrap();
     state.db.execute("UPDATE floor SET fence = 1").unwrap();
     drop(state);
-    look(&ours);
-    assert_eq!(a.woken(), 1);
-    // More than is kept.
+    poll_changes(&ours);
+    assert_eq!(a.notified(), 1);
+    // More rows than the log keeps.
     for _ in 0..1_000 {
         touch(&theirs, "b");
     }
-    look(&ours);
-    assert_eq!(a.woken(), 1);
+    poll_changes(&ours);
+    assert_eq!(a.notified(), 1);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -384,7 +384,7 @@ fn a_write_beside_another_process_waits_on_a_thread_of_its_own() {
     for number in [1, 2, 3] {
         let write = ours.write(None, Vec::new(), move |_: &WriteConnection, _| Ok(number));
         let mut write: WriteTask<'_> = Box::pin(write);
-        // It comes back at once, though it cannot write.
+        // It returns at once, although it cannot write.
         assert!(poll(&mut write).is_pending());
         writes.push(write);
     }
@@ -397,7 +397,7 @@ fn a_write_beside_another_process_waits_on_a_thread_of_its_own() {
 }
 
 #[test]
-fn who_gives_up_waiting_for_another_process_is_answered_with_all_others() {
+fn every_queued_write_fails_when_the_wait_for_another_process_ends() {
     let (folder, ours, theirs) = two_of_one_file("gives-up");
     let ours = Writer::new(
         crate::connection::writer(

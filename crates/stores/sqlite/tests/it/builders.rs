@@ -15,7 +15,7 @@ use helix_agents_core::{RunId, SessionId, model::TokenUsage};
 use helix_agents_store_sqlite::SqliteStore;
 use serde_json::json;
 
-/// Any id of any kind.
+/// Parses an id of any kind.
 pub(crate) fn id<T: std::str::FromStr>(text: &str) -> T
 where
     T::Err: std::fmt::Debug,
@@ -29,7 +29,7 @@ pub(crate) fn session_id(text: &str) -> SessionId {
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// A commit on a session.
+/// An empty commit on a session.
 pub(crate) fn on(session: &str) -> Commit {
     Commit::new(id(session), NOW)
 }
@@ -38,7 +38,7 @@ pub(crate) fn says(text: &str) -> Change {
     Change::AppendUser(UserMessage::new(text))
 }
 
-/// Creates a session.
+/// A commit that creates a session.
 pub(crate) fn creating(session: &str) -> Commit {
     let state = SessionState::new(id(session), "adder", NOW);
     on(session)
@@ -51,7 +51,7 @@ pub(crate) async fn create(store: &SqliteStore, session: &str) -> SessionId {
     id(session)
 }
 
-/// Something that looks like the ids that are made in earnest.
+/// An id of the length that runtimes generate.
 pub(crate) fn long_id<T: std::str::FromStr>(prefix: &str, number: usize) -> T
 where
     T::Err: std::fmt::Debug,
@@ -61,7 +61,7 @@ where
     ))
 }
 
-/// A run that starts.
+/// The record of a run that starts.
 pub(crate) fn run(session: &SessionId) -> RunRecord {
     let run: RunId = long_id("run", 1);
     RunRecord::started(run, session.clone(), RunTrigger::Execute, "local", NOW)
@@ -128,7 +128,7 @@ pub(crate) fn step(session: &SessionId, number: usize) -> [Commit; 2] {
     [reply, settled]
 }
 
-/// More text, of a session in a root's stream.
+/// A text delta of a session.
 pub(crate) fn delta(session: &SessionId, text: &str) -> Chunk {
     let payload = ChunkPayload::TextDelta {
         delta: text.to_owned(),
@@ -137,7 +137,7 @@ pub(crate) fn delta(session: &SessionId, text: &str) -> Chunk {
     Chunk::new(Arc::new(base), NOW, payload)
 }
 
-/// What a statement counts in a file.
+/// The number that a statement selects in a file.
 pub(crate) fn count(path: &std::path::Path, sql: &str) -> i64 {
     let connection = rusqlite::Connection::open(path).unwrap();
     connection.query_row(sql, [], |row| row.get(0)).unwrap()

@@ -10,8 +10,8 @@ use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
 
 use crate::folder::Folder;
 
-/// Whoever held a lease in a play is dead when somebody else asks for it: each look at this clock is
-/// past every lease that was given before.
+/// A clock that has passed every earlier lease each time it is read, since the holder of a lease is dead
+/// when another process of a play asks for it.
 #[derive(Debug, Default)]
 pub(crate) struct Hasty(AtomicU64);
 
@@ -25,7 +25,7 @@ impl Clock for Hasty {
     async fn sleep_until(&self, _: Timestamp) {}
 }
 
-/// Gives a new file for every play.
+/// Makes a backend in a new file for every play.
 fn files() -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Backend>>> {
     let folder = Folder::new();
     let count = AtomicUsize::new(0);
@@ -33,7 +33,7 @@ fn files() -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Backend>>> {
         let number = count.fetch_add(1, Ordering::Relaxed);
         let path = folder.file(&format!("{number}.db"));
         Box::pin(async move {
-            // Death is played here, and what is played keeps what was written without the disk.
+            // The process does not really die, so nothing has to reach the disk.
             let config = SqliteConfig::new().synchronous(Synchronous::Normal);
             let config = config.clock(Arc::new(Hasty::default()));
             let store = SqliteStore::open_with(path, config).await.unwrap();
@@ -42,14 +42,14 @@ fn files() -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Backend>>> {
     }
 }
 
-/// On the plainest host.
+/// On a host that keeps a run in memory.
 mod plain {
     use helix_agents_testkit::PlainHost;
 
     helix_agents_testkit::crash_tests!(PlainHost, super::files());
 }
 
-/// On a host that keeps nothing.
+/// On a host that reads everything from the store.
 mod amnesiac {
     use helix_agents_testkit::AmnesiacHost;
 

@@ -13,7 +13,7 @@ impl Folder {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("helix-sqlite-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // A killed process of the same number may have left one.
+        // A killed process of the same id may have left one.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         Self(path)
@@ -29,14 +29,14 @@ impl Folder {
     }
 }
 
-/// A test that was killed leaves its folder, and a later process may have its number: what is left is
-/// not taken for what that one wrote.
+/// A test that was killed leaves its folder, and a later process may have the same id. It must not find
+/// the old content.
 #[test]
 fn a_fresh_folder_is_empty() {
     let left = Folder::new();
     let (rest, number) = left.path().to_str().unwrap().rsplit_once('-').unwrap();
     let number: u64 = number.parse().unwrap();
-    // Others in this process may take some of them; one of these is the next of ours.
+    // Other tests of this process may take some of these numbers; ours is one of them.
     for number in number + 1..number + 64 {
         let path = PathBuf::from(format!("{rest}-{number}"));
         if !path.exists() {

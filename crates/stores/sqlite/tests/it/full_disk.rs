@@ -6,13 +6,13 @@ use helix_agents_testkit::block_on;
 use crate::builders::{create, on, says, session_id};
 use crate::folder::Folder;
 
-/// Some text that does not repeat itself.
+/// A text that differs for each number.
 fn text(number: usize) -> String {
     (0..400).map(|word| format!("{number}-{word} ")).collect()
 }
 
 #[test]
-fn a_commit_without_room_is_refused_and_the_session_is_intact() {
+fn a_commit_on_a_full_disk_fails_and_leaves_the_session_intact() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     let written = block_on(async {
@@ -45,7 +45,7 @@ fn a_commit_without_room_is_refused_and_the_session_is_intact() {
 }
 
 #[test]
-fn in_a_group_those_for_whom_there_is_room_succeed() {
+fn commits_of_a_group_that_fit_on_a_full_disk_succeed() {
     let folder = Folder::new();
     block_on(async {
         let small = SqliteConfig::new().max_pages(120);
@@ -77,7 +77,7 @@ fn in_a_group_those_for_whom_there_is_room_succeed() {
 }
 
 #[test]
-fn a_file_that_another_process_holds_is_unavailable() {
+fn a_file_that_another_process_has_locked_is_unavailable() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     block_on(async {

@@ -21,12 +21,12 @@ fn push(path: &str) -> Change {
     Change::WriteState(StepWrites::from(vec![op]))
 }
 
-/// One is refused by a precondition, one by its state, one passes, and so on.
+/// Makes a commit that by its number is refused by a precondition, refused by its state, or accepted.
 async fn mixed(store: &SqliteStore, number: usize) -> Result<(), StoreError> {
     let session = format!("s{number}");
     let commit = match number % 3 {
         0 => on(&session).then(says("kept")).then(push("/list")),
-        // What comes before the refusal is undone.
+        // The change before the refused one is undone.
         1 => on(&session).then(says("lost")).then(push("/text")),
         _ => on(&session)
             .when(Precondition::Status(vec![SessionStatus::Failed]))
@@ -62,7 +62,7 @@ async fn made(store: &SqliteStore, count: usize) {
 }
 
 #[test]
-fn a_refusal_in_a_group_disturbs_nobody_on_one_thread() {
+fn a_refusal_in_a_group_affects_no_other_commit_on_one_thread() {
     let folder = Folder::new();
     block_on(async {
         let store = SqliteStore::open(folder.file("helix.db")).await.unwrap();
@@ -75,7 +75,7 @@ fn a_refusal_in_a_group_disturbs_nobody_on_one_thread() {
 }
 
 #[test]
-fn a_refusal_in_a_group_disturbs_nobody_on_many_threads() {
+fn a_refusal_in_a_group_affects_no_other_commit_on_many_threads() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     let (one, other) = block_on(async {
@@ -100,14 +100,14 @@ fn a_refusal_in_a_group_disturbs_nobody_on_many_threads() {
 }
 
 #[test]
-fn a_queued_commit_that_nobody_waits_for_never_happens() {
+fn a_queued_commit_whose_caller_has_left_is_not_made() {
     let folder = Folder::new();
     block_on(async {
         let store = SqliteStore::open(folder.file("helix.db")).await.unwrap();
         create(&store, "a").await;
         create(&store, "b").await;
         {
-            // Right after somebody else's, a commit first lets others come.
+            // Right after a commit of another session, a commit first waits for more.
             store.commit(on("a").then(says("x"))).await.unwrap();
             let mut dropped = pin!(store.commit(on("b").then(says("y"))));
             let poll = dropped

@@ -15,7 +15,7 @@ const BLOBS: &str = "SELECT count(*) FROM blob";
 
 /// proves: SES-09
 #[test]
-fn a_large_value_is_kept_once_and_goes_with_its_last_user() {
+fn a_large_value_is_stored_once_and_deleted_with_its_last_use() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     block_on(async {
@@ -58,7 +58,7 @@ fn a_large_value_is_kept_once_and_goes_with_its_last_user() {
 }
 
 #[test]
-fn a_large_delta_goes_with_the_attempt_that_is_thrown_away() {
+fn a_large_delta_is_deleted_with_its_discarded_attempt() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     block_on(async {
@@ -79,7 +79,7 @@ fn a_large_delta_goes_with_the_attempt_that_is_thrown_away() {
 }
 
 #[test]
-fn everything_may_be_large() {
+fn every_kind_of_value_may_be_large() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     block_on(async {
@@ -138,7 +138,7 @@ fn everything_may_be_large() {
             "eight texts, and the rest of the state"
         );
 
-        // What takes its place, or removes it, releases it.
+        // Replacing or deleting a value releases its parts.
         let commit = on("s")
             .then(Change::OpenStep(None))
             .then(Change::RemovePending(id("c")))

@@ -6,32 +6,32 @@
     reason = "a test that cannot go on fails"
 )]
 
-/// Short ways to write sessions and commits.
+/// Builders of sessions, commits and steps.
 mod builders;
-/// Folders that go away.
+/// Temporary folders.
 mod folder;
 
-/// Calls that were answered, also in files of an earlier version.
+/// Answered calls, also in files of an earlier version.
 mod answered_calls;
-/// The contracts of the ports.
+/// The contract suites of the ports.
 mod contract;
 /// Every scenario, killed at every point.
 mod crashes;
-/// A disk without room.
+/// A full disk, and a locked file.
 mod full_disk;
 /// Commits that share a transaction.
 mod group_commits;
-/// Large values, kept once.
+/// Large values are stored once.
 mod large_values;
-/// What can be wrong with a file, and bringing its schema up to date.
+/// Errors of opening a file, and migrations.
 mod opening;
-/// Chunks that are kept for a while.
+/// Removal of old chunks.
 mod retention;
-/// What was written is read back.
+/// Every kind of value is read back as it was written.
 mod round_trips;
-/// Every scenario by random schedules.
+/// Every scenario under random schedules.
 mod schedules;
-/// What a session costs on disk.
+/// The bytes that a session takes on disk.
 mod size_on_disk;
-/// What the writer remembers of the file.
+/// The cache of the writer, with several writers of one file.
 mod write_cache;

@@ -11,8 +11,8 @@ fn open(path: &std::path::Path) -> Result<SqliteStore, Error> {
     block_on(SqliteStore::open(path))
 }
 
-/// What is wrong, and the whole chain of reasons.
-fn told(error: &Error) -> String {
+/// The message of an error and of all its sources.
+fn message(error: &Error) -> String {
     error.to_string()
 }
 
@@ -21,13 +21,14 @@ fn a_folder_is_not_a_file() {
     let folder = Folder::new();
     let error = open(folder.path()).unwrap_err();
     assert!(matches!(error, Error::IsAFolder { .. }), "{error:?}");
-    assert!(told(&error).ends_with("is a folder; name a file in it"));
+    assert!(message(&error).ends_with("is a folder; name a file in it"));
 }
 
-/// A store holds what people said: it and what SQLite keeps beside it are its owner's alone.
+/// A store holds conversations: the file, and the files that SQLite makes beside it, are readable by its
+/// owner alone.
 #[test]
 #[cfg(unix)]
-fn a_file_is_made_for_its_owner_alone() {
+fn a_file_is_accessible_to_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = Folder::new();
@@ -47,7 +48,7 @@ fn the_folder_has_to_exist() {
     let folder = Folder::new();
     let error = open(&folder.file("missing/helix.db")).unwrap_err();
     assert!(matches!(error, Error::NoFolder { .. }), "{error:?}");
-    assert!(told(&error).ends_with("does not exist; create it first"));
+    assert!(message(&error).ends_with("does not exist; create it first"));
     fs::write(folder.file("plain"), "x").unwrap();
     let error = open(&folder.file("plain/helix.db")).unwrap_err();
     assert!(matches!(error, Error::NoFolder { .. }), "{error:?}");
@@ -61,7 +62,7 @@ fn a_read_only_folder_is_named() {
     let locked = folder.file("locked");
     fs::create_dir(&locked).unwrap();
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).unwrap();
-    // The superuser may write everywhere but here.
+    // Even root cannot write here.
     let may_write = fs::write(locked.join("probe"), "").is_ok();
     let path = if may_write {
         "/sys/kernel/helix.db".into()
@@ -70,18 +71,18 @@ fn a_read_only_folder_is_named() {
     };
     let error = open(&path).unwrap_err();
     assert!(matches!(error, Error::ReadOnly { .. }), "{error:?}");
-    assert!(told(&error).contains("read-only"), "{error}");
+    assert!(message(&error).contains("read-only"), "{error}");
 }
 
 #[test]
-fn what_is_not_a_database_is_left_alone() {
+fn a_file_that_is_not_a_database_is_not_changed() {
     let folder = Folder::new();
     let path = folder.file("notes.txt");
     let text = "dear diary, ".repeat(1000);
     fs::write(&path, &text).unwrap();
     let error = open(&path).unwrap_err();
     assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
-    assert!(told(&error).contains("it was not changed"), "{error}");
+    assert!(message(&error).contains("it was not changed"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
@@ -103,7 +104,7 @@ fn a_damaged_file_is_reported_and_not_overwritten() {
 }
 
 #[test]
-fn damage_that_is_found_later_is_reported() {
+fn damage_that_is_found_after_opening_is_reported() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     block_on(async {
@@ -125,7 +126,7 @@ fn damage_that_is_found_later_is_reported() {
 }
 
 #[test]
-fn the_database_of_another_program_is_left_alone() {
+fn the_database_of_another_program_is_not_changed() {
     let folder = Folder::new();
     let path = folder.file("other.db");
     let other = rusqlite::Connection::open(&path).unwrap();
@@ -153,14 +154,14 @@ fn a_newer_schema_is_refused_with_both_versions() {
         panic!("{error:?}");
     };
     assert_eq!(*found, 99);
-    assert!(told(&error).contains(&format!(
+    assert!(message(&error).contains(&format!(
         "has schema version 99, this program knows up to {known}; upgrade this program"
     )));
 }
 
 /// proves: STO-12
 #[test]
-fn without_migration_a_new_file_is_refused_and_an_opened_one_is_fine() {
+fn without_migration_a_new_file_is_refused_and_an_up_to_date_one_is_opened() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     let config = || SqliteConfig::new().migrate(false);
@@ -176,7 +177,7 @@ fn without_migration_a_new_file_is_refused_and_an_opened_one_is_fine() {
 
 /// proves: STO-12
 #[test]
-fn many_who_open_a_new_file_at_once_all_succeed() {
+fn a_new_file_can_be_opened_many_times_at_once() {
     for _ in 0..5 {
         let folder = Folder::new();
         let path = folder.file("helix.db");

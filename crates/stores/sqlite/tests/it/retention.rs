@@ -49,7 +49,7 @@ async fn kept(store: &SqliteStore) -> Vec<u64> {
 }
 
 #[test]
-fn old_chunks_go_when_the_next_turn_begins() {
+fn old_chunks_are_removed_when_the_next_turn_begins() {
     let folder = Folder::new();
     block_on(async {
         let store = opened(&folder, &clock()).await;
@@ -83,7 +83,7 @@ fn a_turn_that_was_paused_keeps_its_chunks() {
 }
 
 #[test]
-fn chunks_of_what_is_long_over_are_removed_on_request() {
+fn chunks_of_turns_that_ended_long_ago_are_removed_on_request() {
     let folder = Folder::new();
     block_on(async {
         let clock = clock();

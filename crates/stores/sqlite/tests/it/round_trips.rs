@@ -172,7 +172,7 @@ fn writes(path: &str, value: Value) -> Change {
 }
 
 #[test]
-fn a_state_is_kept_whole_now_and_then() {
+fn a_state_is_stored_whole_from_time_to_time() {
     let folder = Folder::new();
     let path = folder.file("helix.db");
     block_on(async {

@@ -1,6 +1,5 @@
-//! Every scenario by random schedules, as in memory: the store fails, delays and loses answers,
-//! processes die or only seem to, effects are performed several times, and others answer, stop and
-//! write meanwhile.
+//! Every scenario under random schedules: the store fails, delays and loses acknowledgements, processes
+//! die or only seem to, effects are performed several times, and others answer, stop and write meanwhile.
 //!
 //! `HELIX_SEED` is the first seed and `HELIX_SCHEDULES` how many there are on each host.
 
@@ -24,12 +23,12 @@ fn check(hosting: Hosting) {
 }
 
 #[test]
-fn on_the_plainest_host() {
+fn on_a_host_that_keeps_runs_in_memory() {
     check(Hosting::Plain);
 }
 
 #[test]
-fn on_a_host_that_keeps_nothing() {
+fn on_a_host_that_reads_everything_from_the_store() {
     check(Hosting::Amnesiac);
 }
 
@@ -39,6 +38,6 @@ fn on_a_host_that_performs_effects_several_times() {
 }
 
 #[test]
-fn on_a_host_that_does_not_tell_which_attempt_it_is() {
+fn on_a_host_that_does_not_say_which_attempt_is_the_first() {
     check(Hosting::CrowdedUntold);
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::builders::{count, create, on, run, step};
 use crate::folder::Folder;
 
-/// How many bytes are in use in the file of one session of so many steps. Pages that a migration gave
-/// back are used first, and would make the first steps look cheap.
+/// The bytes in use in the file of one session with this number of steps. Pages that a migration freed are
+/// used first and would make the first steps look cheap, so they are not counted.
 fn size(steps: usize) -> u64 {
     let folder = Folder::new();
     let path = folder.file("helix.db");
@@ -51,7 +51,7 @@ fn a_step_costs_under_600_bytes_however_many_there_are() {
     );
 }
 
-/// How many bytes so many versions of a state take that grows with each of them.
+/// The bytes of this many versions of a state that grows with each version.
 fn state_bytes(versions: usize) -> i64 {
     let folder = Folder::new();
     let path = folder.file("helix.db");

@@ -15,7 +15,7 @@ async fn opened(folder: &Folder) -> SqliteStore {
     SqliteStore::open(folder.file("helix.db")).await.unwrap()
 }
 
-/// A step that writes a row of every kind that is remembered.
+/// Makes a step that writes a row of every kind that is cached.
 async fn take_step(store: &SqliteStore, session: &SessionId, number: usize) -> Receipt {
     let [reply, settled] = step(session, number);
     let reply = reply.say(delta(session, "asks"));
@@ -25,7 +25,7 @@ async fn take_step(store: &SqliteStore, session: &SessionId, number: usize) -> R
     store.commit(settled).await.unwrap()
 }
 
-/// Checks a session after so many steps.
+/// Checks the content of a session after this number of steps.
 async fn check(store: &SqliteStore, session: &SessionId, steps: usize) {
     let messages = store.messages(session.as_root(), Page::ALL).await.unwrap();
     assert_eq!(messages.items.len(), 2 * steps);
@@ -52,7 +52,7 @@ fn two_writers_of_one_file_see_what_the_other_wrote() {
     block_on(async {
         let (a, b) = (opened(&folder).await, opened(&folder).await);
         let session = create(&a, "s").await;
-        // Now and then one writes twice, and uses what it remembers.
+        // From time to time one writes twice, and uses its cache.
         for (number, store) in [&a, &a, &b, &b, &b, &a, &b, &a, &a].into_iter().enumerate() {
             let receipt = take_step(store, &session, number).await;
             let now = &receipt.sessions[&session];
@@ -67,7 +67,7 @@ fn two_writers_of_one_file_see_what_the_other_wrote() {
 }
 
 #[test]
-fn a_session_that_another_writer_made_anew_is_not_taken_for_the_old_one() {
+fn a_session_that_another_writer_replaced_is_read_again() {
     let folder = Folder::new();
     block_on(async {
         let (a, b) = (opened(&folder).await, opened(&folder).await);
@@ -83,7 +83,7 @@ fn a_session_that_another_writer_made_anew_is_not_taken_for_the_old_one() {
 }
 
 #[test]
-fn what_was_undone_is_not_remembered() {
+fn undone_writes_are_not_cached() {
     let folder = Folder::new();
     block_on(async {
         let store = opened(&folder).await;
@@ -108,7 +108,7 @@ fn what_was_undone_is_not_remembered() {
 }
 
 #[test]
-fn a_stream_goes_on_where_it_ended_whatever_its_row_says() {
+fn a_stream_continues_after_its_last_batch_even_if_its_row_is_older() {
     let folder = Folder::new();
     let file = folder.file("helix.db");
     let info = async |store: &SqliteStore| {
@@ -121,7 +121,7 @@ fn a_stream_goes_on_where_it_ended_whatever_its_row_says() {
         let session = create(&store, "s").await;
         take_step(&store, &session, 0).await;
         drop(store);
-        // While it is active, no commit is asked to write the row as well.
+        // While the stream is active, its row is not written.
         assert_eq!(count(&file, "SELECT last FROM stream"), 0);
 
         let store = opened(&folder).await;
@@ -136,7 +136,7 @@ fn a_stream_goes_on_where_it_ended_whatever_its_row_says() {
         let end = on("s").stream(StreamStatus::Ended);
         assert_eq!(store.commit(end).await.unwrap().sequence, Sequence(6));
         drop(store);
-        // What may be cleaned up is found by the row.
+        // Streams to be trimmed are found by their row.
         assert_eq!(count(&file, "SELECT last FROM stream"), 6);
     });
 }
