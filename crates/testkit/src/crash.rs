@@ -7,24 +7,24 @@
 //! fresh process takes over from the store alone, and the outcome must be that of the undisturbed
 //! run: nothing lost, nothing doubled, nothing run twice, nothing bought twice, nothing unpaired.
 
-mod autopsy;
 mod compare;
 mod disturbance;
-mod mortal;
+mod durable_work;
+mod kill_switch;
+mod killable_host;
+mod killable_store;
 mod observer;
 mod play;
 mod process;
 mod report;
 mod scenario;
 mod schedules;
-mod store;
-mod switch;
 mod test;
 
 pub use disturbance::{Disturbance, Meddling};
+pub use kill_switch::KillSwitch;
 pub use process::World;
 pub use report::CrashReport;
 pub use scenario::Scenario;
 pub use schedules::{Hosting, InterleavingReport, Interleavings, ScheduleReport, Schedules};
-pub use switch::KillSwitch;
 pub use test::CrashTest;

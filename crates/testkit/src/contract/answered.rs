@@ -6,7 +6,7 @@ use helix_agents_core::CallId;
 use helix_agents_core::store::{AnsweredCall, Change, Commit, Field, Lookup, Page, SessionQuery};
 
 use super::Subject;
-use super::make::{accepted, call, changed, commit, created, open_step, run, session};
+use super::builders::{accepted, call, changed, commit, created, open_step, run, session};
 
 fn answer(on: &Subject, id: &str) -> Change {
     Change::Set(Field::CompletedCall(call(id), on.now()))

@@ -7,8 +7,8 @@ use helix_agents_core::stream::{ChunkPayload, Sequence, StreamError, StreamStatu
 use serde_json::json;
 
 use super::Subject;
+use super::builders::{accepted, child_of, chunk, commit, event, running, session, text};
 use super::everything::{chunks, everything};
-use super::make::{accepted, child_of, chunk, commit, event, running, session, text};
 use super::streaming::{numbers, say, stream, streaming, words};
 
 /// Sequences begin at 1 and grow in the order of writing, through commits and deltas alike.

@@ -9,11 +9,11 @@ use helix_agents_core::store::{BranchPoint, Change, NewCheckpoint, NewSession, P
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::everything::everything;
-use super::make::{
+use super::builders::{
     call, changed, checkpoint, created, paired, run, running, says, session, sets, step_of, user,
     waiting,
 };
+use super::everything::everything;
 
 /// Three turns with a checkpoint after each, and a state that says how many there were.
 async fn told(on: &Subject) -> (SessionId, Vec<Message>) {

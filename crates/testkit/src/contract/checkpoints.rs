@@ -4,7 +4,7 @@ use helix_agents_core::session::{CheckpointSource, SessionState};
 use helix_agents_core::store::{Change, Field, NewCheckpoint, Page};
 
 use super::Subject;
-use super::make::{changed, checkpoint, checkpoint_of, commit, created, run, says, sets, step};
+use super::builders::{changed, checkpoint, checkpoint_of, commit, created, run, says, sets, step};
 
 fn new(name: &str) -> NewCheckpoint {
     NewCheckpoint::new(checkpoint(name), run("run"))

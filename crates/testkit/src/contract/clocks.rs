@@ -9,8 +9,8 @@ use helix_agents_core::store::{Change, DueQuery, Field, Lease, LeaseRequest, Pre
 use helix_agents_core::time::{Clock, Timestamp};
 
 use super::Subject;
+use super::builders::{changed, commit, created, running};
 use super::everything::everything;
-use super::make::{changed, commit, created, running};
 use super::takeovers::{entries, performer};
 use crate::VirtualClock;
 

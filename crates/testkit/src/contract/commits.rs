@@ -9,12 +9,12 @@ use helix_agents_core::store::{Change, Field, Precondition, SessionKey};
 use serde_json::json;
 
 use super::Subject;
-use super::everything::{chunks, everything};
-use super::furnished::{furnished, sweeping};
-use super::make::{
+use super::builders::{
     accepted, answer, call, changed, checkpoint_of, child_of, commit, created, event, run, session,
     sets, started, step, stop, writes,
 };
+use super::everything::{chunks, everything};
+use super::full_session::{furnished, sweeping};
 
 /// One commit may change several sessions of one root; they change together or not at all.
 ///

@@ -14,7 +14,7 @@ use helix_agents_core::{SessionId, StreamId};
 use serde_json::json;
 
 use super::Subject;
-use super::make::{
+use super::builders::{
     accepted, answer, approval, call, checkpoint, child_of, commit, created, run, says, session,
     step, user, waiting,
 };

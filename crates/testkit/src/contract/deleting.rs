@@ -10,11 +10,11 @@ use helix_agents_core::store::{Change, DueQuery, Field, InboxRow, NewSession, Pa
 use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
 
 use super::Subject;
-use super::everything::{chunks, everything, everything_under};
-use super::make::{
+use super::builders::{
     accepted, call, changed, checkpoint_of, child_of, commit, created, event, open_step, paired,
     run, running, session, sets, step, usage_id, waiting,
 };
+use super::everything::{chunks, everything, everything_under};
 
 /// Fills every kind of row of a session.
 async fn fill(on: &Subject, root: &SessionId, id: &SessionId) {

@@ -11,7 +11,7 @@ use helix_agents_core::store::{
 use helix_agents_core::time::Timestamp;
 
 use super::Subject;
-use super::make::{answer, call, changed, created, run, running, session, stop, waiting};
+use super::builders::{answer, call, changed, created, run, running, session, stop, waiting};
 
 async fn due(on: &Subject, at: Timestamp) -> Vec<(SessionId, Vec<Due>)> {
     let page = on.elsewhere().store.due(&DueQuery::at(at)).await.unwrap();

@@ -7,9 +7,9 @@ use helix_agents_core::store::{Change, Precondition};
 use helix_agents_core::stream::{Sequence, StreamStatus, StreamWriter};
 
 use super::Subject;
+use super::builders::{accepted, changed, child_of, commit, created, event, running, sets};
 use super::everything::everything;
-use super::furnished::{furnished, sweeping};
-use super::make::{accepted, changed, child_of, commit, created, event, running, sets};
+use super::full_session::{furnished, sweeping};
 use super::streaming::{say, stream, streaming};
 
 /// Every commit and every batch of deltas that was acknowledged is found after reopening, whichever

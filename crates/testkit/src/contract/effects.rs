@@ -13,7 +13,7 @@ use helix_agents_core::stream::{ChunkPayload, DeltasOf, Sequence, StreamError, S
 use helix_agents_core::{RunId, SessionId};
 
 use super::Subject;
-use super::make::{
+use super::builders::{
     accepted, call, changed, chunk, commit, created, open_step, paired, result, running, says,
     started, stop, waiting,
 };

@@ -6,8 +6,8 @@ use futures_util::future::poll_immediate;
 use helix_agents_core::stream::{Sequence, StreamItem, StreamStatus, StreamWriter};
 
 use super::Subject;
+use super::builders::{accepted, commit, created, event, running, text};
 use super::everything::chunks;
-use super::make::{accepted, commit, created, event, running, text};
 use super::runner::in_time;
 use super::streaming::{next, reader, rest, streaming, turn};
 

@@ -15,7 +15,7 @@ use helix_agents_core::usage::UsageEntry;
 use serde_json::Value;
 
 use super::Subject;
-use super::make::root_of;
+use super::builders::root_of;
 
 /// All that the ports show. Two of them are equal when nobody can tell a difference.
 #[derive(Debug, PartialEq)]

@@ -8,9 +8,9 @@ use helix_agents_core::store::{
 use helix_agents_core::stream::StreamWriter;
 
 use super::Subject;
+use super::builders::{accepted, answer, call, changed, commit, created, event, sets, text};
 use super::everything::everything;
-use super::furnished::{furnished, sweeping};
-use super::make::{accepted, answer, call, changed, commit, created, event, sets, text};
+use super::full_session::{furnished, sweeping};
 
 /// A submission carries no fence and leaves the run's own commits valid.
 pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {

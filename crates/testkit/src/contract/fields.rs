@@ -13,7 +13,7 @@ use helix_agents_core::time::Timestamp;
 use serde_json::json;
 
 use super::Subject;
-use super::make::{
+use super::builders::{
     accepted, answer, call, changed, child_of, commit, created, running, says, session, sets, step,
     user, waiting,
 };

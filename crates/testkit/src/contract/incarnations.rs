@@ -10,8 +10,8 @@ use helix_agents_core::store::Change;
 use helix_agents_core::stream::{Incarnation, Sequence, StreamItem, StreamStatus};
 
 use super::Subject;
+use super::builders::{accepted, commit, event};
 use super::everything::chunks;
-use super::make::{accepted, commit, event};
 use super::runner::in_time;
 use super::streaming::{next, reader, rest, say, stream, streaming, turn, words};
 

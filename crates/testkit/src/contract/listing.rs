@@ -8,7 +8,7 @@ use helix_agents_core::session::SessionStatus;
 use helix_agents_core::store::{Change, Field, NewSession, Page, ParentFilter, SessionQuery};
 
 use super::Subject;
-use super::make::{changed, created, session, user};
+use super::builders::{changed, created, session, user};
 
 /// Twelve sessions that differ in everything that can be asked for, one second apart.
 async fn crowd(on: &Subject) -> Vec<SessionId> {

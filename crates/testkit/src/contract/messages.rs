@@ -6,7 +6,7 @@ use helix_agents_core::stored::encode;
 use helix_agents_core::time::Clock;
 
 use super::Subject;
-use super::make::{
+use super::builders::{
     accepted, call, calling, changed, checkpoint, commit, created, paired, result, run, says,
     session, step_of,
 };

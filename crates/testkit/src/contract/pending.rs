@@ -7,7 +7,9 @@ use helix_agents_core::store::{Change, Field, NewSession, Page, PendingQuery};
 use serde_json::json;
 
 use super::Subject;
-use super::make::{answer, approval, call, changed, created, run, running, session, user, waiting};
+use super::builders::{
+    answer, approval, call, changed, created, run, running, session, user, waiting,
+};
 
 /// Three roots of two users and a child, each with calls that wait.
 async fn askers(on: &Subject) -> Vec<PendingCall> {

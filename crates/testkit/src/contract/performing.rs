@@ -2,27 +2,33 @@
 //! count once, and nothing that was accepted is lost.
 
 mod attempts;
-mod beside;
-mod crashed;
-mod desk;
+mod changed_meanwhile;
+mod concurrent_writes;
+mod dead_process;
 mod failing;
-mod faulty;
-mod kept;
+mod faulty_store;
 mod remembering;
+mod run_driver;
 mod stopping;
-mod unknown;
+mod unknown_results;
 
 pub use attempts::{
     a_call_begun_before_is_not_run_again, an_attempt_that_ends_after_the_run_adds_nothing,
     an_untold_attempt_claims_what_must_not_be_repeated,
     two_attempts_at_a_model_call_come_to_one_reply,
 };
-pub use beside::{
+pub use changed_meanwhile::{
+    a_call_settles_its_step_as_it_is, a_failed_run_is_not_an_interrupted_one,
+    a_fatal_error_beats_a_result_that_would_finish, a_step_is_settled_as_it_is,
+    a_stopped_step_is_closed_as_it_is, an_answer_to_a_call_with_a_result_is_not_used,
+    what_hooks_wrote_before_a_call_without_its_tool_is_kept,
+};
+pub use concurrent_writes::{
     a_message_beside_a_call_runs_no_further_finisher,
     a_message_beside_a_model_call_comes_before_its_reply, a_question_that_was_lost_is_asked_again,
     a_stop_before_a_pause_stops, a_stop_ends_a_wait, an_answer_beside_a_stop_reaches_the_model,
 };
-pub use crashed::{
+pub use dead_process::{
     a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it, a_run_that_cannot_go_on_ends,
     a_run_that_comes_no_further_is_given_up, a_run_that_only_begins_again_is_given_up,
     a_started_call_beside_a_fatal_one_is_unknown, a_started_call_of_a_changed_agent_is_unknown,
@@ -33,12 +39,6 @@ pub use failing::{
     a_store_that_fails_for_a_while_ends_no_run, attempts_at_a_call_are_told_apart,
     patience_with_a_store_ends, what_hooks_wrote_before_a_failed_call_is_written_once,
     what_was_said_unacknowledged_is_thrown_away_too,
-};
-pub use kept::{
-    a_call_settles_its_step_as_it_is, a_failed_run_is_not_an_interrupted_one,
-    a_fatal_error_beats_a_result_that_would_finish, a_step_is_settled_as_it_is,
-    a_stopped_step_is_closed_as_it_is, an_answer_to_a_call_with_a_result_is_not_used,
-    what_hooks_wrote_before_a_call_without_its_tool_is_kept,
 };
 pub use remembering::{
     what_is_remembered_does_not_outlive_a_failed_commit,
@@ -53,7 +53,7 @@ pub use stopping::{
     a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote, an_answer_beside_a_pause_is_taken,
     whoever_takes_a_stop_takes_the_one_that_counts,
 };
-pub use unknown::{
+pub use unknown_results::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,
     a_person_is_asked_about_an_approved_call_that_was_begun,
     a_reconciler_decides_about_a_call_that_was_begun, a_stopped_run_tells_what_was_begun,

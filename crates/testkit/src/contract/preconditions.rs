@@ -9,9 +9,9 @@ use helix_agents_core::store::{
 };
 
 use super::Subject;
+use super::builders::{accepted, call, changed, commit, created, run, session};
 use super::everything::everything;
-use super::furnished::{furnished, sweeping};
-use super::make::{accepted, call, changed, commit, created, run, session};
+use super::full_session::{furnished, sweeping};
 
 /// One precondition of each kind that does not hold for a furnished session.
 fn that_do_not_hold(fence: Fence) -> Vec<Precondition> {

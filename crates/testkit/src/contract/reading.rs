@@ -6,8 +6,8 @@ use futures_util::future::poll_immediate;
 use helix_agents_core::stream::{Sequence, StreamInfo, StreamItem, StreamStatus};
 
 use super::Subject;
+use super::builders::{accepted, commit, text};
 use super::everything::chunks;
-use super::make::{accepted, commit, text};
 use super::runner::in_time;
 use super::streaming::{GOES_ON, next, reader, rest, streaming, turn};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use helix_agents_core::stream::{Sequence, StreamWriter};
 
 use super::Subject;
+use super::builders::{child_of, event, running};
 use super::everything::chunks;
-use super::make::{child_of, event, running};
 use super::streaming::{say, stream, streaming, words};
 
 /// A number that was given out is never given out again, whatever becomes of its chunk.

@@ -10,12 +10,12 @@ use helix_agents_core::store::{
 use helix_agents_core::stream::{StreamStatus, StreamWriter};
 
 use super::Subject;
-use super::everything::everything;
-use super::furnished::furnished;
-use super::make::{
+use super::builders::{
     accepted, call, changed, checkpoint, child_of, commit, created, event, paired, run, running,
     session, sets, started, text,
 };
+use super::everything::everything;
+use super::full_session::furnished;
 
 fn state(on: &Subject, name: &str, root: Option<&SessionId>) -> SessionState {
     let mut state = SessionState::new(session(name), "helper", on.now());

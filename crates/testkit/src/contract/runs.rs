@@ -14,7 +14,7 @@ use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
 use serde_json::json;
 
 use super::Subject;
-use super::make::{
+use super::builders::{
     accepted, call, changed, commit, created, open_step, result, run, running, session, sets,
     started, step, usage_id,
 };

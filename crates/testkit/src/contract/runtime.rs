@@ -4,26 +4,26 @@
 //! the same store, as a new process has it. It gives the runtime an agent with a model that replies
 //! what it is told, and reads from the store what became of it.
 
+pub(super) mod agents;
 mod answering;
 mod approving;
 mod asking;
 mod bounding;
 mod completing;
 mod hooking;
+mod lines;
 mod logging;
 mod ordering;
 mod patching;
 mod pausing;
-mod recorder;
 mod recording;
+mod recording_hooks;
+pub(super) mod recording_model;
 mod refusing;
 mod renewing;
 mod results;
 mod showing;
-pub(super) mod stage;
 mod subject;
-mod talk;
-pub(super) mod teller;
 mod turns;
 
 use super::Runner;

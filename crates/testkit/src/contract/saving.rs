@@ -8,8 +8,8 @@ use helix_agents_core::store::{NewCheckpoint, Page, StoreError};
 use serde_json::json;
 
 use super::Subject;
+use super::builders::{call, calling, checkpoint, created, run, says, step, step_of, waiting};
 use super::everything::everything;
-use super::make::{call, calling, checkpoint, created, run, says, step, step_of, waiting};
 use super::staging::staged;
 
 /// State, messages, kept writes and checkpoint are one atomic write.

@@ -5,7 +5,7 @@ use helix_agents_core::{CallId, SessionId};
 use serde_json::json;
 
 use super::Subject;
-use super::make::{call, created, session, sets, step, writes};
+use super::builders::{call, created, session, sets, step, writes};
 
 pub(super) async fn staged(
     on: &Subject,

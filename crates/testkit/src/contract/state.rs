@@ -6,7 +6,7 @@ use helix_agents_core::store::{Change, StoreError};
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::make::{accepted, changed, commit, created, sets, writes};
+use super::builders::{accepted, changed, commit, created, sets, writes};
 
 /// Operations are applied to the state as it is at the commit, all or none.
 ///

@@ -5,7 +5,7 @@ use helix_agents_core::session::{InterruptContext, SessionStatus};
 use helix_agents_core::store::{CasOutcome, StatusContext, StoreError};
 
 use super::Subject;
-use super::make::{created, run, session};
+use super::builders::{created, run, session};
 
 fn at_version(version: u64) -> StatusContext {
     let mut context = StatusContext::default();

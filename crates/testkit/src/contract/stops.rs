@@ -7,7 +7,7 @@ use helix_agents_core::session::{RunStatus, StopKind, StopRequest};
 use helix_agents_core::store::Change;
 
 use super::Subject;
-use super::make::{accepted, changed, commit, created, run, running, stop};
+use super::builders::{accepted, changed, commit, created, run, running, stop};
 use super::runner::in_time;
 
 const HEARD: &str = "a request to stop a run must be heard by whoever watches it";

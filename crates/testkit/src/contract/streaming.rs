@@ -7,7 +7,7 @@ use helix_agents_core::stream::{
 };
 
 use super::Subject;
-use super::make::{accepted, commit, created, event, running, text};
+use super::builders::{accepted, commit, created, event, running, text};
 use super::runner::in_time;
 
 /// What a reader that waits for ever breaks.

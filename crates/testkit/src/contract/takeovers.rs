@@ -9,10 +9,10 @@ use helix_agents_core::store::{CallStanding, Change, Fence, LeaseRequest, Precon
 use helix_agents_core::time::Clock;
 
 use super::Subject;
-use super::everything::everything;
-use super::make::{
+use super::builders::{
     accepted, answer, call, changed, commit, created, event, run, running, sets, waiting,
 };
+use super::everything::everything;
 use crate::SequentialIds;
 
 const TEN: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! What a play came to, and what is wrong with it.
 
-mod loosely;
+mod under_schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,9 +11,9 @@ use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{CallId, SessionId};
 
-use super::autopsy::Autopsy;
 use super::compare::Stored;
-use super::mortal::Mortal;
+use super::durable_work::Autopsy;
+use super::killable_host::Mortal;
 use super::observer::{Observer, Seen};
 use super::process::{LEASE, Process, World};
 use super::{Disturbance, KillSwitch, Meddling, Scenario};

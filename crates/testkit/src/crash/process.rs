@@ -14,8 +14,8 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Clock;
 use helix_agents_core::{Agent, SessionId};
 
+use super::killable_store::MortalStore;
 use super::observer::Observer;
-use super::store::MortalStore;
 use super::{KillSwitch, Scenario};
 use crate::{SequentialIds, VirtualClock};
 

@@ -1,13 +1,13 @@
 //! Random schedules: everything that can go wrong beside a run, at moments that a seed decides.
 
-mod beside;
-mod director;
-mod draw;
-mod interleave;
+mod commit_checks;
+mod context;
+mod final_checks;
+mod interference;
+mod interleavings;
 mod orders;
-mod stage;
-mod verdict;
-mod witness;
+mod schedule;
+mod supervisor;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Timestamp;
 
-use self::draw::Schedule;
-pub use self::interleave::{InterleavingReport, Interleavings};
-use self::stage::Stage;
+use self::context::Stage;
+pub use self::interleavings::{InterleavingReport, Interleavings};
+use self::schedule::Schedule;
 use super::play::Wanted;
 use super::{CrashTest, Scenario};
 use crate::{Scheduler, VirtualClock, block_on, scenarios};
@@ -191,9 +191,9 @@ impl Schedules {
             None,
         );
         let stage = Arc::new(stage);
-        beside::begin(&stage);
+        interference::begin(&stage);
         let directed = Arc::clone(&stage);
-        spawner.spawn(async move { director::direct(&directed).await });
+        spawner.spawn(async move { supervisor::direct(&directed).await });
         // What comes late comes to its end, too, before anybody looks.
         let rest = scheduler.run(&order);
         drop(scheduler);
@@ -202,7 +202,7 @@ impl Schedules {
         report.accepted +=
             ledger.answers.len() + ledger.stops.len() + usize::from(ledger.appended.is_certain());
         drop(ledger);
-        verdict::verdict(&stage, rest, wanted)
+        final_checks::verdict(&stage, rest, wanted)
     }
 }
 

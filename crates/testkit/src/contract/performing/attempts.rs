@@ -10,8 +10,8 @@ use helix_agents_core::stream::ChunkPayload;
 use serde_json::json;
 
 use super::super::Subject;
-use super::super::runtime::stage::{Gate, Log, calling, noted, of_model, tool};
-use super::desk::{Desk, Gated, under_way};
+use super::super::runtime::agents::{Gate, Log, calling, noted, of_model, tool};
+use super::run_driver::{Desk, Gated, under_way};
 use crate::{MockModel, MockReply};
 
 /// An agent whose first model call waits at the gate, with a tool that must not be repeated.

@@ -18,11 +18,11 @@ use helix_agents_core::stream::ChunkPayload;
 use serde_json::{Value, json};
 
 use super::super::Subject;
-use super::super::make::call;
-use super::super::runtime::stage::{Gate, Log, browser, calling, of_model, tool};
-use super::super::runtime::teller::{Tell, Teller};
-use super::desk::{Desk, answer, pause, under_way};
-use super::faulty::{Fate, Faulty};
+use super::super::builders::call;
+use super::super::runtime::agents::{Gate, Log, browser, calling, of_model, tool};
+use super::super::runtime::recording_model::{Tell, Teller};
+use super::faulty_store::{Fate, Faulty};
+use super::run_driver::{Desk, answer, pause, under_way};
 use crate::{MockModel, MockReply};
 
 fn opens_a_step(commit: &Commit) -> bool {

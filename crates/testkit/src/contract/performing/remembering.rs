@@ -9,10 +9,10 @@ use helix_agents_core::store::Change;
 use serde_json::json;
 
 use super::super::Subject;
-use super::super::make::{changed, says, sets};
-use super::super::runtime::stage::{Log, calling, noted, of_model, tool};
-use super::desk::{Desk, here};
-use super::faulty::{Fate, Faulty};
+use super::super::builders::{changed, says, sets};
+use super::super::runtime::agents::{Log, calling, noted, of_model, tool};
+use super::faulty_store::{Fate, Faulty};
+use super::run_driver::{Desk, here};
 use crate::{MockModel, MockReply};
 
 /// A message and a change of the state come beside a call: the model is shown both in its next

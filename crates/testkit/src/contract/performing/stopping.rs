@@ -15,10 +15,10 @@ use helix_agents_core::store::{Change, Commit, NewSession, Sessions};
 use serde_json::json;
 
 use super::super::Subject;
-use super::super::make::{accepted, call, commit, created, running, sets};
-use super::super::runtime::stage::{Gate, Log, browser, calling, noted, of_model};
-use super::desk::{Desk, Gated, answer, here, performer, stop, under_way};
-use super::faulty::{Fate, Faulty, Meanwhile};
+use super::super::builders::{accepted, call, commit, created, running, sets};
+use super::super::runtime::agents::{Gate, Log, browser, calling, noted, of_model};
+use super::faulty_store::{Fate, Faulty, Meanwhile};
+use super::run_driver::{Desk, Gated, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply, SequentialIds};
 
 fn makes(commit: &Commit, is_it: impl Fn(&Change) -> bool) -> bool {

@@ -5,8 +5,8 @@ use helix_agents_core::session::{RunStatus, Submission, SubmissionOutcome};
 use helix_agents_core::tool::ToolError;
 use serde_json::json;
 
-use super::super::make::call;
-use super::stage::{Gate, Log, agent, browser, calling, gated, noted, tool};
+use super::super::builders::call;
+use super::agents::{Gate, Log, agent, browser, calling, gated, noted, tool};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
@@ -48,7 +48,7 @@ pub async fn an_early_answer_is_taken_by_the_run_that_goes_on(on: &RuntimeSubjec
     let state = on.snapshot().await.state;
     assert!(state.pending_client_tool_calls.is_empty());
     assert!(state.client_tool_call_ownership.is_empty());
-    let names = super::talk::names(&on.payloads().await);
+    let names = super::lines::names(&on.payloads().await);
     assert!(!names.contains(&"run_paused".to_owned()));
 }
 

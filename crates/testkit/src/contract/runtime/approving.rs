@@ -9,10 +9,10 @@ use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::tool::{ToolCx, ToolError};
 use serde_json::{Value, json};
 
-use super::super::make::{approval, call};
-use super::stage::{Log, agent, browser, calling, noted};
+use super::super::builders::{approval, call};
+use super::agents::{Log, agent, browser, calling, noted};
+use super::lines::names;
 use super::subject::{calls, session};
-use super::talk::names;
 use super::{MockReply, RuntimeSubject};
 
 /// A call is asked about always, or when a rule says so by its input and context. A rule that fails
@@ -207,7 +207,7 @@ pub async fn an_approval_fits_one_question_only(on: &RuntimeSubject) {
     let other_digest = Digest::of_call("pay", &json!({ "cents": 1_000_000 }));
     let run = gated.run_id.clone();
     refuse(decides(call("c1"), &id).bound_to(other_digest.clone(), run.clone())).await;
-    let other_run = super::super::make::run("another");
+    let other_run = super::super::builders::run("another");
     refuse(decides(call("c1"), &id).bound_to(gated.digest.clone(), other_run.clone())).await;
     refuse(Submission::result(call("c2"), json!(1)).bound_to(other_digest, run)).await;
     refuse(Submission::result(call("c2"), json!(1)).bound_to(client.digest.clone(), other_run))

@@ -13,11 +13,11 @@ use helix_agents_core::step::StopReason;
 use helix_agents_core::stream::ChunkPayload;
 use serde_json::json;
 
-use super::super::make::call;
-use super::stage::{Gate, calling, echo, of_model};
+use super::super::builders::call;
+use super::agents::{Gate, calling, echo, of_model};
+use super::lines::told;
+use super::recording_model::{Tell, Teller};
 use super::subject::session;
-use super::talk::told;
-use super::teller::{Tell, Teller};
 use super::{MockReply, RuntimeSubject};
 use crate::{MockModel, SeenRequest};
 
@@ -116,7 +116,7 @@ pub async fn a_reply_is_told_in_pieces_and_kept_whole(on: &RuntimeSubject) {
         .build()
         .unwrap();
     on.turn(&agent, "go").await;
-    let is_piece = |it: &ChunkPayload| super::talk::names(std::slice::from_ref(it)).is_empty();
+    let is_piece = |it: &ChunkPayload| super::lines::names(std::slice::from_ref(it)).is_empty();
     let pieces = on.payloads().await.into_iter().filter(is_piece);
     let thought = |content: &str, is_complete| ChunkPayload::Thinking {
         content: content.to_owned(),
@@ -283,7 +283,7 @@ pub async fn a_thrown_away_attempt_is_not_replayed(on: &RuntimeSubject) {
     });
     assert_eq!(said.collect::<String>(), "kept");
     assert_eq!(
-        super::talk::names(&payloads),
+        super::lines::names(&payloads),
         [
             "run_started",
             "step_discarded",

@@ -15,9 +15,9 @@ use helix_agents_core::tool::{Reconciled, ToolCx, ToolError};
 use helix_agents_core::usage::{CustomUsage, UsageKind};
 use serde_json::{Value, json};
 
-use super::recorder::Recorder;
+use super::agents::{Gate, Log, agent, browser, calling, gated, of_model, tool};
 use super::recording::taken_over;
-use super::stage::{Gate, Log, agent, browser, calling, gated, of_model, tool};
+use super::recording_hooks::Recorder;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;

@@ -8,7 +8,7 @@ use helix_agents_core::session::RunStatus;
 use helix_agents_core::step::{FINISH_TOOL, StepResult, StopCause, StopReason};
 use serde_json::{Value, json};
 
-use super::stage::{Log, agent, answer_schema, browser, calling, noted, of_model, tool};
+use super::agents::{Log, agent, answer_schema, browser, calling, noted, of_model, tool};
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;
 
@@ -51,7 +51,7 @@ pub async fn a_final_output_ends_the_turn_beside_other_calls(on: &RuntimeSubject
     assert_eq!(on.pending().await, []);
     // Readers are shown the output, not how it was given.
     let shown = on.payloads().await;
-    let names = shown.iter().map(super::talk::named);
+    let names = shown.iter().map(super::lines::named);
     let argued: Vec<_> = names
         .filter(|name| name.starts_with("tool_arg_stream_start"))
         .collect();

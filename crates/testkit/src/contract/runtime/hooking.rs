@@ -6,8 +6,8 @@ use helix_agents_core::runtime::RunOptions;
 use helix_agents_core::session::RunStatus;
 use serde_json::json;
 
-use super::recorder::Recorder;
-use super::stage::{Gate, Log, agent, browser, calling, noted, tool};
+use super::agents::{Gate, Log, agent, browser, calling, noted, tool};
+use super::recording_hooks::Recorder;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
@@ -157,7 +157,7 @@ pub async fn a_turns_start_end_and_failure_are_told(on: &RuntimeSubject) {
         MockReply::error(ModelErrorKind::Auth),
     ];
     let agent = agent(replies)
-        .output_schema(super::stage::answer_schema())
+        .output_schema(super::agents::answer_schema())
         .hooks(Recorder::new(&log))
         .build()
         .unwrap();

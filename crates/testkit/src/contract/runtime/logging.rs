@@ -7,7 +7,7 @@ use serde_json::json;
 use tracing::Level;
 
 use super::super::runner::in_time;
-use super::stage::{Log, agent, browser, noted};
+use super::agents::{Log, agent, browser, noted};
 use super::{MockReply, RuntimeSubject};
 use crate::{Events, SeenEvent};
 

@@ -4,7 +4,7 @@ use helix_agents_core::session::RunStatus;
 use helix_agents_core::tool::ToolError;
 use serde_json::json;
 
-use super::stage::{Gate, Log, agent, browser, calling, tool};
+use super::agents::{Gate, Log, agent, browser, calling, tool};
 use super::{MockReply, RuntimeSubject};
 
 /// A tool that counts itself into the state, after waiting at a gate.

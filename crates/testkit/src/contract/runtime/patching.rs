@@ -9,8 +9,8 @@ use helix_agents_core::store::{Lookup, Sessions};
 use helix_agents_core::stream::ChunkPayload;
 use serde_json::{Value, json};
 
-use super::recorder::Recorder;
-use super::stage::{Gate, Log, agent, browser, calling, tool};
+use super::agents::{Gate, Log, agent, browser, calling, tool};
+use super::recording_hooks::Recorder;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
@@ -244,7 +244,7 @@ pub async fn a_tool_may_say_more_than_a_chunk_holds(on: &RuntimeSubject) {
     gate.open();
     assert_eq!(on.ended(&run).await.status, RunStatus::Completed);
     assert_eq!(follows(on).await, 2);
-    let told = super::talk::names(&on.payloads().await);
+    let told = super::lines::names(&on.payloads().await);
     assert_eq!(
         told[2..10],
         [

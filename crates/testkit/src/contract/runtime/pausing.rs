@@ -11,10 +11,10 @@ use helix_agents_core::stream::StreamStatus;
 use helix_agents_core::usage::UsageKind;
 use serde_json::json;
 
-use super::super::make::call;
-use super::stage::{Log, agent, browser, calling, noted};
+use super::super::builders::call;
+use super::agents::{Log, agent, browser, calling, noted};
+use super::lines::names;
 use super::subject::{calls, session};
-use super::talk::names;
 use super::{MockReply, RuntimeSubject};
 
 /// A call for the client becomes a pending entry and a chunk that says it is under way, and the run
@@ -287,7 +287,7 @@ pub async fn a_clients_answer_is_the_calls_result(on: &RuntimeSubject) {
         calling([("c1", "browser"), ("c2", "browser"), ("c3", "browser")]),
         MockReply::text("done"),
     ]));
-    let agent = super::stage::of_model(&model);
+    let agent = super::agents::of_model(&model);
     let agent = agent.tools(browser("browser")).build().unwrap();
     on.turn(&agent, "go").await;
     on.answered(on.waiting("c2").await.error("no such page"))
@@ -299,7 +299,7 @@ pub async fn a_clients_answer_is_the_calls_result(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Completed);
     let read = &model.seen()[1].messages;
     assert_eq!(
-        super::talk::told(read),
+        super::lines::told(read),
         [
             "user: go",
             "assistant: c1=browser{} c2=browser{} c3=browser{}",

@@ -18,7 +18,7 @@ use helix_agents_core::usage::{CustomUsage, UsageKind, UsageRollup};
 use serde_json::json;
 
 use super::super::runner::in_time;
-use super::stage::{Gate, Log, agent, browser, calling, echo, gated, noted, tool};
+use super::agents::{Gate, Log, agent, browser, calling, echo, gated, noted, tool};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 use crate::{SequentialIds, drive};
@@ -250,7 +250,7 @@ pub async fn a_tool_sees_and_does_what_its_context_offers(on: &RuntimeSubject) {
         .build()
         .unwrap();
     let run = on.turn(&agent, "go").await;
-    let call = super::super::make::call("c1");
+    let call = super::super::builders::call("c1");
     let key = helix_agents_core::canonical::idempotency_key(&session(), &run.id, &call);
     assert_eq!(
         log.take(),
@@ -281,7 +281,7 @@ pub async fn a_call_has_one_key_and_no_other_call_has_it(on: &RuntimeSubject) {
             async { Ok(json!("paid")) }
         })
     };
-    let call = super::super::make::call("c1");
+    let call = super::super::builders::call("c1");
     let mut keys = Vec::new();
     for _ in 0..2 {
         let replies = [calling([("c1", "pay")]), MockReply::text("done")];
@@ -304,7 +304,7 @@ pub async fn a_long_history_is_kept_and_shown_whole(on: &RuntimeSubject) {
         Arc::new(crate::MockModel::replies((0..60).flat_map(|_| {
             [calling([("call", "echo")]), MockReply::text("done")]
         })));
-    let agent = super::stage::of_model(&model);
+    let agent = super::agents::of_model(&model);
     let agent = agent.tools(echo("echo")).build().unwrap();
     for turn in 0..60 {
         let run = on.turn(&agent, &format!("{turn}")).await;

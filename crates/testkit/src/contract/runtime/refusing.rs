@@ -6,8 +6,8 @@ use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::runtime::{RunOptions, RuntimeError};
 use helix_agents_core::session::RunStatus;
 
-use super::super::make;
-use super::stage::{Gate, agent, browser, calling, gated};
+use super::super::builders;
+use super::agents::{Gate, agent, browser, calling, gated};
 use super::subject::{calls, session};
 use super::{MockReply, RuntimeSubject};
 
@@ -122,7 +122,7 @@ pub async fn a_turn_needs_a_message_and_its_own_agent(on: &RuntimeSubject) {
     })
     .await;
     on.refuses(ErrorCode::SessionNotFound, async || {
-        let nowhere = make::session("nowhere");
+        let nowhere = builders::session("nowhere");
         on.runtime.resume(&nowhere, RunOptions::default()).await
     })
     .await;

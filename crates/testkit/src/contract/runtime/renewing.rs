@@ -8,8 +8,8 @@ use helix_agents_core::session::{RunStatus, SessionStatus};
 use helix_agents_core::store::Sessions;
 use serde_json::json;
 
-use super::super::make::call;
-use super::stage::{Gate, agent, browser, calling, gated};
+use super::super::builders::call;
+use super::agents::{Gate, agent, browser, calling, gated};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 

@@ -8,7 +8,7 @@ use helix_agents_core::session::{EffectState, RunStatus};
 use helix_agents_core::tool::ToolError;
 use serde_json::json;
 
-use super::stage::{Gate, Log, agent, browser, calling, echo, gated, noted, tool};
+use super::agents::{Gate, Log, agent, browser, calling, echo, gated, noted, tool};
 use super::{MockReply, RuntimeSubject};
 
 /// A text is a result as it is; anything else is written as canonical JSON.
@@ -219,7 +219,12 @@ pub async fn a_repeated_call_id_gets_a_number(on: &RuntimeSubject) {
             "assistant: two",
         ]
     );
-    let names: Vec<_> = on.payloads().await.iter().map(super::talk::named).collect();
+    let names: Vec<_> = on
+        .payloads()
+        .await
+        .iter()
+        .map(super::lines::named)
+        .collect();
     for id in ["call", "call_2", "call_3", "call_4"] {
         for kind in ["tool_arg_stream_start", "tool_start", "tool_end"] {
             let name = format!("{kind} {id}");

@@ -14,10 +14,10 @@ use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::tool::ToolCx;
 use serde_json::{Value, json};
 
-use super::recorder::Recorder;
-use super::stage::{Gate, Log, agent, answer_schema, calling, echo, noted, of_model, tool};
+use super::agents::{Gate, Log, agent, answer_schema, calling, echo, noted, of_model, tool};
+use super::recording_hooks::Recorder;
+use super::recording_model::{Tell, Teller};
 use super::subject::{calls, session};
-use super::teller::{Tell, Teller};
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;
 

@@ -17,11 +17,11 @@ use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, SessionId};
 use serde_json::Value;
 
+use super::super::builders::call;
 use super::super::everything::{Everything, everything};
-use super::super::make::call;
 use super::super::runner::in_time;
 use super::super::{Runner, Subject, subject::Kept};
-use super::talk::{named, told};
+use super::lines::{named, told};
 use crate::{NarrowStreams, ThreadRuntime};
 
 /// What a case wants of a runtime that is made for it.
@@ -350,7 +350,7 @@ impl RuntimeSubject {
 
 /// The session of every case.
 pub(super) fn session() -> SessionId {
-    super::super::make::session("session")
+    super::super::builders::session("session")
 }
 
 /// The ids of some calls.

@@ -6,7 +6,7 @@ use helix_agents_core::step::StopCause;
 use helix_agents_core::store::{Lookup, Sessions};
 use serde_json::json;
 
-use super::stage::{Gate, agent, answer_schema, browser, calling, echo, gated};
+use super::agents::{Gate, agent, answer_schema, browser, calling, echo, gated};
 use super::subject::{calls, session};
 use super::{MockReply, RuntimeSubject};
 

@@ -7,8 +7,8 @@ use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::session::{RunStatus, StopKind, Submission};
 
-use super::beside::BESIDE;
-use super::stage::{Ledger, Once, Stage};
+use super::context::{Ledger, Once, Stage};
+use super::interference::BESIDE;
 use crate::Rest;
 use crate::crash::compare::Stored;
 use crate::crash::observer::Seen;

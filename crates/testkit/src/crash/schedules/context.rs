@@ -10,7 +10,7 @@ use helix_agents_core::session::{PendingCall, StopKind, SubmissionOutcome};
 use helix_agents_core::{CallId, RunId};
 
 use super::Hosting;
-use super::draw::{Kill, Schedule};
+use super::schedule::{Kill, Schedule};
 use crate::crash::compare::Stored;
 use crate::crash::observer::Observer;
 use crate::crash::play::session;

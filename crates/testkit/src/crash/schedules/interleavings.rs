@@ -8,11 +8,11 @@ use helix_agents_core::session::StopKind;
 use helix_agents_core::store::{Page, PendingQuery, Sessions};
 use helix_agents_core::time::Timestamp;
 
-use super::draw::Schedule;
+use super::commit_checks::Seen;
+use super::context::{Once, Stage, is_temporary};
 use super::orders::Orders;
-use super::stage::{Once, Stage, is_temporary};
-use super::witness::Seen;
-use super::{Hosting, director, verdict};
+use super::schedule::Schedule;
+use super::{Hosting, final_checks, supervisor};
 use crate::crash::play::Wanted;
 use crate::crash::{CrashTest, Scenario};
 use crate::host::drive_on;
@@ -177,14 +177,14 @@ impl Interleavings {
         let rest = scheduler.run_by(choose);
         if rest == Rest::Over {
             let directed = Arc::clone(&stage);
-            spawner.spawn(async move { director::direct(&directed).await });
+            spawner.spawn(async move { supervisor::direct(&directed).await });
         }
         let rest = match rest {
             Rest::Over => scheduler.run_by(|_, _| 0),
             rest => rest,
         };
         drop(scheduler);
-        let mut all = verdict::verdict(&stage, rest, wanted);
+        let mut all = final_checks::verdict(&stage, rest, wanted);
         if let Ok(stored) = stage.stored() {
             all.extend(seen.flaws(&stored));
         }

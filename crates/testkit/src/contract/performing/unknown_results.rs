@@ -13,9 +13,9 @@ use helix_agents_core::usage::UsageKind;
 use serde_json::{Value, json};
 
 use super::super::Subject;
-use super::super::make::call;
-use super::super::runtime::stage::{Gate, Log, calling, of_model, tool};
-use super::desk::{Desk, answer, here, performer, stop, under_way};
+use super::super::builders::call;
+use super::super::runtime::agents::{Gate, Log, calling, of_model, tool};
+use super::run_driver::{Desk, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// Tools that write down that they were run, and come to an end when the first process is gone.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helix_agents_core::message::{Message, UserMessage};
 use helix_agents_core::store::{Sessions, StoreError};
 
-use super::stage::{Once, Stage, is_temporary};
+use super::context::{Once, Stage, is_temporary};
 use crate::yields;
 
 /// What somebody appends beside the run.

@@ -10,7 +10,7 @@ use helix_agents_core::hooks::{
 };
 use helix_agents_core::message::Message;
 
-use super::stage::Log;
+use super::agents::Log;
 
 type Doing = Arc<dyn Fn(&str, &HookCx) + Send + Sync>;
 

@@ -9,8 +9,8 @@ use helix_agents_core::notify::Notify;
 use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
 use helix_agents_core::time::Clock;
 
-use super::draw::Kill;
-use super::stage::{Attempts, Stage, is_temporary};
+use super::context::{Attempts, Stage, is_temporary};
+use super::schedule::Kill;
 use crate::crash::process::{LEASE, Process};
 use crate::host::drive_on;
 use crate::{TaskId, yields};

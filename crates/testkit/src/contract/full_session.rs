@@ -10,7 +10,7 @@ use helix_agents_core::store::{Change, Commit, Fence, Field, InboxRow, LeaseRequ
 use helix_agents_core::stream::StreamStatus;
 
 use super::Subject;
-use super::make::{
+use super::builders::{
     accepted, answer, call, checkpoint_of, commit, created, event, open_step, paired, run, running,
     sets, started, step, stop, waiting,
 };

@@ -9,7 +9,7 @@ use helix_agents_core::model::{
 };
 use helix_agents_core::time::Timestamp;
 
-use super::stage::Gate;
+use super::agents::Gate;
 
 /// One thing that an attempt does.
 #[derive(Debug)]

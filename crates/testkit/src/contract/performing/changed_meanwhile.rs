@@ -15,10 +15,10 @@ use helix_agents_core::tool::{Reconciled, ToolCx, ToolError};
 use serde_json::{Value, json};
 
 use super::super::Subject;
-use super::super::make::{self, call, changed};
-use super::super::runtime::stage::{Gate, Log, browser, calling, gated, noted, of_model, tool};
-use super::desk::{Desk, answer, here, performer, stop, under_way};
-use super::faulty::{Fate, Faulty};
+use super::super::builders::{self, call, changed};
+use super::super::runtime::agents::{Gate, Log, browser, calling, gated, noted, of_model, tool};
+use super::faulty_store::{Fate, Faulty};
+use super::run_driver::{Desk, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// An agent that makes these calls in its first reply.
@@ -42,7 +42,7 @@ async fn say_otherwise(on: &Subject) {
     if let Some(result) = &mut first.result {
         result.content = "otherwise".to_owned();
     }
-    let commit = make::commit(on, &here());
+    let commit = builders::commit(on, &here());
     let commit = commit.then(Change::OpenCall(0, call("a"), Box::new(first)));
     on.store.commit(commit).await.unwrap();
 }
@@ -195,8 +195,8 @@ pub async fn an_answer_to_a_call_with_a_result_is_not_used(on: &Subject) {
     desk.drive().await;
     let run = desk.run().await;
     assert!(run.status.is_suspended());
-    let mut stray = make::waiting(on, &here(), &run.id, "a");
-    stray.answer = Some(make::answer(on, "a"));
+    let mut stray = builders::waiting(on, &here(), &run.id, "a");
+    stray.answer = Some(builders::answer(on, "a"));
     changed(on, &here(), Change::Pending(Box::new(stray))).await;
     desk.entries.submit(&answer("q", "blue")).await.unwrap();
     desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();

@@ -23,9 +23,9 @@ use helix_agents_core::{CallId, SessionId};
 use serde_json::Value;
 
 use super::super::Subject;
-use super::super::make::session;
-use super::super::runtime::stage::Gate;
-use super::faulty::{Fate, Faulty};
+use super::super::builders::session;
+use super::super::runtime::agents::Gate;
+use super::faulty_store::{Fate, Faulty};
 use crate::{MockModel, MockReply, SequentialIds, VirtualClock, drive};
 
 /// Where the run of a case is performed.

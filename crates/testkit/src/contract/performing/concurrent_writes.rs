@@ -13,10 +13,10 @@ use helix_agents_core::store::Change;
 use serde_json::json;
 
 use super::super::Subject;
-use super::super::make::{call, says};
-use super::super::runtime::stage::{Gate, Log, browser, calling, noted, of_model, tool};
-use super::desk::{Desk, Gated, answer, here, performer, stop, under_way};
-use super::faulty::{Fate, Faulty};
+use super::super::builders::{call, says};
+use super::super::runtime::agents::{Gate, Log, browser, calling, noted, of_model, tool};
+use super::faulty_store::{Fate, Faulty};
+use super::run_driver::{Desk, Gated, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// A program appends a message while the model is asked: the reply comes after it, and the run goes
@@ -115,7 +115,7 @@ async fn touch_second(on: &Subject) {
     if let Some(effect) = &mut second.effect {
         effect.attempts += 1;
     }
-    let commit = super::super::make::commit(on, &here());
+    let commit = super::super::builders::commit(on, &here());
     let commit = commit.then(Change::OpenCall(1, call("f2"), Box::new(second)));
     on.store.commit(commit).await.unwrap();
 }
@@ -196,8 +196,8 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
     let found = desk.found().await;
     let paused = found.run.unwrap();
     assert!(paused.status.is_suspended());
-    let owed = Change::Stop(super::super::make::stop(on, &paused.id));
-    super::super::make::changed(on, &here(), owed).await;
+    let owed = Change::Stop(super::super::builders::stop(on, &paused.id));
+    super::super::builders::changed(on, &here(), owed).await;
     let pending = &found.state.pending_client_tool_calls[&call("p2")];
     desk.entries.submit(&pending.approve()).await.unwrap();
     desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
@@ -243,7 +243,7 @@ pub async fn a_question_that_was_lost_is_asked_again(on: &Subject) {
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
     let mut desk = Desk::new(on, agent).await;
     desk.drive().await;
-    super::super::make::changed(on, &here(), Change::RemovePending(call("q1"))).await;
+    super::super::builders::changed(on, &here(), Change::RemovePending(call("q1"))).await;
     desk.entries.submit(&answer("q2", "red")).await.unwrap();
     desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
     desk.drive().await;

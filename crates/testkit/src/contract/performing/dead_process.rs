@@ -18,11 +18,11 @@ use helix_agents_core::tool::{ToolCx, ToolError};
 use serde_json::json;
 
 use super::super::Subject;
-use super::super::make::changed;
-use super::super::runtime::stage::{Gate, Log, calling, gated, of_model, tool};
-use super::super::runtime::teller::{Tell, Teller};
-use super::desk::{Desk, Gated, here, pause, under_way};
-use super::faulty::{Fate, Faulty};
+use super::super::builders::changed;
+use super::super::runtime::agents::{Gate, Log, calling, gated, of_model, tool};
+use super::super::runtime::recording_model::{Tell, Teller};
+use super::faulty_store::{Fate, Faulty};
+use super::run_driver::{Desk, Gated, here, pause, under_way};
 use crate::{MockModel, MockReply};
 
 /// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
