@@ -69,24 +69,31 @@ impl CrowdedHost {
     }
 
     /// Begins an attempt, and those that follow it while it goes on.
-    fn begin(&self, effect: Effect, ports: Ports, ended: &Ended, is_first: bool, follow: usize) {
+    fn begin(
+        &self,
+        effect: Effect,
+        ports: Ports,
+        results: &AttemptResults,
+        is_first: bool,
+        follow: usize,
+    ) {
         let task = {
-            let (ended, host) = (ended.clone(), self.clone());
+            let (results, host) = (results.clone(), self.clone());
             async move {
                 // Nobody is told that he is the first after another one began.
                 if follow > 0 {
-                    host.follow(effect.clone(), ports.clone(), ended.clone(), follow);
+                    host.follow(effect.clone(), ports.clone(), results.clone(), follow);
                 }
                 let attempt = host.attempt(is_first);
                 let dies = follow > 0 && host.dice.chance(250);
-                let came = perform(&effect, attempt, &ports);
+                let result = perform(&effect, attempt, &ports);
                 if !dies {
-                    return ended.tell(Some(came.await));
+                    return results.push(Some(result.await));
                 }
                 let death = yields(host.dice.below(30));
-                match select(Box::pin(came), Box::pin(death)).await {
-                    Either::Left((came, _)) => ended.tell(Some(came)),
-                    Either::Right(_) => ended.tell(None),
+                match select(Box::pin(result), Box::pin(death)).await {
+                    Either::Left((result, _)) => results.push(Some(result)),
+                    Either::Right(_) => results.push(None),
                 }
             }
         };
@@ -94,11 +101,11 @@ impl CrowdedHost {
     }
 
     /// Begins the next attempt a little later.
-    fn follow(&self, effect: Effect, ports: Ports, ended: Ended, follow: usize) {
+    fn follow(&self, effect: Effect, ports: Ports, results: AttemptResults, follow: usize) {
         let host = self.clone();
         let task = async move {
             host.linger().await;
-            host.begin(effect, ports, &ended, false, follow - 1);
+            host.begin(effect, ports, &results, false, follow - 1);
         };
         lock(&self.begun).push(self.spawner.spawn(task));
     }
@@ -128,10 +135,10 @@ impl Host for CrowdedHost {
                 4..8 => 1,
                 _ => 2,
             };
-            let ended = Ended::default();
-            self.begin(effect.clone(), worker.clone(), &ended, round == 0, follow);
+            let results = AttemptResults::default();
+            self.begin(effect.clone(), worker.clone(), &results, round == 0, follow);
             for _ in 0..=follow {
-                match ended.next().await {
+                match results.next().await {
                     Some(Ok(event)) => return Ok(on_paper(event, MAX_MESSAGE_BYTES)),
                     Some(Err(error)) => failed = Some(error),
                     None => {}
@@ -162,27 +169,28 @@ fn is_temporary(error: &PerformError) -> bool {
         )
 }
 
-/// What the attempts came to, in the order of their ends; `None`: one that was dropped.
+/// The results of the attempts at an effect, in the order in which they ended; `None` for one that was
+/// dropped.
 #[derive(Clone, Default)]
-struct Ended {
-    came: Arc<Mutex<VecDeque<Option<Came>>>>,
+struct AttemptResults {
+    queue: Arc<Mutex<VecDeque<Option<AttemptResult>>>>,
     bell: Notify,
 }
 
-type Came = Result<Event, PerformError>;
+type AttemptResult = Result<Event, PerformError>;
 
-impl Ended {
-    fn tell(&self, came: Option<Came>) {
-        lock(&self.came).push_back(came);
+impl AttemptResults {
+    fn push(&self, result: Option<AttemptResult>) {
+        lock(&self.queue).push_back(result);
         self.bell.ring();
     }
 
-    async fn next(&self) -> Option<Came> {
+    async fn next(&self) -> Option<AttemptResult> {
         loop {
             let heard = self.bell.heard();
-            let came = lock(&self.came).pop_front();
-            match came {
-                Some(came) => return came,
+            let result = lock(&self.queue).pop_front();
+            match result {
+                Some(result) => return result,
                 None => heard.await,
             }
         }

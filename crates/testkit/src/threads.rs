@@ -57,7 +57,7 @@ pub struct ThreadRuntime {
     runner: Runner,
     auto_continue: bool,
     remembering: bool,
-    stalls: Stalls,
+    stalls: StalledRuns,
 }
 
 impl ThreadRuntime {
@@ -76,7 +76,7 @@ impl ThreadRuntime {
             runner: Runner::default(),
             auto_continue: false,
             remembering: false,
-            stalls: Stalls::default(),
+            stalls: StalledRuns::default(),
         }
     }
 
@@ -140,7 +140,7 @@ impl ThreadRuntime {
     #[must_use]
     pub fn restarted(&self) -> Self {
         Self {
-            stalls: Stalls::default(),
+            stalls: StalledRuns::default(),
             ..self.clone()
         }
     }
@@ -319,12 +319,12 @@ impl fmt::Debug for ThreadRuntime {
 
 /// Runs of this process that stand still, and why.
 #[derive(Debug, Clone, Default)]
-struct Stalls {
+struct StalledRuns {
     why: Arc<Mutex<BTreeMap<RunId, PerformError>>>,
     bell: Notify,
 }
 
-impl Stalls {
+impl StalledRuns {
     fn note(&self, run: RunId, error: PerformError) {
         let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.insert(run, error);

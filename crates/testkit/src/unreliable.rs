@@ -28,15 +28,15 @@ use crate::{Dice, VirtualClock, block_on, yields};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum CallFate {
     Works,
     Fails,
-    LosesItsAnswer,
+    LosesAcknowledgement,
     Hangs,
 }
 
 #[derive(Debug, Default)]
-struct Weather {
+struct FaultState {
     off: bool,
     calls: usize,
     /// So many calls fail now.
@@ -58,13 +58,13 @@ pub struct UnreliableStore {
     clock: Arc<VirtualClock>,
     dice: Dice,
     faults: Faults,
-    weather: Arc<Mutex<Weather>>,
+    fault_state: Arc<Mutex<FaultState>>,
     bell: Notify,
-    witness: Option<Arc<dyn Witness>>,
+    commit_observer: Option<Arc<dyn CommitObserver>>,
 }
 
 /// Sees every commit that is made, with what was there before it and after it.
-pub(crate) trait Witness: Send + Sync + std::fmt::Debug {
+pub(crate) trait CommitObserver: Send + Sync + std::fmt::Debug {
     fn made(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>);
 }
 
@@ -77,20 +77,20 @@ impl UnreliableStore {
             clock,
             dice,
             faults,
-            weather: Arc::default(),
+            fault_state: Arc::default(),
             bell: Notify::new(),
-            witness: None,
+            commit_observer: None,
         }
     }
 
     /// The same store, with a witness.
-    pub(crate) fn witnessed(mut self, witness: Arc<dyn Witness>) -> Self {
-        self.witness = Some(witness);
+    pub(crate) fn observed_by(mut self, commit_observer: Arc<dyn CommitObserver>) -> Self {
+        self.commit_observer = Some(commit_observer);
         self
     }
 
     /// A write of which those hear who wait for it.
-    async fn rung<T>(&self, write: impl Future<Output = T> + Send) -> T {
+    async fn notifying<T>(&self, write: impl Future<Output = T> + Send) -> T {
         let done = write.await;
         self.bell.ring();
         done
@@ -98,14 +98,14 @@ impl UnreliableStore {
 
     /// Makes a commit in front of the witness. Nobody else goes on meanwhile.
     async fn make(&self, commit: Commit) -> Result<Receipt, StoreError> {
-        let Some(witness) = &self.witness else {
+        let Some(commit_observer) = &self.commit_observer else {
             return self.inner.store.commit(commit).await;
         };
         let root = commit.root.clone();
         let before = self.inner.store.load(root.as_root()).await?;
         let receipt = self.inner.store.commit(commit.clone()).await?;
         let after = self.inner.store.load(root.as_root()).await?;
-        witness.made(&commit, before.as_ref(), after.as_ref());
+        commit_observer.made(&commit, before.as_ref(), after.as_ref());
         Ok(receipt)
     }
 
@@ -115,7 +115,7 @@ impl UnreliableStore {
         Self {
             dice: self.dice.fork(),
             faults,
-            weather: Arc::default(),
+            fault_state: Arc::default(),
             ..self.clone()
         }
     }
@@ -128,67 +128,69 @@ impl UnreliableStore {
 
     /// From now on every call works, at once.
     pub fn calm_down(&self) {
-        self.weather().off = true;
+        self.fault_state().off = true;
     }
 
     /// How many calls were made.
     #[must_use]
     pub fn calls(&self) -> usize {
-        self.weather().calls
+        self.fault_state().calls
     }
 
-    fn weather(&self) -> MutexGuard<'_, Weather> {
-        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fault_state(&self) -> MutexGuard<'_, FaultState> {
+        self.fault_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self) -> CallFate {
         let (faults, dice) = (&self.faults, &self.dice);
         let now = self.clock.now();
-        let mut weather = self.weather();
-        weather.calls += 1;
-        if weather.off {
-            return Fate::Works;
+        let mut fault_state = self.fault_state();
+        fault_state.calls += 1;
+        if fault_state.off {
+            return CallFate::Works;
         }
-        if weather.calls > faults.calls {
-            return Fate::Hangs;
+        if fault_state.calls > faults.calls {
+            return CallFate::Hangs;
         }
-        if let Some(until) = weather.outage {
+        if let Some(until) = fault_state.outage {
             if now < until {
-                return Fate::Fails;
+                return CallFate::Fails;
             }
-            weather.outage = None;
-            weather.quiet = faults.quiet;
+            fault_state.outage = None;
+            fault_state.quiet = faults.quiet;
         }
-        if weather.burst == 0 && weather.quiet > 0 {
-            weather.quiet -= 1;
-            return Fate::Works;
+        if fault_state.burst == 0 && fault_state.quiet > 0 {
+            fault_state.quiet -= 1;
+            return CallFate::Works;
         }
-        if weather.burst == 0 {
+        if fault_state.burst == 0 {
             if dice.chance(faults.outages) {
                 let longest = usize::try_from(faults.longest_outage.as_millis()).unwrap_or(0);
                 let lasts = u64::try_from(dice.below(longest)).unwrap_or(0);
-                weather.outage = Some(now.saturating_add(Duration::from_millis(lasts)));
-                return Fate::Fails;
+                fault_state.outage = Some(now.saturating_add(Duration::from_millis(lasts)));
+                return CallFate::Fails;
             }
             if !dice.chance(faults.bursts) {
-                return Fate::Works;
+                return CallFate::Works;
             }
-            weather.burst = 1 + dice.below(faults.longest_burst);
+            fault_state.burst = 1 + dice.below(faults.longest_burst);
         }
-        weather.burst -= 1;
-        if weather.burst == 0 {
-            weather.quiet = faults.quiet;
+        fault_state.burst -= 1;
+        if fault_state.burst == 0 {
+            fault_state.quiet = faults.quiet;
         }
         if dice.chance(faults.lost) {
-            Fate::LosesItsAnswer
+            CallFate::LosesAcknowledgement
         } else {
-            Fate::Fails
+            CallFate::Fails
         }
     }
 
     /// Gives way to others, at most so many times.
     async fn linger(&self, most: usize) {
-        if self.weather().off {
+        if self.fault_state().off {
             return;
         }
         if self.faults.sleeps > 0 && self.dice.chance(self.faults.sleeps) {
@@ -217,15 +219,15 @@ impl UnreliableStore {
         let fate = self.fate();
         self.linger(self.faults.yields).await;
         match fate {
-            Fate::Hangs => std::future::pending().await,
-            Fate::Fails => return Err(gone(name).into()),
-            Fate::Works | Fate::LosesItsAnswer => {}
+            CallFate::Hangs => std::future::pending().await,
+            CallFate::Fails => return Err(gone(name).into()),
+            CallFate::Works | CallFate::LosesAcknowledgement => {}
         }
         let done = block_on(call);
         // What was done stays done if its process is dropped here.
         self.linger(self.faults.yields_after).await;
         match fate {
-            Fate::LosesItsAnswer => Err(gone(name).into()),
+            CallFate::LosesAcknowledgement => Err(gone(name).into()),
             _ => done,
         }
     }
@@ -241,7 +243,7 @@ fn gone(name: &'static str) -> StoreError {
 #[async_trait]
 impl SessionStore for UnreliableStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
-        self.call("commit", self.rung(self.make(commit))).await
+        self.call("commit", self.notifying(self.make(commit))).await
     }
 
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
@@ -340,7 +342,7 @@ impl StreamManager for UnreliableStore {
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError> {
         let call = self.inner.streams.append_deltas(writer, chunks);
-        self.call("append_deltas", self.rung(call)).await
+        self.call("append_deltas", self.notifying(call)).await
     }
 
     async fn discard_deltas(
@@ -350,7 +352,7 @@ impl StreamManager for UnreliableStore {
         say: Chunk,
     ) -> Result<Sequence, StreamError> {
         let call = self.inner.streams.discard_deltas(writer, after, say);
-        self.call("discard_deltas", self.rung(call)).await
+        self.call("discard_deltas", self.notifying(call)).await
     }
 
     async fn read(
@@ -383,7 +385,7 @@ impl StreamManager for UnreliableStore {
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         let call = self.inner.streams.trim(root, up_to);
-        self.call("trim", self.rung(call)).await
+        self.call("trim", self.notifying(call)).await
     }
 }
 

@@ -14,7 +14,7 @@ use super::builders::{
     sets, started, step, stop, writes,
 };
 use super::everything::{chunks, everything};
-use super::full_session::{furnished, sweeping};
+use super::full_session::{changes_everything, full_session};
 
 /// One commit may change several sessions of one root; they change together or not at all.
 ///
@@ -69,7 +69,7 @@ pub async fn sessions_of_one_root_change_together_or_not_at_all(on: &Subject) {
 
 /// A change that cannot be made is an error, and what stood before it in the commit is undone.
 pub async fn a_change_that_cannot_be_made_undoes_the_whole_commit(on: &Subject) {
-    let (id, _) = furnished(on, "s").await;
+    let (id, _) = full_session(on, "s").await;
     let before = everything(on, &[&id]).await;
     let on_a_text = writes(json!([
         { "op": "append", "path": "/mood", "value": "not an array" }
@@ -91,7 +91,7 @@ pub async fn a_change_that_cannot_be_made_undoes_the_whole_commit(on: &Subject) 
     for change in impossible {
         let error = on
             .store
-            .commit(sweeping(on, &id).then(change.clone()))
+            .commit(changes_everything(on, &id).then(change.clone()))
             .await;
         assert!(error.is_err(), "this cannot be done: {change:?}");
         assert_eq!(
@@ -187,7 +187,7 @@ pub async fn concurrent_commits_happen_one_after_another(on: &Subject) {
 
 /// `{version, stop?, inbox, answered}` and the counts, so that nothing has to be read again.
 pub async fn a_receipt_tells_what_the_top_of_a_step_needs(on: &Subject) {
-    let (id, fence) = furnished(on, "s").await;
+    let (id, fence) = full_session(on, "s").await;
     let other = child_of(on, &id, &id, "child").await;
     let request = stop(on, &run("run"));
     changed(on, &id, Change::Stop(request.clone())).await;

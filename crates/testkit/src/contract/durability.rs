@@ -9,7 +9,7 @@ use helix_agents_core::stream::{Sequence, StreamStatus, StreamWriter};
 use super::Subject;
 use super::builders::{accepted, changed, child_of, commit, created, event, running, sets};
 use super::everything::everything;
-use super::full_session::{furnished, sweeping};
+use super::full_session::{changes_everything, full_session};
 use super::streaming::{say, stream, streaming};
 
 /// Every commit and every batch of deltas that was acknowledged is found after reopening, whichever
@@ -19,7 +19,7 @@ use super::streaming::{say, stream, streaming};
 pub async fn every_acknowledged_write_is_found_after_reopening(on: &Subject) {
     let Some(open) = on.reopening() else { return };
     let store = open().await;
-    let (id, fence) = furnished(&store, "root").await;
+    let (id, fence) = full_session(&store, "root").await;
     let child = child_of(&store, &id, &id, "child").await;
     let writer = StreamWriter::new(id.clone(), id.clone(), fence);
     let last = stream(&store, &writer, &["a", "b"]).await;
@@ -42,7 +42,7 @@ pub async fn every_acknowledged_write_is_found_after_reopening(on: &Subject) {
     let store = open().await;
     let found = everything(&store, &all).await;
     assert_eq!(found, before, "the last write was a commit");
-    accepted(&store, sweeping(&store, &id)).await;
+    accepted(&store, changes_everything(&store, &id)).await;
     let before = everything(&store, &all).await;
     drop(store);
 

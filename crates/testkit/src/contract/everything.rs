@@ -20,7 +20,7 @@ use super::builders::root_of;
 /// All that the ports show. Two of them are equal when nobody can tell a difference.
 #[derive(Debug, PartialEq)]
 pub(super) struct Everything {
-    sessions: Vec<Whole>,
+    sessions: Vec<SessionContents>,
     list: Paged<SessionState>,
     pending: Paged<PendingCall>,
     due: Vec<DueSession>,
@@ -39,7 +39,7 @@ impl Everything {
 
 /// All of one session.
 #[derive(Debug, PartialEq)]
-struct Whole {
+struct SessionContents {
     snapshot: Option<Snapshot>,
     messages: Paged<Message>,
     states: Vec<Arc<Value>>,
@@ -54,12 +54,12 @@ struct Whole {
 
 /// Reads all there is, of these sessions in full.
 pub(super) async fn everything(on: &Subject, sessions: &[&SessionId]) -> Everything {
-    let mut wholes = Vec::new();
+    let mut contents = Vec::new();
     for session in sessions {
         let root = root_of(on, session).await;
-        wholes.push(whole(on, SessionKey::new(&root, session)).await);
+        contents.push(whole(on, SessionKey::new(&root, session)).await);
     }
-    with(on, wholes).await
+    with(on, contents).await
 }
 
 /// The same of sessions under a root, whether it knows them or not.
@@ -68,14 +68,14 @@ pub(super) async fn everything_under(
     root: &SessionId,
     sessions: &[SessionId],
 ) -> Everything {
-    let mut wholes = Vec::new();
+    let mut contents = Vec::new();
     for session in sessions {
-        wholes.push(whole(on, SessionKey::new(root, session)).await);
+        contents.push(whole(on, SessionKey::new(root, session)).await);
     }
-    with(on, wholes).await
+    with(on, contents).await
 }
 
-async fn with(on: &Subject, sessions: Vec<Whole>) -> Everything {
+async fn with(on: &Subject, sessions: Vec<SessionContents>) -> Everything {
     let of_all = SessionQuery {
         page: Page::first(Page::MAX),
         ..SessionQuery::default()
@@ -90,7 +90,7 @@ async fn with(on: &Subject, sessions: Vec<Whole>) -> Everything {
     }
 }
 
-async fn whole(on: &Subject, key: SessionKey<'_>) -> Whole {
+async fn whole(on: &Subject, key: SessionKey<'_>) -> SessionContents {
     let store = &on.store;
     let snapshot = store.load(key).await.unwrap();
     let versions = snapshot.as_ref().map_or(0, |found| found.state_version);
@@ -100,7 +100,7 @@ async fn whole(on: &Subject, key: SessionKey<'_>) -> Whole {
     }
     let (runs, checkpoints) = (Lookup::Page(Page::ALL), Lookup::Page(Page::ALL));
     let answered = Lookup::Page(Page::ALL);
-    Whole {
+    SessionContents {
         snapshot,
         states,
         messages: store.messages(key, Page::ALL).await.unwrap(),

@@ -10,11 +10,11 @@ use helix_agents_core::stream::StreamWriter;
 use super::Subject;
 use super::builders::{accepted, answer, call, changed, commit, created, event, sets, text};
 use super::everything::everything;
-use super::full_session::{furnished, sweeping};
+use super::full_session::{changes_everything, full_session};
 
 /// A submission carries no fence and leaves the run's own commits valid.
 pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
-    let (id, fence) = furnished(on, "s").await;
+    let (id, fence) = full_session(on, "s").await;
     let of_run = |name: &str| {
         commit(on, &id)
             .when(Precondition::Fence(fence))
@@ -45,14 +45,14 @@ pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
 ///
 /// proves in part: LCK-02
 pub async fn a_superseded_fence_cannot_write_anything(on: &Subject) {
-    let (id, old) = furnished(on, "s").await;
+    let (id, old) = full_session(on, "s").await;
     let taken_over = commit(on.elsewhere(), &id)
         .when(Precondition::Fence(old))
         .then(Change::RaiseFence);
     let new = accepted(on.elsewhere(), taken_over).await.sessions[&id].fence;
     assert!(new > old, "a take-over raises the fence");
     let before = everything(on, &[&id]).await;
-    let late = sweeping(on, &id).when(Precondition::Fence(old));
+    let late = changes_everything(on, &id).when(Precondition::Fence(old));
     assert!(on.store.commit(late).await.is_err());
     let writer = StreamWriter::new(id.clone(), id.clone(), old);
     let deltas = vec![text(on, &id, "late")];
@@ -68,13 +68,17 @@ pub async fn a_superseded_fence_cannot_write_anything(on: &Subject) {
         before,
         "a superseded run writes nothing"
     );
-    accepted(on, sweeping(on, &id).when(Precondition::Fence(new))).await;
+    accepted(
+        on,
+        changes_everything(on, &id).when(Precondition::Fence(new)),
+    )
+    .await;
 }
 
 /// Whoever performs a run of a session that was deleted cannot write to one that has its id now,
 /// however many runs that one has had.
 pub async fn a_deleted_sessions_fence_is_never_used_again(on: &Subject) {
-    let (id, old) = furnished(on, "s").await;
+    let (id, old) = full_session(on, "s").await;
     on.sessions().delete_session(&id).await.unwrap();
     created(on.elsewhere(), "s").await;
     let fenced = commit(on, &id).when(Precondition::Fence(old));

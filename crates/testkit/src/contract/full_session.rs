@@ -16,7 +16,7 @@ use super::builders::{
 };
 
 /// A session of which every part has content, with a run at a fence.
-pub(super) async fn furnished(on: &Subject, name: &str) -> (SessionId, Fence) {
+pub(super) async fn full_session(on: &Subject, name: &str) -> (SessionId, Fence) {
     let id = created(on, name).await;
     let (run, fence) = running(on, &id, "run").await;
     let commit = commit(on, &id)
@@ -42,7 +42,7 @@ pub(super) async fn furnished(on: &Subject, name: &str) -> (SessionId, Fence) {
 }
 
 /// A commit that changes something of everything.
-pub(super) fn sweeping(on: &Subject, id: &SessionId) -> Commit {
+pub(super) fn changes_everything(on: &Subject, id: &SessionId) -> Commit {
     let stopped = stop(on, &run("run"));
     commit(on, id)
         .then(Change::Truncate(1))

@@ -11,7 +11,7 @@ use helix_agents_core::store::{
 use super::Subject;
 use super::builders::{accepted, call, changed, commit, created, run, session};
 use super::everything::everything;
-use super::full_session::{furnished, sweeping};
+use super::full_session::{changes_everything, full_session};
 
 /// One precondition of each kind that does not hold for a furnished session.
 fn that_do_not_hold(fence: Fence) -> Vec<Precondition> {
@@ -46,13 +46,13 @@ async fn leased(on: &Subject, id: &SessionId) {
 ///
 /// proves in part: STO-02
 pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject) {
-    let (id, fence) = furnished(on, "s").await;
+    let (id, fence) = full_session(on, "s").await;
     leased(on, &id).await;
     let before = everything(on, &[&id]).await;
     for precondition in that_do_not_hold(fence) {
         let refusal = on
             .store
-            .commit(sweeping(on, &id).when(precondition.clone()))
+            .commit(changes_everything(on, &id).when(precondition.clone()))
             .await
             .expect_err(&format!(
                 "not true: {precondition:?}, so the commit is refused"
@@ -67,10 +67,10 @@ pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject)
     // On another session of the same commit they count as much.
     let other = created(on, "t").await;
     let before = everything(on, &[&id, &other]).await;
-    let commit = sweeping(on, &id).when_in(other.clone(), Precondition::MessageCount(1));
+    let commit = changes_everything(on, &id).when_in(other.clone(), Precondition::MessageCount(1));
     assert!(on.store.commit(commit).await.is_err());
     assert_eq!(everything(on, &[&id, &other]).await, before);
-    let missing = sweeping(on, &id).when_in(session("nobody"), Precondition::Exists);
+    let missing = changes_everything(on, &id).when_in(session("nobody"), Precondition::Exists);
     let refusal = on.store.commit(missing).await.unwrap_err();
     assert!(
         matches!(refusal, StoreError::NotFound { .. }),
@@ -81,7 +81,7 @@ pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject)
 
 /// What holds is not refused.
 pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
-    let (id, fence) = furnished(on, "s").await;
+    let (id, fence) = full_session(on, "s").await;
     leased(on, &id).await;
     on.clock.advance(Duration::from_secs(10));
     let version = on
@@ -108,7 +108,7 @@ pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
     ];
     let guarded = all
         .into_iter()
-        .fold(sweeping(on, &id), Commit::when)
+        .fold(changes_everything(on, &id), Commit::when)
         .when_in(session("nobody"), Precondition::Absent);
     let receipt = accepted(on, guarded).await;
     assert_eq!(receipt.sessions[&id].version, version + 1);

@@ -15,7 +15,7 @@ use super::builders::{
     session, sets, started, text,
 };
 use super::everything::everything;
-use super::full_session::furnished;
+use super::full_session::full_session;
 
 fn state(on: &Subject, name: &str, root: Option<&SessionId>) -> SessionState {
     let mut state = SessionState::new(session(name), "helper", on.now());
@@ -69,7 +69,7 @@ async fn filled(on: &Subject, root: &SessionId, name: &str) -> SessionId {
 
 /// Every read of a session names its root. Under another it is not there.
 pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
-    let (root, _) = furnished(on, "root").await;
+    let (root, _) = full_session(on, "root").await;
     let other = created(on, "other").await;
     let child = filled(on, &root, "child").await;
     let all = Lookup::Page(Page::ALL);
@@ -136,7 +136,7 @@ pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
 
 /// A commit reaches the sessions of its root. Another's are not there for it, and nothing is written.
 pub async fn a_commit_reaches_sessions_under_its_root_only(on: &Subject) {
-    let (root, _) = furnished(on, "root").await;
+    let (root, _) = full_session(on, "root").await;
     let child = filled(on, &root, "child").await;
     let other = created(on, "other").await;
     let all = [&root, &child, &other];

@@ -92,19 +92,19 @@ pub(super) async fn in_time<T>(demand: &str, future: impl Future<Output = T>) ->
 
 /// Rings once, from a thread of its own, unless it is dropped before.
 struct Alarm {
-    bell: Arc<Mutex<Bell>>,
+    bell: Arc<Mutex<AlarmState>>,
     _dropped: Sender<()>,
 }
 
 #[derive(Default)]
-struct Bell {
+struct AlarmState {
     rang: bool,
     waker: Option<Waker>,
 }
 
 impl Alarm {
     fn set() -> Self {
-        let bell = Arc::new(Mutex::new(Bell::default()));
+        let bell = Arc::new(Mutex::new(AlarmState::default()));
         let (_dropped, dropped) = mpsc::channel();
         let rings = Arc::clone(&bell);
         thread::spawn(move || {

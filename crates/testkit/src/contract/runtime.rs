@@ -18,11 +18,11 @@ mod patching;
 mod pausing;
 mod recording;
 mod recording_hooks;
-pub(super) mod recording_model;
 mod refusing;
 mod renewing;
 mod results;
 mod showing;
+pub(super) mod stepwise_model;
 mod subject;
 mod turns;
 

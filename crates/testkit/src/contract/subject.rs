@@ -43,7 +43,7 @@ pub struct Subject {
     pub(super) runner: Runner,
     pub(super) durability: Durability,
     elsewhere: Option<Arc<Subject>>,
-    kept: Vec<Kept>,
+    kept: Vec<Guard>,
 }
 
 impl Subject {
@@ -97,7 +97,7 @@ impl Subject {
     /// Keeps something alive until the case is over.
     #[must_use]
     pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
-        self.kept.push(Kept::new(guard));
+        self.kept.push(Guard::new(guard));
         self
     }
 
@@ -159,7 +159,7 @@ pub struct LockSubject {
     /// The same locks as somebody else reaches them.
     pub elsewhere: Arc<dyn LockManager>,
     pub(super) runner: Runner,
-    kept: Vec<Kept>,
+    kept: Vec<Guard>,
 }
 
 impl LockSubject {
@@ -173,7 +173,7 @@ impl LockSubject {
     /// Keeps something alive until the case is over.
     #[must_use]
     pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
-        self.kept.push(Kept::new(guard));
+        self.kept.push(Guard::new(guard));
         self
     }
 
@@ -196,17 +196,17 @@ impl<L: LockManager + 'static> From<L> for LockSubject {
 }
 
 #[derive(Clone)]
-pub(super) struct Kept(
+pub(super) struct Guard(
     #[expect(dead_code, reason = "it is kept to be dropped in time")] Arc<dyn Any + Send + Sync>,
 );
 
-impl Kept {
+impl Guard {
     pub(super) fn new(guard: impl Any + Send + Sync) -> Self {
         Self(Arc::new(guard))
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Kept")
     }

@@ -10,14 +10,14 @@ use super::observer::Seen;
 
 /// What was durable when a process died, and how often it had been done.
 #[derive(Debug)]
-pub(super) struct Autopsy {
+pub(super) struct DurableWork {
     place: String,
     seen: Seen,
     finished: BTreeSet<CallId>,
     replied: BTreeSet<usize>,
 }
 
-impl Autopsy {
+impl DurableWork {
     pub(super) fn new(place: String, stored: &Stored, seen: Seen) -> Self {
         let mut finished = BTreeSet::new();
         let mut replied = BTreeSet::new();

@@ -8,13 +8,13 @@ use super::KillSwitch;
 use crate::Host;
 
 /// A host between whose effects death can step.
-pub(super) struct Mortal<'a> {
+pub(super) struct KillableHost<'a> {
     pub(super) host: &'a dyn Host,
     pub(super) switch: &'a KillSwitch,
 }
 
 #[async_trait]
-impl Host for Mortal<'_> {
+impl Host for KillableHost<'_> {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
         let name = match serde_json::to_value(&effect.kind) {
             Ok(kind) => kind

@@ -23,12 +23,12 @@ use super::KillSwitch;
 
 /// A backend whose every write has a point before it and one before its acknowledgement.
 #[derive(Debug, Clone)]
-pub(super) struct MortalStore {
+pub(super) struct KillableStore {
     inner: Backend,
     switch: KillSwitch,
 }
 
-impl MortalStore {
+impl KillableStore {
     pub(super) fn wrap(inner: &Backend, switch: &KillSwitch) -> Backend {
         Backend::new(Self {
             inner: inner.clone(),
@@ -47,7 +47,7 @@ impl MortalStore {
 }
 
 #[async_trait]
-impl SessionStore for MortalStore {
+impl SessionStore for KillableStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         self.write("a commit", self.inner.store.commit(commit))
             .await
@@ -131,7 +131,7 @@ impl SessionStore for MortalStore {
 }
 
 #[async_trait]
-impl StreamManager for MortalStore {
+impl StreamManager for KillableStore {
     fn limits(&self) -> StreamLimits {
         self.inner.streams.limits()
     }
@@ -182,7 +182,7 @@ impl StreamManager for MortalStore {
 }
 
 #[async_trait]
-impl WatchStops for MortalStore {
+impl WatchStops for KillableStore {
     async fn stopped(
         &self,
         session: SessionKey<'_>,

@@ -12,8 +12,8 @@ use helix_agents_core::time::Timestamp;
 use helix_agents_core::{CallId, SessionId};
 
 use super::compare::Stored;
-use super::durable_work::Autopsy;
-use super::killable_host::Mortal;
+use super::durable_work::DurableWork;
+use super::killable_host::KillableHost;
 use super::observer::{Observer, Seen};
 use super::process::{LEASE, Process, World};
 use super::{Disturbance, KillSwitch, Meddling, Scenario};
@@ -37,7 +37,7 @@ pub(super) struct Play<'a> {
     durable: Backend,
     world: World,
     observer: Observer,
-    pub(super) autopsies: Vec<Autopsy>,
+    pub(super) deaths: Vec<DurableWork>,
     pub(super) places: Vec<String>,
     pub(super) flaws: Vec<String>,
     points: usize,
@@ -71,7 +71,7 @@ impl<'a> Play<'a> {
             durable,
             world,
             observer: Observer::default(),
-            autopsies: Vec::new(),
+            deaths: Vec::new(),
             places: Vec::new(),
             flaws: Vec::new(),
             points: 0,
@@ -139,8 +139,8 @@ impl<'a> Play<'a> {
             let flaws = stored.flaws().into_iter();
             self.flaws
                 .extend(flaws.map(|flaw| format!("{flaw}, right after the kill")));
-            let autopsy = Autopsy::new(place.clone(), &stored, self.observer.seen());
-            self.autopsies.push(autopsy);
+            let autopsy = DurableWork::new(place.clone(), &stored, self.observer.seen());
+            self.deaths.push(autopsy);
             self.places.push(format!("killed {place}"));
             // Nobody waits for a process that is gone longer than its lease.
             self.world.clock.advance(LEASE + Duration::from_secs(1));
@@ -202,7 +202,7 @@ impl<'a> Play<'a> {
     }
 
     async fn drive(&self, process: &Process, state: RunState) -> Life {
-        let host = Mortal {
+        let host = KillableHost {
             host: self.host,
             switch: &self.world.switch,
         };
@@ -260,20 +260,20 @@ impl<'a> Play<'a> {
         };
         let mut all = stored.flaws_at_the_end();
         let seen = self.observer.seen();
-        for autopsy in &self.autopsies {
+        for autopsy in &self.deaths {
             all.extend(autopsy.repetitions(&seen));
         }
         let mut unsure: BTreeSet<CallId> = BTreeSet::new();
         for (call, (count, may_repeat)) in &seen.starts {
             let undisturbed = wanted.seen.starts.get(call).map_or(0, |(count, _)| *count);
-            if *count > undisturbed && (self.autopsies.is_empty() || !may_repeat) {
+            if *count > undisturbed && (self.deaths.is_empty() || !may_repeat) {
                 all.push(format!("call {call} was run {count} times"));
             }
-            if !may_repeat && !self.autopsies.is_empty() {
+            if !may_repeat && !self.deaths.is_empty() {
                 unsure.insert(call.clone());
             }
         }
-        if self.autopsies.is_empty() && seen.asked != wanted.seen.asked {
+        if self.deaths.is_empty() && seen.asked != wanted.seen.asked {
             let (asked, wanted) = (&seen.asked, &wanted.seen.asked);
             all.push(format!(
                 "the model was asked {asked:?} instead of {wanted:?}"
@@ -281,7 +281,7 @@ impl<'a> Play<'a> {
         }
         // A call that died before its tool was reached was never seen to start.
         let unknown = stored.unknown_results();
-        if !self.autopsies.is_empty() {
+        if !self.deaths.is_empty() {
             let repeatable = |call: &&CallId| seen.starts.get(*call).is_some_and(|(_, may)| *may);
             for call in unknown.iter().filter(repeatable) {
                 all.push(format!(

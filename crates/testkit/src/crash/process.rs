@@ -14,7 +14,7 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Clock;
 use helix_agents_core::{Agent, SessionId};
 
-use super::killable_store::MortalStore;
+use super::killable_store::KillableStore;
 use super::observer::Observer;
 use super::{KillSwitch, Scenario};
 use crate::{SequentialIds, VirtualClock};
@@ -69,7 +69,7 @@ impl Process {
         observer: &Observer,
         number: usize,
     ) -> Self {
-        let backend = MortalStore::wrap(durable, &world.switch);
+        let backend = KillableStore::wrap(durable, &world.switch);
         let world = World {
             backend: backend.clone(),
             ..world.clone()
@@ -96,7 +96,7 @@ impl Process {
             Arc::clone(&world.ids) as Arc<dyn IdSource>,
             agents,
         );
-        let mortal = Mortality(world.switch.clone());
+        let mortal = KillBeforeTool(world.switch.clone());
         ports.execution_hooks = vec![
             Arc::new(observer.clone()) as Arc<dyn AgentHooks>,
             Arc::new(mortal),
@@ -116,10 +116,10 @@ impl Process {
 }
 
 /// A process can also die right before a tool runs.
-struct Mortality(KillSwitch);
+struct KillBeforeTool(KillSwitch);
 
 #[async_trait]
-impl AgentHooks for Mortality {
+impl AgentHooks for KillBeforeTool {
     async fn before_tool(
         &self,
         payload: &helix_agents_core::hooks::BeforeTool<'_>,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Timestamp;
 
-use self::context::Stage;
+use self::context::ScheduleContext;
 pub use self::interleavings::{InterleavingReport, Interleavings};
 use self::schedule::Schedule;
 use super::play::Wanted;
@@ -149,7 +149,7 @@ impl Schedules {
                     }
                 }
             };
-            let _guard = SaysWhere(seed);
+            let _guard = SeedOnPanic(seed);
             let found = self.one(seed, scenario, block_on(store()), &wanted, &mut report);
             if !found.is_empty() {
                 report.violations.push((seed, found));
@@ -181,7 +181,7 @@ impl Schedules {
         let mut scheduler = Scheduler::new(Arc::clone(&clock), MAX_POLLS);
         let spawner = scheduler.spawner();
         let order = schedule.dice.fork();
-        let stage = Stage::set(
+        let context = ScheduleContext::set(
             scenario,
             self.hosting,
             durable,
@@ -190,26 +190,26 @@ impl Schedules {
             schedule,
             None,
         );
-        let stage = Arc::new(stage);
-        interference::begin(&stage);
-        let directed = Arc::clone(&stage);
-        spawner.spawn(async move { supervisor::direct(&directed).await });
+        let context = Arc::new(context);
+        interference::begin(&context);
+        let directed = Arc::clone(&context);
+        spawner.spawn(async move { supervisor::supervise(&directed).await });
         // What comes late comes to its end, too, before anybody looks.
         let rest = scheduler.run(&order);
         drop(scheduler);
-        let ledger = stage.ledger();
+        let ledger = context.ledger();
         report.kills += ledger.kills;
         report.accepted +=
             ledger.answers.len() + ledger.stops.len() + usize::from(ledger.appended.is_certain());
         drop(ledger);
-        final_checks::verdict(&stage, rest, wanted)
+        final_checks::violations_at_the_end(&context, rest, wanted)
     }
 }
 
 /// Says which schedule it was when something panics in it.
-struct SaysWhere(u64);
+struct SeedOnPanic(u64);
 
-impl Drop for SaysWhere {
+impl Drop for SeedOnPanic {
     #[expect(clippy::print_stderr, reason = "a test says where it failed")]
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -115,7 +115,7 @@ impl CrashTest {
     ) {
         let mut play = Play::new(&self.scenario, self.host.as_ref(), store);
         let ended = play.until_over(disturbance).await;
-        report.kills += play.autopsies.len();
+        report.kills += play.deaths.len();
         let mut found = std::mem::take(&mut play.flaws);
         match ended {
             Err(why) => found.push(why),

@@ -11,13 +11,13 @@ use serde_json::json;
 
 use super::super::Subject;
 use super::super::runtime::agents::{Gate, Log, calling, noted, of_model, tool};
-use super::run_driver::{Desk, Gated, under_way};
+use super::run_driver::{GatedModel, RunDriver, under_way};
 use crate::{MockModel, MockReply};
 
 /// An agent whose first model call waits at the gate, with a tool that must not be repeated.
 fn charging(gate: &Gate, waits: usize, log: &Log, replies: Vec<MockReply>) -> Agent {
     Agent::builder("agent")
-        .model(Arc::new(Gated::new(gate, waits, replies)))
+        .model(Arc::new(GatedModel::new(gate, waits, replies)))
         .system_prompt("You are held against a contract.")
         .tools(noted("charge", log))
         .build()
@@ -33,26 +33,26 @@ pub async fn two_attempts_at_a_model_call_come_to_one_reply(on: &Subject) {
         MockReply::text("two ").with_calls([("c2", "charge", json!({}))]),
         MockReply::text("done"),
     ];
-    let mut desk = Desk::new(on, charging(&gate, 1, &log, replies)).await;
-    let effects = desk.begin();
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, charging(&gate, 1, &log, replies)).await;
+    let effects = driver.begin();
+    let ports = driver.ports.clone();
     let mut zombie = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut zombie);
     let event = perform(&effects[0], Attempt::Repeat, &ports).await.unwrap();
-    let effects = desk.tell(event);
-    let effects = desk.next(&effects).await;
+    let effects = driver.tell(event);
+    let effects = driver.next(&effects).await;
     gate.open();
     // Its reply is not taken any more: the run has gone on.
     let _ = zombie.await;
     assert_eq!(
-        desk.found().await.open_step,
+        driver.found().await.open_step,
         None,
         "no step is opened again"
     );
-    desk.through(effects).await;
+    driver.through(effects).await;
     assert_eq!(log.take(), ["charge c2 {}"]);
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    assert_eq!(desk.text().await, "two done");
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(driver.text().await, "two done");
 }
 
 /// An attempt that wakes up after the run has ended changes neither it nor the next turn.
@@ -62,20 +62,20 @@ pub async fn an_attempt_that_ends_after_the_run_adds_nothing(on: &Subject) {
         MockReply::text("late").with_calls([("old", "charge", json!({}))]),
         MockReply::text("plain answer"),
     ];
-    let mut desk = Desk::new(on, charging(&gate, 1, &log, replies)).await;
-    let effects = desk.begin();
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, charging(&gate, 1, &log, replies)).await;
+    let effects = driver.begin();
+    let ports = driver.ports.clone();
     let mut zombie = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut zombie);
     let event = perform(&effects[0], Attempt::Repeat, &ports).await.unwrap();
-    assert!(desk.tell(event).is_empty(), "the run has ended");
+    assert!(driver.tell(event).is_empty(), "the run has ended");
     gate.open();
     let _ = zombie.await;
-    let found = desk.found().await;
+    let found = driver.found().await;
     assert_eq!(found.open_step, None);
     assert_eq!(found.run.unwrap().status, RunStatus::Completed);
-    assert_eq!(desk.messages().await.len(), 2);
-    assert_eq!(desk.text().await, "plain answer");
+    assert_eq!(driver.messages().await.len(), 2);
+    assert_eq!(driver.text().await, "plain answer");
     assert_eq!(log.take(), [""; 0]);
 }
 
@@ -103,10 +103,10 @@ pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
         .tools(once("put").idempotent())
         .build()
         .unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let ports = driver.ports.clone();
     for effect in &effects {
         let mut dies = Box::pin(perform(effect, Attempt::First, &ports));
         under_way(&mut dies);
@@ -115,11 +115,16 @@ pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
     let mut rest = Vec::new();
     for effect in &effects {
         let event = perform(effect, Attempt::Repeat, &ports).await.unwrap();
-        rest.extend(desk.tell(event));
+        rest.extend(driver.tell(event));
     }
-    desk.through(rest).await;
+    driver.through(rest).await;
     assert_eq!(log.take(), ["charge c1", "put c2", "put c2"]);
-    let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
+    let statuses: Vec<_> = driver
+        .results()
+        .await
+        .iter()
+        .map(|one| one.status)
+        .collect();
     assert_eq!(statuses, [ResultStatus::Unknown, ResultStatus::Success]);
 }
 
@@ -144,23 +149,23 @@ pub async fn an_untold_attempt_claims_what_must_not_be_repeated(on: &Subject) {
         })
     };
     let agent = of_model(&model).tools(counts).build().unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let event = perform(&effects[0], Attempt::Untold, &desk.ports)
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let event = perform(&effects[0], Attempt::Untold, &driver.ports)
         .await
         .unwrap();
-    let effects = desk.tell(event);
-    let ports = desk.ports.clone();
+    let effects = driver.tell(event);
+    let ports = driver.ports.clone();
     let mut one = Box::pin(perform(&effects[0], Attempt::Untold, &ports));
     under_way(&mut one);
     let other = perform(&effects[0], Attempt::Untold, &ports).await.unwrap();
-    let effects = desk.tell(other);
+    let effects = driver.tell(other);
     gate.open();
     let _ = one.await;
-    desk.through(effects).await;
+    driver.through(effects).await;
     assert_eq!(log.take(), ["charge c1"], "it is run once");
-    assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
-    let ends = desk.said().await.into_iter();
+    assert_eq!(driver.results().await[0].status, ResultStatus::Unknown);
+    let ends = driver.said().await.into_iter();
     let ends = ends.filter(|said| {
         matches!(
             said,

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::super::Subject;
 use super::super::builders::{self, call, changed};
 use super::super::runtime::agents::{Gate, Log, browser, calling, gated, noted, of_model, tool};
-use super::faulty_store::{Fate, Faulty};
-use super::run_driver::{Desk, answer, here, performer, stop, under_way};
+use super::faulty_store::{CommitFate, FaultyStore};
+use super::run_driver::{RunDriver, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// An agent that makes these calls in its first reply.
@@ -48,25 +48,25 @@ async fn say_otherwise(on: &Subject) {
 }
 
 /// A store in which somebody says otherwise right before a step is settled for the first time.
-fn otherwise(on: &Subject) -> (Faulty, Arc<AtomicBool>) {
+fn otherwise(on: &Subject) -> (FaultyStore, Arc<AtomicBool>) {
     let said = Arc::new(AtomicBool::new(false));
     let once = Arc::clone(&said);
     let on = on.clone();
-    let store = Faulty::new(&on.clone(), move |commit| {
+    let store = FaultyStore::new(&on.clone(), move |commit| {
         let settles = |change: &Change| matches!(change, Change::AppendStep(_));
         let settles = commit.changes.iter().any(|(_, change)| settles(change));
         if !settles || once.swap(true, Ordering::SeqCst) {
-            return Fate::Made;
+            return CommitFate::Made;
         }
         let on = on.clone();
-        Fate::After(Box::pin(async move { say_otherwise(&on).await }))
+        CommitFate::After(Box::pin(async move { say_otherwise(&on).await }))
     });
     (store, said)
 }
 
-async fn said_otherwise(desk: &Desk, said: &AtomicBool) {
+async fn said_otherwise(driver: &RunDriver, said: &AtomicBool) {
     assert!(said.load(Ordering::SeqCst), "somebody was faster");
-    let first = &desk.results().await[0];
+    let first = &driver.results().await[0];
     assert_eq!(first.content, "otherwise", "the step is settled as it is");
 }
 
@@ -76,14 +76,14 @@ pub async fn a_call_settles_its_step_as_it_is(on: &Subject) {
     gate.open();
     let (store, said) = otherwise(on);
     let agent = making([("a", "work"), ("b", "work")], &gate);
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    desk.next(&effects[..1]).await;
-    let rest = desk.next(&effects[1..]).await;
-    desk.through(rest).await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    said_otherwise(&desk, &said).await;
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    driver.next(&effects[..1]).await;
+    let rest = driver.next(&effects[1..]).await;
+    driver.through(rest).await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    said_otherwise(&driver, &said).await;
 }
 
 /// The same of a step that is settled by itself, because its last calls ended at the same time.
@@ -91,10 +91,10 @@ pub async fn a_step_is_settled_as_it_is(on: &Subject) {
     let gate = Gate::default();
     let (store, said) = otherwise(on);
     let agent = making([("a", "work"), ("b", "work")], &gate);
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let ports = driver.ports.clone();
     let both = effects.iter();
     let mut both: Vec<_> = both
         .map(|effect| Box::pin(perform(effect, Attempt::First, &ports)))
@@ -104,11 +104,11 @@ pub async fn a_step_is_settled_as_it_is(on: &Subject) {
     let mut rest = Vec::new();
     for one in both {
         let event = one.await.unwrap();
-        rest.extend(desk.tell(event));
+        rest.extend(driver.tell(event));
     }
-    desk.through(rest).await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    said_otherwise(&desk, &said).await;
+    driver.through(rest).await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    said_otherwise(&driver, &said).await;
 }
 
 /// The same of a step that is closed because the run is stopped.
@@ -117,15 +117,15 @@ pub async fn a_stopped_step_is_closed_as_it_is(on: &Subject) {
     gate.open();
     let (store, said) = otherwise(on);
     let agent = making([("a", "work"), ("q", "ask")], &gate);
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let effects = desk.next(&effects).await;
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let effects = driver.next(&effects).await;
     stop(on, StopKind::Interrupt).await;
-    desk.through(effects).await;
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
-    said_otherwise(&desk, &said).await;
-    assert_eq!(desk.results().await[1].status, ResultStatus::NotExecuted);
+    driver.through(effects).await;
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
+    said_otherwise(&driver, &said).await;
+    assert_eq!(driver.results().await[1].status, ResultStatus::NotExecuted);
 }
 
 /// A call failed for good, and what is found out later of another that may finish the turn is a good
@@ -138,13 +138,13 @@ pub async fn a_fatal_error_beats_a_result_that_would_finish(on: &Subject) {
         .finish_with()
         .reconcile(async |_: Value, _: ToolCx| Ok(Reconciled::Done(json!("submitted"))));
     let agent = of_model(&model).tools([fatal, submit]).build().unwrap();
-    let mut desk = Desk::new(on, agent.clone()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    desk.next(&effects).await;
-    desk.taken_over(&agent).await;
-    desk.drive().await;
-    let run = desk.run().await;
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    driver.next(&effects).await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    let run = driver.run().await;
     assert_eq!((run.status, run.output), (RunStatus::Failed, None));
     assert_eq!(
         run.error.map(|error| error.code),
@@ -170,19 +170,19 @@ pub async fn what_hooks_wrote_before_a_call_without_its_tool_is_kept(on: &Subjec
     let told = json!({ "told": [] });
     let agent = of_model(&model).initial_state(&told);
     let agent = agent.tools(noted("pay", &Log::default()).approval());
-    let store = Faulty::new(on, |_| Fate::Made);
+    let store = FaultyStore::new(on, |_| CommitFate::Made);
     let hooks: Vec<Arc<dyn AgentHooks>> = vec![Arc::new(Notes)];
-    let mut desk = Desk::on(store, on, agent.build().unwrap(), hooks).await;
-    desk.drive().await;
-    let pending = desk.found().await.state.pending_client_tool_calls;
+    let mut driver = RunDriver::on(store, on, agent.build().unwrap(), hooks).await;
+    driver.drive().await;
+    let pending = driver.found().await.state.pending_client_tool_calls;
     let agreed = pending[&call("p1")].approve();
-    desk.entries.submit(&agreed).await.unwrap();
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
+    driver.entries.submit(&agreed).await.unwrap();
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
     let without = of_model(&model).initial_state(&told).build().unwrap();
-    desk.ports.agents.replace(&without);
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    let state = desk.found().await.state.custom_state;
+    driver.ports.agents.replace(&without);
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    let state = driver.found().await.state.custom_state;
     assert_eq!(*state, json!({ "told": ["resumed"] }));
 }
 
@@ -191,18 +191,18 @@ pub async fn what_hooks_wrote_before_a_call_without_its_tool_is_kept(on: &Subjec
 pub async fn an_answer_to_a_call_with_a_result_is_not_used(on: &Subject) {
     let gate = Gate::default();
     gate.open();
-    let mut desk = Desk::new(on, making([("a", "work"), ("q", "ask")], &gate)).await;
-    desk.drive().await;
-    let run = desk.run().await;
+    let mut driver = RunDriver::new(on, making([("a", "work"), ("q", "ask")], &gate)).await;
+    driver.drive().await;
+    let run = driver.run().await;
     assert!(run.status.is_suspended());
     let mut stray = builders::waiting(on, &here(), &run.id, "a");
     stray.answer = Some(builders::answer(on, "a"));
     changed(on, &here(), Change::Pending(Box::new(stray))).await;
-    desk.entries.submit(&answer("q", "blue")).await.unwrap();
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    let contents = desk.results().await.into_iter();
+    driver.entries.submit(&answer("q", "blue")).await.unwrap();
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    let contents = driver.results().await.into_iter();
     let contents: Vec<_> = contents.map(|one| one.content).collect();
     assert_eq!(contents, ["done", "blue"]);
 }
@@ -210,11 +210,11 @@ pub async fn an_answer_to_a_call_with_a_result_is_not_used(on: &Subject) {
 /// Somebody saved an older reading beside the run: a run that fails says nothing of an interruption.
 pub async fn a_failed_run_is_not_an_interrupted_one(on: &Subject) {
     let model = Arc::new(MockModel::replies([]));
-    let mut desk = Desk::new(on, of_model(&model).build().unwrap()).await;
-    let context = InterruptContext::new(desk.state.run_id.clone(), None, on.now());
+    let mut driver = RunDriver::new(on, of_model(&model).build().unwrap()).await;
+    let context = InterruptContext::new(driver.state.run_id.clone(), None, on.now());
     let stale = Field::InterruptContext(Some(context));
     changed(on, &here(), Change::Set(stale)).await;
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Failed);
-    assert_eq!(desk.found().await.state.interrupt_context, None);
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Failed);
+    assert_eq!(driver.found().await.state.interrupt_context, None);
 }

@@ -15,23 +15,23 @@ use serde_json::json;
 use super::super::Subject;
 use super::super::builders::{call, says};
 use super::super::runtime::agents::{Gate, Log, browser, calling, noted, of_model, tool};
-use super::faulty_store::{Fate, Faulty};
-use super::run_driver::{Desk, Gated, answer, here, performer, stop, under_way};
+use super::faulty_store::{CommitFate, FaultyStore};
+use super::run_driver::{GatedModel, RunDriver, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// A program appends a message while the model is asked: the reply comes after it, and the run goes
 /// on.
 pub async fn a_message_beside_a_model_call_comes_before_its_reply(on: &Subject) {
     let gate = Gate::default();
-    let model = Gated::new(&gate, 1, [MockReply::text("hello")]);
+    let model = GatedModel::new(&gate, 1, [MockReply::text("hello")]);
     let agent = helix_agents_core::agent::Agent::builder("agent")
         .model(Arc::new(model))
         .system_prompt("You are held against a contract.")
         .build()
         .unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let ports = desk.ports.clone().remembering();
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let ports = driver.ports.clone().remembering();
     let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut asking);
     let sessions = on.sessions();
@@ -42,9 +42,9 @@ pub async fn a_message_beside_a_model_call_comes_before_its_reply(on: &Subject) 
         .unwrap();
     gate.open();
     let event = asking.await.unwrap();
-    assert!(desk.tell(event).is_empty());
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    let roles: Vec<_> = desk.messages().await.iter().map(role).collect();
+    assert!(driver.tell(event).is_empty());
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    let roles: Vec<_> = driver.messages().await.iter().map(role).collect();
     assert_eq!(roles, ["user", "user", "assistant"]);
 }
 
@@ -87,24 +87,29 @@ pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
         .unwrap();
     // The commit that settles the step is refused once: the result is then kept by itself.
     let moved = AtomicBool::new(false);
-    let store = Faulty::new(on, {
+    let store = FaultyStore::new(on, {
         let on = on.clone();
         move |commit| {
             let settles = |change: &Change| matches!(change, Change::AppendStep(_));
             let settles = commit.changes.iter().any(|(_, change)| settles(change));
             if !settles || moved.swap(true, Ordering::SeqCst) {
-                return Fate::Made;
+                return CommitFate::Made;
             }
             let on = on.clone();
-            Fate::After(Box::pin(async move { touch_second(&on).await }))
+            CommitFate::After(Box::pin(async move { touch_second(&on).await }))
         }
     });
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    let effects = desk.begin();
-    desk.through(effects).await;
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    let effects = driver.begin();
+    driver.through(effects).await;
     assert_eq!(log.take(), ["first"]);
-    assert_eq!(desk.run().await.output, Some(json!("one")));
-    let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
+    assert_eq!(driver.run().await.output, Some(json!("one")));
+    let statuses: Vec<_> = driver
+        .results()
+        .await
+        .iter()
+        .map(|one| one.status)
+        .collect();
     assert_eq!(statuses, [ResultStatus::Success, ResultStatus::NotExecuted]);
 }
 
@@ -129,34 +134,34 @@ pub async fn an_answer_beside_a_stop_reaches_the_model(on: &Subject) {
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
     let answered = Arc::new(AtomicBool::new(false));
     let entries = Arc::new(std::sync::OnceLock::<helix_agents_core::entries::Entries>::new());
-    let store = Faulty::new(on, {
+    let store = FaultyStore::new(on, {
         let (answered, entries) = (Arc::clone(&answered), Arc::clone(&entries));
         move |commit| {
             let closes = |change: &Change| matches!(change, Change::RemovePending(_));
             let closes = commit.changes.iter().any(|(_, change)| closes(change));
             if !closes || answered.swap(true, Ordering::SeqCst) {
-                return Fate::Made;
+                return CommitFate::Made;
             }
             let entries = Arc::clone(&entries);
-            Fate::After(Box::pin(async move {
+            CommitFate::After(Box::pin(async move {
                 let entries = entries.get().unwrap();
                 let taken = entries.submit(&answer("q1", "the money is moved")).await;
                 assert_eq!(taken.unwrap().outcome, SubmissionOutcome::Accepted);
             }))
         }
     });
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    entries.set(desk.entries.clone()).unwrap();
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    entries.set(driver.entries.clone()).unwrap();
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
     stop(on, StopKind::Interrupt).await;
-    desk.through(effects).await;
+    driver.through(effects).await;
     assert!(
         answered.load(Ordering::SeqCst),
         "the answer came beside the stop"
     );
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
-    let results = desk.results().await;
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
+    let results = driver.results().await;
     assert_eq!(results[0].content, "the money is moved");
     assert_eq!(results[1].status, ResultStatus::NotExecuted);
 }
@@ -170,19 +175,19 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
         let pay = noted("pay", &log).approval();
         of_model(&model).tools(pay).build().unwrap()
     };
-    let mut desk = Desk::new(on, agent()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
+    let mut driver = RunDriver::new(on, agent()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
     assert!(
         matches!(effects[0].kind, EffectKind::End { .. }),
         "it is to pause"
     );
     stop(on, StopKind::Abort).await;
-    desk.through(effects).await;
-    let run = desk.run().await;
+    driver.through(effects).await;
+    let run = driver.run().await;
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(run.error.unwrap().code, ErrorCode::FrameworkCancelled);
-    assert_eq!(desk.results().await[0].status, ResultStatus::NotExecuted);
+    assert_eq!(driver.results().await[0].status, ResultStatus::NotExecuted);
     assert_eq!(log.take(), [""; 0]);
 
     // A stop that a paused run owes: the run that continues it ends as it was asked.
@@ -190,19 +195,19 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
     let pay = noted("pay", &log).approval();
     let again = of_model(&model).tools(pay).build().unwrap();
     let request = helix_agents_core::entries::Execute::new(&again, "go").in_session(here());
-    desk.ports.agents.replace(&again);
-    desk.state = desk.entries.execute(request, &performer()).await.unwrap();
-    desk.drive().await;
-    let found = desk.found().await;
+    driver.ports.agents.replace(&again);
+    driver.state = driver.entries.execute(request, &performer()).await.unwrap();
+    driver.drive().await;
+    let found = driver.found().await;
     let paused = found.run.unwrap();
     assert!(paused.status.is_suspended());
     let owed = Change::Stop(super::super::builders::stop(on, &paused.id));
     super::super::builders::changed(on, &here(), owed).await;
     let pending = &found.state.pending_client_tool_calls[&call("p2")];
-    desk.entries.submit(&pending.approve()).await.unwrap();
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    driver.entries.submit(&pending.approve()).await.unwrap();
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
     assert_eq!(
         log.take(),
         [""; 0],
@@ -217,18 +222,18 @@ pub async fn a_stop_ends_a_wait(on: &Subject) {
         MockReply::text("never"),
     ]));
     let agent = of_model(&model).build().unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
     let EffectKind::Sleep { until } = effects[0].kind else {
         panic!("it waits: {effects:?}");
     };
     stop(on, StopKind::Interrupt).await;
-    desk.through(effects).await;
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    driver.through(effects).await;
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
     assert_eq!(model.seen().len(), 1, "the model is not asked again");
     assert!(
-        desk.run().await.ended_at.unwrap() < until,
+        driver.run().await.ended_at.unwrap() < until,
         "it does not wait to the end"
     );
 }
@@ -241,25 +246,25 @@ pub async fn a_question_that_was_lost_is_asked_again(on: &Subject) {
         MockReply::text("done"),
     ]));
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    desk.drive().await;
+    let mut driver = RunDriver::new(on, agent).await;
+    driver.drive().await;
     super::super::builders::changed(on, &here(), Change::RemovePending(call("q1"))).await;
-    desk.entries.submit(&answer("q2", "red")).await.unwrap();
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
-    desk.drive().await;
+    driver.entries.submit(&answer("q2", "red")).await.unwrap();
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.drive().await;
     assert!(
-        desk.run().await.status.is_suspended(),
+        driver.run().await.status.is_suspended(),
         "it waits for the answer"
     );
-    let found = desk.found().await;
+    let found = driver.found().await;
     let pending = found.state.pending_client_tool_calls;
     assert_eq!(pending.keys().collect::<Vec<_>>(), [&call("q1")]);
-    let taken = desk.entries.submit(&answer("q1", "blue")).await.unwrap();
+    let taken = driver.entries.submit(&answer("q1", "blue")).await.unwrap();
     assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    let contents: Vec<_> = desk
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    let contents: Vec<_> = driver
         .results()
         .await
         .into_iter()

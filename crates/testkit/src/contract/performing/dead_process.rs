@@ -20,9 +20,9 @@ use serde_json::json;
 use super::super::Subject;
 use super::super::builders::changed;
 use super::super::runtime::agents::{Gate, Log, calling, gated, of_model, tool};
-use super::super::runtime::recording_model::{Tell, Teller};
-use super::faulty_store::{Fate, Faulty};
-use super::run_driver::{Desk, Gated, here, pause, under_way};
+use super::super::runtime::stepwise_model::{ModelStep, StepwiseModel};
+use super::faulty_store::{CommitFate, FaultyStore};
+use super::run_driver::{GatedModel, RunDriver, here, pause, under_way};
 use crate::{MockModel, MockReply};
 
 /// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
@@ -38,22 +38,27 @@ pub async fn a_started_call_beside_a_fatal_one_is_unknown(on: &Subject) {
         .tools(gated("charge", &gate))
         .build()
         .unwrap();
-    let mut desk = Desk::new(on, agent.clone()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let ports = driver.ports.clone();
     let mut dies = Box::pin(perform(&effects[1], Attempt::First, &ports));
     under_way(&mut dies);
     perform(&effects[0], Attempt::First, &ports).await.unwrap();
     drop(dies);
-    desk.taken_over(&agent).await;
-    desk.drive().await;
-    let run = desk.run().await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    let run = driver.run().await;
     assert_eq!(
         run.error.map(|error| error.code),
         Some(ErrorCode::ToolFatal)
     );
-    let statuses: Vec<_> = desk.results().await.iter().map(|one| one.status).collect();
+    let statuses: Vec<_> = driver
+        .results()
+        .await
+        .iter()
+        .map(|one| one.status)
+        .collect();
     assert_eq!(statuses, [ResultStatus::Error, ResultStatus::Unknown]);
 }
 
@@ -77,17 +82,17 @@ pub async fn a_started_call_of_a_changed_agent_is_unknown(on: &Subject) {
         };
         let on = &on.clone();
         let sessions = on.sessions();
-        let mut desk = Desk::new(on, build(false)).await;
-        let effects = desk.begin();
-        let effects = desk.next(&effects).await;
-        let ports = desk.ports.clone();
+        let mut driver = RunDriver::new(on, build(false)).await;
+        let effects = driver.begin();
+        let effects = driver.next(&effects).await;
+        let ports = driver.ports.clone();
         let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
         under_way(&mut dies);
         drop(dies);
-        desk.taken_over(&build(true)).await;
-        desk.drive().await;
-        assert_eq!(desk.run().await.status, RunStatus::Completed);
-        assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
+        driver.taken_over(&build(true)).await;
+        driver.drive().await;
+        assert_eq!(driver.run().await.status, RunStatus::Completed);
+        assert_eq!(driver.results().await[0].status, ResultStatus::Unknown);
         sessions.delete_session(&here()).await.unwrap();
     }
 }
@@ -102,27 +107,27 @@ pub async fn a_run_that_comes_no_further_is_given_up(on: &Subject) {
         .into_iter()
         .fold(of_model(&model), AgentBuilder::tools);
     let agent = agent.build().unwrap();
-    let mut desk = Desk::new(on, agent.clone()).await;
+    let mut driver = RunDriver::new(on, agent.clone()).await;
     for _ in 0..3 {
-        desk.taken_over(&agent).await;
+        driver.taken_over(&agent).await;
     }
-    let effects = desk.begin();
-    desk.next(&effects).await;
-    assert_eq!(desk.found().await.takeovers, 0, "it has come further");
+    let effects = driver.begin();
+    driver.next(&effects).await;
+    assert_eq!(driver.found().await.takeovers, 0, "it has come further");
     for number in 1..5 {
-        desk.taken_over(&agent).await;
-        assert_eq!(desk.found().await.takeovers, number);
-        assert_eq!(desk.state.broken, None);
+        driver.taken_over(&agent).await;
+        assert_eq!(driver.found().await.takeovers, number);
+        assert_eq!(driver.state.broken, None);
     }
-    desk.taken_over(&agent).await;
-    desk.drive().await;
-    let run = desk.run().await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    let run = driver.run().await;
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(
         run.error.map(|error| error.code),
         Some(ErrorCode::CrashLoop)
     );
-    assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
+    assert_eq!(driver.results().await[0].status, ResultStatus::Unknown);
 }
 
 /// Noting that an effect begins is not coming further: a run that kills whoever begins it is given up
@@ -130,33 +135,33 @@ pub async fn a_run_that_comes_no_further_is_given_up(on: &Subject) {
 pub async fn a_run_that_only_begins_again_is_given_up(on: &Subject) {
     let gate = Gate::default();
     let replies = [MockReply::text("one"), MockReply::text("two")];
-    let waits = Arc::new(Gated::new(&gate, usize::MAX, replies));
+    let waits = Arc::new(GatedModel::new(&gate, usize::MAX, replies));
     let asks = Agent::builder("agent").model(waits).build().unwrap();
     let model = Arc::new(MockModel::replies([calling([("c1", "put")])]));
     let puts = gated("put", &gate).idempotent();
     let calls = of_model(&model).tools(puts).build().unwrap();
     for (agent, is_call) in [(asks, false), (calls, true)] {
-        let mut desk = Desk::new(on, agent.clone()).await;
+        let mut driver = RunDriver::new(on, agent.clone()).await;
         if is_call {
-            let effects = desk.begin();
-            desk.next(&effects).await;
+            let effects = driver.begin();
+            driver.next(&effects).await;
         }
         let mut takeovers = 0;
         loop {
-            desk.taken_over(&agent).await;
+            driver.taken_over(&agent).await;
             takeovers += 1;
-            if desk.state.broken.is_some() {
+            if driver.state.broken.is_some() {
                 break;
             }
             assert!(takeovers < 12, "it is taken over for ever, call: {is_call}");
-            let effects = desk.begin();
-            let ports = desk.ports.clone();
+            let effects = driver.begin();
+            let ports = driver.ports.clone();
             let mut dies = Box::pin(perform(&effects[0], Attempt::Untold, &ports));
             under_way(&mut dies);
         }
         assert_eq!(takeovers, 5);
-        desk.drive().await;
-        assert_eq!(desk.run().await.status, RunStatus::Failed);
+        driver.drive().await;
+        assert_eq!(driver.run().await.status, RunStatus::Failed);
         on.sessions().delete_session(&here()).await.unwrap();
     }
 }
@@ -180,21 +185,21 @@ pub async fn a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it(on: &Subje
     let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
     let agent = of_model(&model).tools(gated("charge", &gate));
     let agent = agent.build().unwrap();
-    let store = Faulty::new(on, |_| Fate::Made);
+    let store = FaultyStore::new(on, |_| CommitFate::Made);
     let deadly: Arc<dyn AgentHooks> = Arc::new(Deadly(gate.clone(), log.clone()));
-    let mut desk = Desk::on(store, on, agent.clone(), vec![deadly]).await;
-    let effects = desk.begin();
-    desk.next(&effects).await;
+    let mut driver = RunDriver::on(store, on, agent.clone(), vec![deadly]).await;
+    let effects = driver.begin();
+    driver.next(&effects).await;
     for _ in 0..5 {
-        desk.taken_over(&agent).await;
+        driver.taken_over(&agent).await;
     }
-    let effects = desk.begin();
-    let ports = desk.ports.clone();
+    let effects = driver.begin();
+    let ports = driver.ports.clone();
     let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut dies);
     drop(dies);
-    desk.taken_over(&agent).await;
-    let effects = desk.begin();
+    driver.taken_over(&agent).await;
+    let effects = driver.begin();
     let mut ends = Box::pin(perform(&effects[0], Attempt::First, &ports));
     let mut event = None;
     for _ in 0..64 {
@@ -205,11 +210,11 @@ pub async fn a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it(on: &Subje
     }
     let event = event.expect("it ends without the hook").unwrap();
     drop(ends);
-    desk.tell(event);
-    let run = desk.run().await;
+    driver.tell(event);
+    let run = driver.run().await;
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(run.error.unwrap().code, ErrorCode::CrashLoop);
-    assert_eq!(desk.results().await[0].status, ResultStatus::Unknown);
+    assert_eq!(driver.results().await[0].status, ResultStatus::Unknown);
     assert_eq!(log.take(), ["failed"]);
 }
 
@@ -229,25 +234,25 @@ pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
         .tools(writes)
         .build()
         .unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let event = perform(&effects[0], Attempt::First, &desk.ports)
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let event = perform(&effects[0], Attempt::First, &driver.ports)
         .await
         .unwrap();
-    let mut rest = desk.tell(event);
+    let mut rest = driver.tell(event);
     // Somebody puts something else in the place that the call has written to.
     let other = Arc::new(json!({ "notes": "none" }));
     changed(on, &here(), Change::SetState(other)).await;
-    let event = perform(&effects[1], Attempt::First, &desk.ports)
+    let event = perform(&effects[1], Attempt::First, &driver.ports)
         .await
         .unwrap();
-    rest.extend(desk.tell(event));
-    desk.through(rest).await;
-    let found = desk.found().await;
+    rest.extend(driver.tell(event));
+    driver.through(rest).await;
+    let found = driver.found().await;
     assert_eq!(found.run.unwrap().status, RunStatus::Failed);
     assert_eq!(found.open_step, None);
-    let results = desk.results().await;
+    let results = driver.results().await;
     assert_eq!(results.len(), 2, "the step is paired");
     assert!(
         results
@@ -261,7 +266,7 @@ pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
 pub async fn an_unfinished_reply_is_found_behind_a_long_stream(on: &Subject) {
     const EVENTS: usize = 700;
     let gate = Gate::default();
-    let model = Arc::new(Teller::new([
+    let model = Arc::new(StepwiseModel::new([
         vec![
             say(ModelEvent::Text("first ".to_owned())),
             say(ModelEvent::CallStart {
@@ -276,7 +281,7 @@ pub async fn an_unfinished_reply_is_found_behind_a_long_stream(on: &Subject) {
         ],
         vec![
             say(ModelEvent::Text("half ".to_owned())),
-            Tell::Wait(gate.clone()),
+            ModelStep::Wait(gate.clone()),
         ],
         vec![
             say(ModelEvent::Text("whole".to_owned())),
@@ -293,28 +298,28 @@ pub async fn an_unfinished_reply_is_found_behind_a_long_stream(on: &Subject) {
     });
     let agent = Agent::builder("agent").model(Arc::clone(&model));
     let agent = agent.tools(talks).build().unwrap();
-    let mut desk = Desk::new(on, agent.clone()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let effects = desk.next(&effects).await;
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let effects = driver.next(&effects).await;
+    let ports = driver.ports.clone();
     let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut dies);
-    assert_eq!(desk.text().await, "first half ", "readers have seen it");
+    assert_eq!(driver.text().await, "first half ", "readers have seen it");
     drop(dies);
-    desk.taken_over(&agent).await;
-    desk.drive().await;
-    assert_eq!(desk.text().await, "first whole");
-    let said = desk.said().await.into_iter();
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    assert_eq!(driver.text().await, "first whole");
+    let said = driver.said().await.into_iter();
     let events = said.filter(|one| matches!(one, ChunkPayload::Custom { .. }));
     assert_eq!(events.count(), EVENTS);
 }
 
-fn say(event: ModelEvent) -> Tell {
-    Tell::Say(event)
+fn say(event: ModelEvent) -> ModelStep {
+    ModelStep::Emit(event)
 }
 
-fn finished(stop_reason: StopReason) -> Tell {
+fn finished(stop_reason: StopReason) -> ModelStep {
     let usage = TokenUsage::new(1, 1);
-    Tell::Say(ModelEvent::Finished { stop_reason, usage })
+    ModelStep::Emit(ModelEvent::Finished { stop_reason, usage })
 }

@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use super::super::Subject;
 use super::super::builders::call;
 use super::super::runtime::agents::{Gate, Log, browser, calling, of_model, tool};
-use super::super::runtime::recording_model::{Tell, Teller};
-use super::faulty_store::{Fate, Faulty};
-use super::run_driver::{Desk, answer, pause, under_way};
+use super::super::runtime::stepwise_model::{ModelStep, StepwiseModel};
+use super::faulty_store::{CommitFate, FaultyStore};
+use super::run_driver::{RunDriver, answer, pause, under_way};
 use crate::{MockModel, MockReply};
 
 fn opens_a_step(commit: &Commit) -> bool {
@@ -39,15 +39,15 @@ pub async fn a_commit_whose_acknowledgement_is_lost_is_made_once(on: &Subject) {
     ]));
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
     let lost = AtomicBool::new(false);
-    let entries = Arc::new(OnceLock::<(Entries, Faulty)>::new());
-    let store = Faulty::new(on, {
+    let entries = Arc::new(OnceLock::<(Entries, FaultyStore)>::new());
+    let store = FaultyStore::new(on, {
         let entries = Arc::clone(&entries);
         move |commit| {
             if !opens_a_step(commit) || lost.swap(true, Ordering::SeqCst) {
-                return Fate::Made;
+                return CommitFate::Made;
             }
             let entries = Arc::clone(&entries);
-            Fate::UnacknowledgedAfter(Box::pin(async move {
+            CommitFate::UnacknowledgedAfter(Box::pin(async move {
                 let (entries, store) = entries.get().unwrap();
                 let early = entries.submit(&answer("q1", "blue")).await.unwrap();
                 assert_eq!(early.outcome, SubmissionOutcome::Accepted);
@@ -56,21 +56,21 @@ pub async fn a_commit_whose_acknowledgement_is_lost_is_made_once(on: &Subject) {
             }))
         }
     });
-    let mut desk = Desk::on(store.clone(), on, agent, Vec::new()).await;
-    entries.set((desk.entries.clone(), store)).unwrap();
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let found = desk.found().await;
+    let mut driver = RunDriver::on(store.clone(), on, agent, Vec::new()).await;
+    entries.set((driver.entries.clone(), store)).unwrap();
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let found = driver.found().await;
     let pending = &found.state.pending_client_tool_calls[&call("q1")];
     assert!(pending.answer.is_some(), "the answer is not overwritten");
-    let starts = desk.said().await.into_iter();
+    let starts = driver.said().await.into_iter();
     let starts = starts.filter(|said| matches!(said, ChunkPayload::ToolStart { .. }));
     assert_eq!(starts.count(), 2, "the reply is told once");
 
-    desk.entries.submit(&answer("q2", "red")).await.unwrap();
-    desk.through(effects).await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    let contents: Vec<_> = desk
+    driver.entries.submit(&answer("q2", "red")).await.unwrap();
+    driver.through(effects).await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    let contents: Vec<_> = driver
         .results()
         .await
         .into_iter()
@@ -103,19 +103,19 @@ pub async fn what_hooks_wrote_before_a_failed_call_is_written_once(on: &Subject)
     ]));
     let agent = of_model(&model).build().unwrap();
     let lost = AtomicBool::new(false);
-    let store = Faulty::new(on, move |commit| {
+    let store = FaultyStore::new(on, move |commit| {
         let writes = |change: &Change| matches!(change, Change::WriteState(_));
         let writes = commit.changes.iter().any(|(_, change)| writes(change));
         match writes && !lost.swap(true, Ordering::SeqCst) {
-            true => Fate::Unacknowledged,
-            false => Fate::Made,
+            true => CommitFate::Unacknowledged,
+            false => CommitFate::Made,
         }
     });
     let hooks: Vec<Arc<dyn AgentHooks>> = vec![Arc::new(Counts)];
-    let mut desk = Desk::on(store, on, agent, hooks).await;
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    let state = desk.found().await.state.custom_state;
+    let mut driver = RunDriver::on(store, on, agent, hooks).await;
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    let state = driver.found().await.state.custom_state;
     assert_eq!(*state, json!({ "asked": 2 }), "once for each attempt");
     assert_eq!(model.seen().len(), 2);
 }
@@ -129,13 +129,13 @@ pub async fn a_store_that_fails_for_a_while_ends_no_run(on: &Subject) {
         MockReply::text("done"),
     ]));
     let mut commits = 0;
-    let store = Faulty::new(on, move |_| {
+    let store = FaultyStore::new(on, move |_| {
         commits += 1;
         // Of three commits one is not made, and one is not acknowledged.
         match commits % 3 {
-            1 => Fate::Failed,
-            2 => Fate::Unacknowledged,
-            _ => Fate::Made,
+            1 => CommitFate::Failed,
+            2 => CommitFate::Unacknowledged,
+            _ => CommitFate::Made,
         }
     });
     let tool = {
@@ -157,12 +157,12 @@ pub async fn a_store_that_fails_for_a_while_ends_no_run(on: &Subject) {
         })
     };
     let agent = of_model(&model).tools(tool).build().unwrap();
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
     assert_eq!(log.take(), ["begins", "ends"]);
-    assert_eq!(desk.text().await, "thinking. done");
-    let progress: Vec<_> = desk
+    assert_eq!(driver.text().await, "thinking. done");
+    let progress: Vec<_> = driver
         .said()
         .await
         .into_iter()
@@ -185,17 +185,17 @@ pub async fn patience_with_a_store_ends(on: &Subject) {
     let model = Arc::new(MockModel::replies([MockReply::text("hello")]));
     let agent = of_model(&model).build().unwrap();
     let tries = Arc::new(AtomicUsize::new(0));
-    let store = Faulty::new(on, {
+    let store = FaultyStore::new(on, {
         let tries = Arc::clone(&tries);
         move |_| {
             let tried = tries.fetch_add(1, Ordering::SeqCst);
             assert!(tried < 1_000, "it is tried for ever");
-            Fate::Failed
+            CommitFate::Failed
         }
     });
-    let mut desk = Desk::on(store.clone(), on, agent, Vec::new()).await;
-    let effects = desk.begin();
-    let given_up = perform(&effects[0], Attempt::First, &desk.ports).await;
+    let mut driver = RunDriver::on(store.clone(), on, agent, Vec::new()).await;
+    let effects = driver.begin();
+    let given_up = perform(&effects[0], Attempt::First, &driver.ports).await;
     assert!(
         matches!(given_up, Err(PerformError::Store(_))),
         "{given_up:?}"
@@ -203,7 +203,7 @@ pub async fn patience_with_a_store_ends(on: &Subject) {
     assert!(tries.load(Ordering::SeqCst) > 10, "it is tried for a while");
     // The same of reads, which are many before a minute is over.
     store.fail_reads(1_000);
-    let given_up = perform(&effects[0], Attempt::First, &desk.ports).await;
+    let given_up = perform(&effects[0], Attempt::First, &driver.ports).await;
     assert!(
         matches!(given_up, Err(PerformError::Store(_))),
         "{given_up:?}"
@@ -214,38 +214,38 @@ pub async fn patience_with_a_store_ends(on: &Subject) {
 /// not keep what was thrown away.
 pub async fn what_was_said_unacknowledged_is_thrown_away_too(on: &Subject) {
     let gate = Gate::default();
-    let text = |text: &str| Tell::Say(ModelEvent::Text(text.to_owned()));
+    let text = |text: &str| ModelStep::Emit(ModelEvent::Text(text.to_owned()));
     let (stop_reason, usage) = (StopReason::EndTurn, TokenUsage::new(1, 1));
-    let model = Arc::new(Teller::new([
+    let model = Arc::new(StepwiseModel::new([
         vec![
             text("never mind"),
-            Tell::Wait(gate.clone()),
-            Tell::Fail(ModelError::new(ModelErrorKind::Transport, "gone")),
+            ModelStep::Wait(gate.clone()),
+            ModelStep::Fail(ModelError::new(ModelErrorKind::Transport, "gone")),
         ],
         vec![
             text("kept"),
-            Tell::Say(ModelEvent::Finished { stop_reason, usage }),
+            ModelStep::Emit(ModelEvent::Finished { stop_reason, usage }),
         ],
     ]));
     let agent = Agent::builder("agent").model(Arc::clone(&model));
     let agent = agent.build().unwrap();
-    let store = Faulty::new(on, |_| Fate::Made);
-    let mut desk = Desk::on(store.clone(), on, agent, Vec::new()).await;
-    let effects = desk.begin();
+    let store = FaultyStore::new(on, |_| CommitFate::Made);
+    let mut driver = RunDriver::on(store.clone(), on, agent, Vec::new()).await;
+    let effects = driver.begin();
     store.lose_deltas(1);
-    let ports = desk.ports.clone();
+    let ports = driver.ports.clone();
     let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
     // A failed batch is looked for after half a second: the model fails before that.
     let mut context = Context::from_waker(Waker::noop());
-    while desk.text().await.is_empty() {
+    while driver.text().await.is_empty() {
         assert!(asking.as_mut().poll(&mut context).is_pending());
     }
     gate.open();
     let event = asking.await.unwrap();
-    let effects = desk.tell(event);
-    desk.through(effects).await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    assert_eq!(desk.text().await, "kept");
+    let effects = driver.tell(event);
+    driver.through(effects).await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(driver.text().await, "kept");
 }
 
 /// A call is taken over twice, and the stream fails for the last who runs it: what that one says is
@@ -256,7 +256,7 @@ pub async fn attempts_at_a_call_are_told_apart(on: &Subject) {
         calling([("c1", "put")]),
         MockReply::text("done"),
     ]));
-    let store = Faulty::new(on, |_| Fate::Made);
+    let store = FaultyStore::new(on, |_| CommitFate::Made);
     let puts = {
         let gate = gate.clone();
         tool("put", move |_, cx| {
@@ -269,19 +269,19 @@ pub async fn attempts_at_a_call_are_told_apart(on: &Subject) {
         })
     };
     let agent = of_model(&model).tools(puts.idempotent()).build().unwrap();
-    let mut desk = Desk::on(store.clone(), on, agent.clone(), Vec::new()).await;
-    let effects = desk.begin();
-    desk.next(&effects).await;
-    desk.taken_over(&agent).await;
-    let effects = desk.begin();
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::on(store.clone(), on, agent.clone(), Vec::new()).await;
+    let effects = driver.begin();
+    driver.next(&effects).await;
+    driver.taken_over(&agent).await;
+    let effects = driver.begin();
+    let ports = driver.ports.clone();
     let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut dies);
     drop(dies);
-    assert_eq!(events(&desk).await, 1, "readers have seen it");
-    desk.taken_over(&agent).await;
+    assert_eq!(events(&driver).await, 1, "readers have seen it");
+    driver.taken_over(&agent).await;
     store.fail_deltas(1);
-    let effects = desk.begin();
+    let effects = driver.begin();
     let mut puts_again = Box::pin(perform(&effects[0], Attempt::First, &ports));
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..64 {
@@ -289,14 +289,14 @@ pub async fn attempts_at_a_call_are_told_apart(on: &Subject) {
     }
     gate.open();
     let event = puts_again.await.unwrap();
-    let effects = desk.tell(event);
-    desk.through(effects).await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    assert_eq!(events(&desk).await, 2, "each attempt is heard");
+    let effects = driver.tell(event);
+    driver.through(effects).await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(events(&driver).await, 2, "each attempt is heard");
 }
 
-async fn events(desk: &Desk) -> usize {
-    let said = desk.said().await.into_iter();
+async fn events(driver: &RunDriver) -> usize {
+    let said = driver.said().await.into_iter();
     said.filter(|one| matches!(one, ChunkPayload::Custom { .. }))
         .count()
 }

@@ -29,7 +29,7 @@ use crate::block_on;
 pub(super) type Meanwhile = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What becomes of a commit.
-pub(super) enum Fate {
+pub(super) enum CommitFate {
     /// It is made.
     Made,
     /// It is made, and nobody is told.
@@ -44,29 +44,32 @@ pub(super) enum Fate {
     After(Meanwhile),
 }
 
-type Judge = dyn FnMut(&Commit) -> Fate + Send;
+type ChooseFate = dyn FnMut(&Commit) -> CommitFate + Send;
 
 /// A store over a subject's own.
 #[derive(Clone)]
-pub(super) struct Faulty {
+pub(super) struct FaultyStore {
     on: Subject,
-    judge: Arc<Mutex<Box<Judge>>>,
+    choose_fate: Arc<Mutex<Box<ChooseFate>>>,
     failing_reads: Arc<AtomicUsize>,
     failing_deltas: Arc<AtomicUsize>,
     unacknowledged_deltas: Arc<AtomicUsize>,
 }
 
-impl fmt::Debug for Faulty {
+impl fmt::Debug for FaultyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Faulty").finish_non_exhaustive()
     }
 }
 
-impl Faulty {
-    pub(super) fn new(on: &Subject, judge: impl FnMut(&Commit) -> Fate + Send + 'static) -> Self {
+impl FaultyStore {
+    pub(super) fn new(
+        on: &Subject,
+        choose_fate: impl FnMut(&Commit) -> CommitFate + Send + 'static,
+    ) -> Self {
         Self {
             on: on.clone(),
-            judge: Arc::new(Mutex::new(Box::new(judge))),
+            choose_fate: Arc::new(Mutex::new(Box::new(choose_fate))),
             failing_reads: Arc::default(),
             failing_deltas: Arc::default(),
             unacknowledged_deltas: Arc::default(),
@@ -117,29 +120,32 @@ fn gone() -> StoreError {
 }
 
 #[async_trait]
-impl SessionStore for Faulty {
+impl SessionStore for FaultyStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let fate = {
-            let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-            judge(&commit)
+            let mut choose_fate = self
+                .choose_fate
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            choose_fate(&commit)
         };
         match fate {
-            Fate::Made => at_once(self.on.store.commit(commit)),
-            Fate::Unacknowledged => {
+            CommitFate::Made => at_once(self.on.store.commit(commit)),
+            CommitFate::Unacknowledged => {
                 at_once(self.on.store.commit(commit))?;
                 Err(gone())
             }
-            Fate::UnacknowledgedAfter(others) => {
+            CommitFate::UnacknowledgedAfter(others) => {
                 at_once(self.on.store.commit(commit))?;
                 others.await;
                 Err(gone())
             }
-            Fate::Failed => Err(gone()),
-            Fate::Full => Err(StoreError::Full {
+            CommitFate::Failed => Err(gone()),
+            CommitFate::Full => Err(StoreError::Full {
                 backend: "faulty",
                 source: "no space left".into(),
             }),
-            Fate::After(others) => {
+            CommitFate::After(others) => {
                 others.await;
                 at_once(self.on.store.commit(commit))
             }
@@ -227,7 +233,7 @@ impl SessionStore for Faulty {
 }
 
 #[async_trait]
-impl StreamManager for Faulty {
+impl StreamManager for FaultyStore {
     fn limits(&self) -> StreamLimits {
         self.on.streams.limits()
     }
@@ -289,7 +295,7 @@ impl StreamManager for Faulty {
 }
 
 #[async_trait]
-impl WatchStops for Faulty {
+impl WatchStops for FaultyStore {
     async fn stopped(
         &self,
         session: SessionKey<'_>,

@@ -11,8 +11,8 @@ use serde_json::json;
 use super::super::Subject;
 use super::super::builders::{changed, says, sets};
 use super::super::runtime::agents::{Log, calling, noted, of_model, tool};
-use super::faulty_store::{Fate, Faulty};
-use super::run_driver::{Desk, here};
+use super::faulty_store::{CommitFate, FaultyStore};
+use super::run_driver::{RunDriver, here};
 use crate::{MockModel, MockReply};
 
 /// A message and a change of the state come beside a call: the model is shown both in its next
@@ -54,17 +54,17 @@ pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
         .initial_state(json!({ "mood": "tense" }))
         .build()
         .unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    desk.ports = desk.ports.clone().remembering();
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
+    let mut driver = RunDriver::new(on, agent).await;
+    driver.ports = driver.ports.clone().remembering();
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
     let seen = model.seen();
     assert!(
         seen[1].messages.contains(&says("by the way")),
         "the model reads the message"
     );
     assert_eq!(seen[2].state, json!({ "mood": "calm" }));
-    let history = desk.messages().await;
+    let history = driver.messages().await;
     let roles: Vec<_> = history.iter().map(role).collect();
     assert_eq!(seen[2].messages, history[..history.len() - 1]);
     assert_eq!(
@@ -105,10 +105,10 @@ pub async fn what_others_put_in_the_place_of_a_message_is_shown_to_the_model(on:
         })
     };
     let agent = of_model(&model).tools(edits).build().unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    desk.ports = desk.ports.clone().remembering();
-    desk.drive().await;
-    let history = desk.messages().await;
+    let mut driver = RunDriver::new(on, agent).await;
+    driver.ports = driver.ports.clone().remembering();
+    driver.drive().await;
+    let history = driver.messages().await;
     assert_eq!(history[0], says("stop"));
     let seen = model.seen();
     assert_eq!(seen[1].messages, history[..history.len() - 1]);
@@ -124,7 +124,11 @@ fn role(message: &Message) -> &'static str {
 
 /// A commit fails or its acknowledgement is lost: what is remembered is not used any more.
 pub async fn what_is_remembered_does_not_outlive_a_failed_commit(on: &Subject) {
-    let faults: [fn() -> Fate; 3] = [|| Fate::Failed, || Fate::Unacknowledged, || Fate::Full];
+    let faults: [fn() -> CommitFate; 3] = [
+        || CommitFate::Failed,
+        || CommitFate::Unacknowledged,
+        || CommitFate::Full,
+    ];
     for fails in faults {
         let log = Log::default();
         let model = Arc::new(MockModel::replies([
@@ -134,20 +138,20 @@ pub async fn what_is_remembered_does_not_outlive_a_failed_commit(on: &Subject) {
         ]));
         let agent = of_model(&model).tools(noted("note", &log)).build().unwrap();
         let again = AtomicBool::new(false);
-        let store = Faulty::new(on, move |_| {
+        let store = FaultyStore::new(on, move |_| {
             // Every other commit.
             match again.fetch_xor(true, Ordering::SeqCst) {
                 false => fails(),
-                true => Fate::Made,
+                true => CommitFate::Made,
             }
         });
-        let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-        desk.ports = desk.ports.clone().remembering();
-        desk.drive().await;
-        assert_eq!(desk.run().await.status, RunStatus::Completed);
+        let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+        driver.ports = driver.ports.clone().remembering();
+        driver.drive().await;
+        assert_eq!(driver.run().await.status, RunStatus::Completed);
         assert_eq!(log.take(), ["note c1 {}", "note c2 {}", "note c3 {}"]);
         assert_eq!(model.seen().len(), 3, "no reply is bought twice");
-        assert_eq!(desk.messages().await.len(), 7);
+        assert_eq!(driver.messages().await.len(), 7);
         on.sessions().delete_session(&here()).await.unwrap();
     }
 }

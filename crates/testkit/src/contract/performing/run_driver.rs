@@ -25,11 +25,11 @@ use serde_json::Value;
 use super::super::Subject;
 use super::super::builders::session;
 use super::super::runtime::agents::Gate;
-use super::faulty_store::{Fate, Faulty};
+use super::faulty_store::{CommitFate, FaultyStore};
 use crate::{MockModel, MockReply, SequentialIds, VirtualClock, drive};
 
 /// Where the run of a case is performed.
-pub(super) struct Desk {
+pub(super) struct RunDriver {
     pub(super) on: Subject,
     pub(super) ports: Ports,
     pub(super) entries: Entries,
@@ -37,15 +37,21 @@ pub(super) struct Desk {
     pub(super) state: RunState,
 }
 
-impl Desk {
+impl RunDriver {
     /// An agent that was told "go", on a store without faults.
     pub(super) async fn new(on: &Subject, agent: Agent) -> Self {
-        Self::on(Faulty::new(on, |_| Fate::Made), on, agent, Vec::new()).await
+        Self::on(
+            FaultyStore::new(on, |_| CommitFate::Made),
+            on,
+            agent,
+            Vec::new(),
+        )
+        .await
     }
 
     /// The same on another store, with hooks.
     pub(super) async fn on(
-        store: Faulty,
+        store: FaultyStore,
         on: &Subject,
         agent: Agent,
         hooks: Vec<Arc<dyn AgentHooks>>,
@@ -227,14 +233,14 @@ pub(super) fn here() -> SessionId {
 
 /// A model that comes to a gate before its first reply, and numbers its requests.
 #[derive(Debug)]
-pub(super) struct Gated {
+pub(super) struct GatedModel {
     model: MockModel,
     gate: Gate,
     waits: usize,
     asked: AtomicUsize,
 }
 
-impl Gated {
+impl GatedModel {
     /// The first so many requests wait.
     pub(super) fn new(
         gate: &Gate,
@@ -250,7 +256,7 @@ impl Gated {
     }
 }
 
-impl Model for Gated {
+impl Model for GatedModel {
     fn name(&self) -> &str {
         "test/gated"
     }

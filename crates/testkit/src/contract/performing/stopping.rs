@@ -17,8 +17,8 @@ use serde_json::json;
 use super::super::Subject;
 use super::super::builders::{accepted, call, commit, created, running, sets};
 use super::super::runtime::agents::{Gate, Log, browser, calling, noted, of_model};
-use super::faulty_store::{Fate, Faulty, Meanwhile};
-use super::run_driver::{Desk, Gated, answer, here, performer, stop, under_way};
+use super::faulty_store::{CommitFate, FaultyStore, Meanwhile};
+use super::run_driver::{GatedModel, RunDriver, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply, SequentialIds};
 
 fn makes(commit: &Commit, is_it: impl Fn(&Change) -> bool) -> bool {
@@ -30,24 +30,24 @@ pub async fn a_stop_beside_a_model_call_begins_no_call(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
     let reply = calling([("c1", "charge"), ("c2", "charge")]);
     let agent = Agent::builder("agent")
-        .model(Arc::new(Gated::new(&gate, 1, [reply])))
+        .model(Arc::new(GatedModel::new(&gate, 1, [reply])))
         .tools(noted("charge", &log))
         .build()
         .unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let ports = driver.ports.clone();
     let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut asking);
     stop(on, StopKind::Interrupt).await;
     gate.open();
     let event = asking.await.unwrap();
     assert!(event.stop, "who performs it is told");
-    let effects = desk.tell(event);
-    desk.through(effects).await;
+    let effects = driver.tell(event);
+    driver.through(effects).await;
     assert_eq!(log.take(), [""; 0]);
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
-    let results = desk.results().await;
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
+    let results = driver.results().await;
     assert!(
         results
             .iter()
@@ -61,25 +61,25 @@ pub async fn a_stop_beside_a_failing_model_call_ends_the_run(on: &Subject) {
     let gate = Gate::default();
     let fails = MockReply::error(ModelErrorKind::Overloaded);
     let agent = Agent::builder("agent")
-        .model(Arc::new(Gated::new(&gate, 1, [fails])))
+        .model(Arc::new(GatedModel::new(&gate, 1, [fails])))
         .build()
         .unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let ports = driver.ports.clone();
     let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut asking);
     stop(on, StopKind::Interrupt).await;
     gate.open();
     let event = asking.await.unwrap();
     assert!(event.stop, "who performs it is told");
-    let effects = desk.tell(event);
+    let effects = driver.tell(event);
     assert!(
         matches!(effects[0].kind, EffectKind::End { .. }),
         "{effects:?}"
     );
-    desk.through(effects).await;
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
+    driver.through(effects).await;
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
 }
 
 /// A store in which somebody acts once, before the first commit that makes such a change.
@@ -87,14 +87,14 @@ fn before(
     on: &Subject,
     is_it: fn(&Change) -> bool,
     act: impl Fn() -> Meanwhile + Send + 'static,
-) -> (Faulty, Arc<AtomicBool>) {
+) -> (FaultyStore, Arc<AtomicBool>) {
     let acted = Arc::new(AtomicBool::new(false));
     let once = Arc::clone(&acted);
-    let store = Faulty::new(on, move |commit| {
+    let store = FaultyStore::new(on, move |commit| {
         if !makes(commit, is_it) || once.swap(true, Ordering::SeqCst) {
-            return Fate::Made;
+            return CommitFate::Made;
         }
-        Fate::After(act())
+        CommitFate::After(act())
     });
     (store, acted)
 }
@@ -121,17 +121,17 @@ pub async fn a_stop_beside_an_answer_that_is_taken_begins_nothing(on: &Subject) 
             Box::pin(async move { stop(&on, StopKind::Interrupt).await })
         }
     });
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let pending = desk.found().await.state.pending_client_tool_calls;
-    let agreed = desk.entries.submit(&pending[&call("p1")].approve()).await;
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let pending = driver.found().await.state.pending_client_tool_calls;
+    let agreed = driver.entries.submit(&pending[&call("p1")].approve()).await;
     assert_eq!(agreed.unwrap().outcome, SubmissionOutcome::Accepted);
-    desk.through(effects).await;
+    driver.through(effects).await;
     assert!(acted.load(Ordering::SeqCst), "the stop came beside it");
     assert_eq!(log.take(), [""; 0]);
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
-    assert_eq!(desk.results().await[0].status, ResultStatus::NotExecuted);
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
+    assert_eq!(driver.results().await[0].status, ResultStatus::NotExecuted);
 }
 
 /// A stop is accepted between the last look of a run and its pause: the run does not pause.
@@ -145,15 +145,15 @@ pub async fn a_stop_beside_a_pause_stops(on: &Subject) {
             Box::pin(async move { stop(&on, StopKind::Abort).await })
         }
     });
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    desk.drive().await;
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    driver.drive().await;
     assert!(acted.load(Ordering::SeqCst), "the stop came beside it");
-    let run = desk.run().await;
+    let run = driver.run().await;
     assert_eq!(
         run.error.map(|error| error.code),
         Some(ErrorCode::FrameworkCancelled)
     );
-    assert_eq!(desk.results().await[0].status, ResultStatus::NotExecuted);
+    assert_eq!(driver.results().await[0].status, ResultStatus::NotExecuted);
 }
 
 /// An answer is accepted between the last look of a run and its pause: the same run goes on with it,
@@ -177,12 +177,12 @@ pub async fn an_answer_beside_a_pause_is_taken(on: &Subject) {
             })
         }
     });
-    let mut desk = Desk::on(store, on, agent, Vec::new()).await;
-    entries.set(desk.entries.clone()).unwrap();
-    desk.drive().await;
+    let mut driver = RunDriver::on(store, on, agent, Vec::new()).await;
+    entries.set(driver.entries.clone()).unwrap();
+    driver.drive().await;
     assert!(acted.load(Ordering::SeqCst), "the answer came beside it");
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    assert_eq!(desk.results().await[0].content, "blue");
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(driver.results().await[0].content, "blue");
 }
 
 /// A run pauses between the look of somebody who answers and the answer: who continues is told by what
@@ -190,10 +190,10 @@ pub async fn an_answer_beside_a_pause_is_taken(on: &Subject) {
 pub async fn a_pause_beside_an_answer_is_noticed(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let ports = desk.ports.clone();
+    let mut driver = RunDriver::new(on, agent).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let ports = driver.ports.clone();
     let (store, acted) = before(on, |change| matches!(change, Change::Answer(..)), {
         move || {
             let (effect, ports) = (effects[0].clone(), ports.clone());
@@ -202,7 +202,7 @@ pub async fn a_pause_beside_an_answer_is_noticed(on: &Subject) {
             })
         }
     });
-    let (ports, shared) = (&desk.ports, Arc::new(store));
+    let (ports, shared) = (&driver.ports, Arc::new(store));
     let entries = Entries::new(
         shared.clone(),
         shared,
@@ -211,7 +211,7 @@ pub async fn a_pause_beside_an_answer_is_noticed(on: &Subject) {
     );
     let taken = entries.submit(&answer("q1", "blue")).await.unwrap();
     assert!(acted.load(Ordering::SeqCst), "the pause came beside it");
-    assert!(desk.run().await.status.is_suspended());
+    assert!(driver.run().await.status.is_suspended());
     assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
     assert_eq!(taken.continuation, Continuation::CallerResumes);
 }
@@ -220,10 +220,10 @@ pub async fn a_pause_beside_an_answer_is_noticed(on: &Subject) {
 pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
-    let mut desk = Desk::new(on, agent).await;
-    desk.drive().await;
-    let paused = desk.run().await;
-    desk.entries.submit(&answer("q1", "blue")).await.unwrap();
+    let mut driver = RunDriver::new(on, agent).await;
+    driver.drive().await;
+    let paused = driver.run().await;
+    driver.entries.submit(&answer("q1", "blue")).await.unwrap();
     let (store, acted) = before(on, |change| matches!(change, Change::StartRun(_)), {
         let (on, paused) = (on.clone(), paused.clone());
         move || {
@@ -239,7 +239,7 @@ pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
             })
         }
     });
-    let (ports, shared) = (&desk.ports, Arc::new(store));
+    let (ports, shared) = (&driver.ports, Arc::new(store));
     let entries = Entries::new(
         shared.clone(),
         shared,
@@ -252,7 +252,7 @@ pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
         matches!(resumed, Err(EntryError::Stale { .. })),
         "{resumed:?}"
     );
-    assert_eq!(desk.run().await.id, paused.id, "no other run is started");
+    assert_eq!(driver.run().await.id, paused.id, "no other run is started");
 }
 
 /// A session is replaced by one of another agent between the look of whoever starts a turn in it and

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::super::Subject;
 use super::super::builders::call;
 use super::super::runtime::agents::{Gate, Log, calling, of_model, tool};
-use super::run_driver::{Desk, answer, here, performer, stop, under_way};
+use super::run_driver::{RunDriver, answer, here, performer, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// Tools that write down that they were run, and come to an end when the first process is gone.
@@ -44,7 +44,7 @@ impl Scene {
         on: &Subject,
         calls: [(&str, &str); N],
         tools: impl IntoIterator<Item = ToolBuilder>,
-    ) -> (Desk, Agent) {
+    ) -> (RunDriver, Agent) {
         let model = Arc::new(MockModel::replies([
             calling(calls),
             MockReply::text("done"),
@@ -52,21 +52,21 @@ impl Scene {
         let tools = tools.into_iter();
         let agent = tools.fold(of_model(&model), AgentBuilder::tools);
         let agent = agent.build().unwrap();
-        let mut desk = Desk::new(on, agent.clone()).await;
-        let effects = desk.begin();
-        let effects = desk.next(&effects).await;
-        let ports = desk.ports.clone();
+        let mut driver = RunDriver::new(on, agent.clone()).await;
+        let effects = driver.begin();
+        let effects = driver.next(&effects).await;
+        let ports = driver.ports.clone();
         for effect in &effects {
             let mut dies = Box::pin(perform(effect, Attempt::First, &ports));
             under_way(&mut dies);
         }
         self.gate.open();
-        (desk, agent)
+        (driver, agent)
     }
 }
 
-async fn statuses(desk: &Desk) -> Vec<ResultStatus> {
-    let results = desk.results().await.into_iter();
+async fn statuses(driver: &RunDriver) -> Vec<ResultStatus> {
+    let results = driver.results().await.into_iter();
     results.map(|one| one.status).collect()
 }
 
@@ -75,11 +75,11 @@ async fn statuses(desk: &Desk) -> Vec<ResultStatus> {
 pub async fn all_calls_that_were_begun_are_unknown(on: &Subject) {
     let scene = Scene::default();
     let calls = [("a", "charge"), ("b", "charge"), ("c", "charge")];
-    let (mut desk, agent) = scene.dies_in(on, calls, [scene.tool("charge")]).await;
-    desk.taken_over(&agent).await;
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    assert_eq!(statuses(&desk).await, [ResultStatus::Unknown; 3]);
+    let (mut driver, agent) = scene.dies_in(on, calls, [scene.tool("charge")]).await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(statuses(&driver).await, [ResultStatus::Unknown; 3]);
     assert_eq!(scene.log.take(), ["charge a", "charge b", "charge c"]);
     let used = on
         .store
@@ -97,11 +97,11 @@ pub async fn all_calls_that_were_begun_are_unknown(on: &Subject) {
 pub async fn a_finishing_call_that_was_begun_is_unknown(on: &Subject) {
     let scene = Scene::default();
     let finishes = scene.tool("submit").finish_with();
-    let (mut desk, agent) = scene.dies_in(on, [("f", "submit")], [finishes]).await;
-    desk.taken_over(&agent).await;
-    desk.drive().await;
-    assert_eq!(desk.run().await.output, None);
-    assert_eq!(statuses(&desk).await, [ResultStatus::Unknown]);
+    let (mut driver, agent) = scene.dies_in(on, [("f", "submit")], [finishes]).await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    assert_eq!(driver.run().await.output, None);
+    assert_eq!(statuses(&driver).await, [ResultStatus::Unknown]);
     assert_eq!(scene.log.take(), ["submit f"]);
 }
 
@@ -133,15 +133,15 @@ pub async fn a_reconciler_decides_about_a_call_that_was_begun(on: &Subject) {
         ("c4", "fails"),
         ("c5", "panics"),
     ];
-    let (mut desk, agent) = scene.dies_in(on, calls, tools).await;
+    let (mut driver, agent) = scene.dies_in(on, calls, tools).await;
     assert_eq!(scene.log.take().len(), 5, "all of them were begun");
-    desk.taken_over(&agent).await;
-    desk.drive().await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
     assert_eq!(scene.log.take(), ["not_done c2"]);
-    let results = desk.results().await;
+    let results = driver.results().await;
     assert_eq!(results[0].content, "it was");
     assert_eq!(
-        statuses(&desk).await,
+        statuses(&driver).await,
         [
             ResultStatus::Success,
             ResultStatus::Success,
@@ -161,15 +161,15 @@ pub async fn what_may_be_repeated_is_run_again(on: &Subject) {
         scene.tool("charge"),
     ];
     let calls = [("c1", "put"), ("c2", "look"), ("c3", "charge")];
-    let (mut desk, agent) = scene.dies_in(on, calls, tools).await;
+    let (mut driver, agent) = scene.dies_in(on, calls, tools).await;
     scene.log.take();
-    desk.taken_over(&agent).await;
-    desk.drive().await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
     let mut again = scene.log.take();
     again.sort();
     assert_eq!(again, ["look c2", "put c1"]);
     let (ran, unknown) = (ResultStatus::Success, ResultStatus::Unknown);
-    assert_eq!(statuses(&desk).await, [ran, ran, unknown]);
+    assert_eq!(statuses(&driver).await, [ran, ran, unknown]);
 }
 
 /// A tool may ask that a person looks: the question is there as soon as the call waits, nothing is run
@@ -177,24 +177,24 @@ pub async fn what_may_be_repeated_is_run_again(on: &Subject) {
 pub async fn a_person_is_asked_about_a_call_that_was_begun(on: &Subject) {
     let scene = Scene::default();
     let asks = scene.tool("charge").on_unknown(OnUnknown::Pause);
-    let (mut desk, agent) = scene.dies_in(on, [("c1", "charge")], [asks]).await;
-    desk.taken_over(&agent).await;
-    let effects = desk.begin();
-    let effects = desk.next(&effects).await;
-    let pending = desk.found().await.state.pending_client_tool_calls;
+    let (mut driver, agent) = scene.dies_in(on, [("c1", "charge")], [asks]).await;
+    driver.taken_over(&agent).await;
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let pending = driver.found().await.state.pending_client_tool_calls;
     assert_eq!(
         pending.keys().collect::<Vec<_>>(),
         [&call("c1")],
         "the question comes with the wait"
     );
-    desk.through(effects).await;
-    assert!(desk.run().await.status.is_suspended());
-    let taken = desk.entries.submit(&answer("c1", "it was charged")).await;
+    driver.through(effects).await;
+    assert!(driver.run().await.status.is_suspended());
+    let taken = driver.entries.submit(&answer("c1", "it was charged")).await;
     assert_eq!(taken.unwrap().outcome, SubmissionOutcome::Accepted);
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    assert_eq!(desk.results().await[0].content, "it was charged");
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(driver.results().await[0].content, "it was charged");
     assert_eq!(scene.log.take(), ["charge c1"]);
 }
 
@@ -208,34 +208,34 @@ pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subjec
     ]));
     let charge = scene.tool("charge").approval().on_unknown(OnUnknown::Pause);
     let agent = of_model(&model).tools(charge).build().unwrap();
-    let mut desk = Desk::new(on, agent.clone()).await;
-    desk.drive().await;
-    let asked = desk.found().await.state.pending_client_tool_calls;
-    let agreed = desk.entries.submit(&asked[&call("c1")].approve()).await;
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    driver.drive().await;
+    let asked = driver.found().await.state.pending_client_tool_calls;
+    let agreed = driver.entries.submit(&asked[&call("c1")].approve()).await;
     assert_eq!(agreed.unwrap().outcome, SubmissionOutcome::Accepted);
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
-    let effects = desk.begin();
-    let ports = desk.ports.clone();
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    let effects = driver.begin();
+    let ports = driver.ports.clone();
     let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut dies);
     drop(dies);
 
-    desk.taken_over(&agent).await;
-    desk.drive().await;
+    driver.taken_over(&agent).await;
+    driver.drive().await;
     assert!(
-        desk.run().await.status.is_suspended(),
+        driver.run().await.status.is_suspended(),
         "a person has to look"
     );
-    let asked = desk.found().await.state.pending_client_tool_calls;
+    let asked = driver.found().await.state.pending_client_tool_calls;
     let looked = asked[&call("c1")].result("it was charged");
-    let taken = desk.entries.submit(&looked).await.unwrap();
+    let taken = driver.entries.submit(&looked).await.unwrap();
     assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
-    let again = desk.entries.submit(&looked).await.unwrap();
+    let again = driver.entries.submit(&looked).await.unwrap();
     assert_eq!(again.outcome, SubmissionOutcome::AlreadyCompleted);
-    desk.state = desk.entries.resume(&here(), &performer()).await.unwrap();
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Completed);
-    assert_eq!(desk.results().await[0].content, "it was charged");
+    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(driver.results().await[0].content, "it was charged");
     assert_eq!(scene.log.take(), ["charge c1"]);
 }
 
@@ -243,14 +243,14 @@ pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subjec
 /// not executed.
 pub async fn a_stopped_run_tells_what_was_begun(on: &Subject) {
     let scene = Scene::default();
-    let (mut desk, agent) = scene
+    let (mut driver, agent) = scene
         .dies_in(on, [("c1", "charge")], [scene.tool("charge")])
         .await;
     stop(on, StopKind::Interrupt).await;
-    desk.taken_over(&agent).await;
-    desk.drive().await;
-    assert_eq!(desk.run().await.status, RunStatus::Interrupted);
-    assert_eq!(statuses(&desk).await, [ResultStatus::Unknown]);
+    driver.taken_over(&agent).await;
+    driver.drive().await;
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
+    assert_eq!(statuses(&driver).await, [ResultStatus::Unknown]);
     assert_eq!(scene.log.take(), ["charge c1"]);
 }
 
@@ -262,17 +262,17 @@ pub async fn a_superseded_process_begins_nothing(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([("c1", "put")])]));
     let agent = of_model(&model).tools(scene.tool("put").idempotent());
     let agent = agent.build().unwrap();
-    let mut desk = Desk::new(on, agent.clone()).await;
-    let late = desk.begin();
-    desk.taken_over(&agent).await;
-    let asked = perform(&late[0], Attempt::First, &desk.ports).await;
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    let late = driver.begin();
+    driver.taken_over(&agent).await;
+    let asked = perform(&late[0], Attempt::First, &driver.ports).await;
     assert!(asked.unwrap_err().is_superseded());
     assert_eq!(model.seen().len(), 0, "the model is not asked");
 
-    let effects = desk.begin();
-    let late = desk.next(&effects).await;
-    desk.taken_over(&agent).await;
-    let ran = perform(&late[0], Attempt::First, &desk.ports).await;
+    let effects = driver.begin();
+    let late = driver.next(&effects).await;
+    driver.taken_over(&agent).await;
+    let ran = perform(&late[0], Attempt::First, &driver.ports).await;
     assert!(ran.unwrap_err().is_superseded());
     assert_eq!(scene.log.take(), [""; 0], "the tool is not run");
 }

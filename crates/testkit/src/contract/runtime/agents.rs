@@ -91,12 +91,12 @@ impl Log {
 /// A gate that is closed at first. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(in crate::contract) struct Gate {
-    inner: Arc<Mutex<Passing>>,
+    inner: Arc<Mutex<GateState>>,
     bell: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Passing {
+struct GateState {
     came: usize,
     open: bool,
 }
@@ -121,7 +121,7 @@ impl Gate {
         self.bell.ring();
     }
 
-    async fn until(&self, holds: impl Fn(&Passing) -> bool) {
+    async fn until(&self, holds: impl Fn(&GateState) -> bool) {
         loop {
             let heard = self.bell.heard();
             if holds(&self.lock()) {
@@ -131,7 +131,7 @@ impl Gate {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Passing> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,25 +16,25 @@ use serde_json::json;
 use super::super::builders::call;
 use super::agents::{Gate, calling, echo, of_model};
 use super::lines::told;
-use super::recording_model::{Tell, Teller};
+use super::stepwise_model::{ModelStep, StepwiseModel};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 use crate::{MockModel, SeenRequest};
 
-fn finished(stop_reason: StopReason) -> Tell {
+fn finished(stop_reason: StopReason) -> ModelStep {
     let usage = TokenUsage::new(1, 1);
-    Tell::Say(ModelEvent::Finished { stop_reason, usage })
+    ModelStep::Emit(ModelEvent::Finished { stop_reason, usage })
 }
 
-fn text(text: &str) -> Tell {
-    Tell::Say(ModelEvent::Text(text.to_owned()))
+fn text(text: &str) -> ModelStep {
+    ModelStep::Emit(ModelEvent::Text(text.to_owned()))
 }
 
-fn fails(kind: ModelErrorKind) -> Vec<Tell> {
-    vec![Tell::Fail(ModelError::new(kind, "told to fail"))]
+fn fails(kind: ModelErrorKind) -> Vec<ModelStep> {
+    vec![ModelStep::Fail(ModelError::new(kind, "told to fail"))]
 }
 
-fn asks(model: &Arc<Teller>) -> Agent {
+fn asks(model: &Arc<StepwiseModel>) -> Agent {
     let agent = Agent::builder("agent").model(Arc::clone(model));
     agent.build().unwrap()
 }
@@ -75,33 +75,33 @@ pub async fn the_model_is_shown_everything(on: &RuntimeSubject) {
 ///
 /// proves: LLM-01
 pub async fn a_reply_is_told_in_pieces_and_kept_whole(on: &RuntimeSubject) {
-    let thinking = |text: &str| Tell::Say(ModelEvent::Thinking(text.to_owned()));
+    let thinking = |text: &str| ModelStep::Emit(ModelEvent::Thinking(text.to_owned()));
     let arguments = |delta: &str| {
-        Tell::Say(ModelEvent::CallArguments {
+        ModelStep::Emit(ModelEvent::CallArguments {
             call: 0,
             delta: delta.to_owned(),
         })
     };
     let mut config = ModelConfig::default();
     config.temperature = Some(0.5);
-    let model = Arc::new(Teller::new([
+    let model = Arc::new(StepwiseModel::new([
         vec![
             thinking("hm"),
             thinking("m"),
-            Tell::Say(ModelEvent::ThinkingEnd {
+            ModelStep::Emit(ModelEvent::ThinkingEnd {
                 signature: Some("sig".to_owned()),
                 redacted: None,
                 provider_metadata: None,
             }),
             text("Let "),
             text("me see."),
-            Tell::Say(ModelEvent::CallStart {
+            ModelStep::Emit(ModelEvent::CallStart {
                 id: Some("c1".to_owned()),
                 name: "echo".to_owned(),
             }),
             arguments(r#"{"n":"#),
             arguments("1}"),
-            Tell::Say(ModelEvent::CallEnd {
+            ModelStep::Emit(ModelEvent::CallEnd {
                 call: 0,
                 provider_metadata: None,
             }),
@@ -170,13 +170,13 @@ pub async fn a_reply_is_told_in_pieces_and_kept_whole(on: &RuntimeSubject) {
 pub async fn a_failed_model_call_is_tried_again(on: &RuntimeSubject) {
     let says = Duration::from_millis(2_500);
     let limited = ModelError::new(ModelErrorKind::RateLimited, "slow down").retry_after(says);
-    let model = Arc::new(Teller::new([
+    let model = Arc::new(StepwiseModel::new([
         fails(ModelErrorKind::Overloaded),
         // A stream that just ends is a dropped connection.
         vec![text("half a")],
         fails(ModelErrorKind::Transport),
         vec![text("better"), finished(StopReason::EndTurn)],
-        vec![Tell::Fail(limited)],
+        vec![ModelStep::Fail(limited)],
         vec![text("good"), finished(StopReason::EndTurn)],
         fails(ModelErrorKind::Auth),
         vec![text("No."), finished(StopReason::Refusal)],
@@ -242,7 +242,7 @@ pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
     ];
     let once = kinds.map(|(kind, _)| fails(kind));
     let overloaded = (0..5).map(|_| fails(ModelErrorKind::Overloaded));
-    let model = Arc::new(Teller::new(once.into_iter().chain(overloaded)));
+    let model = Arc::new(StepwiseModel::new(once.into_iter().chain(overloaded)));
     let agent = asks(&model);
     let mut asked = 0;
     for (_, code) in kinds {
@@ -263,12 +263,12 @@ pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
 /// What a thrown-away attempt had said is gone for whoever reads later, and live readers are told.
 pub async fn a_thrown_away_attempt_is_not_replayed(on: &RuntimeSubject) {
     let gate = Gate::default();
-    let model = Arc::new(Teller::new([
+    let model = Arc::new(StepwiseModel::new([
         vec![
             text("never "),
             text("mind"),
-            Tell::Wait(gate.clone()),
-            Tell::Fail(ModelError::new(ModelErrorKind::Transport, "gone")),
+            ModelStep::Wait(gate.clone()),
+            ModelStep::Fail(ModelError::new(ModelErrorKind::Transport, "gone")),
         ],
         vec![text("kept"), finished(StopReason::EndTurn)],
     ]));

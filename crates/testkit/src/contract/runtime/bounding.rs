@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::agents::{Gate, Log, agent, browser, calling, gated, of_model, tool};
 use super::recording::taken_over;
-use super::recording_hooks::Recorder;
+use super::recording_hooks::RecordingHooks;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;
@@ -247,7 +247,7 @@ pub async fn what_a_hook_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSub
     let most = *most;
     let log = Log::default();
     let noting = log.clone();
-    let hooks = Recorder::doing(&Log::default(), move |line, cx: &HookCx| {
+    let hooks = RecordingHooks::doing(&Log::default(), move |line, cx: &HookCx| {
         let hook = line.split(' ').next().unwrap_or_default().to_owned();
         let mut refused = 0;
         let mut count = |refusal: Result<(), StateError>| refused += u8::from(refusal.is_err());
@@ -414,7 +414,7 @@ pub async fn what_is_within_the_bounds_is_kept_and_read_again(on: &RuntimeSubjec
         async move { Ok(ended[n].clone()) }
     });
     let hooked = Arc::clone(&under);
-    let hooks = Recorder::doing(&Log::default(), move |line, cx: &HookCx| {
+    let hooks = RecordingHooks::doing(&Log::default(), move |line, cx: &HookCx| {
         if line.starts_with("before_llm") {
             let wrote = cx.edit_state(|draft| draft.set("/hook", &hooked[4]));
             wrote.and_then(|()| cx.emit("hook", &hooked[4])).unwrap();

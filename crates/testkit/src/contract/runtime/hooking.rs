@@ -7,7 +7,7 @@ use helix_agents_core::session::RunStatus;
 use serde_json::json;
 
 use super::agents::{Gate, Log, agent, browser, calling, noted, tool};
-use super::recording_hooks::Recorder;
+use super::recording_hooks::RecordingHooks;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
@@ -40,7 +40,7 @@ pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
     let tools = [writes("writes", &log), writes("guarded", &log).approval()];
     let agent = agent(replies)
         .tools(tools)
-        .hooks(Recorder::new(&log))
+        .hooks(RecordingHooks::new(&log))
         .build()
         .unwrap();
     on.turn(&agent, "go").await;
@@ -120,7 +120,7 @@ pub async fn after_hooks_follow_the_models_order(on: &RuntimeSubject) {
     let tools = [late, noted("noted", &Log::default())];
     let agent = agent(replies)
         .tools(tools)
-        .hooks(Recorder::new(&log))
+        .hooks(RecordingHooks::new(&log))
         .build()
         .unwrap();
     let run = on.start(&agent, "go").await;
@@ -158,7 +158,7 @@ pub async fn a_turns_start_end_and_failure_are_told(on: &RuntimeSubject) {
     ];
     let agent = agent(replies)
         .output_schema(super::agents::answer_schema())
-        .hooks(Recorder::new(&log))
+        .hooks(RecordingHooks::new(&log))
         .build()
         .unwrap();
     on.turn(&agent, "one").await;
@@ -192,7 +192,7 @@ pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
     let log = Log::default();
     let named = |name: &'static str| {
         let to = log.clone();
-        Recorder::doing(&Log::default(), move |line, _| {
+        RecordingHooks::doing(&Log::default(), move |line, _| {
             to.note(format!("{name} {line}"));
         })
     };
@@ -228,7 +228,7 @@ pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
 /// proves in part: HKS-05
 pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {
     let log = Log::default();
-    let adds = Recorder::doing(&log, |line, cx: &HookCx| {
+    let adds = RecordingHooks::doing(&log, |line, cx: &HookCx| {
         let word = line.split(' ').next().unwrap_or_default().to_owned();
         cx.edit_state(|draft| draft.push("/told", word)).unwrap();
     });
@@ -290,7 +290,7 @@ pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {
 /// A hook that fails or panics is no failure of the run.
 pub async fn a_hook_that_fails_fails_nothing_else(on: &RuntimeSubject) {
     let log = Log::default();
-    let breaks = Recorder::doing(&Log::default(), |_, _| panic!("the hook is broken"));
+    let breaks = RecordingHooks::doing(&Log::default(), |_, _| panic!("the hook is broken"));
     let replies = [calling([("c1", "noted")]), MockReply::text("done")];
     let agent = agent(replies)
         .tools(noted("noted", &log))
@@ -324,7 +324,7 @@ pub async fn a_pause_and_its_end_are_told_with_their_calls(on: &RuntimeSubject) 
     ];
     let agent = agent(replies)
         .tools(tools)
-        .hooks(Recorder::new(&log))
+        .hooks(RecordingHooks::new(&log))
         .build()
         .unwrap();
     on.turn(&agent, "go").await;
@@ -352,7 +352,7 @@ pub async fn a_start_is_told_once_however_often_the_model_is_asked(on: &RuntimeS
     ];
     let agent = agent(replies)
         .tools(noted("noted", &Log::default()))
-        .hooks(Recorder::new(&log))
+        .hooks(RecordingHooks::new(&log))
         .build()
         .unwrap();
     on.turn(&agent, "go").await;

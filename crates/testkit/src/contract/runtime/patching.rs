@@ -10,7 +10,7 @@ use helix_agents_core::stream::ChunkPayload;
 use serde_json::{Value, json};
 
 use super::agents::{Gate, Log, agent, browser, calling, tool};
-use super::recording_hooks::Recorder;
+use super::recording_hooks::RecordingHooks;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
@@ -74,7 +74,7 @@ async fn follows(on: &RuntimeSubject) -> usize {
 /// proves: STT-08
 pub async fn a_client_that_applies_patches_has_the_servers_state(on: &RuntimeSubject) {
     let gate = Gate::default();
-    let writes = Recorder::doing(&Log::default(), |line, cx: &HookCx| {
+    let writes = RecordingHooks::doing(&Log::default(), |line, cx: &HookCx| {
         let word = line.split(' ').next().unwrap_or_default().to_owned();
         cx.edit_state(|draft| {
             draft.set("/hook", &word)?;
@@ -170,7 +170,7 @@ pub async fn patches_are_told_while_the_tool_runs(on: &RuntimeSubject) {
 pub async fn a_failed_turn_leaves_a_client_with_the_servers_state(on: &RuntimeSubject) {
     let gate = Gate::default();
     gate.open();
-    let writes = Recorder::doing(&Log::default(), |line, cx: &HookCx| {
+    let writes = RecordingHooks::doing(&Log::default(), |line, cx: &HookCx| {
         cx.edit_state(|draft| draft.set("/hook", line)).unwrap();
     });
     let replies = [

@@ -125,7 +125,7 @@ pub async fn a_lost_run_goes_on_from_its_last_checkpoint(on: &RuntimeSubject) {
 pub(super) async fn taken_over(on: &RuntimeSubject, agent: &Agent) -> RunState {
     let elsewhere = on.restarted().await;
     let backend = elsewhere.backend();
-    let ids = Arc::new(Elsewhere(SequentialIds::new()));
+    let ids = Arc::new(IdsOfAnotherProcess(SequentialIds::new()));
     let entries = Entries::new(
         Arc::clone(&backend.store),
         Arc::clone(&backend.streams),
@@ -150,9 +150,9 @@ pub(super) async fn taken_over(on: &RuntimeSubject, agent: &Agent) -> RunState {
 
 /// Ids of another process.
 #[derive(Debug)]
-struct Elsewhere(SequentialIds);
+struct IdsOfAnotherProcess(SequentialIds);
 
-impl IdSource for Elsewhere {
+impl IdSource for IdsOfAnotherProcess {
     fn next(&self, prefix: &str) -> String {
         self.0.next(&format!("{prefix}-elsewhere"))
     }

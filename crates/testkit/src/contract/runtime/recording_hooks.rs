@@ -12,16 +12,16 @@ use helix_agents_core::message::Message;
 
 use super::agents::Log;
 
-type Doing = Arc<dyn Fn(&str, &HookCx) + Send + Sync>;
+type OnHook = Arc<dyn Fn(&str, &HookCx) + Send + Sync>;
 
 /// Hooks that write down that they were called, and do something more.
 #[derive(Clone)]
-pub(super) struct Recorder {
+pub(super) struct RecordingHooks {
     log: Log,
-    doing: Doing,
+    doing: OnHook,
 }
 
-impl Recorder {
+impl RecordingHooks {
     pub(super) fn new(log: &Log) -> Self {
         Self::doing(log, |_, _| {})
     }
@@ -47,7 +47,7 @@ fn list(calls: &[CallId]) -> String {
 }
 
 #[async_trait]
-impl AgentHooks for Recorder {
+impl AgentHooks for RecordingHooks {
     async fn on_agent_start(&self, it: &AgentStart<'_>, cx: &HookCx) -> HookResult {
         let input: Vec<_> = it.input.iter().map(|said| said.content.as_str()).collect();
         self.note(format!("start {input:?}"), cx)

@@ -15,15 +15,15 @@ use helix_agents_core::tool::ToolCx;
 use serde_json::{Value, json};
 
 use super::agents::{Gate, Log, agent, answer_schema, calling, echo, noted, of_model, tool};
-use super::recording_hooks::Recorder;
-use super::recording_model::{Tell, Teller};
+use super::recording_hooks::RecordingHooks;
+use super::stepwise_model::{ModelStep, StepwiseModel};
 use super::subject::{calls, session};
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;
 
 /// Hooks that count in the state how often one of them was called.
-fn counting(word: &'static str) -> Recorder {
-    Recorder::doing(&Log::default(), move |line, cx: &HookCx| {
+fn counting(word: &'static str) -> RecordingHooks {
+    RecordingHooks::doing(&Log::default(), move |line, cx: &HookCx| {
         if line.starts_with(word) {
             cx.edit_state(|draft| draft.increment("/count", 1)).unwrap();
         }
@@ -86,13 +86,13 @@ pub async fn what_a_hook_wrote_after_a_reply_comes_before_its_calls(on: &Runtime
 /// A model that does not finish in the time that its settings allow has failed, and is asked again.
 pub async fn a_model_that_takes_too_long_is_asked_again(on: &RuntimeSubject) {
     let gate = Gate::default();
-    let text = |text: &str| Tell::Say(ModelEvent::Text(text.to_owned()));
+    let text = |text: &str| ModelStep::Emit(ModelEvent::Text(text.to_owned()));
     let (stop_reason, usage) = (StopReason::EndTurn, TokenUsage::new(1, 1));
-    let model = Arc::new(Teller::new([
-        vec![text("well "), Tell::Wait(gate.clone())],
+    let model = Arc::new(StepwiseModel::new([
+        vec![text("well "), ModelStep::Wait(gate.clone())],
         vec![
             text("done"),
-            Tell::Say(ModelEvent::Finished { stop_reason, usage }),
+            ModelStep::Emit(ModelEvent::Finished { stop_reason, usage }),
         ],
     ]));
     let mut config = ModelConfig::default();
@@ -186,14 +186,18 @@ pub async fn a_call_id_that_was_cut_off_is_not_used_again(on: &RuntimeSubject) {
 /// nothing else, and has no more tries than were left.
 pub async fn an_owed_output_is_owed_after_an_interruption(on: &RuntimeSubject) {
     let gate = Gate::default();
-    let text = |text: &str| Tell::Say(ModelEvent::Text(text.to_owned()));
+    let text = |text: &str| ModelStep::Emit(ModelEvent::Text(text.to_owned()));
     let finished = || {
         let (stop_reason, usage) = (StopReason::EndTurn, TokenUsage::new(1, 1));
-        Tell::Say(ModelEvent::Finished { stop_reason, usage })
+        ModelStep::Emit(ModelEvent::Finished { stop_reason, usage })
     };
-    let model = Arc::new(Teller::new([
+    let model = Arc::new(StepwiseModel::new([
         vec![text("two"), finished()],
-        vec![text("two, I say"), Tell::Wait(gate.clone()), finished()],
+        vec![
+            text("two, I say"),
+            ModelStep::Wait(gate.clone()),
+            finished(),
+        ],
         vec![text("still two"), finished()],
         vec![text("never asked"), finished()],
     ]));

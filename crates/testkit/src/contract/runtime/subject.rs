@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::super::builders::call;
 use super::super::everything::{Everything, everything};
 use super::super::runner::in_time;
-use super::super::{Runner, Subject, subject::Kept};
+use super::super::{Runner, Subject, subject::Guard};
 use super::lines::{named, told};
 use crate::{NarrowStreams, ThreadRuntime};
 
@@ -62,7 +62,7 @@ pub struct RuntimeSubject {
     pub(super) exact: bool,
     make: Make,
     agents: Arc<Mutex<Vec<Agent>>>,
-    kept: Vec<Kept>,
+    kept: Vec<Guard>,
 }
 
 impl RuntimeSubject {
@@ -92,7 +92,7 @@ impl RuntimeSubject {
     /// Keeps something alive until the case is over.
     #[must_use]
     pub fn keeping(mut self, guard: impl Any + Send + Sync) -> Self {
-        self.kept.push(Kept::new(guard));
+        self.kept.push(Guard::new(guard));
         self
     }
 

@@ -9,11 +9,11 @@ use helix_agents_core::session::{CallState, RunStatus};
 use helix_agents_core::store::{Change, Commit, Precondition, Snapshot};
 
 use crate::crash::compare::Stored;
-use crate::unreliable::Witness;
+use crate::unreliable::CommitObserver;
 
 /// What was seen so far.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct CommitChecks {
     inner: Mutex<Inner>,
 }
 
@@ -23,7 +23,7 @@ struct Inner {
     flaws: Vec<String>,
 }
 
-impl Seen {
+impl CommitChecks {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +56,7 @@ fn is_of_a_run(change: &Change) -> bool {
     )
 }
 
-impl Witness for Seen {
+impl CommitObserver for CommitChecks {
     fn made(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>) {
         let (Some(before), Some(after)) = (before, after) else {
             return;

@@ -16,7 +16,7 @@ use crate::crash::observer::Observer;
 use crate::crash::play::session;
 use crate::crash::process::{LEASE, Process};
 use crate::crash::{KillSwitch, Scenario, World};
-use crate::unreliable::Witness;
+use crate::unreliable::CommitObserver;
 use crate::{
     AmnesiacHost, CrowdedHost, Dice, Faults, Host, PlainHost, SequentialIds, Spawner, TaskId,
     UnreliableStore, VirtualClock, block_on,
@@ -55,7 +55,7 @@ pub(super) struct Ledger {
 }
 
 /// What everybody in a schedule shares.
-pub(super) struct Stage {
+pub(super) struct ScheduleContext {
     pub(super) scenario: Scenario,
     pub(super) spawner: Spawner,
     pub(super) clock: Arc<VirtualClock>,
@@ -75,7 +75,7 @@ pub(super) struct Stage {
     processes: Mutex<usize>,
 }
 
-impl Stage {
+impl ScheduleContext {
     pub(super) fn set(
         scenario: &Scenario,
         hosting: Hosting,
@@ -83,7 +83,7 @@ impl Stage {
         clock: &Arc<VirtualClock>,
         spawner: &Spawner,
         schedule: Schedule,
-        witness: Option<Arc<dyn Witness>>,
+        commit_observer: Option<Arc<dyn CommitObserver>>,
     ) -> Self {
         let dice = schedule.dice;
         let flaky = UnreliableStore::new(
@@ -92,8 +92,8 @@ impl Stage {
             dice.fork(),
             schedule.faults,
         );
-        let flaky = match witness {
-            Some(witness) => flaky.witnessed(witness),
+        let flaky = match commit_observer {
+            Some(commit_observer) => flaky.observed_by(commit_observer),
             None => flaky,
         };
         // What tools do outside of the framework does not fail.

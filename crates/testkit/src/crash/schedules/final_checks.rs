@@ -7,7 +7,7 @@ use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::session::{RunStatus, StopKind, Submission};
 
-use super::context::{Ledger, Once, Stage};
+use super::context::{Ledger, Once, ScheduleContext};
 use super::interference::BESIDE;
 use crate::Rest;
 use crate::crash::compare::Stored;
@@ -15,19 +15,23 @@ use crate::crash::observer::Seen;
 use crate::crash::play::Wanted;
 
 /// Everything that is wrong.
-pub(super) fn verdict(stage: &Stage, rest: Rest, wanted: &Wanted) -> Vec<String> {
-    let ledger = stage.ledger();
+pub(super) fn violations_at_the_end(
+    context: &ScheduleContext,
+    rest: Rest,
+    wanted: &Wanted,
+) -> Vec<String> {
+    let ledger = context.ledger();
     let mut all = ledger.violations.clone();
     match rest {
         Rest::Over => {}
         Rest::Stuck => all.push("something waits for what never comes".to_owned()),
         Rest::TooLong => all.push("something goes on for ever".to_owned()),
     }
-    let stored = match stage.stored() {
+    let stored = match context.stored() {
         Ok(stored) => stored,
         Err(why) => return vec![why],
     };
-    let seen = stage.observer.seen();
+    let seen = context.observer.seen();
     all.extend(once(&seen, &stored));
     if !all.is_empty() {
         // It did not come to its end, so nothing is said about the end.
@@ -42,12 +46,12 @@ pub(super) fn verdict(stage: &Stage, rest: Rest, wanted: &Wanted) -> Vec<String>
         Once::Yes => 1..=1,
     };
     let was_stopped = ledger.stop != Once::No;
-    let turns = &stage.scenario.turns;
+    let turns = &context.scenario.turns;
     all.extend(stored.flaws_of_the_account(turns, (BESIDE, appended), was_stopped));
     all.extend(stops(&ledger, &stored, wanted));
     all.extend(answers(&ledger, &stored));
     if ledger.stop == Once::No && ledger.appended == Once::No {
-        all.extend(compared(stage.eager, &ledger, &stored, &seen, wanted));
+        all.extend(compared(context.eager, &ledger, &stored, &seen, wanted));
     }
     all
 }

@@ -5,74 +5,74 @@ use std::sync::Arc;
 use helix_agents_core::message::{Message, UserMessage};
 use helix_agents_core::store::{Sessions, StoreError};
 
-use super::context::{Once, Stage, is_temporary};
+use super::context::{Once, ScheduleContext, is_temporary};
 use crate::yields;
 
 /// What somebody appends beside the run.
 pub(super) const BESIDE: &str = "By the way.";
 
 /// Lets others begin.
-pub(super) fn begin(stage: &Arc<Stage>) {
-    let spawner = &stage.spawner;
-    if stage.eager {
-        let stage = Arc::clone(stage);
-        spawner.spawn(async move { answer(&stage).await });
+pub(super) fn begin(context: &Arc<ScheduleContext>) {
+    let spawner = &context.spawner;
+    if context.eager {
+        let context = Arc::clone(context);
+        spawner.spawn(async move { answer(&context).await });
     }
-    if stage.stop.is_some() {
-        let stage = Arc::clone(stage);
-        spawner.spawn(async move { stop(&stage).await });
+    if context.stop.is_some() {
+        let context = Arc::clone(context);
+        spawner.spawn(async move { stop(&context).await });
     }
-    if stage.append {
-        let stage = Arc::clone(stage);
-        spawner.spawn(async move { append(&stage).await });
+    if context.append {
+        let context = Arc::clone(context);
+        spawner.spawn(async move { append(&context).await });
     }
 }
 
 /// Waits for a moment. False: there is nothing more to come.
-async fn moment(stage: &Stage, most: usize) -> bool {
-    yields(stage.dice.below(most)).await;
-    !stage.ledger().over
+async fn moment(context: &ScheduleContext, most: usize) -> bool {
+    yields(context.dice.below(most)).await;
+    !context.ledger().over
 }
 
 /// Answers whatever is asked, whoever else does.
-async fn answer(stage: &Stage) {
+async fn answer(context: &ScheduleContext) {
     for _ in 0..12 {
-        if !moment(stage, 40).await {
+        if !moment(context, 40).await {
             return;
         }
-        let open = match stage.open_questions() {
+        let open = match context.open_questions() {
             Ok(open) => open,
-            Err(why) => return stage.ledger().violations.push(why),
+            Err(why) => return context.ledger().violations.push(why),
         };
-        let place = stage.dice.below(open.len());
+        let place = context.dice.below(open.len());
         let Some(call) = open.get(place) else {
             continue;
         };
-        match stage.answer(call).await {
+        match context.answer(call).await {
             // It ended meanwhile, which is for the others to judge.
             Ok(_) => {}
             Err(error) if is_temporary(&error) => {}
             Err(error) => {
                 let said = format!("an answer was refused: {error}");
-                return stage.ledger().violations.push(said);
+                return context.ledger().violations.push(said);
             }
         }
     }
 }
 
 /// Asks the run that goes on to stop, once.
-async fn stop(stage: &Stage) {
-    let Some(kind) = stage.stop else { return };
-    let store = stage.flaky().store.as_ref();
+async fn stop(context: &ScheduleContext) {
+    let Some(kind) = context.stop else { return };
+    let store = context.flaky().store.as_ref();
     for _ in 0..8 {
-        if !moment(stage, 80).await {
+        if !moment(context, 80).await {
             return;
         }
-        let sessions = Sessions::new(store, stage.clock.as_ref());
+        let sessions = Sessions::new(store, context.clock.as_ref());
         let asked = sessions
-            .request_stop(&stage.world.session, kind, None)
+            .request_stop(&context.world.session, kind, None)
             .await;
-        let mut ledger = stage.ledger();
+        let mut ledger = context.ledger();
         match asked {
             Ok(None) | Err(StoreError::NotFound { .. }) => {}
             Ok(Some(run)) => {
@@ -93,18 +93,18 @@ async fn stop(stage: &Stage) {
 }
 
 /// Appends a message to the history, whatever goes on in the session.
-async fn append(stage: &Stage) {
-    let store = stage.flaky().store.as_ref();
+async fn append(context: &ScheduleContext) {
+    let store = context.flaky().store.as_ref();
     for _ in 0..8 {
-        if !moment(stage, 60).await {
+        if !moment(context, 60).await {
             return;
         }
         let message = [Message::User(UserMessage::new(BESIDE))];
-        let sessions = Sessions::new(store, stage.clock.as_ref());
+        let sessions = Sessions::new(store, context.clock.as_ref());
         let appended = sessions
-            .append_messages(&stage.world.session, &message, None)
+            .append_messages(&context.world.session, &message, None)
             .await;
-        let mut ledger = stage.ledger();
+        let mut ledger = context.ledger();
         match appended {
             Err(StoreError::NotFound { .. } | StoreError::Refused { .. }) => {}
             Ok(_) => {

@@ -8,15 +8,15 @@ use helix_agents_core::session::StopKind;
 use helix_agents_core::store::{Page, PendingQuery, Sessions};
 use helix_agents_core::time::Timestamp;
 
-use super::commit_checks::Seen;
-use super::context::{Once, Stage, is_temporary};
+use super::commit_checks::CommitChecks;
+use super::context::{Once, ScheduleContext, is_temporary};
 use super::orders::Orders;
 use super::schedule::Schedule;
 use super::{Hosting, final_checks, supervisor};
 use crate::crash::play::Wanted;
 use crate::crash::{CrashTest, Scenario};
 use crate::host::drive_on;
-use crate::unreliable::Witness;
+use crate::unreliable::CommitObserver;
 use crate::{Dice, Rest, Scheduler, TaskId, VirtualClock, block_on};
 
 const MAX_POLLS: usize = 20_000;
@@ -159,46 +159,46 @@ impl Interleavings {
         let clock = Arc::new(clock);
         let mut scheduler = Scheduler::new(Arc::clone(&clock), MAX_POLLS);
         let spawner = scheduler.spawner();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(CommitChecks::default());
         let mut schedule = Schedule::calm();
         schedule.eager = self.answers;
-        let stage = Arc::new(Stage::set(
+        let context = Arc::new(ScheduleContext::set(
             &self.scenario,
             Hosting::Plain,
             durable,
             &clock,
             &spawner,
             schedule,
-            Some(Arc::clone(&seen) as Arc<dyn Witness>),
+            Some(Arc::clone(&seen) as Arc<dyn CommitObserver>),
         ));
-        if let Err(why) = self.begin(&stage) {
+        if let Err(why) = self.begin(&context) {
             return vec![why];
         }
         let rest = scheduler.run_by(choose);
         if rest == Rest::Over {
-            let directed = Arc::clone(&stage);
-            spawner.spawn(async move { supervisor::direct(&directed).await });
+            let directed = Arc::clone(&context);
+            spawner.spawn(async move { supervisor::supervise(&directed).await });
         }
         let rest = match rest {
             Rest::Over => scheduler.run_by(|_, _| 0),
             rest => rest,
         };
         drop(scheduler);
-        let mut all = final_checks::verdict(&stage, rest, wanted);
-        if let Ok(stored) = stage.stored() {
+        let mut all = final_checks::violations_at_the_end(&context, rest, wanted);
+        if let Ok(stored) = context.stored() {
             all.extend(seen.flaws(&stored));
         }
         all
     }
 
     /// Begins the turn, and lets everybody begin.
-    fn begin(&self, stage: &Arc<Stage>) -> Result<(), String> {
-        let spawner = &stage.spawner;
-        let session = stage.world.session.clone();
-        let process = stage.process();
+    fn begin(&self, context: &Arc<ScheduleContext>) -> Result<(), String> {
+        let spawner = &context.spawner;
+        let session = context.world.session.clone();
+        let process = context.process();
         let message = self.scenario.turns.first().cloned().unwrap_or_default();
         let execute = Execute::new(&process.agent, message).in_session(session);
-        let begun = block_on(stage.calm_entries().execute(execute, &process.performer));
+        let begun = block_on(context.calm_entries().execute(execute, &process.performer));
         let state = begun.map_err(|error| format!("an entry was refused: {error}"))?;
         spawner.spawn(async move {
             let ports = process.ports.clone().remembering();
@@ -206,24 +206,24 @@ impl Interleavings {
             drop(drive_on(&crate::PlainHost, &process.facts, state, &ports).await);
         });
         if self.takes_over {
-            let stage = Arc::clone(stage);
-            spawner.spawn(async move { take_over(&stage).await });
+            let context = Arc::clone(context);
+            spawner.spawn(async move { take_over(&context).await });
         }
         if self.answers {
-            let stage = Arc::clone(stage);
-            spawner.spawn(async move { answer(&stage).await });
+            let context = Arc::clone(context);
+            spawner.spawn(async move { answer(&context).await });
         }
         if let Some(kind) = self.stops {
-            let stage = Arc::clone(stage);
-            spawner.spawn(async move { stop(&stage, kind).await });
+            let context = Arc::clone(context);
+            spawner.spawn(async move { stop(&context, kind).await });
         }
         Ok(())
     }
 }
 
-async fn take_over(stage: &Stage) {
-    let process = stage.process();
-    let session = &stage.world.session;
+async fn take_over(context: &ScheduleContext) {
+    let process = context.process();
+    let session = &context.world.session;
     let recovered = process.entries.recover(session, &process.performer).await;
     match recovered {
         Ok(state) => {
@@ -231,46 +231,46 @@ async fn take_over(stage: &Stage) {
             let driven = drive_on(&crate::PlainHost, &process.facts, state, &ports).await;
             if let Err(error) = driven {
                 let flaw = format!("who took over was refused: {error}");
-                stage.ledger().violations.push(flaw);
+                context.ledger().violations.push(flaw);
             }
         }
         Err(EntryError::NotRunning { .. }) => {}
         Err(error) => {
             let flaw = format!("a take-over was refused: {error}");
-            stage.ledger().violations.push(flaw);
+            context.ledger().violations.push(flaw);
         }
     }
 }
 
-async fn answer(stage: &Stage) {
+async fn answer(context: &ScheduleContext) {
     for _ in 0..2 {
         let query = PendingQuery {
-            root: Some(stage.world.session.clone()),
+            root: Some(context.world.session.clone()),
             page: Page::ALL,
             ..PendingQuery::default()
         };
-        let Ok(pending) = stage.flaky().store.pending(&query).await else {
+        let Ok(pending) = context.flaky().store.pending(&query).await else {
             return;
         };
         for call in pending.items {
-            match stage.answer(&call).await {
+            match context.answer(&call).await {
                 Ok(_) => {}
                 Err(error) if is_temporary(&error) => {}
                 Err(error) => {
                     let flaw = format!("an answer was refused: {error}");
-                    stage.ledger().violations.push(flaw);
+                    context.ledger().violations.push(flaw);
                 }
             }
         }
     }
 }
 
-async fn stop(stage: &Stage, kind: StopKind) {
-    let sessions = Sessions::new(stage.flaky().store.as_ref(), stage.clock.as_ref());
+async fn stop(context: &ScheduleContext, kind: StopKind) {
+    let sessions = Sessions::new(context.flaky().store.as_ref(), context.clock.as_ref());
     let asked = sessions
-        .request_stop(&stage.world.session, kind, None)
+        .request_stop(&context.world.session, kind, None)
         .await;
-    let mut ledger = stage.ledger();
+    let mut ledger = context.ledger();
     match asked {
         Ok(None) => {}
         Ok(Some(run)) => {

@@ -9,7 +9,7 @@ use helix_agents_core::notify::Notify;
 use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
 use helix_agents_core::time::Clock;
 
-use super::context::{Attempts, Stage, is_temporary};
+use super::context::{Attempts, ScheduleContext, is_temporary};
 use super::schedule::Kill;
 use crate::crash::process::{LEASE, Process};
 use crate::host::drive_on;
@@ -19,10 +19,10 @@ use crate::{TaskId, yields};
 const MAX_ROUNDS: usize = 64;
 
 /// Plays the scenario to its end.
-pub(super) async fn direct(stage: &Arc<Stage>) {
+pub(super) async fn supervise(context: &Arc<ScheduleContext>) {
     let mut ended = Err(format!("it did not end within {MAX_ROUNDS} rounds"));
     for _ in 0..MAX_ROUNDS {
-        match next(stage).await {
+        match next(context).await {
             Ok(true) => {}
             Ok(false) => {
                 ended = Ok(());
@@ -34,31 +34,31 @@ pub(super) async fn direct(stage: &Arc<Stage>) {
             }
         }
     }
-    let mut ledger = stage.ledger();
+    let mut ledger = context.ledger();
     ledger.over = true;
     ledger.violations.extend(ended.err());
 }
 
 /// Does the next thing that the scenario asks for. False: there is none.
-async fn next(stage: &Arc<Stage>) -> Result<bool, String> {
-    let session = &stage.world.session;
-    let stored = stage.stored()?;
+async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
+    let session = &context.world.session;
+    let stored = context.stored()?;
     let executed = stored
         .runs
         .iter()
         .filter(|run| run.trigger == RunTrigger::Execute)
         .count();
     let status = stored.runs.last().map(|run| run.status);
-    let process = stage.process();
+    let process = context.process();
     let begun = match status {
-        Some(RunStatus::Running) => recover(stage, &process).await,
+        Some(RunStatus::Running) => recover(context, &process).await,
         Some(status) if status.is_suspended() => {
-            if let Some(call) = stage.open_questions()?.first() {
-                let times = if stage.twice { 2 } else { 1 };
+            if let Some(call) = context.open_questions()?.first() {
+                let times = if context.twice { 2 } else { 1 };
                 for _ in 0..times {
-                    match stage.answer(call).await {
+                    match context.answer(call).await {
                         Ok(SubmissionOutcome::Accepted | SubmissionOutcome::AlreadyCompleted) => {}
-                        Err(error) if is_temporary(&error) => wait(stage).await,
+                        Err(error) if is_temporary(&error) => wait(context).await,
                         other => return Err(format!("an answer was not taken: {other:?}")),
                     }
                 }
@@ -67,10 +67,10 @@ async fn next(stage: &Arc<Stage>) -> Result<bool, String> {
             process.entries.resume(session, &process.performer).await
         }
         // Somebody stopped it: the turn goes on, or the user says the next thing.
-        Some(RunStatus::Interrupted) if stage.dice.chance(500) => {
+        Some(RunStatus::Interrupted) if context.dice.chance(500) => {
             process.entries.resume(session, &process.performer).await
         }
-        _ => match stage.scenario.turns.get(executed) {
+        _ => match context.scenario.turns.get(executed) {
             None => return Ok(false),
             Some(message) => {
                 let execute = Execute::new(&process.agent, message.as_str());
@@ -80,10 +80,10 @@ async fn next(stage: &Arc<Stage>) -> Result<bool, String> {
         },
     };
     match begun {
-        Ok(state) => drive(stage, process, state).await.map(|()| true),
+        Ok(state) => drive(context, process, state).await.map(|()| true),
         // It was begun or not; who looks again knows.
         Err(error) if is_temporary(&error) => {
-            wait(stage).await;
+            wait(context).await;
             Ok(true)
         }
         // It came to its end under the hands of a process that was given up.
@@ -93,29 +93,29 @@ async fn next(stage: &Arc<Stage>) -> Result<bool, String> {
 }
 
 /// Lets a moment pass before something is tried again.
-async fn wait(stage: &Stage) {
-    let until = stage.clock.now().saturating_add(Duration::from_secs(1));
-    stage.clock.sleep_until(until).await;
+async fn wait(context: &ScheduleContext) {
+    let until = context.clock.now().saturating_add(Duration::from_secs(1));
+    context.clock.sleep_until(until).await;
 }
 
 /// Takes a run over from a process that is gone, or seems to be.
-async fn recover(stage: &Stage, process: &Process) -> Result<RunState, EntryError> {
-    let session = &stage.world.session;
+async fn recover(context: &ScheduleContext, process: &Process) -> Result<RunState, EntryError> {
+    let session = &context.world.session;
     // Nobody waits for a process that is gone longer than its lease.
-    stage.clock.advance(LEASE + Duration::from_secs(1));
-    let is_first = !std::mem::replace(&mut stage.ledger().taken_over, true);
+    context.clock.advance(LEASE + Duration::from_secs(1));
+    let is_first = !std::mem::replace(&mut context.ledger().taken_over, true);
     if is_first {
         match process.entries.recover(session, &process.performer).await {
             // It may have been made all the same: then the lease is this process's own.
             Err(error) if is_temporary(&error) => {
-                stage.clock.advance(LEASE + Duration::from_secs(1));
+                context.clock.advance(LEASE + Duration::from_secs(1));
             }
             other => return other,
         }
     }
     // A run that is taken over again and again without getting anywhere is given up. That is not what
     // is played here, so a take-over is not lost twice.
-    let entries = stage.calm_entries();
+    let entries = context.calm_entries();
     entries.recover(session, &process.performer).await
 }
 
@@ -127,36 +127,36 @@ enum Life {
 }
 
 #[derive(Clone, Default)]
-struct Slot {
+struct ProcessEnd {
     life: Arc<Mutex<Option<Life>>>,
     bell: Notify,
 }
 
-impl Slot {
+impl ProcessEnd {
     /// The first end counts.
     fn put(&self, life: Life) -> bool {
-        let mut slot = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = slot.is_none();
+        let mut process_end = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = process_end.is_none();
         if is_first {
-            *slot = Some(life);
+            *process_end = Some(life);
         }
-        drop(slot);
+        drop(process_end);
         self.bell.ring();
         is_first
     }
 
     fn is_filled(&self) -> bool {
-        let slot = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.is_some()
+        let process_end = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        process_end.is_some()
     }
 
     async fn take(&self) -> Option<Life> {
         loop {
             let heard = self.bell.heard();
             if self.is_filled() {
-                let mut slot = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut process_end = self.life.lock().unwrap_or_else(PoisonError::into_inner);
                 // What comes after this is nobody's concern, and is not put in here again.
-                return slot.replace(Life::Gone);
+                return process_end.replace(Life::Gone);
             }
             heard.await;
         }
@@ -164,26 +164,30 @@ impl Slot {
 }
 
 /// Drives a run in a process of its own, to its end or to the end of the process.
-async fn drive(stage: &Arc<Stage>, mut process: Process, state: RunState) -> Result<(), String> {
-    let (host, attempts) = stage.host(&mut process);
-    let slot = Slot::default();
+async fn drive(
+    context: &Arc<ScheduleContext>,
+    mut process: Process,
+    state: RunState,
+) -> Result<(), String> {
+    let (host, attempts) = context.host(&mut process);
+    let process_end = ProcessEnd::default();
     let main = {
-        let slot = slot.clone();
-        stage.spawner.spawn(async move {
+        let process_end = process_end.clone();
+        context.spawner.spawn(async move {
             let driven = drive_on(host.as_ref(), &process.facts, state, &process.ports).await;
             let driven = driven.map_err(|error| {
                 let code = helix_agents_core::error::Coded::code(&error);
                 format!("an effect has no event ({code}): {error}")
             });
-            slot.put(Life::Over(Box::new(driven)));
+            process_end.put(Life::Over(Box::new(driven)));
         })
     };
-    if let Some(kill) = stage.next_kill() {
-        let (stage, slot) = (Arc::clone(stage), slot.clone());
-        let spawner = stage.spawner.clone();
-        spawner.spawn(async move { end(&stage, &slot, kill, main, &attempts).await });
+    if let Some(kill) = context.next_kill() {
+        let (context, process_end) = (Arc::clone(context), process_end.clone());
+        let spawner = context.spawner.clone();
+        spawner.spawn(async move { end(&context, &process_end, kill, main, &attempts).await });
     }
-    match slot.take().await {
+    match process_end.take().await {
         Some(Life::Over(driven)) => match *driven {
             Ok(state) if state.is_ended() => Ok(()),
             Ok(state) => Err(format!("the run stands still: {state:?}")),
@@ -194,21 +198,27 @@ async fn drive(stage: &Arc<Stage>, mut process: Process, state: RunState) -> Res
 }
 
 /// Ends a process, or spreads the rumour.
-async fn end(stage: &Stage, slot: &Slot, kill: Kill, main: TaskId, attempts: &Attempts) {
+async fn end(
+    context: &ScheduleContext,
+    process_end: &ProcessEnd,
+    kill: Kill,
+    main: TaskId,
+    attempts: &Attempts,
+) {
     yields(kill.after).await;
-    if slot.is_filled() {
+    if process_end.is_filled() {
         return;
     }
     if !kill.survives {
-        stage.spawner.kill(main);
+        context.spawner.kill(main);
         // Other workers may live on.
         for attempt in attempts.all() {
-            if stage.dice.chance(500) {
-                stage.spawner.kill(attempt);
+            if context.dice.chance(500) {
+                context.spawner.kill(attempt);
             }
         }
     }
-    if slot.put(Life::Gone) {
-        stage.ledger().kills += 1;
+    if process_end.put(Life::Gone) {
+        context.ledger().kills += 1;
     }
 }

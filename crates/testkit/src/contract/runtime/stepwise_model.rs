@@ -13,49 +13,49 @@ use super::agents::Gate;
 
 /// One thing that an attempt does.
 #[derive(Debug)]
-pub(in crate::contract) enum Tell {
-    Say(ModelEvent),
+pub(in crate::contract) enum ModelStep {
+    Emit(ModelEvent),
     Wait(Gate),
     Fail(ModelError),
 }
 
 /// A model whose attempts do what they are told.
 #[derive(Debug, Default)]
-pub(in crate::contract) struct Teller {
-    attempts: Mutex<VecDeque<Vec<Tell>>>,
-    asked: Mutex<Vec<Asked>>,
+pub(in crate::contract) struct StepwiseModel {
+    attempts: Mutex<VecDeque<Vec<ModelStep>>>,
+    asked: Mutex<Vec<SeenAttempt>>,
 }
 
 /// An attempt as the model saw it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct SeenAttempt {
     pub(super) attempt: u32,
     pub(super) at: Timestamp,
     pub(super) config: ModelConfig,
 }
 
-impl Teller {
-    pub(in crate::contract) fn new(attempts: impl IntoIterator<Item = Vec<Tell>>) -> Self {
+impl StepwiseModel {
+    pub(in crate::contract) fn new(attempts: impl IntoIterator<Item = Vec<ModelStep>>) -> Self {
         Self {
             attempts: Mutex::new(attempts.into_iter().collect()),
             asked: Mutex::default(),
         }
     }
 
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(super) fn asked(&self) -> Vec<SeenAttempt> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.clone()
     }
 }
 
-impl Model for Teller {
+impl Model for StepwiseModel {
     fn name(&self) -> &str {
         "test/teller"
     }
 
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.push(Asked {
+        asked.push(SeenAttempt {
             attempt: request.attempt,
             at: request.clock.now(),
             config: request.config.clone(),
@@ -63,7 +63,7 @@ impl Model for Teller {
         drop(asked);
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let nothing = || {
-            vec![Tell::Fail(ModelError::new(
+            vec![ModelStep::Fail(ModelError::new(
                 ModelErrorKind::Invalid,
                 "no more",
             ))]
@@ -72,9 +72,9 @@ impl Model for Teller {
         let events: BoxStream<'a, _> = stream::iter(tells)
             .filter_map(|tell| async {
                 match tell {
-                    Tell::Say(event) => Some(Ok(event)),
-                    Tell::Fail(error) => Some(Err(error)),
-                    Tell::Wait(gate) => {
+                    ModelStep::Emit(event) => Some(Ok(event)),
+                    ModelStep::Fail(error) => Some(Err(error)),
+                    ModelStep::Wait(gate) => {
                         gate.pass().await;
                         None
                     }
