@@ -84,7 +84,7 @@ impl VirtualClock {
         awake.into_values().for_each(Waker::wake);
     }
 
-    /// How many sleeps are under way.
+    /// The number of sleeps under way.
     #[must_use]
     pub fn sleepers(&self) -> usize {
         self.lock().sleepers.len()

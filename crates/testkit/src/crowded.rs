@@ -15,14 +15,14 @@ use helix_agents_core::time::Clock;
 use crate::amnesiac::{MAX_MESSAGE_BYTES, MAX_STATE_BYTES, on_paper};
 use crate::{Dice, Host, Spawner, TaskId, VirtualClock, yields};
 
-/// How often an effect is tried again when every attempt failed for a while.
+/// The most rounds of attempts at an effect whose attempts all fail temporarily.
 const MAX_ROUNDS: usize = 6;
 
-/// A host with the habits of an engine: it begins one to three attempts at each effect, a later one
-/// before an earlier one has ended, as when an activity took too long; each in a worker that knows
-/// nothing. The run goes on with the first event. Attempts that lose go on in the background, and end
-/// after later effects, after the run, or in the next turn. An attempt that another one follows may be
-/// dropped in the middle.
+/// A host that performs effects as an engine may: it starts one to three attempts at each effect, a later
+/// one before an earlier one has ended, as after a timeout; each in a worker without memory. The run
+/// continues with the first event. The other attempts run on in the background, and end after later
+/// effects, after the run, or in the next turn. An attempt that another one follows may be dropped in the
+/// middle.
 ///
 /// A seed decides everything. Attempts are tasks of a [`Scheduler`](crate::Scheduler).
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct CrowdedHost {
 }
 
 impl CrowdedHost {
-    /// A host that tells which attempt is the first.
+    /// Makes a host that says which attempt is the first.
     #[must_use]
     pub fn new(spawner: Spawner, clock: Arc<VirtualClock>, dice: Dice) -> Self {
         Self {
@@ -47,14 +47,14 @@ impl CrowdedHost {
         }
     }
 
-    /// A host that does not tell.
+    /// Makes the host not say which attempt is the first.
     #[must_use]
     pub fn untold(mut self) -> Self {
         self.tells = false;
         self
     }
 
-    /// The attempts that were begun so far, for somebody who kills them.
+    /// The tasks of the attempts that were started so far, for a test that kills them.
     #[must_use]
     pub fn attempts(&self) -> Vec<TaskId> {
         lock(&self.begun).clone()
@@ -68,7 +68,7 @@ impl CrowdedHost {
         }
     }
 
-    /// Begins an attempt, and those that follow it while it goes on.
+    /// Starts an attempt, and the attempts that overlap with it.
     fn begin(
         &self,
         effect: Effect,
@@ -80,7 +80,7 @@ impl CrowdedHost {
         let task = {
             let (results, host) = (results.clone(), self.clone());
             async move {
-                // Nobody is told that he is the first after another one began.
+                // No attempt is called the first after another one has started.
                 if follow > 0 {
                     host.follow(effect.clone(), ports.clone(), results.clone(), follow);
                 }
@@ -100,7 +100,7 @@ impl CrowdedHost {
         lock(&self.begun).push(self.spawner.spawn(task));
     }
 
-    /// Begins the next attempt a little later.
+    /// Starts the next attempt a little later.
     fn follow(&self, effect: Effect, ports: Ports, results: AttemptResults, follow: usize) {
         let host = self.clone();
         let task = async move {
@@ -159,8 +159,8 @@ impl Host for CrowdedHost {
     }
 }
 
-/// Whether an effect may come to something when it is tried again: the store was away, or the attempt
-/// that took over from this one died.
+/// Whether another attempt at the effect may succeed: the store was unavailable, or the attempt that took
+/// over from this one died.
 fn is_temporary(error: &PerformError) -> bool {
     matches!(error, PerformError::Overtaken { .. })
         || matches!(

@@ -1,4 +1,4 @@
-//! Randomness that a seed decides.
+//! Random numbers from a seed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Takes what the framework tells through `tracing`.
+//! Collects the `tracing` events of the framework.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +16,11 @@ pub struct Events {
     bell: Notify,
 }
 
-/// One event: how grave it is, and its fields as texts.
+/// One event: its level, and its fields as texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeenEvent {
-    /// How grave it is.
+    /// The level of the event.
     pub level: Level,
     /// Its fields; `event` names it.
     pub fields: BTreeMap<&'static str, String>,
@@ -61,7 +61,7 @@ impl Events {
 }
 
 impl SeenEvent {
-    /// What the event is called.
+    /// The name of the event, its field `event`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.fields.get("event").map_or("", String::as_str)

@@ -1,4 +1,4 @@
-//! Hosts: what performs the effects of a run.
+//! Hosts, which perform the effects of a run.
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -6,7 +6,7 @@ use futures_util::stream::FuturesUnordered;
 use helix_agents_core::machine::{AgentFacts, Effect, Event, RunState, decide};
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 
-/// What a host may differ in: where effects are performed, and what it keeps between two events.
+/// A host: where effects are performed, and how a run state is kept between two events.
 #[async_trait]
 pub trait Host: Send + Sync {
     /// Performs an effect.
@@ -15,13 +15,13 @@ pub trait Host: Send + Sync {
     /// [`PerformError`] when it has no event; the run is then as its last commit left it.
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError>;
 
-    /// What is left of a run state when it is needed again.
+    /// Keeps a run state until the next event, and returns it as it is read back.
     fn keep(&self, state: RunState) -> RunState {
         state
     }
 }
 
-/// The plainest host.
+/// A host that performs each effect once, in this process, and keeps the run state in memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainHost;
 

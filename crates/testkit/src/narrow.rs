@@ -1,4 +1,4 @@
-//! Streams that take small chunks only.
+//! Streams with a small limit of chunk size.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The scenarios that every host and every store has to get through, at every point of death.
+//! The scenarios that every host and every store must pass, killed at every point.
 
 mod people;
 mod replies;
@@ -57,7 +57,7 @@ macro_rules! crash_tests {
     )*};
 }
 
-/// All of them.
+/// All scenarios.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     vec![

@@ -1,4 +1,4 @@
-//! Runs tasks on one thread, in an order that somebody chooses.
+//! Runs tasks on one thread, in a chosen order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -85,20 +85,19 @@ impl Wake for Ready {
     }
 }
 
-/// How the tasks of a [`Scheduler`] came to rest.
+/// How the tasks of a [`Scheduler`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// All have ended.
+    /// All tasks have ended.
     Over,
-    /// Some wait for something that never comes.
+    /// Some tasks wait, and nothing will wake them.
     Stuck,
-    /// They went on for longer than they may.
+    /// The limit of polls was reached.
     TooLong,
 }
 
-/// Runs tasks on one thread. Whenever more than one could go on, somebody chooses which; while all
-/// wait, the clock moves on to the next deadline. Nothing else decides anything, so the same tasks and
-/// choices give the same run.
+/// Runs tasks on one thread. Whenever more than one is ready, a function or a seed chooses; while all
+/// wait, the clock moves on to the next deadline. The same tasks and choices give the same run.
 pub struct Scheduler {
     spawner: Spawner,
     clock: Arc<VirtualClock>,
@@ -107,7 +106,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler that lets tasks go on at most so many times. The clock must not move by itself.
+    /// Makes a scheduler with a limit of polls. The clock must not move by itself.
     #[must_use]
     pub fn new(clock: Arc<VirtualClock>, polls: usize) -> Self {
         Self {
@@ -118,7 +117,7 @@ impl Scheduler {
         }
     }
 
-    /// What gives it tasks.
+    /// A handle that adds tasks.
     #[must_use]
     pub fn spawner(&self) -> Spawner {
         self.spawner.clone()

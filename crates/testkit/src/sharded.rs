@@ -25,15 +25,15 @@ use serde_json::Value;
 /// A store of which each root is a store in memory of its own, as a Durable Object is one root. It
 /// finds a session by the root that a call names and by nothing else. Clones are the same store.
 ///
-/// It is here to show that nothing in a run, an entry or a runtime reads or writes without naming the
-/// right root, and how such a store may keep its directory.
+/// Running the suites on it shows that nothing in a run, an entry or a runtime reads or writes without
+/// naming the right root. It also shows how such a store may keep its directory.
 #[derive(Debug, Clone, Default)]
 pub struct ShardedStore {
     shards: Arc<Mutex<HashMap<SessionId, MemoryStore>>>,
     directory: Arc<Mutex<Directory>>,
 }
 
-/// What is known of sessions without asking their shards.
+/// The facts about sessions that are kept outside of their shards.
 #[derive(Debug, Default)]
 struct Directory {
     /// The root of each child that was made, or was about to be.
@@ -120,7 +120,7 @@ impl ShardedStore {
         Ok(directory)
     }
 
-    /// All pages of something, of all roots.
+    /// Reads all pages of a query from all shards.
     fn gather<T>(
         &self,
         mut page: impl FnMut(&MemoryStore, Page) -> Result<Paged<T>, StoreError>,
@@ -141,7 +141,7 @@ impl ShardedStore {
     }
 }
 
-/// What is due first in one shard, after a place.
+/// The due work of one shard after a cursor.
 fn head(
     shard: &MemoryStore,
     query: &DueQuery,

@@ -161,7 +161,7 @@ impl ThreadRuntime {
         &self.clock
     }
 
-    /// What its effects reach the world through.
+    /// The ports of its effects.
     #[must_use]
     pub fn ports(&self) -> Ports {
         let ports = Ports::new(
@@ -229,7 +229,7 @@ impl ThreadRuntime {
     }
 }
 
-/// How runs of threads are marked. Nobody else takes them over.
+/// The performer of its runs. Other kinds of hosts do not take them over.
 fn performer() -> Performer {
     Performer::new("threads")
 }
@@ -317,7 +317,7 @@ impl fmt::Debug for ThreadRuntime {
     }
 }
 
-/// Runs of this process that stand still, and why.
+/// The runs of this process that cannot continue, and the reasons.
 #[derive(Debug, Clone, Default)]
 struct StalledRuns {
     why: Arc<Mutex<BTreeMap<RunId, PerformError>>>,
@@ -332,7 +332,7 @@ impl StalledRuns {
         self.bell.ring();
     }
 
-    /// Resolves when the run stands still. Told once.
+    /// Resolves when the run cannot continue, once.
     async fn of(&self, run: &RunId) -> PerformError {
         loop {
             let heard = self.bell.heard();

@@ -1,4 +1,4 @@
-//! A store that misbehaves.
+//! A store that fails, delays calls and loses acknowledgements.
 
 mod faults;
 
@@ -26,7 +26,7 @@ use serde_json::Value;
 pub use self::faults::Faults;
 use crate::{Dice, VirtualClock, block_on, yields};
 
-/// What becomes of a call.
+/// The fate of a call, chosen before it is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallFate {
     Works,
@@ -39,16 +39,16 @@ enum CallFate {
 struct FaultState {
     off: bool,
     calls: usize,
-    /// So many calls fail now.
+    /// The number of calls that fail next.
     burst: usize,
-    /// Until then calls fail.
+    /// The end of the outage, if there is one.
     outage: Option<Timestamp>,
-    /// So many calls work now.
+    /// The number of calls that succeed next.
     quiet: usize,
 }
 
-/// A store in front of another, whose calls fail before they are done, are done and lose their answer,
-/// take a while, or work. A seed decides which. Clones share everything.
+/// A store in front of another. Its calls fail before they are executed, are executed and lose their
+/// acknowledgement, sleep, or succeed. A seed decides which. Clones are the same store.
 ///
 /// Calls of the store behind are waited for on this thread, so that a store with threads of its own is
 /// as predictable as any other. It is for tasks of one [`Scheduler`](crate::Scheduler).
@@ -63,13 +63,13 @@ pub struct UnreliableStore {
     commit_observer: Option<Arc<dyn CommitObserver>>,
 }
 
-/// Sees every commit that is made, with what was there before it and after it.
+/// Is called with every commit that was made, and the root before and after it.
 pub(crate) trait CommitObserver: Send + Sync + std::fmt::Debug {
     fn made(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>);
 }
 
 impl UnreliableStore {
-    /// A store in front of this one.
+    /// Makes a store in front of this one.
     #[must_use]
     pub fn new(inner: Backend, clock: Arc<VirtualClock>, dice: Dice, faults: Faults) -> Self {
         Self {
@@ -83,20 +83,20 @@ impl UnreliableStore {
         }
     }
 
-    /// The same store, with a witness.
+    /// Calls this observer with every commit that is made.
     pub(crate) fn observed_by(mut self, commit_observer: Arc<dyn CommitObserver>) -> Self {
         self.commit_observer = Some(commit_observer);
         self
     }
 
-    /// A write of which those hear who wait for it.
+    /// Executes a write, and wakes those that wait for changes.
     async fn notifying<T>(&self, write: impl Future<Output = T> + Send) -> T {
         let done = write.await;
         self.bell.ring();
         done
     }
 
-    /// Makes a commit in front of the witness. Nobody else goes on meanwhile.
+    /// Makes a commit and calls the observer. No other task runs meanwhile.
     async fn make(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let Some(commit_observer) = &self.commit_observer else {
             return self.inner.store.commit(commit).await;
@@ -109,7 +109,7 @@ impl UnreliableStore {
         Ok(receipt)
     }
 
-    /// The same store with other faults, and a fate of its own.
+    /// The same data through a store with other faults, which are chosen independently.
     #[must_use]
     pub fn with_faults(&self, faults: Faults) -> Self {
         Self {
@@ -120,18 +120,18 @@ impl UnreliableStore {
         }
     }
 
-    /// It as a backend.
+    /// The store as a backend.
     #[must_use]
     pub fn backend(&self) -> Backend {
         Backend::new(self.clone())
     }
 
-    /// From now on every call works, at once.
+    /// Lets every call succeed at once from now on.
     pub fn calm_down(&self) {
         self.fault_state().off = true;
     }
 
-    /// How many calls were made.
+    /// The number of calls so far.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.fault_state().calls
@@ -188,7 +188,7 @@ impl UnreliableStore {
         }
     }
 
-    /// Gives way to others, at most so many times.
+    /// Yields to other tasks, at most so many times.
     async fn linger(&self, most: usize) {
         if self.fault_state().off {
             return;
@@ -224,7 +224,7 @@ impl UnreliableStore {
             CallFate::Works | CallFate::LosesAcknowledgement => {}
         }
         let done = block_on(call);
-        // What was done stays done if its process is dropped here.
+        // The call was executed, also if its process is dropped here.
         self.linger(self.faults.yields_after).await;
         match fate {
             CallFate::LosesAcknowledgement => Err(gone(name).into()),

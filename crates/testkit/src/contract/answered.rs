@@ -1,4 +1,4 @@
-//! Calls that somebody outside has answered: remembered for as long as the session, one by one.
+//! Answered calls: kept one by one, for as long as the session.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What enters a stream: in order, numbered once, and only from whoever may write.
+//! Appending to a stream: in order, numbered once, and only by a writer that is admitted.
 
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;

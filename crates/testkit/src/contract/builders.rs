@@ -1,4 +1,4 @@
-//! Short ways to write what the cases are about.
+//! Builders of sessions, commits, messages and chunks for the cases.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ ids! {
     user -> UserId;
 }
 
-/// A session of that name, created.
+/// Creates a session of that name.
 pub(super) async fn created(on: &Subject, name: &str) -> SessionId {
     let id = session(name);
     let new = NewSession::of("agent");
@@ -51,7 +51,7 @@ pub(super) async fn created(on: &Subject, name: &str) -> SessionId {
     id
 }
 
-/// A child of a session, created.
+/// Creates a child of a session.
 pub(super) async fn child_of(
     on: &Subject,
     parent: &SessionId,
@@ -122,7 +122,7 @@ pub(super) fn says(text: &str) -> Message {
     Message::User(UserMessage::new(text))
 }
 
-/// What the model says when it calls tool `t` once for each id.
+/// A reply of the model that calls tool `t` once for each id.
 pub(super) fn calling(ids: &[&str]) -> AssistantMessage {
     let parts = ids.iter().map(|id| {
         let arguments = json!({ "of": id });
@@ -198,13 +198,13 @@ pub(super) fn chunk(on: &Subject, session: &SessionId, payload: ChunkPayload) ->
     Chunk::new(Arc::new(base), on.now(), payload)
 }
 
-/// A piece of text, as a delta.
+/// A text delta.
 pub(super) fn text(on: &Subject, session: &SessionId, delta: &str) -> Chunk {
     let delta = delta.to_owned();
     chunk(on, session, ChunkPayload::TextDelta { delta })
 }
 
-/// Something that a commit tells readers.
+/// A chunk that is not a delta, with this name.
 pub(super) fn event(on: &Subject, session: &SessionId, name: &str) -> Chunk {
     let payload = ChunkPayload::Custom {
         event_name: name.to_owned(),

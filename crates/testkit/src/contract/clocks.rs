@@ -1,4 +1,4 @@
-//! One clock for all: a process whose own clock is ahead, or was once, takes nothing from anybody.
+//! One clock for all: a process whose own clock is or was ahead takes no lease and no due work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn hour_ahead(on: &Subject) -> Timestamp {
     on.now().saturating_add(HOUR)
 }
 
-/// Whoever says that it is later than it is does not make leases lapse.
+/// A caller with a time in the future does not make leases lapse.
 pub async fn who_is_ahead_takes_no_lease(on: &Subject) {
     let id = held(on).await;
     let before = everything(on, &[&id]).await;

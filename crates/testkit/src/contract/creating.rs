@@ -1,4 +1,4 @@
-//! Sessions come into being: once, whole, and under their own id.
+//! Creating sessions: once, completely, and under their own id.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Sessions end: with their children, their rows and their stream.
+//! Deleting sessions, with their children, rows and stream.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Due work: what needs somebody's attention, from the instant on at which it does.
+//! Due work, from the instant on at which it is due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the commit of an effect is judged by: it counts once, whoever makes it how often.
+//! Commits of effects: each counts once, however often and by whomever it is made.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How streams end, and what readers are told about it and about what is gone.
+//! The end of streams, and what readers are told about it and about removed chunks.
 
 use std::pin::pin;
 

@@ -17,7 +17,8 @@ use serde_json::Value;
 use super::Subject;
 use super::builders::root_of;
 
-/// All that the ports show. Two of them are equal when nobody can tell a difference.
+/// Everything that the ports show of some sessions. Two values are equal if no caller can tell a
+/// difference.
 #[derive(Debug, PartialEq)]
 pub(super) struct Everything {
     sessions: Vec<SessionContents>,
@@ -27,7 +28,7 @@ pub(super) struct Everything {
 }
 
 impl Everything {
-    /// The same, with sessions of this id at another fence.
+    /// Replaces the fence of the session of this id.
     pub(super) fn set_fence(&mut self, id: &SessionId, fence: Fence) {
         let all = self.sessions.iter_mut();
         let snapshots = all.filter_map(|one| one.snapshot.as_mut());
@@ -37,7 +38,7 @@ impl Everything {
     }
 }
 
-/// All of one session.
+/// Everything that the ports show of one session.
 #[derive(Debug, PartialEq)]
 struct SessionContents {
     snapshot: Option<Snapshot>,
@@ -52,7 +53,7 @@ struct SessionContents {
     chunks: Vec<StoredChunk>,
 }
 
-/// Reads all there is, of these sessions in full.
+/// Reads the lists of all sessions, and these sessions in full.
 pub(super) async fn everything(on: &Subject, sessions: &[&SessionId]) -> Everything {
     let mut contents = Vec::new();
     for session in sessions {
@@ -62,7 +63,7 @@ pub(super) async fn everything(on: &Subject, sessions: &[&SessionId]) -> Everyth
     with(on, contents).await
 }
 
-/// The same of sessions under a root, whether it knows them or not.
+/// As [`everything`], of sessions under this root, whether they exist there or not.
 pub(super) async fn everything_under(
     on: &Subject,
     root: &SessionId,

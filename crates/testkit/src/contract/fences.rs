@@ -1,4 +1,4 @@
-//! Who may write: fences and leases keep out those who were superseded, and nobody else.
+//! Fences and leases: superseded runs cannot write, and all others can.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
     assert_eq!(pending.answer, Some(answer(on, "c-1")));
 }
 
-/// Whoever holds an old fence is refused, in commits and in deltas.
+/// Commits and deltas with an old fence are refused.
 ///
 /// proves in part: LCK-02
 pub async fn a_superseded_fence_cannot_write_anything(on: &Subject) {

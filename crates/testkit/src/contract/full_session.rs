@@ -1,4 +1,4 @@
-//! A session of which every part has content, and a commit that changes something of everything.
+//! A session with content in every part, and a commit that changes every part.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::builders::{
     sets, started, step, stop, waiting,
 };
 
-/// A session of which every part has content, with a run at a fence.
+/// Creates a session with content in every part. Returns it with the fence of its run.
 pub(super) async fn full_session(on: &Subject, name: &str) -> (SessionId, Fence) {
     let id = created(on, name).await;
     let (run, fence) = running(on, &id, "run").await;
@@ -41,7 +41,7 @@ pub(super) async fn full_session(on: &Subject, name: &str) -> (SessionId, Fence)
     (id, fence)
 }
 
-/// A commit that changes something of everything.
+/// A commit that changes every part of a session.
 pub(super) fn changes_everything(on: &Subject, id: &SessionId) -> Commit {
     let stopped = stop(on, &run("run"));
     commit(on, id)

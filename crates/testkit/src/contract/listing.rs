@@ -1,4 +1,4 @@
-//! Questions over many sessions.
+//! Queries over many sessions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

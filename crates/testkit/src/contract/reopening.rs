@@ -1,4 +1,4 @@
-//! How the cases about durability close a backend and open it again.
+//! Closing and reopening a backend, for the cases about durability.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What leaves a stream: deltas of attempts that were thrown away, and what is too old.
+//! Removal of chunks: deltas of discarded attempts, and old chunks.
 
 use std::collections::BTreeMap;
 

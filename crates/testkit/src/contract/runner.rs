@@ -1,4 +1,4 @@
-//! How a case runs its futures: on many threads at once, and not for ever.
+//! Runs the futures of a case: on many threads at once, and with a time limit.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-/// Long enough for a busy machine, short enough for whoever waits for the test.
+/// The time limit of a wait: long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A future as a [`Runner`] takes it.
@@ -35,7 +35,7 @@ impl Runner {
         output.expect("the runner of the contract suite must run a future to its end")
     }
 
-    /// Does the same on so many threads, which are let go at one instant.
+    /// Runs `work` on so many threads, which begin at the same instant.
     pub(super) fn at_once<T: Send>(
         &self,
         threads: usize,
@@ -72,10 +72,10 @@ impl fmt::Debug for Runner {
     }
 }
 
-/// Waits for a future, but not for ever: a case that hangs is a case that fails.
+/// Waits for a future with a time limit, so that a case that hangs fails.
 ///
 /// # Panics
-/// When nothing came in time; `demand` says what should have.
+/// When the time is over. `demand` says what the case waited for.
 pub(super) async fn in_time<T>(demand: &str, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut alarm = None;
@@ -90,7 +90,7 @@ pub(super) async fn in_time<T>(demand: &str, future: impl Future<Output = T>) ->
     .await
 }
 
-/// Rings once, from a thread of its own, unless it is dropped before.
+/// A timer on a thread of its own, which ends when this is dropped.
 struct Alarm {
     bell: Arc<Mutex<AlarmState>>,
     _dropped: Sender<()>,
@@ -117,7 +117,7 @@ impl Alarm {
         Self { bell, _dropped }
     }
 
-    /// Whether it rang; if not, it wakes this one when it does.
+    /// Whether the time is over. If not, this waker is woken then.
     fn rang(&self, waker: &Waker) -> bool {
         let mut bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
         bell.waker = Some(waker.clone());

@@ -1,4 +1,4 @@
-//! The contract of runtimes: what a turn of one agent comes to, on any host.
+//! The contract of runtimes: the outcome of a turn, on any host.
 //!
 //! A case gets a [`RuntimeSubject`]: a runtime over a fresh store, and a way to another runtime over
 //! the same store, as a new process has it. It gives the runtime an agent with a model that replies

@@ -1,4 +1,4 @@
-//! Writing and reading a stream, in short.
+//! Helpers that write and read streams.
 
 use helix_agents_core::SessionId;
 use helix_agents_core::stream::{
@@ -10,7 +10,7 @@ use super::Subject;
 use super::builders::{accepted, commit, created, event, running, text};
 use super::runner::in_time;
 
-/// What a reader that waits for ever breaks.
+/// The message of a case whose reader gets nothing in time.
 pub(super) const GOES_ON: &str = "a reader must be given what is written";
 
 /// A root with a run, and its writer.
@@ -36,7 +36,7 @@ pub(super) async fn say(on: &Subject, root: &SessionId, name: &str) -> Sequence 
     accepted(on, commit).await.sequence
 }
 
-/// What a chunk of these tests carries.
+/// The text or the name in a chunk of these cases.
 pub(super) fn word(chunk: &Chunk) -> &str {
     match &chunk.payload {
         ChunkPayload::TextDelta { delta } => delta,

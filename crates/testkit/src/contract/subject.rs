@@ -1,4 +1,4 @@
-//! What the cases are held against.
+//! The backend that a case tests.
 
 use std::any::Any;
 use std::fmt;
@@ -32,13 +32,13 @@ const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// The sessions.
+    /// The port to the sessions.
     pub store: Arc<dyn SessionStore>,
-    /// Their streams.
+    /// The port to their streams.
     pub streams: Arc<dyn StreamManager>,
-    /// What tells of requests to stop.
+    /// The port that tells of requests to stop.
     pub stops: Arc<dyn WatchStops>,
-    /// The time that the cases live in.
+    /// The clock of the cases.
     pub clock: Arc<VirtualClock>,
     pub(super) runner: Runner,
     pub(super) durability: Durability,
@@ -101,19 +101,19 @@ impl Subject {
         self
     }
 
-    /// The same data as somebody else reaches it.
+    /// The same data through the second connection, or through this one if there is none.
     #[must_use]
     pub fn elsewhere(&self) -> &Self {
         self.elsewhere.as_deref().unwrap_or(self)
     }
 
-    /// Every named operation on the sessions.
+    /// The named operations on the sessions.
     #[must_use]
     pub fn sessions(&self) -> Sessions<'_> {
         Sessions::new(&*self.store, &*self.clock)
     }
 
-    /// What time it is.
+    /// The time on the clock of the cases.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -127,7 +127,8 @@ impl Subject {
         self
     }
 
-    /// Does the same on so many threads at once, half of them elsewhere, and gives what each came to.
+    /// Runs `work` on so many threads at once, half of them on the second connection, and returns the
+    /// results.
     pub(super) fn at_once<T: Send>(
         &self,
         threads: usize,
@@ -154,9 +155,9 @@ impl<S: SessionStore + StreamManager + WatchStops + 'static> From<S> for Subject
 /// A fresh lock manager.
 #[derive(Debug, Clone)]
 pub struct LockSubject {
-    /// The locks.
+    /// The lock manager.
     pub locks: Arc<dyn LockManager>,
-    /// The same locks as somebody else reaches them.
+    /// The same locks through a second connection.
     pub elsewhere: Arc<dyn LockManager>,
     pub(super) runner: Runner,
     kept: Vec<Guard>,

@@ -1,4 +1,4 @@
-//! Take-overs: whose runs are taken, and how often without anything coming of it.
+//! Take-overs: which runs are taken over, and how often without progress.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a play came to, and what is wrong with it.
+//! The outcome of a play, its checks, and its comparison with an undisturbed one.
 
 mod under_schedule;
 
@@ -58,7 +58,7 @@ impl Stored {
         })
     }
 
-    /// What must hold at every moment, also in the middle of a run.
+    /// Violations of what must hold at every moment, also in the middle of a run.
     pub(super) fn flaws(&self) -> Vec<String> {
         let mut flaws = Vec::new();
         let (_, healed) = Transcript::load(self.messages.clone());
@@ -74,7 +74,7 @@ impl Stored {
         flaws
     }
 
-    /// What must hold when everything has ended.
+    /// Violations of what must hold when every run has ended.
     pub(super) fn flaws_at_the_end(&self) -> Vec<String> {
         let mut flaws = self.flaws();
         let Some(session) = &self.session else {

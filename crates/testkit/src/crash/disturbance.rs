@@ -1,25 +1,25 @@
-//! What happens to a play.
+//! Disturbances of a play.
 
-/// What a user does beside what the scenario asks for.
+/// An action of a user that the scenario does not ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Meddling {
-    /// Sends the answer again that was sent last.
+    /// Submits the last answer again.
     AnswerAgain,
-    /// Resumes, whether that is possible or not.
+    /// Resumes the session, whether that is possible or not.
     Resume,
-    /// Takes over, whether that is possible or not.
+    /// Takes the run over, whether that is possible or not.
     Recover,
-    /// Says something, whether somebody listens or not.
+    /// Sends a message, whether a turn can begin or not.
     Execute,
 }
 
-/// What happens to a play.
+/// The kills and the extra actions of a play.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disturbance {
     /// At which point, counted from 1, the first process dies, then the second, and so on.
     pub kills: Vec<usize>,
-    /// What the user does before each thing that the scenario asks for.
+    /// The action before each action of the scenario.
     pub meddling: Vec<Meddling>,
     /// Whether questions are answered last first.
     pub backwards: bool,

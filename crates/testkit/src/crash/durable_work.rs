@@ -1,4 +1,4 @@
-//! What a dead process had made durable, and may therefore never be done again.
+//! The results that a dead process had made durable, which must not be computed again.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use helix_agents_core::message::Message;
 use super::compare::Stored;
 use super::observer::Seen;
 
-/// What was durable when a process died, and how often it had been done.
+/// The finished calls and replies that were durable when a process died, and the counts until then.
 #[derive(Debug)]
 pub(super) struct DurableWork {
     place: String,
@@ -42,7 +42,7 @@ impl DurableWork {
         }
     }
 
-    /// What was done again although it was durable.
+    /// The calls and replies that were repeated later although they were durable.
     pub(super) fn repetitions(&self, later: &Seen) -> Vec<String> {
         let mut all = Vec::new();
         for call in &self.finished {

@@ -1,4 +1,4 @@
-//! What kills a process.
+//! Kill points, at which the process of a play may die.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use helix_agents_core::notify::Notify;
 
 use crate::{Dice, yields};
 
-/// Counts the points at which a process can die, and lets it die at one of them. Clones are the
-/// same.
+/// Counts the points at which a process can die, and kills it at one of them. Clones are the same
+/// switch.
 ///
-/// A process that is dead does nothing more: whoever passes a point then waits for ever.
+/// A dead process does nothing more: each of its tasks waits for ever at the next point.
 #[derive(Debug, Clone, Default)]
 pub struct KillSwitch {
     inner: Arc<Mutex<Inner>>,
@@ -27,7 +27,7 @@ struct Inner {
 }
 
 impl KillSwitch {
-    /// One that kills nobody, and lets others go on up to so many times at every point.
+    /// Makes a switch that does not kill, and yields to other tasks up to so many times at every point.
     pub(super) fn lingering(dice: Dice, most: usize) -> Self {
         Self {
             lingers: Some((dice, most)),
@@ -62,7 +62,7 @@ impl KillSwitch {
         }
     }
 
-    /// Starts a process that dies at this point, counted from 1; `None`: it lives.
+    /// Starts a new process, which dies at this point, counted from 1, or lives with `None`.
     pub(super) fn revive(&self, target: Option<usize>) {
         let mut inner = self.lock();
         *inner = Inner {
@@ -71,17 +71,17 @@ impl KillSwitch {
         };
     }
 
-    /// How many points were passed since the process started.
+    /// The number of points that were passed since the process started.
     pub(super) fn passed(&self) -> usize {
         self.lock().passed
     }
 
-    /// Where the process died.
+    /// The name of the point at which the process died.
     pub(super) fn killed_at(&self) -> Option<String> {
         self.lock().killed_at.clone()
     }
 
-    /// Runs something in the process; `None`: it died.
+    /// Runs a future in the process; `None` if the process died.
     pub(super) async fn live<T>(&self, life: impl Future<Output = T>) -> Option<T> {
         let life = std::pin::pin!(life);
         let death = std::pin::pin!(self.death());

@@ -1,4 +1,4 @@
-//! A host between whose effects death can step.
+//! A host that can be killed before and after each effect.
 
 use async_trait::async_trait;
 use helix_agents_core::machine::{Effect, Event, RunState};
@@ -7,7 +7,7 @@ use helix_agents_core::perform::{PerformError, Ports};
 use super::KillSwitch;
 use crate::Host;
 
-/// A host between whose effects death can step.
+/// A host that can be killed before and after each effect.
 pub(super) struct KillableHost<'a> {
     pub(super) host: &'a dyn Host,
     pub(super) switch: &'a KillSwitch,

@@ -1,4 +1,4 @@
-//! A store between which and its process death can step.
+//! A store whose process can be killed before and after each write.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::KillSwitch;
 
-/// A backend whose every write has a point before it and one before its acknowledgement.
+/// A backend with a kill point before each write, and one between it and its acknowledgement.
 #[derive(Debug, Clone)]
 pub(super) struct KillableStore {
     inner: Backend,

@@ -1,4 +1,4 @@
-//! Sees what is run and what is bought, in all processes of a play.
+//! Counts tool runs and model calls, in all processes of a play.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use async_trait::async_trait;
 use helix_agents_core::CallId;
 use helix_agents_core::hooks::{AgentHooks, BeforeModelCall, BeforeTool, HookCx, HookResult};
 
-/// What was run and bought so far.
+/// Hooks that count tool runs and model calls. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observer {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// Counts.
+/// The counts so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// How often each call was started, and whether that is allowed more than once.
+    /// The number of starts of each call, and whether more than one is allowed.
     pub(super) starts: BTreeMap<CallId, (usize, bool)>,
-    /// How often the model was asked for the reply to so many messages.
+    /// The number of model calls for each length of the history.
     pub(super) asked: BTreeMap<usize, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! One play of a scenario.
+//! One play of a scenario, with its kills.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use super::{Disturbance, KillSwitch, Meddling, Scenario};
 use crate::host::drive_on;
 use crate::{Host, SequentialIds, VirtualClock};
 
-/// How many processes a play may need before it is said not to end.
+/// The most processes of a play; one that needs more counts as endless.
 const MAX_ROUNDS: usize = 64;
 
-/// What an undisturbed play came to.
+/// The outcome of an undisturbed play.
 pub(super) struct Wanted {
     pub(super) points: usize,
     pub(super) seen: Seen,
     pub(super) stored: Stored,
 }
 
-/// One play.
+/// A scenario that is being played on a store.
 pub(super) struct Play<'a> {
     scenario: &'a Scenario,
     host: &'a dyn Host,
@@ -44,13 +44,13 @@ pub(super) struct Play<'a> {
     last_answer: Option<helix_agents_core::entries::ToolAnswer>,
 }
 
-/// How a process came to its end.
+/// How a process ended.
 enum Life {
-    /// Everything is said and done.
+    /// The scenario is over.
     Over,
     /// There is more to do.
     GoesOn,
-    /// It failed in a way that it should not.
+    /// The process failed in an unexpected way.
     Failed(String),
 }
 
@@ -84,7 +84,7 @@ impl<'a> Play<'a> {
         stored.map_err(|error| format!("the store cannot be read: {error}"))
     }
 
-    /// What it came to when nothing disturbed it.
+    /// The outcome of this play, which was not disturbed.
     pub(super) async fn wanted(&self) -> Result<Wanted, String> {
         let stored = self.stored().await?;
         if let Some(flaw) = stored.flaws_at_the_end().first() {
@@ -148,7 +148,7 @@ impl<'a> Play<'a> {
         Err(format!("it did not end within {MAX_ROUNDS} processes"))
     }
 
-    /// Does the next thing that the scenario asks for.
+    /// Takes the next action of the scenario.
     async fn next(&mut self, process: &Process, disturbance: &Disturbance) -> Life {
         let session = &self.world.session;
         let stored = match self.stored().await {
@@ -213,7 +213,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Does what nobody asked for. It is refused, or it makes no difference.
+    /// Takes an action that the scenario does not ask for. It is refused, or changes nothing.
     async fn meddle(&self, process: &Process, meddling: Meddling) {
         let session = &self.world.session;
         let refused = |result: Result<RunState, EntryError>| result.err();
@@ -226,7 +226,7 @@ impl<'a> Play<'a> {
                     drop(process.entries.submit(answer).await);
                 }
             }
-            // What would succeed is left to the play itself.
+            // Actions that would succeed are left to the play itself.
             Meddling::Resume if !matches!(status, Some(status) if status.is_suspended()) => {
                 drop(refused(
                     process.entries.resume(session, &process.performer).await,
@@ -252,7 +252,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// What is wrong with the outcome.
+    /// The differences between the outcome and that of an undisturbed play.
     pub(super) async fn compared_with(&self, wanted: &Wanted) -> Vec<String> {
         let stored = match self.stored().await {
             Ok(stored) => stored,

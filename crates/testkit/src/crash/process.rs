@@ -1,4 +1,4 @@
-//! A process: everything that dies with it.
+//! A simulated process, with everything that is lost when it dies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +19,22 @@ use super::observer::Observer;
 use super::{KillSwitch, Scenario};
 use crate::{SequentialIds, VirtualClock};
 
-/// How long a process that is gone is waited for.
+/// The lease of a process, after which another one takes over.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 
-/// What a scenario's agent is made in: for tools that answer questions, or die, by themselves.
+/// The process that the agent of a scenario runs in, for tools that submit answers or have kill points.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct World {
-    /// Passes points at which the process may die.
+    /// The kill points of the process.
     pub switch: KillSwitch,
     /// The store as this process sees it.
     pub backend: Backend,
-    /// The time.
+    /// The clock of the process.
     pub clock: Arc<VirtualClock>,
-    /// Where ids come from.
+    /// The source of ids.
     pub ids: Arc<SequentialIds>,
-    /// The session that is played in.
+    /// The session of the play.
     pub session: SessionId,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts one.
+    /// Starts a process whose store and host can be killed.
     pub(super) fn start(
         scenario: &Scenario,
         world: &World,
@@ -78,7 +78,7 @@ impl Process {
         Self::over(scenario, &world, &backend, observer, performer)
     }
 
-    /// One whose agent lives in this world, and whose effects go to this backend.
+    /// Makes a process whose agent gets this world, and whose effects use this backend.
     pub(super) fn over(
         scenario: &Scenario,
         world: &World,
@@ -115,7 +115,7 @@ impl Process {
     }
 }
 
-/// A process can also die right before a tool runs.
+/// Hooks with a kill point right before each tool.
 struct KillBeforeTool(KillSwitch);
 
 #[async_trait]

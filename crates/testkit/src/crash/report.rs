@@ -1,24 +1,24 @@
-//! What came of a crash test.
+//! The report of a crash test.
 
-/// What came of a crash test.
+/// The result of a crash test.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
-    /// How many points there were to die at.
+    /// The number of kill points.
     pub points: usize,
-    /// How many processes were killed.
+    /// The number of processes that were killed.
     pub kills: usize,
-    /// What went wrong, one sentence each; empty: nothing.
+    /// The violations, one sentence each; empty if the test passed.
     pub violations: Vec<String>,
 }
 
 impl CrashReport {
-    /// Says on the standard error what was found.
+    /// Prints the numbers to standard error.
     ///
     /// # Panics
-    /// When something went wrong.
+    /// If there are violations, with all of them.
     #[expect(clippy::panic, reason = "this is how a test fails")]
     #[expect(clippy::print_stderr, reason = "a test says what it tried")]
     pub fn check(&self) {

@@ -1,4 +1,4 @@
-//! What is played.
+//! Scenarios of crash tests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::World;
 type MakeAgent = Arc<dyn Fn(&World) -> Agent + Send + Sync>;
 type Reply = Arc<dyn Fn(&PendingCall) -> ToolAnswer + Send + Sync>;
 
-/// An agent, what a user says to it, and how its questions are answered.
+/// An agent, the messages of a user, and the answers to its questions.
 ///
 /// The agent's model must say the same when it is asked the same again, as a scripted one does: the
 /// outcome is compared with that of an undisturbed run.
@@ -27,8 +27,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// A scenario with an agent. Every process makes the agent anew; what its tools do outside is
-    /// for them to keep elsewhere.
+    /// Makes a scenario with an agent. Every process makes the agent anew, so its tools keep their own data
+    /// outside of it.
     pub fn new(
         name: impl Into<String>,
         agent: impl Fn(&World) -> Agent + Send + Sync + 'static,
@@ -42,14 +42,14 @@ impl Scenario {
         }
     }
 
-    /// The user says something, after everything before is answered.
+    /// Adds a message of the user, sent when the turn before has ended.
     #[must_use]
     pub fn says(mut self, message: impl Into<String>) -> Self {
         self.turns.push(message.into());
         self
     }
 
-    /// How a question about a tool is answered. A question that nothing is said about is given up.
+    /// Sets how pending calls of a tool are answered. Those of other tools get an error.
     #[must_use]
     pub fn answers(
         mut self,
@@ -60,14 +60,14 @@ impl Scenario {
         self
     }
 
-    /// The state that is left at the end.
+    /// Sets the state that the session must have at the end.
     #[must_use]
     pub fn leaves(mut self, state: Value) -> Self {
         self.leaves = Some(state);
         self
     }
 
-    /// Its name.
+    /// The name of the scenario.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -23,21 +23,21 @@ use super::play::Wanted;
 use super::{CrashTest, Scenario};
 use crate::{Scheduler, VirtualClock, block_on, scenarios};
 
-/// How many times the tasks of one schedule may go on before it is said not to end.
+/// The most polls of the tasks of one schedule; one that needs more counts as endless.
 const MAX_POLLS: usize = 300_000;
 
-/// On which host schedules are played.
+/// The host on which schedules are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hosting {
-    /// The plainest, which remembers what it read.
+    /// [`PlainHost`](crate::PlainHost), with a memory of what it read.
     Plain,
-    /// One that keeps nothing ([`AmnesiacHost`](crate::AmnesiacHost)).
+    /// [`AmnesiacHost`](crate::AmnesiacHost), which reads everything from the store.
     Amnesiac,
-    /// One that performs each effect up to three times and tells which attempt is the first
-    /// ([`CrowdedHost`](crate::CrowdedHost)).
+    /// [`CrowdedHost`](crate::CrowdedHost), which performs each effect up to three times and says which
+    /// attempt is the first.
     Crowded,
-    /// The same, and it does not tell.
+    /// [`CrowdedHost::untold`](crate::CrowdedHost::untold), which does not say which attempt is the first.
     CrowdedUntold,
 }
 
@@ -50,22 +50,22 @@ pub struct Schedules {
     hosting: Hosting,
 }
 
-/// What came of schedules.
+/// The result of playing schedules.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ScheduleReport {
-    /// How many were played.
+    /// The number of schedules that were played.
     pub played: usize,
-    /// How many processes died, or seemed to.
+    /// The number of processes that died, or seemed to.
     pub kills: usize,
-    /// How many answers, stops and messages beside the run were accepted.
+    /// The number of answers, stops and added messages that were accepted.
     pub accepted: usize,
-    /// By seed, what went wrong, one sentence each.
+    /// The violations of each seed, one sentence each.
     pub violations: Vec<(u64, Vec<String>)>,
 }
 
 impl Schedules {
-    /// All scenarios on a host.
+    /// Plays all scenarios of the test kit on this host.
     #[must_use]
     pub fn new(hosting: Hosting) -> Self {
         Self {
@@ -206,7 +206,7 @@ impl Schedules {
     }
 }
 
-/// Says which schedule it was when something panics in it.
+/// Prints the seed of a schedule that panics.
 struct SeedOnPanic(u64);
 
 impl Drop for SeedOnPanic {

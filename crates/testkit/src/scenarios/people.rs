@@ -1,4 +1,4 @@
-//! What waits for somebody.
+//! Scenarios about calls that wait for a client or a person.
 
 use helix_agents_core::ToolResult;
 use helix_agents_core::store::{Page, PendingQuery};

@@ -1,4 +1,4 @@
-//! What models say.
+//! Scenarios about replies of the model.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What tools do.
+//! Scenarios about tools.
 
 use helix_agents_core::ToolResult;
 use helix_agents_core::tool::{Tool, ToolCx, ToolError};

@@ -1,37 +1,37 @@
-//! How a store misbehaves.
+//! The rates at which a store fails.
 
 use std::time::Duration;
 
-/// How a store misbehaves. Rates are of a thousand calls.
+/// The faults of an [`UnreliableStore`](crate::UnreliableStore). Rates are per thousand calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Faults {
-    /// How many calls begin a burst in which calls fail.
+    /// The rate of calls that begin a burst of failing calls.
     pub bursts: u32,
-    /// The most calls that fail in a row.
+    /// The most calls of a burst.
     pub longest_burst: usize,
-    /// How many calls begin a time in which every call fails before it is done.
+    /// The rate of calls that begin an outage, in which every call fails before it is executed.
     pub outages: u32,
-    /// How long such a time is at most.
+    /// The longest outage.
     pub longest_outage: Duration,
-    /// How many of the calls that fail are done, and only their answer is lost.
+    /// The rate of failing calls that are executed and lose only their acknowledgement.
     pub lost: u32,
-    /// How many calls work at least after a burst or an outage.
+    /// The fewest calls that succeed after a burst or an outage.
     pub quiet: usize,
-    /// How often others go on at most before a call is done.
+    /// The most times that a call yields to other tasks before it is executed.
     pub yields: usize,
-    /// How often they do after it, before its answer is there.
+    /// The most times that it yields afterwards, before it returns.
     pub yields_after: usize,
-    /// How many calls take a while.
+    /// The rate of calls that sleep.
     pub sleeps: u32,
-    /// How long that is at most.
+    /// The longest sleep.
     pub longest_sleep: Duration,
-    /// How many calls are answered at all: what asks for more waits for ever.
+    /// The number of calls after which every call waits for ever.
     pub calls: usize,
 }
 
 impl Faults {
-    /// No call fails; every call gives way to others once, before it is done.
+    /// No call fails; every call yields to other tasks once, before it is executed.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Faults {
         }
     }
 
-    /// Everything that can go wrong does so now and then, for less than anybody's patience.
+    /// Every kind of fault occurs from time to time, for less long than runs wait for a store.
     #[must_use]
     pub fn some() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What is kept when things go another way than they were read.
+//! Writes of others between the read and the commit of an effect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What others do beside a run: messages, answers, stops.
+//! Messages, answers and stops of others while a run is performed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

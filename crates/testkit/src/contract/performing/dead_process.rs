@@ -1,4 +1,4 @@
-//! What a process that is gone had begun.
+//! Runs that a dead process has left.
 
 use std::sync::Arc;
 

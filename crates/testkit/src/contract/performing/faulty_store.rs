@@ -1,4 +1,4 @@
-//! A store that does what a case tells it: loses acknowledgements, fails, lets others in first.
+//! A store with faults that a case chooses: lost acknowledgements, failures, writes of others in between.
 
 use std::fmt;
 use std::future::Future;
@@ -25,28 +25,28 @@ use serde_json::Value;
 use super::super::Subject;
 use crate::block_on;
 
-/// Something that others do meanwhile.
+/// An action of others during a commit.
 pub(super) type Meanwhile = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What becomes of a commit.
+/// The fate of a commit.
 pub(super) enum CommitFate {
-    /// It is made.
+    /// The commit is made.
     Made,
-    /// It is made, and nobody is told.
+    /// The commit is made, and its acknowledgement is lost.
     Unacknowledged,
-    /// It is made, others come, and nobody is told.
+    /// The commit is made, the action follows, and the acknowledgement is lost.
     UnacknowledgedAfter(Meanwhile),
-    /// It is not made.
+    /// The commit fails and is not made.
     Failed,
-    /// It is not made, because there is no room.
+    /// The commit fails because the store is full.
     Full,
-    /// Others come first.
+    /// The commit is made after the action.
     After(Meanwhile),
 }
 
 type ChooseFate = dyn FnMut(&Commit) -> CommitFate + Send;
 
-/// A store over a subject's own.
+/// A store in front of that of a subject.
 #[derive(Clone)]
 pub(super) struct FaultyStore {
     on: Subject,
@@ -76,17 +76,17 @@ impl FaultyStore {
         }
     }
 
-    /// So many reads fail from now on.
+    /// Lets the next so many reads fail.
     pub(super) fn fail_reads(&self, count: usize) {
         self.failing_reads.store(count, Ordering::SeqCst);
     }
 
-    /// So many batches of deltas are not written from now on.
+    /// Lets the next so many batches of deltas fail.
     pub(super) fn fail_deltas(&self, count: usize) {
         self.failing_deltas.store(count, Ordering::SeqCst);
     }
 
-    /// So many batches of deltas are written and not acknowledged from now on.
+    /// Loses the acknowledgements of the next so many batches of deltas.
     pub(super) fn lose_deltas(&self, count: usize) {
         self.unacknowledged_deltas.store(count, Ordering::SeqCst);
     }
@@ -99,8 +99,8 @@ impl FaultyStore {
     }
 }
 
-/// A store may answer when it likes, from a thread of its own. The cases say who goes on when, so here
-/// its answer is there when it is asked: whoever is pending waits for somebody in the case.
+/// Waits for the store on this thread. A case then knows that a pending future waits for another task of
+/// the case, and not for the store.
 fn at_once<T>(call: impl Future<Output = T>) -> T {
     block_on(call)
 }

@@ -1,4 +1,4 @@
-//! One run, performed effect by effect.
+//! Performs a run effect by effect.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ use super::super::runtime::agents::Gate;
 use super::faulty_store::{CommitFate, FaultyStore};
 use crate::{MockModel, MockReply, SequentialIds, VirtualClock, drive};
 
-/// Where the run of a case is performed.
+/// The run of a case, and everything that is needed to perform it.
 pub(super) struct RunDriver {
     pub(super) on: Subject,
     pub(super) ports: Ports,
@@ -38,7 +38,7 @@ pub(super) struct RunDriver {
 }
 
 impl RunDriver {
-    /// An agent that was told "go", on a store without faults.
+    /// Starts a run of this agent with the message "go", on a store without faults.
     pub(super) async fn new(on: &Subject, agent: Agent) -> Self {
         Self::on(
             FaultyStore::new(on, |_| CommitFate::Made),
@@ -49,7 +49,7 @@ impl RunDriver {
         .await
     }
 
-    /// The same on another store, with hooks.
+    /// As `new`, on a store with faults and with hooks.
     pub(super) async fn on(
         store: FaultyStore,
         on: &Subject,
@@ -88,14 +88,14 @@ impl RunDriver {
         self.tell(Event::started())
     }
 
-    /// What follows an event.
+    /// Feeds an event to the run, and returns the effects that follow.
     pub(super) fn tell(&mut self, event: Event) -> Vec<Effect> {
         let (state, effects) = decide(&self.facts, self.state.clone(), event);
         self.state = state;
         effects
     }
 
-    /// Performs the one effect that comes next, and gives what follows it.
+    /// Performs the only effect that comes next, and returns the effects that follow.
     pub(super) async fn next(&mut self, effects: &[Effect]) -> Vec<Effect> {
         let [effect] = effects else {
             panic!("one effect comes next, not {effects:?}");
@@ -104,7 +104,7 @@ impl RunDriver {
         self.tell(event)
     }
 
-    /// Performs everything that is left.
+    /// Performs these effects and all that follow.
     pub(super) async fn through(&mut self, effects: Vec<Effect>) {
         let mut todo = effects;
         let mut performed = 0;
@@ -116,13 +116,13 @@ impl RunDriver {
         }
     }
 
-    /// Performs the run from its beginning to its end, everything at its time.
+    /// Performs the run from its beginning to its end.
     pub(super) async fn drive(&mut self) {
         let driven = drive(&self.facts, self.state.clone(), &self.ports).await;
         self.state = driven.unwrap();
     }
 
-    /// Another process takes the run over, perhaps with another version of the agent.
+    /// Lets another process take the run over, perhaps with another version of the agent.
     pub(super) async fn taken_over(&mut self, agent: &Agent) {
         self.ports.agents.replace(agent);
         let recovered = self.entries.recover(&session("s"), &performer()).await;
@@ -161,7 +161,7 @@ impl RunDriver {
         results.collect()
     }
 
-    /// What readers of the stream were told.
+    /// The payloads of all chunks in the stream.
     pub(super) async fn said(&self) -> Vec<ChunkPayload> {
         let streams = &self.on.elsewhere().streams;
         let chunks = streams
@@ -171,7 +171,7 @@ impl RunDriver {
         chunks.map(|stored| stored.chunk.payload).collect()
     }
 
-    /// The text that readers of the stream have.
+    /// The text of all text deltas in the stream.
     pub(super) async fn text(&self) -> String {
         let said = self.said().await.into_iter();
         said.filter_map(|payload| match payload {
@@ -199,7 +199,7 @@ pub(super) fn answer(call: &str, result: impl Into<Value>) -> ToolAnswer {
     ToolAnswer::new(session("s"), Submission::result(call, result.into()))
 }
 
-/// Brings something as far as it gets before it waits for somebody else.
+/// Polls a future until it waits for another task.
 ///
 /// # Panics
 /// When it does not wait.
@@ -211,7 +211,7 @@ pub(super) fn under_way<F: Future>(future: &mut Pin<Box<F>>) {
     }
 }
 
-/// Lets others have their turn a number of times, so that what was said is written.
+/// Yields to other tasks a number of times, so that deltas are written.
 pub(super) async fn pause() {
     for _ in 0..64 {
         let mut first = true;
@@ -226,12 +226,12 @@ pub(super) async fn pause() {
     }
 }
 
-/// The session of a case.
+/// The id of the session of every case.
 pub(super) fn here() -> SessionId {
     session("s")
 }
 
-/// A model that comes to a gate before its first reply, and numbers its requests.
+/// A model that waits at a gate before its first replies.
 #[derive(Debug)]
 pub(super) struct GatedModel {
     model: MockModel,
@@ -241,7 +241,7 @@ pub(super) struct GatedModel {
 }
 
 impl GatedModel {
-    /// The first so many requests wait.
+    /// Makes a model whose first so many requests wait.
     pub(super) fn new(
         gate: &Gate,
         waits: usize,

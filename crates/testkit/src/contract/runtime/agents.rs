@@ -1,4 +1,4 @@
-//! Agents, tools and gates for the cases.
+//! Agents, tools, logs and gates for the cases.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,7 +69,7 @@ pub(in crate::contract) fn answer_schema() -> Value {
     })
 }
 
-/// What happened, in order. Clones are the same.
+/// Lines that tools and hooks write, in order. Clones are the same log.
 #[derive(Debug, Clone, Default)]
 pub(in crate::contract) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -78,7 +78,7 @@ impl Log {
         self.lock().push(line.into());
     }
 
-    /// What happened since this was last asked.
+    /// Removes and returns the lines so far.
     pub(in crate::contract) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.lock())
     }
@@ -88,7 +88,7 @@ impl Log {
     }
 }
 
-/// A gate that is closed at first. Clones are the same.
+/// A gate at which tasks wait until it is opened. Clones are the same gate.
 #[derive(Debug, Clone, Default)]
 pub(in crate::contract) struct Gate {
     inner: Arc<Mutex<GateState>>,
@@ -102,20 +102,20 @@ struct GateState {
 }
 
 impl Gate {
-    /// Comes to the gate and waits until it is open.
+    /// Waits at the gate until it is open.
     pub(in crate::contract) async fn pass(&self) {
         self.lock().came += 1;
         self.bell.ring();
         self.until(|passing| passing.open).await;
     }
 
-    /// Waits until so many have come.
+    /// Waits until so many tasks have arrived at the gate.
     pub(in crate::contract) async fn reached(&self, many: usize) {
         let come = self.until(|passing| passing.came >= many);
         in_time("somebody comes to the gate", come).await;
     }
 
-    /// Opens it for good.
+    /// Opens the gate for good.
     pub(in crate::contract) fn open(&self) {
         self.lock().open = true;
         self.bell.ring();

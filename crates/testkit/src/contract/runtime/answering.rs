@@ -1,4 +1,4 @@
-//! Answers that come too early, too late or twice, and who goes on after them.
+//! Answers that come too early, too late or twice, and the run that continues after them.
 
 use helix_agents_core::entries::{Continuation, ToolAnswer};
 use helix_agents_core::session::{RunStatus, Submission, SubmissionOutcome};

@@ -1,4 +1,4 @@
-//! Calls that a person has to agree to.
+//! Calls that need an approval.
 
 use helix_agents_core::UserId;
 use helix_agents_core::canonical::Digest;

@@ -1,4 +1,4 @@
-//! What the model is asked, what it says, and what is done when it fails.
+//! Model calls: requests, replies, failures and retries.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is too deep or too large to be kept, and what is just not.
+//! Limits of depth and size of stored values.
 
 use std::sync::Arc;
 

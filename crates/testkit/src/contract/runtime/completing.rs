@@ -1,4 +1,4 @@
-//! How a turn ends: outputs, forced completion, limits and rules.
+//! The end of a turn: outputs, forced completion, limits and rules.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Hooks: which are called, in which order, and what becomes of what they write.
+//! Hooks: which are called, in which order, and their state writes.
 
 use helix_agents_core::hooks::HookCx;
 use helix_agents_core::model::ModelErrorKind;

@@ -1,10 +1,10 @@
-//! Histories and streams as lines that a case can write down.
+//! Histories and streams as lines of text, for comparison in a case.
 
 use helix_agents_core::message::{AssistantPart, Message};
 use helix_agents_core::stream::ChunkPayload;
 use serde_json::Value;
 
-/// A line for each message: who said it, and what. Compares everything but free-form data.
+/// A line for each message: its role and content, without metadata.
 pub(super) fn told(messages: &[Message]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
@@ -33,7 +33,7 @@ fn line(message: &Message) -> String {
     }
 }
 
-/// The name of a chunk, and the call it is about.
+/// The type of a chunk, and the id of its call.
 pub(super) fn named(payload: &ChunkPayload) -> String {
     let json = serde_json::to_value(payload).unwrap();
     let text = |key: &str| json.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -42,7 +42,7 @@ pub(super) fn named(payload: &ChunkPayload) -> String {
         .to_owned()
 }
 
-/// The names of chunks that are not pieces of a reply.
+/// The types of the chunks that are not deltas.
 pub(super) fn names(payloads: &[ChunkPayload]) -> Vec<String> {
     let is_piece = |name: &str| {
         ["text_delta", "thinking", "tool_arg_stream"]

@@ -1,4 +1,4 @@
-//! What is told to whoever keeps logs.
+//! Events that are written to the log.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Readers of the stream have the server's state.
+//! State patches: a reader of the stream has the same state as the store.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Runs that end because somebody outside has to do something.
+//! Runs that suspend because a client or a person must act.
 
 use std::time::Duration;
 

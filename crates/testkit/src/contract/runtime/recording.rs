@@ -1,4 +1,4 @@
-//! What is kept beside the history: checkpoints, usage, and what a tool says.
+//! Checkpoints, usage, and chunks of tools.
 
 use std::sync::Arc;
 

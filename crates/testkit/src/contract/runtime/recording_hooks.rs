@@ -1,4 +1,4 @@
-//! Hooks that write down that they were called.
+//! Hooks that write a line to a log for each call.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::agents::Log;
 
 type OnHook = Arc<dyn Fn(&str, &HookCx) + Send + Sync>;
 
-/// Hooks that write down that they were called, and do something more.
+/// Hooks that write a line to a log for each call, and may call a function.
 #[derive(Clone)]
 pub(super) struct RecordingHooks {
     log: Log,
@@ -26,7 +26,7 @@ impl RecordingHooks {
         Self::doing(log, |_, _| {})
     }
 
-    /// Does this in every hook, too. It is told the line.
+    /// Calls this function in every hook, with the line.
     pub(super) fn doing(log: &Log, doing: impl Fn(&str, &HookCx) + Send + Sync + 'static) -> Self {
         Self {
             log: log.clone(),

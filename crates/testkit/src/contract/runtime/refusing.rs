@@ -1,4 +1,4 @@
-//! What cannot be done is refused by name, and leaves nothing behind.
+//! Requests that are refused with a typed error, and leave nothing behind.
 
 use helix_agents_core::entries::{EntryError, Execute};
 use helix_agents_core::error::ErrorCode;

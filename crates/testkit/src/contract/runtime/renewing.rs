@@ -1,4 +1,4 @@
-//! What a new turn finds of the one before it.
+//! The parts of a session that a new turn resets or keeps.
 
 use helix_agents_core::entries::Execute;
 use helix_agents_core::error::ErrorCode;

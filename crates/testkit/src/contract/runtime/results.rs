@@ -1,4 +1,4 @@
-//! What a call comes to, and what the model reads of it.
+//! Results of calls, and the text that the model reads of them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the model and readers are shown of what hooks and tools wrote, and what rules see.
+//! Visibility of writes of hooks and tools, to the model, to readers and to rules.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A model whose every event is written down, and which says when it was asked.
+//! A model whose attempts follow a list of steps, and which records its requests.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use helix_agents_core::time::Timestamp;
 
 use super::agents::Gate;
 
-/// One thing that an attempt does.
+/// One step of an attempt.
 #[derive(Debug)]
 pub(in crate::contract) enum ModelStep {
     Emit(ModelEvent),
@@ -19,14 +19,14 @@ pub(in crate::contract) enum ModelStep {
     Fail(ModelError),
 }
 
-/// A model whose attempts do what they are told.
+/// A model with a list of steps for each attempt.
 #[derive(Debug, Default)]
 pub(in crate::contract) struct StepwiseModel {
     attempts: Mutex<VecDeque<Vec<ModelStep>>>,
     asked: Mutex<Vec<SeenAttempt>>,
 }
 
-/// An attempt as the model saw it.
+/// A request that the model has seen.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SeenAttempt {
     pub(super) attempt: u32,

@@ -1,4 +1,4 @@
-//! What the cases of runtimes are held against.
+//! The runtime that a case tests, and helpers around it.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ use super::super::{Runner, Subject, subject::Guard};
 use super::lines::{named, told};
 use crate::{NarrowStreams, ThreadRuntime};
 
-/// What a case wants of a runtime that is made for it.
+/// The requirements of a case for the runtime that is made for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wanted {
@@ -35,7 +35,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The backend for the runtime. Whoever makes runtimes for cases gives each what this gives.
+    /// The backend for the runtime, which every runtime that is made for a case must use.
     #[must_use]
     pub fn over(&self, backend: impl Into<Backend>) -> Backend {
         match self.max_chunk_bytes {
@@ -101,12 +101,12 @@ impl RuntimeSubject {
         self
     }
 
-    /// The same store, agents and time in a new process.
+    /// A runtime over the same store, agents and clock, as in a new process.
     pub(super) async fn restarted(&self) -> Self {
         self.another(Wanted::default()).await
     }
 
-    /// The same in a process that continues by itself.
+    /// As `restarted`, with a runtime that continues by itself.
     pub(super) async fn auto_continuing(&self) -> Self {
         let auto_continue = true;
         let wanted = Wanted {
@@ -116,7 +116,7 @@ impl RuntimeSubject {
         self.another(wanted).await
     }
 
-    /// The same over streams that take chunks of so many bytes only.
+    /// As `restarted`, with streams that take chunks of at most so many bytes.
     pub(super) async fn narrowed(&self, max_chunk_bytes: usize) -> Self {
         let wanted = Wanted {
             max_chunk_bytes: Some(max_chunk_bytes),

@@ -1,4 +1,4 @@
-//! What must be the same whenever answers come, however often anything is tried.
+//! Comparison of outcomes that does not depend on when answers come and how often effects are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::{Stored, tool_usage};
 
 impl Stored {
-    /// What a call came to.
+    /// The result of a call.
     pub(in crate::crash) fn result_of(&self, call: &CallId) -> Option<&ToolMessage> {
         self.results().find(|result| result.tool_call_id == *call)
     }
 
-    /// What all calls came to.
+    /// The results of all calls.
     pub(in crate::crash) fn results(&self) -> impl Iterator<Item = &ToolMessage> {
         self.messages.iter().filter_map(|message| match message {
             Message::Tool(result) => Some(result),

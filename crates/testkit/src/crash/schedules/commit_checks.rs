@@ -1,4 +1,4 @@
-//! Sees what commits may never do.
+//! Checks of every commit of a schedule.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use helix_agents_core::store::{Change, Commit, Precondition, Snapshot};
 use crate::crash::compare::Stored;
 use crate::unreliable::CommitObserver;
 
-/// What was seen so far.
+/// The replies that were committed so far, and the violations that were found.
 #[derive(Debug, Default)]
 pub(super) struct CommitChecks {
     inner: Mutex<Inner>,
@@ -28,7 +28,7 @@ impl CommitChecks {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was wrong, and which replies are not in the history although they were paid for.
+    /// The violations, and the committed replies that are missing from the history.
     pub(super) fn flaws(&self, stored: &Stored) -> Vec<String> {
         let inner = self.lock();
         let mut flaws = inner.flaws.clone();
@@ -102,7 +102,7 @@ impl CommitObserver for CommitChecks {
     }
 }
 
-/// What was durable before a commit, and is not after it.
+/// The parts that were durable before a commit and are missing after it.
 fn overwritten(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let mut flaws = Vec::new();
     let (Some(was), Some(is)) = (&before.open_step, &after.open_step) else {

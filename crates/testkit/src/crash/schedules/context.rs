@@ -1,4 +1,4 @@
-//! What everybody in a schedule shares.
+//! The state that all tasks of a schedule share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +22,12 @@ use crate::{
     UnreliableStore, VirtualClock, block_on,
 };
 
-/// Whether something was done once.
+/// Whether a write was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Once {
     #[default]
     No,
-    /// The answer did not come.
+    /// The acknowledgement was lost.
     Perhaps,
     Yes,
 }
@@ -38,12 +38,11 @@ impl Once {
     }
 }
 
-/// What was accepted, and what happened.
+/// A record of what was accepted, and of what happened.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) answers: BTreeMap<CallId, (PendingCall, ToolAnswer)>,
-    /// Calls that somebody tried to answer. Where no acknowledgement came, the answer may be there all
-    /// the same.
+    /// Calls for which an answer was submitted. It may be stored even if the acknowledgement was lost.
     pub(super) offered: BTreeSet<CallId>,
     pub(super) stops: Vec<(RunId, StopKind)>,
     pub(super) stop: Once,
@@ -54,7 +53,7 @@ pub(super) struct Ledger {
     pub(super) violations: Vec<String>,
 }
 
-/// What everybody in a schedule shares.
+/// The state that all tasks of a schedule share.
 pub(super) struct ScheduleContext {
     pub(super) scenario: Scenario,
     pub(super) spawner: Spawner,
@@ -130,7 +129,7 @@ impl ScheduleContext {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is stored, past everything that fails.
+    /// Reads what is stored, without the faults.
     pub(super) fn stored(&self) -> Result<Stored, String> {
         let stored = block_on(Stored::read(&self.durable, &self.world.session));
         stored.map_err(|error| format!("the store cannot be read: {error}"))

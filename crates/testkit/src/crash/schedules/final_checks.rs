@@ -1,4 +1,4 @@
-//! What must hold when everything has come to its end.
+//! The checks at the end of a schedule.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::crash::compare::Stored;
 use crate::crash::observer::Seen;
 use crate::crash::play::Wanted;
 
-/// Everything that is wrong.
+/// Every violation that is found at the end of a schedule.
 pub(super) fn violations_at_the_end(
     context: &ScheduleContext,
     rest: Rest,
@@ -34,7 +34,7 @@ pub(super) fn violations_at_the_end(
     let seen = context.observer.seen();
     all.extend(once(&seen, &stored));
     if !all.is_empty() {
-        // It did not come to its end, so nothing is said about the end.
+        // The play did not end, so the checks of the end do not apply.
         all.extend(stored.flaws());
         return all;
     }
@@ -56,7 +56,8 @@ pub(super) fn violations_at_the_end(
     all
 }
 
-/// What may be done once was done once, and what was begun is not said to have been left.
+/// Checks that no call that must not be repeated was run twice, and that no call that was started is
+/// reported as not executed.
 fn once(seen: &Seen, stored: &Stored) -> Vec<String> {
     let mut all = Vec::new();
     for (call, (count, may_repeat)) in &seen.starts {
@@ -71,7 +72,7 @@ fn once(seen: &Seen, stored: &Stored) -> Vec<String> {
     all
 }
 
-/// Every stop that was accepted stopped its run.
+/// Checks that every accepted stop stopped its run.
 fn stops(ledger: &Ledger, stored: &Stored, wanted: &Wanted) -> Vec<String> {
     let mut all = Vec::new();
     let fails_by_itself = wanted.stored.runs.iter();
@@ -101,7 +102,7 @@ fn stops(ledger: &Ledger, stored: &Stored, wanted: &Wanted) -> Vec<String> {
     all
 }
 
-/// Every answer that was accepted reached the model.
+/// Checks that every accepted answer reached the model.
 fn answers(ledger: &Ledger, stored: &Stored) -> Vec<String> {
     let mut all = Vec::new();
     for (call, (pending, answer)) in &ledger.answers {
@@ -137,7 +138,7 @@ fn answers(ledger: &Ledger, stored: &Stored) -> Vec<String> {
     all
 }
 
-/// What was neither stopped nor added to came out as it does undisturbed.
+/// Checks that a play without stops and added messages has the outcome of an undisturbed one.
 fn compared(
     early: bool,
     ledger: &Ledger,
@@ -156,7 +157,7 @@ fn compared(
         }
         unsure.insert(call);
     }
-    // An answer that came before the run could end is more than an undisturbed play has.
+    // An answer that came before the run ended may be missing from an undisturbed play.
     let answered = |call: &CallId| {
         let result = wanted.stored.result_of(call);
         result.is_some_and(|result| result.status != ResultStatus::NotExecuted)

@@ -1,4 +1,4 @@
-//! What others do beside the runs.
+//! Tasks that answer, stop and append messages while runs are performed.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use helix_agents_core::store::{Sessions, StoreError};
 use super::context::{Once, ScheduleContext, is_temporary};
 use crate::yields;
 
-/// What somebody appends beside the run.
+/// The message that is appended while a run is performed.
 pub(super) const BESIDE: &str = "By the way.";
 
-/// Lets others begin.
+/// Starts the tasks that the schedule asks for.
 pub(super) fn begin(context: &Arc<ScheduleContext>) {
     let spawner = &context.spawner;
     if context.eager {
@@ -28,13 +28,13 @@ pub(super) fn begin(context: &Arc<ScheduleContext>) {
     }
 }
 
-/// Waits for a moment. False: there is nothing more to come.
+/// Yields at most so many times. Returns false when the play is over.
 async fn moment(context: &ScheduleContext, most: usize) -> bool {
     yields(context.dice.below(most)).await;
     !context.ledger().over
 }
 
-/// Answers whatever is asked, whoever else does.
+/// Answers open questions at random moments, also those that others answer.
 async fn answer(context: &ScheduleContext) {
     for _ in 0..12 {
         if !moment(context, 40).await {
@@ -49,7 +49,7 @@ async fn answer(context: &ScheduleContext) {
             continue;
         };
         match context.answer(call).await {
-            // It ended meanwhile, which is for the others to judge.
+            // The run may have ended meanwhile; the final checks judge that.
             Ok(_) => {}
             Err(error) if is_temporary(&error) => {}
             Err(error) => {
@@ -60,7 +60,7 @@ async fn answer(context: &ScheduleContext) {
     }
 }
 
-/// Asks the run that goes on to stop, once.
+/// Requests a stop of the current run, once.
 async fn stop(context: &ScheduleContext) {
     let Some(kind) = context.stop else { return };
     let store = context.flaky().store.as_ref();
@@ -92,7 +92,7 @@ async fn stop(context: &ScheduleContext) {
     }
 }
 
-/// Appends a message to the history, whatever goes on in the session.
+/// Appends a message to the history, once, whatever state the session is in.
 async fn append(context: &ScheduleContext) {
     let store = context.flaky().store.as_ref();
     for _ in 0..8 {

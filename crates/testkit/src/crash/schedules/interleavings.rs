@@ -1,4 +1,4 @@
-//! Every order of what two executors, a submitter and a stopper do to one session.
+//! Explores the orders of the store calls of two executors, a submitter and a stopper.
 
 use std::sync::Arc;
 
@@ -37,13 +37,13 @@ pub struct Interleavings {
     stops: Option<StopKind>,
 }
 
-/// What came of orders.
+/// The result of exploring orders.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct InterleavingReport {
-    /// How many were played.
+    /// The number of orders that were played.
     pub orders: usize,
-    /// What went wrong, one sentence each, with the choices or the seed that lead there.
+    /// The violations, one sentence each, with the choices or the seed that lead there.
     pub violations: Vec<String>,
 }
 

@@ -1,21 +1,21 @@
-//! Orders in which tasks can go on, one after another.
+//! Enumerates the orders in which tasks can run.
 
 use crate::TaskId;
 
-/// Every order in which tasks go on until they end, and give way to another at most so many times
-/// before that. An order is the list of its choices; the next one differs as late as possible.
+/// Enumerates all orders of tasks with at most a number of preemptions. An order is the list of its
+/// choices; the next order differs from it as late as possible.
 #[derive(Debug)]
 pub(super) struct Orders {
     preemptions: usize,
     prefix: Vec<usize>,
 }
 
-/// One order that is being played.
+/// The order that is being played.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
     orders: &'a Orders,
     left: usize,
-    /// What was chosen, and of how many.
+    /// Each choice, and the number of options that it had.
     made: Vec<(usize, usize)>,
 }
 
@@ -35,7 +35,7 @@ impl Orders {
         }
     }
 
-    /// Moves on to the next order. False: that was the last.
+    /// Moves on to the next order. Returns false after the last one.
     pub(super) fn next(&mut self, mut made: Vec<(usize, usize)>) -> bool {
         while let Some((choice, of)) = made.pop() {
             if choice + 1 < of {
@@ -49,7 +49,7 @@ impl Orders {
 }
 
 impl Order<'_> {
-    /// The place of the task that goes on.
+    /// Chooses the task that runs next, as an index into `ready`.
     pub(super) fn choose(&mut self, ready: &[TaskId], last: Option<TaskId>) -> usize {
         let running = last.and_then(|last| ready.iter().position(|id| *id == last));
         let of = match running {
@@ -61,7 +61,7 @@ impl Order<'_> {
         self.made.push((choice, of));
         match running {
             None => choice,
-            // The first choice is to let it go on.
+            // The first choice is the task that ran last.
             Some(place) if choice == 0 => place,
             Some(place) => {
                 self.left -= 1;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_is_there_once() {
+    fn every_order_is_played_exactly_once() {
         assert_eq!(orders(0).len(), 2);
         // 6 over 3: all there are.
         assert_eq!(orders(5).len(), 20);

@@ -1,4 +1,4 @@
-//! What a seed decides.
+//! The events of a schedule, which a seed decides.
 
 use std::collections::VecDeque;
 
@@ -6,28 +6,28 @@ use helix_agents_core::session::StopKind;
 
 use crate::{Dice, Faults};
 
-/// The end of a process, or what seems to be it.
+/// The death of a process, or a mistaken belief in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kill {
-    /// How often others go on first, at least.
+    /// The number of times that other tasks run before.
     pub(super) after: usize,
-    /// Whether it only seems dead, and goes on beside whoever takes over.
+    /// Whether the process only seems dead, and continues beside the one that takes over.
     pub(super) survives: bool,
 }
 
-/// What happens beside the runs.
+/// The faults and the actions of others during the runs.
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) dice: Dice,
     pub(super) faults: Faults,
     pub(super) kills: VecDeque<Kill>,
-    /// Whether somebody answers whatever he sees, at any moment.
+    /// Whether open questions are answered at random moments.
     pub(super) eager: bool,
-    /// Whether answers are given twice.
+    /// Whether answers are submitted twice.
     pub(super) twice: bool,
     pub(super) stop: Option<StopKind>,
     pub(super) append: bool,
-    /// How often others go on at most while a tool runs.
+    /// The most times that a tool yields to other tasks.
     pub(super) lingers: usize,
     /// Whether processes hold leases, where their host has them.
     pub(super) leases: bool,

@@ -1,4 +1,4 @@
-//! Sees to it that a scenario is played to its end, whatever happens to its processes.
+//! Plays a scenario to its end, and starts a new process whenever one dies.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::crash::process::{LEASE, Process};
 use crate::host::drive_on;
 use crate::{TaskId, yields};
 
-/// How often something is begun before a play is said not to end.
+/// The most rounds of a play; one that needs more counts as endless.
 const MAX_ROUNDS: usize = 64;
 
 /// Plays the scenario to its end.
@@ -39,7 +39,7 @@ pub(super) async fn supervise(context: &Arc<ScheduleContext>) {
     ledger.violations.extend(ended.err());
 }
 
-/// Does the next thing that the scenario asks for. False: there is none.
+/// Takes the next action of the scenario. Returns false when there is none left.
 async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
     let session = &context.world.session;
     let stored = context.stored()?;
@@ -119,10 +119,10 @@ async fn recover(context: &ScheduleContext, process: &Process) -> Result<RunStat
     entries.recover(session, &process.performer).await
 }
 
-/// How a process came to its end.
+/// How a process ended.
 enum Life {
     Over(Box<Result<RunState, String>>),
-    /// It died, or is believed to be dead.
+    /// The process died, or is believed to be dead.
     Gone,
 }
 
@@ -197,7 +197,7 @@ async fn drive(
     }
 }
 
-/// Ends a process, or spreads the rumour.
+/// Kills a process, or makes others believe that it is dead.
 async fn end(
     context: &ScheduleContext,
     process_end: &ProcessEnd,
@@ -211,7 +211,7 @@ async fn end(
     }
     if !kill.survives {
         context.spawner.kill(main);
-        // Other workers may live on.
+        // Other workers may survive.
         for attempt in attempts.all() {
             if context.dice.chance(500) {
                 context.spawner.kill(attempt);
