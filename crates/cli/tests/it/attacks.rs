@@ -12,9 +12,9 @@ use serde_json::json;
 
 use crate::dice::number;
 use crate::kit::{Folder, config};
+use crate::measures::{MB, address, load_average, percentile, resident};
 use crate::serving::Served;
 
-const MB: usize = 1_000_000;
 /// How often Bob starts something while the attack lasts.
 const START_EVERY: Duration = Duration::from_millis(100);
 
@@ -48,11 +48,6 @@ fn serve(folder: &Folder) -> Served {
         .env("MALLOC_MMAP_THRESHOLD_", "262144")
         .env("MALLOC_ARENA_MAX", "2");
     Served::spawn(command)
-}
-
-fn address(served: &Served) -> SocketAddr {
-    let url = served.url().strip_prefix("http://").unwrap();
-    url.parse().unwrap()
 }
 
 /// Sends a request on a connection of its own.
@@ -92,14 +87,6 @@ async fn furnish(served: &Served, attack: &Attack) {
         assert_eq!(status, 200, "{told}");
         served.end("s", Some("token-a")).await;
     }
-}
-
-/// The memory of a process that is in use, in bytes.
-fn resident(served: &Served) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", served.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.unwrap().split_whitespace().next().unwrap();
-    kilobytes.parse::<usize>().unwrap() * 1024
 }
 
 /// How many threads of a process read from the store.
@@ -146,11 +133,6 @@ impl Seen {
             self.starts.push(took);
         }
         self.most_memory = self.most_memory.max(resident(served));
-    }
-
-    fn percentile(times: &mut [Duration], percent: usize) -> Duration {
-        times.sort_unstable();
-        times[(times.len() - 1) * percent / 100]
     }
 }
 
@@ -230,6 +212,7 @@ struct Figures {
     before: usize,
     most: usize,
     after: usize,
+    load_average: String,
 }
 
 impl Figures {
@@ -241,13 +224,14 @@ impl Figures {
         }
         Self {
             healths: seen.healths.len(),
-            health_p99: Seen::percentile(&mut seen.healths, 99),
+            health_p99: percentile(&mut seen.healths, 99),
             starts: seen.starts.len(),
-            start_p99: Seen::percentile(&mut seen.starts, 99),
-            slowest_start: Seen::percentile(&mut seen.starts, 100),
+            start_p99: percentile(&mut seen.starts, 99),
+            slowest_start: percentile(&mut seen.starts, 100),
             before: before / MB,
             most: seen.most_memory / MB,
             after: resident(served) / MB,
+            load_average: load_average(),
         }
     }
 

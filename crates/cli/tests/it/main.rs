@@ -42,6 +42,10 @@ mod killed_approval;
 mod killed_server;
 /// A folder, a configuration, and the binary in it.
 mod kit;
+/// A busy server: many runs, many readers, many starts.
+mod load;
+/// What is measured of a server.
+mod measures;
 /// Who must not get into `helix dev`, and who must not hold it up.
 mod outsiders;
 /// The page of `helix dev`, in a real browser.
@@ -52,6 +56,8 @@ mod page_questions;
 mod people;
 /// Programs of the machine that some tests need.
 mod programs;
+/// HTTP by hand.
+mod raw_http;
 /// What a configuration file can say.
 mod reading;
 /// The reference page and the JSON Schema of `helix.toml`.
