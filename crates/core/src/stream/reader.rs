@@ -103,6 +103,10 @@ impl<'a> StreamReader<'a> {
     /// When the stream cannot be read. The reader can be asked again.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, StreamError> {
         while !self.ended {
+            if let Some(info) = self.read_up_to() {
+                self.looked = None;
+                self.wait(Some(info)).await?;
+            }
             match self.step().await? {
                 Step::Item(item) => return Ok(Some(item)),
                 Step::Drained(Some(info)) if info.status != StreamStatus::Active => {
@@ -113,6 +117,12 @@ impl<'a> StreamReader<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The stream as it was after the last reading, if that was all of it and more may come.
+    fn read_up_to(&self) -> Option<StreamInfo> {
+        let looked = self.looked.filter(|_| self.buffer.is_empty());
+        looked.filter(|info| info.status == StreamStatus::Active && info.last == self.cursor)
     }
 
     /// Waits until the stream is another than this.
@@ -127,39 +137,48 @@ impl<'a> StreamReader<'a> {
                 self.cursor = stored.sequence;
                 return Ok(Step::Item(StreamItem::Chunk(stored)));
             }
-            let info = match self.looked.take() {
-                Some(looked) => Some(looked),
-                None => self.streams.info(&self.root).await?,
-            };
-            if self.is_gone(info) {
-                self.ended = true;
-                let now = info.map(|info| info.incarnation);
-                return Ok(Step::Item(StreamItem::Gone { now }));
+            // A stream that was seen before is read at once: the look after it tells whether it still
+            // is that one.
+            let mut looked = self.looked.take();
+            if looked.is_none() && self.incarnation.is_none() {
+                looked = self.streams.info(&self.root).await?;
+                if self.is_gone(looked) {
+                    return Ok(self.gone(looked));
+                }
+                if looked.is_none() {
+                    return Ok(Step::Drained(None));
+                }
             }
-            let Some(info) = info else {
-                return Ok(Step::Drained(None));
-            };
-            self.incarnation = Some(info.incarnation);
-            if self.cursor < info.trimmed {
-                self.cursor = info.trimmed;
-                let up_to = info.trimmed;
-                return Ok(Step::Item(StreamItem::Trimmed { up_to }));
+            if let Some(info) = looked {
+                self.incarnation = Some(info.incarnation);
+                if self.cursor < info.trimmed {
+                    self.cursor = info.trimmed;
+                    let up_to = info.trimmed;
+                    return Ok(Step::Item(StreamItem::Trimmed { up_to }));
+                }
             }
             let chunks = self.streams.read(&self.root, self.cursor, BATCH).await?;
-            // What was read is from the stream that was looked at, and complete, only if that is
-            // still there and nothing was removed from it before the cursor.
             let after = self.streams.info(&self.root).await?;
-            let is_same = after.is_some_and(|after| {
-                after.incarnation == info.incarnation && after.trimmed <= self.cursor
-            });
-            if is_same && !chunks.is_empty() {
+            if self.is_gone(after) {
+                return Ok(self.gone(after));
+            }
+            // What was read is complete only if nothing was removed from the stream before the cursor.
+            let is_whole = after.is_some_and(|after| after.trimmed <= self.cursor);
+            if is_whole && !chunks.is_empty() {
                 self.buffer.extend(chunks);
-            } else if after == Some(info) {
+            } else if after == looked {
                 // Nothing was written between the two looks: what is read is all there is.
                 return Ok(Step::Drained(after));
             }
             self.looked = after;
         }
+    }
+
+    /// Ends with what has the name of the stream now.
+    fn gone(&mut self, now: Option<StreamInfo>) -> Step {
+        self.ended = true;
+        let now = now.map(|info| info.incarnation);
+        Step::Item(StreamItem::Gone { now })
     }
 
     /// Whether what is read is not this stream: it was removed, another has its name, or it never

@@ -1,10 +1,12 @@
 //! A stream's reader, against a stream that changes between any two of its questions.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures_util::future::join;
 use helix_agents_core::memory::MemoryStore;
-use helix_agents_core::store::{NewSession, SessionStore, Sessions};
+use helix_agents_core::store::{Commit, NewSession, SessionStore, Sessions};
 use helix_agents_core::stream::{
     Chunk, ChunkBase, ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo, StreamItem,
     StreamLimits, StreamManager, StreamReader, StreamStatus, StreamWriter,
@@ -13,11 +15,13 @@ use helix_agents_core::time::Timestamp;
 use helix_agents_core::{AgentId, RunId, SessionId};
 use helix_agents_testkit::{VirtualClock, block_on};
 
-/// Streams that are trimmed right after somebody looked at them for the first time.
+/// Streams that are trimmed right after somebody looked at them for the first time, where that is
+/// wanted. They count how often they are asked.
 #[derive(Debug)]
 struct TrimmedMeanwhile {
     inner: MemoryStore,
     up_to: Mutex<Option<Sequence>>,
+    asked: AtomicUsize,
 }
 
 #[async_trait]
@@ -49,10 +53,12 @@ impl StreamManager for TrimmedMeanwhile {
         after: Sequence,
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         self.inner.read(root, after, limit).await
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let info = self.inner.info(root).await;
         let up_to = self.up_to.lock().unwrap().take();
         if let Some(up_to) = up_to {
@@ -74,6 +80,14 @@ impl StreamManager for TrimmedMeanwhile {
     }
 }
 
+fn resumed(root: &SessionId) -> Chunk {
+    let agent = AgentId::new("a").unwrap();
+    let run = RunId::new("run").unwrap();
+    let base = ChunkBase::new(agent, "agent", root.clone(), run, 1);
+    let at = Timestamp::from_millis(1);
+    Chunk::new(Arc::new(base), at, ChunkPayload::RunResumed {})
+}
+
 /// A reader is told what it missed, also when that was removed between its look at the stream and
 /// its reading, whether a part or all of it went.
 ///
@@ -84,29 +98,14 @@ fn a_reader_is_told_of_chunks_that_go_while_it_looks() {
         let inner = MemoryStore::new();
         let clock = VirtualClock::new(Timestamp::from_millis(1));
         let root = SessionId::new("s").unwrap();
-        let base = ChunkBase::new(
-            AgentId::new("a").unwrap(),
-            "agent",
-            root.clone(),
-            RunId::new("run").unwrap(),
-            1,
-        );
-        let base = std::sync::Arc::new(base);
-        let chunk = || {
-            Chunk::new(
-                base.clone(),
-                Timestamp::from_millis(1),
-                ChunkPayload::RunResumed {},
-            )
-        };
+        let chunk = || resumed(&root);
         block_on(async {
             let sessions = Sessions::new(&inner, &clock);
             sessions
                 .create_session(&root, NewSession::of("agent"))
                 .await
                 .unwrap();
-            let commit =
-                helix_agents_core::store::Commit::new(root.clone(), Timestamp::from_millis(1));
+            let commit = Commit::new(root.clone(), Timestamp::from_millis(1));
             let commit = (0..3).fold(commit, |commit, _| commit.say(chunk()));
             inner
                 .commit(commit.stream(StreamStatus::Ended))
@@ -115,6 +114,7 @@ fn a_reader_is_told_of_chunks_that_go_while_it_looks() {
             let streams = TrimmedMeanwhile {
                 inner: inner.clone(),
                 up_to: Mutex::new(Some(Sequence(up_to))),
+                asked: AtomicUsize::new(0),
             };
             let mut reader = StreamReader::new(&streams, root.clone(), Sequence::START);
             let up_to = Sequence(up_to);
@@ -130,4 +130,39 @@ fn a_reader_is_told_of_chunks_that_go_while_it_looks() {
             assert_eq!(reader.next().await.unwrap(), end);
         });
     }
+}
+
+/// A reader that waits for the next chunk asks for it once, and looks once whether the stream is still
+/// the same: with a thousand readers, whatever else it asked would be asked a thousand times.
+#[test]
+fn a_chunk_costs_a_reader_that_waits_two_questions() {
+    let inner = MemoryStore::new();
+    let clock = VirtualClock::new(Timestamp::from_millis(1));
+    let root = SessionId::new("s").unwrap();
+    let streams = TrimmedMeanwhile {
+        inner: inner.clone(),
+        up_to: Mutex::new(None),
+        asked: AtomicUsize::new(0),
+    };
+    let say = async || {
+        let commit = Commit::new(root.clone(), Timestamp::from_millis(1));
+        let commit = commit.say(resumed(&root)).stream(StreamStatus::Active);
+        inner.commit(commit).await.unwrap();
+    };
+    block_on(async {
+        let sessions = Sessions::new(&inner, &clock);
+        let made = sessions.create_session(&root, NewSession::of("agent"));
+        made.await.unwrap();
+        say().await;
+        let mut reader = StreamReader::new(&streams, root.clone(), Sequence::START);
+        reader.next().await.unwrap();
+        for sequence in 2..6 {
+            let asked = streams.asked.load(Ordering::Relaxed);
+            // The reader waits first.
+            let (item, ()) = join(reader.next(), say()).await;
+            let item = item.unwrap();
+            assert!(matches!(item, Some(StreamItem::Chunk(read)) if read.sequence.0 == sequence));
+            assert_eq!(streams.asked.load(Ordering::Relaxed), asked + 2);
+        }
+    });
 }

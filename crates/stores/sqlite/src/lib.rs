@@ -53,6 +53,7 @@ mod row_writer;
 mod runs;
 mod schema;
 mod sessions;
+mod shared_reads;
 mod state_cache;
 mod states;
 mod store;

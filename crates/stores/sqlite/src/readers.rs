@@ -211,6 +211,12 @@ impl Readers {
         pool.waiting -= 1;
     }
 
+    /// How many reads wait for their turn.
+    #[cfg(test)]
+    pub(crate) fn queued(&self) -> usize {
+        self.shared.lock().jobs.len()
+    }
+
     #[cfg(test)]
     pub(crate) fn has_waiting_caller(&self) -> bool {
         self.shared.lock().waiting > 0

@@ -1,11 +1,13 @@
 //! [`SqliteStore`]: opening it, and the way of its reads and writes to the connections.
 
 use std::fmt;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
+use helix_agents_core::stream::{Sequence, StoredChunk, StreamInfo};
 use rusqlite::Connection;
 
 use crate::change_notifier::{ChangeListener, ChangeNotifier, SessionHash};
@@ -13,6 +15,7 @@ use crate::config::SqliteConfig;
 use crate::error::{Error, Result};
 use crate::operation_error::OperationError;
 use crate::readers::Readers;
+use crate::shared_reads::{SharedReads, Turn};
 use crate::wal::WriteAheadLog;
 use crate::write_request::WriteFn;
 use crate::writer::Writer;
@@ -36,6 +39,14 @@ struct Inner {
     /// `None` in memory, where one connection reads and writes.
     readers: Option<Arc<Readers>>,
     notifier: Arc<ChangeNotifier>,
+    shared: StreamReads,
+}
+
+/// Reads of streams that are shared by all who ask for the same at the same time.
+#[derive(Debug, Default)]
+pub(crate) struct StreamReads {
+    pub(crate) infos: SharedReads<SessionId, Option<StreamInfo>>,
+    pub(crate) chunks: SharedReads<(SessionId, Sequence, usize), Vec<StoredChunk>>,
 }
 
 impl Drop for Inner {
@@ -143,6 +154,7 @@ impl SqliteStore {
             writer: Writer::new(connection, Arc::clone(&notifier), patience, log),
             readers,
             notifier,
+            shared: StreamReads::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -187,6 +199,38 @@ impl SqliteStore {
             }
         };
         readers.read(read, after).await
+    }
+
+    /// The same, once for all who ask for it before it begins.
+    pub(crate) async fn read_shared<K, T>(
+        &self,
+        reads: impl Fn(&StreamReads) -> &SharedReads<K, T>,
+        key: K,
+        read: impl Fn(&Connection) -> Result<T, OperationError> + Clone + Send + 'static,
+    ) -> Result<T, OperationError>
+    where
+        K: Clone + Eq + Hash + Send + 'static,
+        T: Clone + Send + 'static,
+    {
+        // In memory a read waits for nobody, and is over before another could share it.
+        if self.inner.readers.is_none() {
+            return self.read(read).await;
+        }
+        loop {
+            match reads(&self.inner.shared).ask(&key) {
+                Turn::Lead(leading) => return self.read(leading.sharing(read.clone())).await,
+                Turn::Follow(answer) => {
+                    if let Some(found) = answer.await? {
+                        return Ok(found);
+                    }
+                }
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn readers(&self) -> Option<&Readers> {
+        self.inner.readers.as_deref()
     }
 
     /// Adds a listener for changes of a session, by this process or another.

@@ -75,15 +75,17 @@ impl StreamManager for SqliteStore {
         after: Sequence,
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError> {
+        let key = (root.clone(), after, limit);
         let root = root.clone();
         let read = move |conn: &Connection| streams::read(conn, &root, after, limit);
-        Ok(SqliteStore::read(self, read).await?)
+        Ok(self.read_shared(|reads| &reads.chunks, key, read).await?)
     }
 
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
+        let key = root.clone();
         let root = root.clone();
         let read = move |conn: &Connection| streams::info(conn, &root);
-        Ok(SqliteStore::read(self, read).await?)
+        Ok(self.read_shared(|reads| &reads.infos, key, read).await?)
     }
 
     async fn changed(
