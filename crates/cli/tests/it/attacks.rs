@@ -43,10 +43,6 @@ fn folder() -> Folder {
 fn serve(folder: &Folder) -> Served {
     let mut command = folder.command(&["serve", "--listen", "127.0.0.1:0"]);
     command.env("ALICE", "token-a").env("BOB", "token-b");
-    // Without these glibc keeps most of what was freed, and its use cannot be seen from outside.
-    command
-        .env("MALLOC_MMAP_THRESHOLD_", "262144")
-        .env("MALLOC_ARENA_MAX", "2");
     Served::spawn(command)
 }
 
