@@ -111,7 +111,7 @@ suite! { ($)
         a_session_is_made_under_a_parent_that_is_there,
         an_id_is_one_session,
         a_session_is_found_by_its_id_alone,
-        a_child_that_came_to_nothing_is_in_nobodys_way,
+        a_child_that_was_not_created_does_not_block_its_id,
         a_child_made_beside_a_removal_goes_with_it_or_stays_with_its_root,
         a_root_made_again_begins_above_all_that_was_under_it,
     }
@@ -159,20 +159,20 @@ suite! { ($)
         an_answer_beside_a_stop_reaches_the_model,
         a_stop_before_a_pause_stops,
         a_stop_ends_a_wait,
-        a_question_that_was_lost_is_asked_again,
+        a_pending_call_that_was_lost_is_written_again,
         a_started_call_beside_a_fatal_one_is_unknown,
         a_started_call_of_a_changed_agent_is_unknown,
         a_run_that_cannot_go_on_ends,
-        a_run_that_comes_no_further_is_given_up,
+        a_run_without_progress_fails_after_five_take_overs,
         a_run_that_only_begins_again_is_given_up,
-        a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it,
+        a_run_fails_even_if_its_last_hook_kills_the_process,
         an_unfinished_reply_is_found_behind_a_long_stream,
-        patience_with_a_store_ends,
-        what_was_said_unacknowledged_is_thrown_away_too,
+        an_effect_does_not_wait_for_a_store_for_ever,
+        unacknowledged_deltas_are_discarded_too,
         attempts_at_a_call_are_told_apart,
         what_others_write_is_shown_to_the_model,
         what_others_put_in_the_place_of_a_message_is_shown_to_the_model,
-        what_is_remembered_does_not_outlive_a_failed_commit,
+        the_memory_of_a_host_does_not_outlive_a_failed_commit,
         a_stop_beside_a_model_call_begins_no_call,
         a_stop_beside_a_failing_model_call_ends_the_run,
         a_stop_beside_an_answer_that_is_taken_begins_nothing,
@@ -182,7 +182,7 @@ suite! { ($)
         a_run_that_was_ended_meanwhile_is_not_resumed,
         a_turn_does_not_begin_in_a_session_that_was_replaced,
         a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote,
-        whoever_takes_a_stop_takes_the_one_that_counts,
+        an_abort_beside_a_taken_interrupt_is_not_lost,
         all_calls_that_were_begun_are_unknown,
         a_finishing_call_that_was_begun_is_unknown,
         a_reconciler_decides_about_a_call_that_was_begun,
@@ -280,7 +280,7 @@ suite! { ($)
     branching {
         a_branch_begins_at_a_checkpoint,
         a_branch_begins_after_the_results_of_its_message,
-        a_clone_goes_its_own_way,
+        a_clone_is_independent_of_its_original,
         a_branch_that_cannot_be_made_leaves_nothing,
         a_branch_uses_no_call_id_again,
     }
@@ -344,8 +344,8 @@ suite! { ($)
     macro clock_contract;
 
     clocks {
-        who_is_ahead_takes_no_lease,
-        who_is_ahead_finds_nothing_due,
+        a_caller_whose_clock_is_ahead_takes_no_lease,
+        a_caller_whose_clock_is_ahead_finds_nothing_due,
         a_lease_lasts_as_long_as_was_asked_for,
     }
 }
@@ -370,7 +370,7 @@ suite! { ($)
         a_superseded_writer_is_refused,
         an_oversized_chunk_is_refused_before_it_gets_a_number,
         a_commit_with_an_oversized_chunk_is_refused_whole,
-        nobody_writes_to_the_stream_of_a_root_that_is_gone,
+        the_stream_of_a_deleted_root_cannot_be_written,
         a_session_writes_to_the_stream_of_its_root_only,
         concurrent_writers_lose_nothing,
     }
@@ -423,7 +423,7 @@ suite! { ($)
         a_lock_lapses,
         a_lock_is_renewed,
         a_released_lock_is_free,
-        tokens_grow,
+        a_later_holder_has_a_larger_token,
         a_superseded_holder_can_do_nothing,
         a_holder_may_take_its_lock_again,
         a_key_is_any_text,

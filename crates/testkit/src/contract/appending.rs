@@ -275,7 +275,7 @@ pub async fn a_commit_with_an_oversized_chunk_is_refused_whole(on: &Subject) {
 /// that outlived it. Nothing is made by trying.
 ///
 /// proves: STR-01
-pub async fn nobody_writes_to_the_stream_of_a_root_that_is_gone(on: &Subject) {
+pub async fn the_stream_of_a_deleted_root_cannot_be_written(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     let child = child_of(on, &root, &root, "child").await;
     let (_, fence) = running(on, &child, "run").await;

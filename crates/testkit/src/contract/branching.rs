@@ -130,7 +130,7 @@ pub async fn a_branch_begins_after_the_results_of_its_message(on: &Subject) {
 /// A clone is a session of its own.
 ///
 /// proves: STO-09
-pub async fn a_clone_goes_its_own_way(on: &Subject) {
+pub async fn a_clone_is_independent_of_its_original(on: &Subject) {
     let (source, all) = told(on).await;
     let to = session("clone");
     on.sessions().clone_session(&source, &to).await.unwrap();

@@ -31,7 +31,7 @@ fn hour_ahead(on: &Subject) -> Timestamp {
 }
 
 /// A caller with a time in the future does not make leases lapse.
-pub async fn who_is_ahead_takes_no_lease(on: &Subject) {
+pub async fn a_caller_whose_clock_is_ahead_takes_no_lease(on: &Subject) {
     let id = held(on).await;
     let before = everything(on, &[&id]).await;
     let ahead = Arc::new(VirtualClock::new(hour_ahead(on)));
@@ -52,7 +52,7 @@ pub async fn who_is_ahead_takes_no_lease(on: &Subject) {
 }
 
 /// Nor does it make anything due.
-pub async fn who_is_ahead_finds_nothing_due(on: &Subject) {
+pub async fn a_caller_whose_clock_is_ahead_finds_nothing_due(on: &Subject) {
     let id = held(on).await;
     let expiring = created(on, "t").await;
     let at = on.now().saturating_add(TEN);

@@ -118,7 +118,7 @@ pub async fn a_released_lock_is_free(on: &LockSubject) {
 /// A later holder has a larger token, whatever happened in between.
 ///
 /// proves in part: LCK-02
-pub async fn tokens_grow(on: &LockSubject) {
+pub async fn a_later_holder_has_a_larger_token(on: &LockSubject) {
     let mut last = 0;
     for round in 0..6 {
         let holder = ["a", "b", "b"][round % 3];

@@ -25,23 +25,24 @@ pub use changed_meanwhile::{
 };
 pub use concurrent_writes::{
     a_message_beside_a_call_runs_no_further_finisher,
-    a_message_beside_a_model_call_comes_before_its_reply, a_question_that_was_lost_is_asked_again,
-    a_stop_before_a_pause_stops, a_stop_ends_a_wait, an_answer_beside_a_stop_reaches_the_model,
+    a_message_beside_a_model_call_comes_before_its_reply,
+    a_pending_call_that_was_lost_is_written_again, a_stop_before_a_pause_stops, a_stop_ends_a_wait,
+    an_answer_beside_a_stop_reaches_the_model,
 };
 pub use dead_process::{
-    a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it, a_run_that_cannot_go_on_ends,
-    a_run_that_comes_no_further_is_given_up, a_run_that_only_begins_again_is_given_up,
+    a_run_fails_even_if_its_last_hook_kills_the_process, a_run_that_cannot_go_on_ends,
+    a_run_that_only_begins_again_is_given_up, a_run_without_progress_fails_after_five_take_overs,
     a_started_call_beside_a_fatal_one_is_unknown, a_started_call_of_a_changed_agent_is_unknown,
     an_unfinished_reply_is_found_behind_a_long_stream,
 };
 pub use failing::{
     a_commit_whose_acknowledgement_is_lost_is_made_once,
-    a_store_that_fails_for_a_while_ends_no_run, attempts_at_a_call_are_told_apart,
-    patience_with_a_store_ends, what_hooks_wrote_before_a_failed_call_is_written_once,
-    what_was_said_unacknowledged_is_thrown_away_too,
+    a_store_that_fails_for_a_while_ends_no_run, an_effect_does_not_wait_for_a_store_for_ever,
+    attempts_at_a_call_are_told_apart, unacknowledged_deltas_are_discarded_too,
+    what_hooks_wrote_before_a_failed_call_is_written_once,
 };
 pub use remembering::{
-    what_is_remembered_does_not_outlive_a_failed_commit,
+    the_memory_of_a_host_does_not_outlive_a_failed_commit,
     what_others_put_in_the_place_of_a_message_is_shown_to_the_model,
     what_others_write_is_shown_to_the_model,
 };
@@ -50,8 +51,8 @@ pub use stopping::{
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,
     a_stop_beside_a_pause_stops, a_stop_beside_an_answer_that_is_taken_begins_nothing,
     a_turn_does_not_begin_in_a_session_that_was_replaced,
-    a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote, an_answer_beside_a_pause_is_taken,
-    whoever_takes_a_stop_takes_the_one_that_counts,
+    a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote,
+    an_abort_beside_a_taken_interrupt_is_not_lost, an_answer_beside_a_pause_is_taken,
 };
 pub use unknown_results::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,

@@ -342,7 +342,7 @@ pub async fn a_session_is_found_by_its_id_alone(on: &Subject) {
 
 /// What was said of a child whose commit came to nothing keeps nobody from making and finding another
 /// session of its id.
-pub async fn a_child_that_came_to_nothing_is_in_nobodys_way(on: &Subject) {
+pub async fn a_child_that_was_not_created_does_not_block_its_id(on: &Subject) {
     let (one, two) = (created(on, "one").await, created(on, "two").await);
     let name = session("child");
     let never = async |under: &SessionId| {

@@ -240,7 +240,7 @@ pub async fn a_stop_ends_a_wait(on: &Subject) {
 
 /// A call waits and its question is gone, as a program that writes rows itself can bring about: the
 /// run that goes on asks again instead of looking for ever.
-pub async fn a_question_that_was_lost_is_asked_again(on: &Subject) {
+pub async fn a_pending_call_that_was_lost_is_written_again(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         calling([("q1", "ask"), ("q2", "ask")]),
         MockReply::text("done"),

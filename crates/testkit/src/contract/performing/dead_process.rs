@@ -99,7 +99,7 @@ pub async fn a_started_call_of_a_changed_agent_is_unknown(on: &Subject) {
 
 /// A run that kills whoever performs it is not taken over for ever: the fifth take-over without a
 /// commit of its own in between ends it, and its step is paired.
-pub async fn a_run_that_comes_no_further_is_given_up(on: &Subject) {
+pub async fn a_run_without_progress_fails_after_five_take_overs(on: &Subject) {
     let gate = Gate::default();
     let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
     let tools = [gated("charge", &gate)];
@@ -180,7 +180,7 @@ impl AgentHooks for Deadly {
 
 /// What kills whoever performs a run may be the hook that is told of its end: the hook is told once
 /// more, and then the run ends without it.
-pub async fn a_run_is_given_up_also_when_a_hook_kills_whoever_ends_it(on: &Subject) {
+pub async fn a_run_fails_even_if_its_last_hook_kills_the_process(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
     let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
     let agent = of_model(&model).tools(gated("charge", &gate));

@@ -181,7 +181,7 @@ pub async fn a_store_that_fails_for_a_while_ends_no_run(on: &Subject) {
 
 /// A store that stays away: an effect waits for a while, and then says so, so that a host can do
 /// something else. It does not wait for ever.
-pub async fn patience_with_a_store_ends(on: &Subject) {
+pub async fn an_effect_does_not_wait_for_a_store_for_ever(on: &Subject) {
     let model = Arc::new(MockModel::replies([MockReply::text("hello")]));
     let agent = of_model(&model).build().unwrap();
     let tries = Arc::new(AtomicUsize::new(0));
@@ -212,7 +212,7 @@ pub async fn patience_with_a_store_ends(on: &Subject) {
 
 /// What a model said reaches the stream, the acknowledgement does not, and the model fails: readers do
 /// not keep what was thrown away.
-pub async fn what_was_said_unacknowledged_is_thrown_away_too(on: &Subject) {
+pub async fn unacknowledged_deltas_are_discarded_too(on: &Subject) {
     let gate = Gate::default();
     let text = |text: &str| ModelStep::Emit(ModelEvent::Text(text.to_owned()));
     let (stop_reason, usage) = (StopReason::EndTurn, TokenUsage::new(1, 1));

@@ -123,7 +123,7 @@ fn role(message: &Message) -> &'static str {
 }
 
 /// A commit fails or its acknowledgement is lost: what is remembered is not used any more.
-pub async fn what_is_remembered_does_not_outlive_a_failed_commit(on: &Subject) {
+pub async fn the_memory_of_a_host_does_not_outlive_a_failed_commit(on: &Subject) {
     let faults: [fn() -> CommitFate; 3] = [
         || CommitFate::Failed,
         || CommitFate::Unacknowledged,

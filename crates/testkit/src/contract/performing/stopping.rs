@@ -320,7 +320,7 @@ pub async fn a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote(on: &Sub
 /// An abort comes while somebody takes the interrupt that was there: the abort is not lost.
 ///
 /// proves: STO-04
-pub async fn whoever_takes_a_stop_takes_the_one_that_counts(on: &Subject) {
+pub async fn an_abort_beside_a_taken_interrupt_is_not_lost(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
     stop(on, StopKind::Interrupt).await;
