@@ -1,4 +1,4 @@
-//! A session as one document, and what a plan does to it.
+//! A session as one document, and writing the rows of a plan to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -44,7 +44,7 @@ impl Stored for Document {
     const VERSION: u32 = 1;
 }
 
-/// Replaces the one that is the same, or appends.
+/// Replaces the item that is the same, or appends.
 fn put<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
     match all.iter_mut().find(|have| same(have, &one)) {
         Some(slot) => *slot = one,
@@ -53,7 +53,7 @@ fn put<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
 }
 
 impl Document {
-    /// Whether there is anything in it.
+    /// Whether the document has content and is stored.
     pub(crate) fn is_kept(&self) -> bool {
         self.header.is_some() || self.stream.is_some()
     }
@@ -79,7 +79,7 @@ impl Document {
         found.ok()
     }
 
-    /// The state at a version.
+    /// The state of the session at a version.
     pub(crate) fn state(
         &self,
         session: &SessionId,
@@ -95,7 +95,7 @@ impl Document {
         })
     }
 
-    /// How many messages stay when the history is cut to `count`: no step is split.
+    /// The number of messages that stay when the history is cut to `count`, so that no step is split.
     pub(crate) fn whole_steps(&self, count: usize) -> usize {
         let mut keep = count.min(self.messages.len());
         while matches!(self.messages.get(keep), Some(Message::Tool(_))) {

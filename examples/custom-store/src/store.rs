@@ -353,7 +353,7 @@ impl SessionStore for JsonStore {
 impl WatchStops for JsonStore {
     async fn stopped(&self, session: SessionKey<'_>, run: &RunId) -> Result<StopRequest> {
         loop {
-            // Listening begins before looking, so that nothing falls in between.
+            // Listening begins before the read, so that no change in between is missed.
             let heard = self.changed.heard();
             let header = self.document(session)?.header;
             let header = header.ok_or_else(|| StoreError::NotFound {

@@ -1,4 +1,4 @@
-//! The stream of a root, in its document.
+//! `StreamManager`: the stream of a root, stored in its document.
 
 use async_trait::async_trait;
 use helix_agents::core::SessionId;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::store::{JsonStore, Transaction};
 
-/// What a stream takes.
+/// The largest chunk of a stream, in bytes.
 pub(crate) const MAX_CHUNK_BYTES: usize = 1024 * 1024;
 
 type Result<T, E = StreamError> = std::result::Result<T, E>;
 
-/// A stream.
+/// A stream, as the document of its root holds it.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Stream {
     /// The session's fence when the stream began. One that is made again under the id of a deleted
@@ -26,11 +26,11 @@ pub(crate) struct Stream {
     status: StreamStatus,
     last: Sequence,
     trimmed: Sequence,
-    chunks: Vec<Said>,
+    chunks: Vec<StreamEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Said {
+struct StreamEntry {
     is_delta: bool,
     stored: StoredChunk,
 }
@@ -40,14 +40,14 @@ impl Stream {
         for chunk in chunks {
             self.last = self.last.next();
             let stored = StoredChunk::new(self.last, chunk);
-            self.chunks.push(Said { is_delta, stored });
+            self.chunks.push(StreamEntry { is_delta, stored });
         }
         self.last
     }
 }
 
 impl Document {
-    /// The stream, which begins when there is none.
+    /// The stream, which is created if there is none.
     fn stream(&mut self) -> &mut Stream {
         let began = self.header.as_ref().map(|header| header.fence);
         self.stream.get_or_insert_with(|| Stream {
@@ -70,7 +70,7 @@ impl Document {
     }
 }
 
-/// The stream of a writer that may write to it.
+/// Opens the stream of a writer, or refuses a writer that may not write to it.
 fn admit<'a>(
     transaction: &'a mut Transaction<'_>,
     writer: &StreamWriter,
@@ -100,7 +100,7 @@ impl StreamManager for JsonStore {
     ) -> Result<Sequence> {
         self.transact(|transaction| {
             let stream = admit(transaction, writer)?;
-            stream.chunks.retain(|Said { is_delta, stored }| {
+            stream.chunks.retain(|StreamEntry { is_delta, stored }| {
                 let is_own = stored.chunk.base.session_id == writer.session;
                 !is_delta || !is_own || stored.sequence <= after
             });
@@ -115,7 +115,7 @@ impl StreamManager for JsonStore {
         limit: usize,
     ) -> Result<Vec<StoredChunk>> {
         let stream = self.document(root.as_root())?.stream.unwrap_or_default();
-        let chunks = stream.chunks.into_iter().map(|said| said.stored);
+        let chunks = stream.chunks.into_iter().map(|entry| entry.stored);
         Ok(chunks
             .filter(|stored| stored.sequence > after)
             .take(limit)
@@ -148,7 +148,9 @@ impl StreamManager for JsonStore {
             };
             stream.trimmed = stream.trimmed.max(up_to.min(stream.last));
             let trimmed = stream.trimmed;
-            stream.chunks.retain(|said| said.stored.sequence > trimmed);
+            stream
+                .chunks
+                .retain(|entry| entry.stored.sequence > trimmed);
             Ok(())
         })
     }
