@@ -1,9 +1,9 @@
-//! The port to what keeps sessions.
+//! The storage port for sessions.
 //!
 //! A store offers reads and one write. [`SessionStore::commit`] changes several sessions of one root
-//! or nothing at all; every operation with a name of its own ([`Sessions`]) is written once, on top of
-//! it. The rules of a commit are a pure function, [`plan`], so a backend only has to read
-//! headers, ask, and write what it is told in one atomic step.
+//! or nothing at all; every named operation ([`Sessions`]) is written once, on top of it. The rules
+//! of a commit are a pure function, [`plan`], so a backend only has to read headers, call it, and
+//! write the result in one atomic step.
 
 mod backlog;
 mod commit;
@@ -51,96 +51,99 @@ pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions,
 pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
 pub use writable::Writable;
 
-/// What keeps sessions.
+/// Durable storage of sessions and everything that belongs to them.
 ///
-/// A commit is atomic: all of it is visible to every reader in every process at once, or none of it
-/// ever. When `commit` has returned `Ok`, it is durable. When it has returned a refusal, nothing was
-/// written. Commits of one session happen one after another; versions grow by one with each.
-/// Nothing is visible before it is durable.
+/// A commit is atomic: every reader in every process sees all of it at once, or none of it. When
+/// `commit` has returned `Ok`, the commit is durable. When it has returned a refusal, nothing was
+/// written. Commits of one session are serialized; each raises its version by one. Nothing is
+/// visible before it is durable.
 ///
-/// A root and the sessions under it belong together, and nothing else does: every commit and every
-/// read of a session names the root, so that a store may keep each root in a place of its own.
-/// Whoever names the wrong root finds nothing there.
+/// A root and the sessions under it form one unit: every commit and every read of a session names
+/// the root, so a store may keep each root in a separate place. Under a wrong root a session is not
+/// found.
 ///
-/// A [`Page`] ends where its number of items or of bytes does, whichever comes first; [`Paged::of`] and
-/// [`PageRoom`] measure it. A store reads no more of what is left out than it must.
+/// A [`Page`] ends at its number of items or at its number of bytes, whichever comes first;
+/// [`Paged::of`] and [`PageRoom`] measure it. A store reads as little as possible of the items
+/// beyond the page.
 ///
-/// Leases and due work are judged by one clock: the store's, where it has one. A store without a clock
-/// goes by the time that each commit and each question carries.
+/// Leases and due work are judged by one clock: the store's, if it has one. A store without a clock
+/// uses the time that each commit and each query carries.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait SessionStore: Send + Sync + fmt::Debug {
-    /// Writes, if every precondition holds.
+    /// Writes the commit if every precondition holds.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] and its kin when it does not fit; nothing is written then.
+    /// [`StoreError::Refused`] and the other refusals if it does not apply; nothing is written
+    /// then.
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError>;
 
-    /// A session with its state, pending calls, open step and latest run, as of one instant, and
-    /// which of the open step's calls are answered. `None` when there is no such session under this
-    /// root.
+    /// Loads a session with its state, pending calls, open step and latest run, as of one instant,
+    /// and which calls of the open step are answered. Returns `None` if the session does not exist
+    /// under this root.
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError>;
 
-    /// Messages, oldest first. A session that does not exist has none.
+    /// Lists messages, oldest first. A session that does not exist has none.
     async fn messages(
         &self,
         session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<Message>, StoreError>;
 
-    /// The state as it was at a version.
+    /// Returns the state at a version.
     ///
     /// # Errors
-    /// [`StoreError::Invalid`] when there is no such version.
+    /// [`StoreError::Invalid`] if the version does not exist.
     async fn state_at(
         &self,
         session: SessionKey<'_>,
         version: u64,
     ) -> Result<Arc<Value>, StoreError>;
 
-    /// Runs, oldest first.
+    /// Lists runs, oldest first, or looks one up by its id.
     async fn runs(
         &self,
         session: SessionKey<'_>,
         which: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError>;
 
-    /// Checkpoints, the one that was written last first.
+    /// Lists checkpoints, the most recently written first, or looks one up by its id.
     async fn checkpoints(
         &self,
         session: SessionKey<'_>,
         which: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError>;
 
-    /// Calls that somebody outside has answered, in the order of their ids, however long ago. A
-    /// session that does not exist has none.
+    /// Lists calls that were answered from outside the run, ordered by id, including those answered
+    /// long ago. A session that does not exist has none.
     async fn answered(
         &self,
         session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError>;
 
-    /// Children, kept writes, and call ids that only the past knows.
+    /// Returns a session's child references, staged writes and retired call ids.
     async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError>;
 
-    /// Usage, oldest first.
+    /// Lists usage entries, oldest first.
     async fn usage(
         &self,
         session: SessionKey<'_>,
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError>;
 
-    /// The root of a child; `None` for an id that no child has, a root's for one.
+    /// Returns the root of a child session; `None` for an id that no child has, including that of a
+    /// root.
     ///
-    /// It is a directory for callers who know an id and nothing else. A store that keeps each root by
-    /// itself writes it before it makes the commit that creates a child. An entry may stay when that
-    /// commit came to nothing, or the child is removed: it names a session that is not there, and
-    /// whoever follows it is told so by the read. It must not keep another session of that id from
-    /// being made or found.
+    /// This is a directory for callers that know only an id. A store that keeps each root
+    /// separately writes the entry before it makes the commit that creates the child. An entry may
+    /// remain after that commit was refused or the child was deleted: it then names a session that
+    /// does not exist, which the read that follows reports. It must not prevent another session
+    /// with that id from being created or found.
     async fn root_of(&self, session: &SessionId) -> Result<Option<SessionId>, StoreError>;
 
-    /// [`SessionStore::load`] for callers who know an id and nothing else. A root is found without
-    /// looking into the directory.
+    /// Does what [`SessionStore::load`] does, for callers that know only an id. A root is found
+    /// without a look into the directory.
     async fn find(&self, session: &SessionId) -> Result<Option<Snapshot>, StoreError> {
         if let Some(root) = self.load(session.as_root()).await? {
             return Ok(Some(root));
@@ -151,34 +154,34 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Sessions, newest first, without their content.
+    /// Lists sessions, newest first, without their content.
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError>;
 
-    /// Calls that wait for an answer, across sessions, oldest first.
+    /// Lists calls that wait for an answer, across sessions, oldest first.
     async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError>;
 
-    /// Sessions that need attention, most overdue first, and why.
+    /// Lists sessions with due work, most overdue first, with the reasons.
     ///
-    /// It reads work of the kinds and agents that are asked for and no other, so that what is due to
-    /// others, however much, costs and hides nothing.
+    /// It reads work of the requested kinds and agents only, so that any amount of other due work
+    /// neither slows it down nor hides a result.
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError>;
 
-    /// How much work waits at this instant, over all sessions.
+    /// Counts the work that is waiting at this instant, over all sessions.
     ///
-    /// It is asked every few seconds by whoever watches the store: it counts in indexes, and its cost
-    /// does not grow with sessions for which nothing waits.
+    /// Monitoring calls it every few seconds: it counts in indexes, and its cost does not grow with
+    /// sessions that have nothing waiting.
     async fn backlog(&self, at: Timestamp) -> Result<Backlog, StoreError>;
 }
 
-/// Tells a run that it is asked to stop.
+/// Notifies a run of requests to stop it.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait WatchStops: Send + Sync + fmt::Debug {
-    /// Resolves when there is a request to stop this run, wherever it was written; at once when
-    /// there is one already. Safe to drop.
+    /// Resolves when this run has a stop request, whichever process wrote it; at once if it already
+    /// has one. Safe to drop.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when there is no such session, at once or when it is removed.
+    /// [`StoreError::NotFound`] if the session does not exist, or as soon as it is deleted.
     async fn stopped(
         &self,
         session: SessionKey<'_>,

@@ -77,7 +77,7 @@ fn a_session_that_is_finished_is_continued() {
     let did = folder
         .helix(&["run", "reporter", "x", "--session", "s"])
         .ends(2);
-    assert!(did.err.contains("talks to agent a"), "{}", did.err);
+    assert!(did.err.contains("belongs to agent a"), "{}", did.err);
 }
 
 #[test]
@@ -213,11 +213,7 @@ fn an_unknown_session_is_refused() {
     folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
     for command in ["resume", "interrupt", "abort"] {
         let did = folder.helix(&[command, "nobody"]).ends(1);
-        assert!(
-            did.err.contains("there is no session nobody"),
-            "{}",
-            did.err
-        );
+        assert!(did.err.contains("session nobody not found"), "{}", did.err);
     }
 }
 

@@ -145,7 +145,7 @@ fn a_session_goes_on_in_another_store() {
         did.ends(code)
     };
     assert_eq!(import(0).json(), json!({ "sessionId": "s" }));
-    assert!(import(1).err.contains("there is a session s already"));
+    assert!(import(1).err.contains("session s already exists"));
 
     let (mut here, mut moved) = (show(&folder, "s", &[]), show(&folder, "s", &there));
     for shown in [&mut here, &mut moved] {

@@ -12,7 +12,7 @@ async fn a_run_is_interrupted_from_another_process_and_goes_on_later() {
         .folder
         .helix(&["run", "a", "more", "--session", "s"])
         .ends(1);
-    assert!(did.err.contains("still going on"), "{}", did.err);
+    assert!(did.err.contains("still running"), "{}", did.err);
     assert!(
         did.err.contains("`helix resume s` takes it over"),
         "{}",

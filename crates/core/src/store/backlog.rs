@@ -1,27 +1,27 @@
-//! The amount of work that waits in a store, for operators.
+//! The amount of work waiting in a store, for operators.
 
 use std::collections::BTreeMap;
 
 use super::{DueKind, Header};
 use crate::time::Timestamp;
 
-/// The amount of work that waits in a store, over all its sessions.
+/// The amount of work waiting in a store, over all its sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backlog {
     /// Calls that wait for an answer.
     pub pending_calls: u64,
-    /// Since when the oldest of them waits.
+    /// The instant since which the oldest of them has been waiting.
     pub oldest_pending: Option<Timestamp>,
     /// Runs under a lease that has not lapsed.
     pub leases: u64,
-    /// Sessions that are due, by the kind of work. A kind that nothing is due of is absent.
+    /// The number of sessions with due work, by kind. A kind with no due work is absent.
     pub due: BTreeMap<DueKind, u64>,
 }
 
 impl Backlog {
-    /// The kinds of due work that are counted: all that somebody waits for. A session that may be
-    /// cleaned up is not; there can be as many of those as there are sessions.
+    /// The kinds of due work that are counted: all that a user or a caller waits for. Sessions that
+    /// may be cleaned up are not counted; there can be as many of those as there are sessions.
     pub const COUNTED: [DueKind; 5] = [
         DueKind::LapsedLease,
         DueKind::Deadline,
@@ -30,15 +30,15 @@ impl Backlog {
         DueKind::OwedStop,
     ];
 
-    /// Counts a pending call that waits since this instant.
+    /// Counts a pending call that has been waiting since this instant.
     pub fn add_pending(&mut self, since: Timestamp) {
         self.pending_calls += 1;
         let oldest = self.oldest_pending.get_or_insert(since);
         *oldest = since.min(*oldest);
     }
 
-    /// Counts sessions for which one kind of work is due from an instant on: `due` when that has
-    /// come, `later` when it has not.
+    /// Counts sessions with one kind of work: `due` of them are due now, `later` will be due at a
+    /// later instant.
     pub fn add_due(&mut self, kind: DueKind, due: u64, later: u64) {
         if !Self::COUNTED.contains(&kind) {
             return;
@@ -59,7 +59,7 @@ impl Backlog {
         }
     }
 
-    /// Adds what waits in another part of the same store.
+    /// Adds the backlog of another part of the same store.
     pub fn add(&mut self, other: &Self) {
         self.pending_calls += other.pending_calls;
         let oldest = [self.oldest_pending, other.oldest_pending];

@@ -1,4 +1,4 @@
-//! The one write: what must hold, and what changes.
+//! The one write of a store: its preconditions and its changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,31 +22,32 @@ use crate::time::Timestamp;
 use crate::transcript::PairedStep;
 use crate::usage::UsageEntry;
 
-/// A number that every run start and every take-over raises. Commits of a run carry it, so a run
-/// that was superseded cannot write. A session that is made under the id of one that was deleted
-/// begins above that one's.
+/// A number that every run start and every take-over raises. Commits of a run carry it, so a
+/// superseded run cannot write. A session created under the id of a deleted one begins above the
+/// fence of that one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Fence(pub u64);
 
-/// Who performs a session's run, and until when that is taken for granted.
+/// The claim of one process to perform a session's run, and until when it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Lease {
-    /// The process.
+    /// The process that holds the lease.
     pub holder: String,
-    /// Until when, by the clock that the store judges leases by.
+    /// When the lease lapses, by the clock with which the store judges leases.
     pub until: Timestamp,
-    /// Whether its holder left the run in good order: taking over is no sign of trouble then.
+    /// Whether the holder handed the run over in good order; a take-over is no sign of trouble
+    /// then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
 }
 
 impl Lease {
-    /// A lease.
+    /// Creates a lease that is not given up.
     #[must_use]
     pub fn new(holder: impl Into<String>, until: Timestamp) -> Self {
         Self {
@@ -56,28 +57,28 @@ impl Lease {
         }
     }
 
-    /// Whether it binds others at this instant.
+    /// Whether the lease excludes other processes at this instant.
     #[must_use]
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.until > now && !self.given_up
     }
 }
 
-/// A lease as a commit asks for it: by its length. When it begins, the store says, whose clock is
-/// one for all who ask; no process writes an instant of its own clock that others are judged by.
+/// A request for a lease, by its duration. The store decides when it begins, by the one clock that
+/// judges all holders; no process writes an instant of its own clock by which others are judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseRequest {
-    /// The process.
+    /// The process that requests the lease.
     pub holder: String,
-    /// How long it lasts from the commit on.
+    /// How long the lease lasts from the commit on.
     pub lasts: Duration,
-    /// Whether the process gives the lease up and leaves the run to others, in good order.
+    /// Whether the process gives the lease up and leaves the run to other processes, in good order.
     pub gives_up: bool,
 }
 
 impl LeaseRequest {
-    /// Asks for a lease, or for its renewal.
+    /// Requests a lease or its renewal.
     #[must_use]
     pub fn new(holder: impl Into<String>, lasts: Duration) -> Self {
         Self {
@@ -87,7 +88,8 @@ impl LeaseRequest {
         }
     }
 
-    /// Gives a lease up: the run is due for somebody else at once, and its take-over is not counted.
+    /// Gives a lease up: the run is due for another process at once, and its take-over is not
+    /// counted.
     #[must_use]
     pub fn given_up(holder: impl Into<String>) -> Self {
         Self {
@@ -96,7 +98,7 @@ impl LeaseRequest {
         }
     }
 
-    /// The lease that a store writes at this instant of its clock.
+    /// Returns the lease that a store writes at this instant of its clock.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Lease {
         Lease {
@@ -107,21 +109,21 @@ impl LeaseRequest {
     }
 }
 
-/// A message that waits for its run.
+/// A message that waits for the next run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InboxRow {
-    /// Names it; the same row written twice is one row.
+    /// The id of the row; writing a row with the same id again has no effect.
     pub id: String,
-    /// The messages.
+    /// The messages, in the order in which they were sent.
     pub messages: Vec<UserMessage>,
-    /// Since when it waits.
+    /// The instant since which the row has been waiting.
     pub created_at: Timestamp,
 }
 
 impl InboxRow {
-    /// A row.
+    /// Creates a row of waiting messages.
     #[must_use]
     pub fn new(id: impl Into<String>, messages: Vec<UserMessage>, created_at: Timestamp) -> Self {
         Self {
@@ -132,162 +134,164 @@ impl InboxRow {
     }
 }
 
-/// A field of a session, to be set.
+/// A field of a session and its new value.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Field {
-    /// Where it stands.
+    /// The status of the session.
     Status(SessionStatus),
-    /// The steps of the present turn.
+    /// The number of steps in the current turn.
     StepCount(u32),
-    /// One step more.
+    /// Increments the step count by one.
     OneStepMore,
-    /// One resume more.
+    /// Increments the resume count by one.
     OneResumeMore,
     /// The output of the last turn.
     Output(Option<Value>),
-    /// Why the last turn failed.
+    /// The error with which the last turn failed.
     Error(Option<ErrorRecord>),
-    /// More about a failure.
+    /// Details about a failure.
     FailureReason(Option<String>),
-    /// Why it was stopped.
+    /// Why and how the session was stopped.
     InterruptContext(Option<InterruptContext>),
-    /// A child that is waited for; `None`: no more.
+    /// A child session that a call waits for; `None` when it waits no longer.
     AwaitedChild(CallId, Option<ChildWait>),
-    /// The open step in which it paused.
+    /// The open step in which the run suspended.
     SuspendedStep(Option<StepId>),
-    /// An answered call, and when. Roots only.
+    /// An answered call, and when it was answered. Roots only.
     CompletedCall(CallId, Timestamp),
-    /// Which session made a pending call; `None`: it waits no more. Roots only.
+    /// The session that made a pending call; `None` when the call is no longer pending. Roots only.
     CallOwner(CallId, Option<SessionId>),
-    /// The trace.
+    /// The trace to which the session belongs.
     Tracing(Option<TracingContext>),
-    /// When it may be cleaned up.
+    /// When the session may be cleaned up.
     ExpiresAt(Option<Timestamp>),
-    /// Set once; setting another is refused.
+    /// The session mode. It is set once; a different second value is refused.
     Mode(SessionMode),
-    /// Its owner.
+    /// The user who owns the session.
     User(Option<UserId>),
-    /// Its tags.
+    /// All tags of the session.
     Tags(Vec<String>),
-    /// Metadata to set, or with `None` to remove.
+    /// Metadata entries to set; `None` removes a key.
     Metadata(BTreeMap<String, Option<String>>),
-    /// Its workspace.
+    /// The workspace of the session.
     Workspace(Option<WorkspaceRef>),
-    /// Its stream.
+    /// The stream of the session.
     Stream(Option<StreamId>),
 }
 
-/// One change of one session.
+/// One change to one session.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// Makes the session.
+    /// Creates the session.
     Create(Box<SessionState>),
-    /// Puts these fields, state and pending calls in the place of its own. Its identity and family,
-    /// counters of messages and versions, latest checkpoint, and what belongs to its runs stay; so do
-    /// its pending calls, and which are answered, while a run goes on or is paused.
+    /// Replaces the session's fields, state and pending calls. Its identity, parent and root,
+    /// message count, versions, latest checkpoint, and everything that belongs to its runs stay; so
+    /// do its pending calls, and which are answered, while a run is running or suspended.
     Overwrite(Box<SessionState>),
-    /// Removes it with everything that belongs to it.
+    /// Deletes the session with everything that belongs to it.
     Delete,
-    /// Cuts the history, rounded down to whole steps.
+    /// Truncates the history to this many messages, rounded down to whole steps.
     Truncate(usize),
-    /// Appends what a user said.
+    /// Appends a user message.
     AppendUser(UserMessage),
-    /// Appends a step.
+    /// Appends a step: the model's message and the results of its calls.
     AppendStep(PairedStep),
-    /// Changes the state by operations.
+    /// Applies operations to the state.
     WriteState(StepWrites),
-    /// Puts another state in its place.
+    /// Replaces the whole state.
     SetState(Arc<Value>),
-    /// Goes back to an earlier version of the state; the version still grows.
+    /// Restores an earlier version of the state; the version number still grows.
     RewindState(u64),
-    /// Sets a field.
+    /// Sets one field.
     Set(Field),
-    /// Raises the fence: earlier holders cannot write any more.
+    /// Raises the fence: earlier holders can no longer write.
     RaiseFence,
-    /// Takes, renews or gives up the lease; `None`: there is no run to hold it for.
+    /// Takes, renews or gives up the lease; `None` removes it because no run is running.
     Lease(Option<LeaseRequest>),
-    /// Counts a take-over of the latest run, unless its lease was given up. Comes before the new
-    /// lease.
+    /// Counts a take-over of the latest run, unless its lease was given up. Must precede the new
+    /// lease in the commit.
     TakeOver,
-    /// Writes a run that becomes the latest. A request to stop the one before it is done with, unless
-    /// that is paused and this one continues it. While a step is open, no other run can start.
+    /// Writes a run that becomes the latest. It drops the stop request of the run before it, unless
+    /// that run is suspended and this one continues it. While a step is open, only a continuation
+    /// of its run can start.
     StartRun(Box<RunRecord>),
-    /// Writes what became of a run.
+    /// Updates the record of a run.
     Run(Box<RunRecord>),
-    /// Writes a checkpoint and points the session at it.
+    /// Writes a checkpoint and makes it the session's latest.
     Checkpoint(Checkpoint, CheckpointSource),
-    /// The same, of the session as it is at this place in the commit: its counts are filled in.
+    /// Writes a checkpoint of the session as it is at this point of the commit: its counts are
+    /// filled in.
     CheckpointHere(Checkpoint),
     /// Writes or removes the open step.
     OpenStep(Option<Arc<OpenStep>>),
-    /// Writes what is known of the call at this place of the open step.
+    /// Writes the state of the call at this index of the open step.
     OpenCall(u32, CallId, Box<OpenCall>),
-    /// Notes that an effect is committed, of those that nothing goes on beside. With a failure: it
-    /// was a model call, and failed.
+    /// Records the commit of an exclusive effect, one that nothing else runs beside. A failure
+    /// means that it was a model call, and that it failed.
     Effect(u32, Option<Box<ModelFailure>>),
-    /// Notes that another attempt at an effect begins: earlier ones cannot write any more.
+    /// Records that another attempt at an effect begins: earlier attempts can no longer write.
     Begin(Begun),
-    /// Says where the run stands that goes on under a new fence: how many steps of its turn are in
-    /// the history, and which is open.
+    /// Records the position of a run that continues under a new fence: the number of steps of its
+    /// turn in the history, and the open step.
     Adopt(u32, Option<OpenMark>),
-    /// Writes a pending call.
+    /// Adds a pending call.
     Pending(Box<PendingCall>),
-    /// Answers a pending call.
+    /// Records the answer to a pending call.
     Answer(CallId, Box<Answer>),
     /// Removes a pending call.
     RemovePending(CallId),
-    /// Writes a child.
+    /// Adds or updates the reference to a child session.
     Child(Box<SubSessionRef>),
-    /// Asks the latest run to stop. When it has ended, other than suspended, or is another, it has
-    /// no effect.
+    /// Requests that the latest run stop. Has no effect if that run has ended other than suspended,
+    /// or if the latest run is a different one.
     Stop(StopRequest),
-    /// Withdraws the request.
+    /// Withdraws the stop request.
     ClearStop,
-    /// Adds a message that waits.
+    /// Adds a message that waits for the next run.
     Inbox(InboxRow),
-    /// Takes messages that wait.
+    /// Removes waiting messages by their ids, when a run takes them.
     DrainInbox(Vec<String>),
-    /// Records usage.
+    /// Records a usage entry.
     Usage(UsageEntry),
-    /// Keeps a call's writes until its step is settled.
+    /// Stages the writes of a call until its step is settled.
     Stage(StepId, CallId, StepWrites),
-    /// Forgets the kept writes of a step, or of all steps but this one.
+    /// Discards the staged writes of a step, or of all steps but one.
     Unstage(Unstage),
     /// Marks call ids as used that no message carries any more.
     RetireCallIds(Vec<CallId>),
 }
 
-/// Which kept writes are forgotten. Exhaustive, as [`Row`](super::Row) is.
+/// Selects the staged writes to discard. Exhaustive, as [`Row`](super::Row) is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unstage {
-    /// Those of this step.
+    /// The staged writes of this step.
     Step(StepId),
-    /// Those of all steps but this one.
+    /// The staged writes of all steps but this one.
     AllBut(Option<StepId>),
 }
 
-/// One atomic write over sessions of one root.
+/// One atomic write to sessions of one root.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "nothing is written before it is given to a store"]
 pub struct Commit {
-    /// The root; its stream takes the chunks.
+    /// The root session; its stream receives the chunks.
     pub root: SessionId,
-    /// When it is made.
+    /// When the commit is made, by the clock of the process that makes it.
     pub at: Timestamp,
-    /// What must hold, before any change is made.
+    /// The conditions that must hold before any change is made, each with its session.
     pub preconditions: Vec<(SessionId, Precondition)>,
-    /// What changes, in this order.
+    /// The changes to make, in this order, each with its session.
     pub changes: Vec<(SessionId, Change)>,
-    /// What readers are told.
+    /// The chunks to append to the root's stream.
     pub chunks: Vec<Chunk>,
-    /// What the root's stream is from then on.
+    /// The new status of the root's stream; `None` leaves it as it is.
     pub stream: Option<StreamStatus>,
 }
 
 impl Commit {
-    /// A commit that does nothing yet.
+    /// Creates a commit without preconditions and changes.
     pub fn new(root: SessionId, at: Timestamp) -> Self {
         Self {
             root,
@@ -311,13 +315,13 @@ impl Commit {
         self
     }
 
-    /// Adds a change of the root.
+    /// Adds a change to the root.
     pub fn then(self, change: Change) -> Self {
         let session = self.root.clone();
         self.then_in(session, change)
     }
 
-    /// Adds a change of a session.
+    /// Adds a change to a session.
     pub fn then_in(mut self, session: SessionId, change: Change) -> Self {
         self.changes.push((session, change));
         self
@@ -328,37 +332,37 @@ impl Commit {
         self.then(Change::Set(field))
     }
 
-    /// Tells readers something.
+    /// Adds a chunk for the readers of the stream.
     pub fn say(mut self, chunk: Chunk) -> Self {
         self.chunks.push(chunk);
         self
     }
 
-    /// Says what the root's stream is from then on.
+    /// Sets the new status of the root's stream.
     pub fn stream(mut self, status: StreamStatus) -> Self {
         self.stream = Some(status);
         self
     }
 
-    /// Makes its chunks small enough for the stream they are for: see [`StreamLimits::fit`].
+    /// Shrinks its chunks to the limits of the stream: see [`StreamLimits::fit`].
     pub fn fitting(mut self, limits: StreamLimits) -> Self {
         self.chunks = limits.fit_all(std::mem::take(&mut self.chunks));
         self
     }
 
-    /// Whether it writes to the root's stream.
+    /// Whether the commit writes to the root's stream.
     pub(super) fn speaks(&self) -> bool {
         !self.chunks.is_empty() || self.stream.is_some()
     }
 
-    /// Whether it makes a session under the root.
+    /// Whether the commit creates a session under the root.
     pub(super) fn has_births(&self) -> bool {
         let changes = self.changes.iter();
         let mut made = changes.filter(|(_, change)| matches!(change, Change::Create(_)));
         made.any(|(session, _)| *session != self.root)
     }
 
-    /// The sessions that it makes under a parent, each with that.
+    /// The sessions that the commit creates under a parent, each with its parent.
     pub(super) fn births(&self) -> impl Iterator<Item = (&SessionId, &SessionId)> {
         let changes = self.changes.iter();
         changes.filter_map(|(session, change)| match change {
@@ -367,8 +371,9 @@ impl Commit {
         })
     }
 
-    /// Every session that is named, once, in the order of first mention; the root too when its
-    /// stream is written to, or a session is made under it, and the parents of those.
+    /// Returns every session that the commit names, once, in the order of first mention; also the
+    /// root if the commit writes to its stream or creates a session under it, and the parents of
+    /// new sessions.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         let conditions = self.preconditions.iter().map(|(session, _)| session);
@@ -382,33 +387,34 @@ impl Commit {
     }
 }
 
-/// What a session is after a commit, and what waits for its run: the top of a step needs no read.
+/// A session's counters after a commit, and what waits for its run, so that the next step needs no
+/// read.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Committed {
-    /// The session's version.
+    /// The version of the session.
     pub version: u64,
-    /// Its fence.
+    /// The fence of the session.
     pub fence: Fence,
-    /// How many messages it has.
+    /// The number of messages in the history.
     pub message_count: usize,
-    /// How often its history was cut.
+    /// How many times the history was truncated.
     pub cuts: u32,
-    /// The version of its state.
+    /// The version of the state.
     pub state_version: u64,
-    /// The request to stop its latest run.
+    /// The request to stop the latest run.
     pub stop: Option<StopRequest>,
-    /// Messages that wait.
+    /// Messages that wait for the next run.
     pub inbox: Vec<InboxRow>,
     /// Pending calls that are answered.
     pub answered: Vec<CallId>,
 }
 
-/// What a commit did.
+/// The result of a commit.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Receipt {
-    /// The sessions it named, as they are now; a deleted one is left out.
+    /// The sessions that the commit named, as they are now; a deleted one is left out.
     pub sessions: BTreeMap<SessionId, Committed>,
     /// The sequence of the last chunk in the root's stream.
     pub sequence: Sequence,

@@ -1,9 +1,9 @@
-//! Due work: what needs somebody's attention, and how it is asked for.
+//! Due work: the sessions that need attention, and the query for them.
 //!
 //! A store keeps, for each session, the instant from which on each kind of work is due
-//! ([`Header::due_from`]), ordered by agent, kind, instant and session. A question reads the ranges of
-//! the kinds and agents that it names and nothing else; [`DueQuery::page`] makes the answer of them,
-//! the same for every store.
+//! ([`Header::due_from`]), ordered by agent, kind, instant and session. A query reads the ranges of
+//! the kinds and agents that it names and nothing else; [`DueQuery::page`] combines them into the
+//! result, the same way for every store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,40 +12,40 @@ use super::{Header, SessionKey, StoreError};
 use crate::id::{CallId, RunId, SessionId};
 use crate::time::Timestamp;
 
-/// Why a session needs somebody's attention.
+/// Why a session needs attention.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Due {
-    /// A run goes on, and its lease has lapsed.
+    /// A run is marked as running, and its lease has lapsed.
     LapsedLease {
-        /// The run.
+        /// The id of the run.
         run: RunId,
-        /// Which kind of host performs it.
+        /// The kind of host that performs the run.
         host: String,
     },
-    /// A pending call's deadline has passed.
+    /// The deadline of a pending call has passed.
     Deadline {
-        /// The call.
+        /// The id of the pending call.
         call: CallId,
     },
-    /// A run is paused and all its calls are answered.
+    /// A run is suspended, and all its pending calls are answered.
     Answered {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
-    /// Messages wait and no run goes on.
+    /// Messages wait, and no run is running.
     Inbox,
-    /// A run that nobody performs is asked to stop.
+    /// A stop is requested of a run that no process is performing.
     OwedStop {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
-    /// The session may be cleaned up, and no run goes on.
+    /// The session may be cleaned up, and no run is running.
     Expired,
 }
 
 impl Due {
-    /// What kind of work it is.
+    /// Returns the kind of work.
     #[must_use]
     pub fn kind(&self) -> DueKind {
         match self {
@@ -59,26 +59,26 @@ impl Due {
     }
 }
 
-/// A kind of due work; [`Due`] says what each means.
+/// A kind of due work; [`Due`] describes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DueKind {
     /// A run whose lease has lapsed.
     LapsedLease,
-    /// A deadline that has passed.
+    /// A pending call whose deadline has passed.
     Deadline,
-    /// A paused run whose calls are all answered.
+    /// A suspended run whose calls are all answered.
     Answered,
-    /// Messages that wait.
+    /// Messages that wait while no run is running.
     Inbox,
-    /// A stop that is asked of a paused run.
+    /// A stop request for a run that is not running.
     OwedStop,
     /// A session that may be cleaned up.
     Expired,
 }
 
 impl DueKind {
-    /// Every kind.
+    /// Every kind of due work.
     pub const ALL: [Self; 6] = [
         Self::LapsedLease,
         Self::Deadline,
@@ -89,45 +89,45 @@ impl DueKind {
     ];
 }
 
-/// A place in the order of due work: since when a session is due, and which one it is.
+/// A position in the order of due work: the instant since which a session is due, and its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct DueCursor {
-    /// Since when.
+    /// The instant since which the session is due.
     pub since: Timestamp,
-    /// The session.
+    /// The id of the session.
     pub session: SessionId,
 }
 
 impl DueCursor {
-    /// A place.
+    /// Creates a position in the order of due work.
     #[must_use]
     pub fn new(since: Timestamp, session: SessionId) -> Self {
         Self { since, session }
     }
 }
 
-/// Which due work is asked for. As it is made, all there is.
+/// A query for due work. Without restrictions it asks for all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueQuery {
-    /// When. A store that has a clock of its own goes by that instead.
+    /// The instant of the query. A store with its own clock uses that instead.
     pub at: Timestamp,
-    /// What kinds of work.
+    /// The kinds of work to include.
     pub kinds: Vec<DueKind>,
-    /// The agents whose sessions are asked for, by name; `None`: everybody's.
+    /// The names of the agents whose sessions to include; `None` includes all.
     pub agents: Option<Vec<String>>,
-    /// Only what comes after this place: where the page before ended.
+    /// Returns only entries after this position, the end of the previous page.
     pub after: Option<DueCursor>,
-    /// How many sessions at most.
+    /// The maximum number of sessions in the page.
     pub limit: usize,
 }
 
 impl DueQuery {
-    /// How many sessions a page has when nobody says otherwise.
+    /// The default maximum number of sessions in a page.
     pub const LIMIT: usize = 100;
 
-    /// The first page of all that is due at an instant.
+    /// Asks for the first page of all work that is due at an instant.
     #[must_use]
     pub fn at(at: Timestamp) -> Self {
         Self {
@@ -139,35 +139,36 @@ impl DueQuery {
         }
     }
 
-    /// Only work of these kinds.
+    /// Restricts the query to these kinds of work.
     #[must_use]
     pub fn of_kinds(mut self, kinds: impl IntoIterator<Item = DueKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Only sessions of these agents.
+    /// Restricts the query to sessions of these agents.
     #[must_use]
     pub fn of_agents(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.agents = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Only what comes after a place.
+    /// Restricts the query to entries after a position.
     #[must_use]
     pub fn after(mut self, place: Option<DueCursor>) -> Self {
         self.after = place;
         self
     }
 
-    /// So many sessions at most.
+    /// Sets the maximum number of sessions.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// What of a session is asked for and due at an instant, and since when the first of it is.
+    /// Returns the reasons for which a session is due and matches this query, and the earliest
+    /// instant since which it is.
     #[must_use]
     pub fn judge(&self, header: &Header, now: Timestamp) -> Option<(Timestamp, Vec<Due>)> {
         let is_asked = |agent: &String| *agent == header.session.agent_type;
@@ -184,11 +185,12 @@ impl DueQuery {
         Some((since.into_iter().min()?, reasons))
     }
 
-    /// Makes a page of what a store has at hand.
+    /// Builds a page from the ranges that a store has read.
     ///
-    /// Each range is a part of the store's order, due at `now`, by place: of one kind and one agent,
-    /// say. One that has `limit` places or more after [`DueQuery::after`] may go on. The places of all
-    /// of them together name every session that is due. `header_of` gives a session as it is.
+    /// Each range is a sorted part of the store's order that is due at `now`, for example that of
+    /// one kind and one agent. A range with `limit` or more positions after [`DueQuery::after`] may
+    /// continue in the store. Together the ranges contain every session that is due. `header_of`
+    /// loads the current header of a session.
     ///
     /// # Errors
     /// Those of `header_of`.
@@ -207,7 +209,7 @@ impl DueQuery {
             return Ok(page);
         }
         let mut places = BTreeSet::new();
-        // Beyond the end of a range that goes on, something may be missing.
+        // Beyond the end of a range that continues in the store, entries may be missing.
         let mut known_to: Option<DueCursor> = None;
         for mut range in ranges {
             let after = self.after.as_ref();
@@ -227,7 +229,7 @@ impl DueQuery {
                 return Ok(page);
             }
             let header = header_of(&place.session)?;
-            // One that is due for several reasons is given once, where the first of them stands.
+            // A session that is due for several reasons is listed once, at the earliest of them.
             if let Some(header) = header
                 && let Some((since, reasons)) = self.judge(&header, now)
                 && since == place.since
@@ -246,16 +248,16 @@ impl DueQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueSession {
-    /// Its root.
+    /// The root of the session.
     pub root: SessionId,
-    /// The session.
+    /// The id of the session.
     pub session: SessionId,
-    /// Why, of what was asked for.
+    /// The reasons that the query asked for.
     pub reasons: Vec<Due>,
 }
 
 impl DueSession {
-    /// A session, and why it needs attention.
+    /// Creates an entry of a session with its reasons.
     #[must_use]
     pub fn new(key: SessionKey<'_>, reasons: Vec<Due>) -> Self {
         Self {
@@ -265,27 +267,28 @@ impl DueSession {
         }
     }
 
-    /// How it is named to a store.
+    /// Returns the key of the session.
     #[must_use]
     pub fn key(&self) -> SessionKey<'_> {
         SessionKey::new(&self.root, &self.session)
     }
 }
 
-/// A part of the due work.
+/// A page of due work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DuePage {
-    /// The instant at which the store judged it.
+    /// The instant at which the store judged what is due.
     pub at: Timestamp,
-    /// Sessions, most overdue first, each with all the reasons that were asked for.
+    /// Sessions, most overdue first, each with all the reasons that the query asked for.
     pub items: Vec<DueSession>,
-    /// Where the next page begins; `None`: that was all. A page may be empty and have a next one.
+    /// Where the next page begins; `None` at the end. A page may be empty and still have a next
+    /// one.
     pub next: Option<DueCursor>,
 }
 
 impl DuePage {
-    /// A page, judged at an instant.
+    /// Creates a page judged at an instant.
     #[must_use]
     pub fn new(at: Timestamp, items: Vec<DueSession>, next: Option<DueCursor>) -> Self {
         Self { at, items, next }

@@ -1,4 +1,4 @@
-//! Why a store did not do what it was asked.
+//! The errors of a store.
 
 use crate::error::{Coded, ErrorCode};
 use crate::id::SessionId;
@@ -7,109 +7,109 @@ use crate::state::StateError;
 use crate::store::Precondition;
 use crate::stored::StoredError;
 
-/// A boxed cause.
+/// The boxed cause of a backend failure.
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a store answers instead of doing it. Nothing is written then.
+/// The error of a store operation. Nothing was written unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// A precondition did not hold.
-    #[error("session {session} has changed: not true any more that {expected}; read it again")]
+    #[error("session {session} has changed: no longer true that {expected}; read it again")]
     Refused {
-        /// The session.
+        /// The session that changed.
         session: SessionId,
-        /// What did not hold.
+        /// The precondition that did not hold.
         expected: Precondition,
-        /// What the session is.
+        /// The status and version of the session.
         current: Current,
     },
-    /// There is no such session.
-    #[error("there is no session {session}; check the id, or create it first")]
+    /// The session does not exist.
+    #[error("session {session} not found; check the id, or create it first")]
     NotFound {
-        /// The session.
+        /// The id that was not found.
         session: SessionId,
     },
-    /// There is a session of that id.
-    #[error("there is a session {session} already; choose another id, or continue it")]
+    /// A session with this id already exists.
+    #[error("session {session} already exists; choose another id, or continue it")]
     AlreadyExists {
-        /// The session.
+        /// The id that is taken.
         session: SessionId,
     },
-    /// A change is not one that can be made.
+    /// The change is not possible for this session.
     #[error("session {session} cannot be changed that way: {reason}")]
     Invalid {
-        /// The session.
+        /// The session that was to be changed.
         session: SessionId,
-        /// Why not.
+        /// Why the change is not possible.
         reason: String,
     },
-    /// The state cannot be changed that way.
+    /// The state rejects the change.
     #[error("the state of session {session} cannot be changed that way")]
     State {
-        /// The session.
+        /// The session that was to be changed.
         session: SessionId,
-        /// Why not.
+        /// The error of the state operation.
         #[source]
         source: StateError,
     },
-    /// A chunk of a commit is larger than the stream takes.
+    /// A chunk of a commit exceeds the limit of the stream.
     #[error(
         "a chunk has {bytes} bytes, the stream of session {session} takes {limit}; \
          make it fit with `Commit::fitting`"
     )]
     ChunkTooLarge {
-        /// The root, whose stream it is.
+        /// The root session that owns the stream.
         session: SessionId,
         /// The size of the chunk.
         bytes: usize,
-        /// The limit.
+        /// The limit of the stream.
         limit: usize,
     },
-    /// What is stored cannot be read.
+    /// A stored record cannot be read.
     #[error(transparent)]
     Corrupt(#[from] StoredError),
-    /// There is no room.
+    /// The store has no space left.
     #[error("the {backend} store is full; make room and try again, nothing was lost")]
     Full {
-        /// Which store.
+        /// The name of the store backend.
         backend: &'static str,
-        /// Why.
+        /// The error of the backend.
         #[source]
         source: Source,
     },
-    /// It cannot be reached, for now.
+    /// The store cannot be reached at the moment. A write may have been made.
     #[error("the {backend} store cannot be reached; try again")]
     Unavailable {
-        /// Which store.
+        /// The name of the store backend.
         backend: &'static str,
-        /// Why.
+        /// The error of the backend.
         #[source]
         source: Source,
     },
-    /// It failed.
+    /// The store failed for another reason.
     #[error("the {backend} store failed")]
     Backend {
-        /// Which store.
+        /// The name of the store backend.
         backend: &'static str,
-        /// Why.
+        /// The error of the backend.
         #[source]
         source: Source,
     },
 }
 
-/// What a session was when a precondition failed.
+/// The status and version of a session when a precondition failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Current {
-    /// Its status; `None`: it does not exist.
+    /// The status of the session; `None` if it does not exist.
     pub status: Option<SessionStatus>,
-    /// Its version.
+    /// The version of the session.
     pub version: u64,
 }
 
 impl Current {
-    /// An existing session.
+    /// Creates the value for an existing session.
     #[must_use]
     pub fn new(status: SessionStatus, version: u64) -> Self {
         Self {
@@ -120,13 +120,13 @@ impl Current {
 }
 
 impl StoreError {
-    /// Whether the same may succeed a moment later. A write that failed so may have been made.
+    /// Whether the same operation may succeed a moment later. The failed write may have been made.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Full { .. })
     }
 
-    /// Whether a precondition did not hold: somebody was faster.
+    /// Whether a precondition did not hold because another writer was faster.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::AlreadyExists { .. })

@@ -1,4 +1,4 @@
-//! What a store keeps at hand of each session: enough to judge a commit without reading content.
+//! The header of a session: what a store needs to judge a commit without reading content.
 
 use std::collections::BTreeMap;
 
@@ -14,64 +14,64 @@ use crate::stored::Stored;
 use crate::stream::{DeltasOf, StreamError, StreamWriter};
 use crate::time::Timestamp;
 
-/// A session without its content: messages, state, open step and pending inputs are kept elsewhere.
+/// A session without its content: messages, state, open step and pending inputs are stored in rows.
 ///
-/// Every backend stores this one value, and [`super::plan`] is the only thing that changes it, so
-/// the rules of a commit are the same everywhere.
+/// Every backend stores this one value, and only [`super::plan`] changes it, so the rules of a
+/// commit are the same everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Header {
-    /// The session's fields. `custom_state` and `pending_client_tool_calls` are empty here, and so is
-    /// `completed_client_tool_calls`, unless an earlier version wrote it: then those calls count as
-    /// answered, and the next commit makes rows of them.
+    /// The session's fields. `custom_state` and `pending_client_tool_calls` are empty here, and so
+    /// is `completed_client_tool_calls`, unless an earlier version wrote it: then those calls count
+    /// as answered, and the next commit turns them into rows.
     pub session: SessionState,
-    /// The fence.
+    /// The current fence of the session.
     pub fence: Fence,
-    /// Who performs its run.
+    /// The lease of the process that performs the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
-    /// How often its latest run was taken over since it last made a commit of its own; orderly
-    /// hand-overs are not counted.
+    /// The number of take-overs of the latest run since its own last commit; orderly hand-overs are
+    /// not counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub takeovers: u32,
-    /// How many messages it has.
+    /// The number of messages in the history.
     pub messages: usize,
-    /// How often its history was cut: with the number of messages it tells whether a history that was
-    /// read has only grown.
+    /// How many times the history was truncated. Together with the number of messages it shows
+    /// whether a history read earlier has only grown since.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cuts: u32,
-    /// The version of its state.
+    /// The version of the state.
     pub state_version: u64,
-    /// Its latest run.
+    /// The latest run of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<LatestRun>,
     /// The request to stop that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopRequest>,
-    /// Its pending calls.
+    /// The pending calls by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<CallId, PendingMark>,
-    /// Messages that wait.
+    /// Messages that wait for the next run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inbox: Vec<InboxRow>,
-    /// How far the effects of its run have come.
+    /// The progress of the run's effects.
     #[serde(default, skip_serializing_if = "EffectMark::is_empty")]
     pub mark: EffectMark,
 }
 
-/// A session's latest run.
+/// The latest run of a session, as its header keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LatestRun {
-    /// Names it.
+    /// The id of the run.
     pub id: RunId,
-    /// Where it stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// Which kind of host performs it.
+    /// The kind of host that performs the run.
     pub host: String,
-    /// How many steps of its turn are in the history.
+    /// The number of steps of its turn in the history.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps: u32,
 }
@@ -87,18 +87,18 @@ impl LatestRun {
     }
 }
 
-/// What a header keeps of a pending call.
+/// A pending call, as the header keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PendingMark {
-    /// What it waits for.
+    /// The kind of answer that it waits for.
     pub kind: PendingKind,
-    /// The run that asked.
+    /// The run that made the call.
     pub run_id: RunId,
-    /// Whether it is answered.
+    /// Whether the call is answered.
     pub answered: bool,
-    /// Until when an answer is waited for.
+    /// The instant until which an answer is accepted in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
 }
@@ -131,13 +131,13 @@ impl Header {
         }
     }
 
-    /// What a failed precondition tells of the session.
+    /// Returns the status and version that a failed precondition reports.
     #[must_use]
     pub fn current(&self) -> Current {
         Current::new(self.session.status, self.session.version)
     }
 
-    /// What a receipt tells of the session.
+    /// Returns the counters that a receipt reports.
     #[must_use]
     pub fn committed(&self) -> Committed {
         let answered = self.calls.iter().filter(|(_, mark)| mark.answered);
@@ -186,7 +186,8 @@ impl Header {
         }
     }
 
-    /// Whether an effect was not committed yet, nor a later one, and is this attempt's.
+    /// Whether neither this effect nor a later one has been committed, and this attempt is its
+    /// current one.
     fn awaits(&self, effect: &EffectPlace) -> bool {
         let run = self.run.as_ref();
         run.is_some_and(|run| {
@@ -197,14 +198,14 @@ impl Header {
             && self.mark.attempt_at(effect.n) == effect.attempt
     }
 
-    /// Whether a call of the open step has no result and is this attempt's.
+    /// Whether a call of the open step has no result and this attempt is its current one.
     fn is_unfinished(&self, step: &StepId, index: u32, attempt: u32) -> bool {
         let call = self.mark.call(step, index);
         call.is_some_and(|(standing, at)| standing.is_unfinished() && at == attempt)
     }
 
-    /// Whether a writer of deltas may still write: nobody took its run over, its effect was not
-    /// committed, and no later attempt has begun.
+    /// Checks that a writer of deltas may still write: its run was not taken over, its effect is
+    /// not committed, and no later attempt has begun.
     ///
     /// # Errors
     /// [`StreamError::Superseded`] and [`StreamError::Overtaken`].
@@ -231,7 +232,7 @@ impl Header {
         }
     }
 
-    /// Where a pending call stands.
+    /// Returns the status of a pending call.
     #[must_use]
     pub fn standing(&self, call: &CallId) -> CallStanding {
         match self.calls.get(call) {
@@ -241,7 +242,7 @@ impl Header {
         }
     }
 
-    /// Whether its latest run goes on, or is paused: only then a step may be open.
+    /// Whether its latest run is running or suspended: only then may a step be open.
     pub(super) fn waits(&self) -> bool {
         let run = self.run.as_ref();
         run.is_none_or(|run| run.status == RunStatus::Running || run.status.is_suspended())
@@ -253,7 +254,8 @@ impl Header {
             .is_some_and(|run| run.status == RunStatus::Running)
     }
 
-    /// Everything that may need attention, each with the instant from which on it does.
+    /// Lists everything that needs attention now or later, each with the instant from which on it
+    /// is due.
     pub fn agenda(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
         let mut all = Vec::new();
         self.each_due(|at, kind, call| {
@@ -275,7 +277,7 @@ impl Header {
         all.into_iter()
     }
 
-    /// The instant from which on each kind of work is due: what a store indexes.
+    /// Returns the instant from which on each kind of work is due, for the index of a store.
     #[must_use]
     pub fn due_from(&self) -> BTreeMap<DueKind, Timestamp> {
         let mut from = BTreeMap::new();
@@ -286,12 +288,12 @@ impl Header {
         from
     }
 
-    /// Tells of everything that may need attention: from when on, what kind, and which call.
+    /// Calls `tell` for each piece of due work: from when on, which kind, and for which call.
     fn each_due(&self, mut tell: impl FnMut(Timestamp, DueKind, Option<&CallId>)) {
         let now = Timestamp::default();
         if let Some(run) = &self.run {
             if run.status == RunStatus::Running {
-                // A host without leases looks after its runs itself.
+                // A host without leases recovers its runs by itself.
                 if let Some(lease) = &self.lease {
                     let until = if lease.given_up { now } else { lease.until };
                     tell(until, DueKind::LapsedLease, None);
@@ -314,7 +316,7 @@ impl Header {
             }
         }
         if self.is_running() {
-            // Messages are its run's to take, and nothing is removed under a run.
+            // Waiting messages belong to the run, and nothing is deleted while a run is running.
             return;
         }
         if !self.inbox.is_empty() {

@@ -1,30 +1,31 @@
-//! How a session is named to a store.
+//! The key by which a store finds a session.
 
 use std::fmt;
 
 use crate::id::SessionId;
 use crate::session::SessionState;
 
-/// Names a session to a store: by its root and its own id.
+/// The key of a session: its root and its own id.
 ///
-/// A store may keep each root by itself, with all the sessions under it, so that it has to be told
-/// where to look. Who knows only an id asks [`SessionStore::find`](super::SessionStore::find).
+/// A store may keep each root separately, with all the sessions under it, so it must know the root
+/// to find a session. Callers that know only an id use
+/// [`SessionStore::find`](super::SessionStore::find).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionKey<'a> {
-    /// The root.
+    /// The root of the session.
     pub root: &'a SessionId,
     /// The session: the root itself, or one under it.
     pub session: &'a SessionId,
 }
 
 impl<'a> SessionKey<'a> {
-    /// A session under a root.
+    /// Creates the key of a session under a root.
     #[must_use]
     pub fn new(root: &'a SessionId, session: &'a SessionId) -> Self {
         Self { root, session }
     }
 
-    /// Another session under the same root.
+    /// Returns the key of another session under the same root.
     #[must_use]
     pub fn beside<'b>(self, session: &'b SessionId) -> SessionKey<'b>
     where
@@ -39,7 +40,7 @@ impl<'a> SessionKey<'a> {
         self.root == self.session
     }
 
-    /// Whether this names the session that has these fields.
+    /// Whether this is the key of the session with these fields.
     #[must_use]
     pub fn names(self, session: &SessionState) -> bool {
         self == session.key()
@@ -62,7 +63,7 @@ impl fmt::Display for SessionKey<'_> {
 }
 
 impl SessionId {
-    /// The key of the session of this id that is its own root. For one under another root it names
+    /// Returns the key of the root session with this id. For a session under another root it finds
     /// nothing.
     #[must_use]
     pub fn as_root(&self) -> SessionKey<'_> {
@@ -71,7 +72,7 @@ impl SessionId {
 }
 
 impl SessionState {
-    /// How the session is named to a store.
+    /// Returns the key of this session.
     #[must_use]
     pub fn key(&self) -> SessionKey<'_> {
         SessionKey::new(self.root(), &self.session_id)

@@ -1,4 +1,4 @@
-//! How far the effects of a run have come: what the commit of an effect is judged by.
+//! The progress of a run's effects, by which the commit of an effect is judged.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,27 @@ use crate::session::{OpenCall, OpenStep};
 use crate::stream::Sequence;
 use crate::time::Timestamp;
 
-/// What the header of a session keeps of its run's effects.
+/// The progress of a run's effects, as the header keeps it.
 ///
-/// Engines perform an effect at least once: perhaps twice at the same time, perhaps late. Its commit
-/// must count once. An effect that nothing goes on beside (ask the model, settle a step, end the run)
-/// has a number that grows within a fence: its commit is refused when the mark has reached it. The
-/// calls of a step are run beside each other, so a number would not do: each has a letter, and the
-/// commit of a call needs its letter to be one of a call without a result.
+/// Engines perform an effect at least once: perhaps twice at the same time, perhaps late. Its
+/// commit must count once. An exclusive effect (ask the model, settle a step, end the run) has a
+/// number that grows within a fence: its commit is refused once the mark has reached that number.
+/// The calls of a step run concurrently, so a number would not do: each has a letter, and the
+/// commit of a call requires that its letter is one of a call without a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EffectMark {
-    /// The last effect, of those that nothing goes on beside, that was committed under the present
-    /// fence; 0: none.
+    /// The number of the last exclusive effect committed under the current fence; 0 if none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub effect: u32,
-    /// The effect that was begun again, where one was.
+    /// The effect that was begun again, if one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Begun>,
-    /// How the last effect failed, when it was a model call that failed.
+    /// The failure of the last effect, if it was a model call that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Box<ModelFailure>>,
-    /// The open step.
+    /// The open step of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenMark>,
 }
@@ -42,24 +41,24 @@ fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 
-/// An effect that was begun again, because the attempt before it may have died.
+/// A repeated attempt at an effect, because the attempt before it may have died.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Begun {
     /// The number of the effect.
     pub effect: u32,
-    /// Which attempt has it now. The first one, which notes nothing, is 0.
+    /// The number of the current attempt. The first attempt, which is not recorded, is 0.
     pub attempt: u32,
-    /// The end of the stream when the first attempt that noted anything began.
+    /// The end of the stream when the first recorded attempt began.
     #[serde(default, skip_serializing_if = "Sequence::is_start")]
     pub after: Sequence,
-    /// Tells two attempts apart that begin at the same time.
+    /// Distinguishes two attempts that begin at the same time.
     pub by: String,
 }
 
 impl Begun {
-    /// An attempt at an effect.
+    /// Creates the record of an attempt at an effect.
     #[must_use]
     pub fn new(effect: u32, attempt: u32, after: Sequence, by: impl Into<String>) -> Self {
         Self {
@@ -71,22 +70,22 @@ impl Begun {
     }
 }
 
-/// A model call that failed, as its event tells it.
+/// A failed model call, as its event reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ModelFailure {
-    /// Why.
+    /// The error of the model call.
     pub error: ErrorRecord,
-    /// When.
+    /// When the call failed.
     pub now: Timestamp,
-    /// How long the provider asks to wait, in milliseconds.
+    /// The wait that the provider asks for, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
 impl ModelFailure {
-    /// A model call that failed.
+    /// Creates the record of a failed model call.
     #[must_use]
     pub fn new(error: ErrorRecord, now: Timestamp, retry_after_ms: Option<u64>) -> Self {
         Self {
@@ -97,24 +96,24 @@ impl ModelFailure {
     }
 }
 
-/// The open step, a letter for each of its calls.
+/// The open step, with a letter for each of its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OpenMark {
-    /// Names it.
+    /// The id of the step.
     pub id: StepId,
-    /// Its number in the turn, from 1.
+    /// The number of the step in its turn, from 1.
     pub step: u32,
-    /// Where its calls stand.
+    /// The state of each call.
     pub calls: Calls,
-    /// How often calls were begun again, by their places; those that were not are left out.
+    /// How many times calls were begun again, by index; calls that were not are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attempts: BTreeMap<u32, u32>,
 }
 
 impl OpenMark {
-    /// What is kept of a step.
+    /// Summarizes an open step.
     #[must_use]
     pub fn of(step: &OpenStep) -> Self {
         Self {
@@ -128,13 +127,13 @@ impl OpenMark {
         }
     }
 
-    /// Which attempt has a call now.
+    /// Returns the number of the current attempt at a call.
     #[must_use]
     pub fn attempt_at(&self, index: u32) -> u32 {
         self.attempts.get(&index).copied().unwrap_or_default()
     }
 
-    /// Notes what is known of one call.
+    /// Records the state of one call.
     pub(super) fn set(&mut self, index: u32, call: &OpenCall) {
         self.calls.set(index, Standing::of(call));
         match attempts(call) {
@@ -149,25 +148,26 @@ fn attempts(call: &OpenCall) -> Option<u32> {
 }
 
 impl EffectMark {
-    /// Whether there is nothing to keep.
+    /// Whether there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The attempt that has an effect now, where it noted that.
+    /// Returns the current attempt at an effect, if it was recorded.
     #[must_use]
     pub fn begun_at(&self, effect: u32) -> Option<&Begun> {
         self.begun.as_ref().filter(|begun| begun.effect == effect)
     }
 
-    /// Which attempt has an effect now.
+    /// Returns the number of the current attempt at an effect.
     #[must_use]
     pub fn attempt_at(&self, effect: u32) -> u32 {
         self.begun_at(effect).map_or(0, |begun| begun.attempt)
     }
 
-    /// Where a call of an open step stands, and which attempt has it; `None`: that step is not open.
+    /// Returns the state of a call of the open step and the number of its current attempt; `None`
+    /// if that step is not open.
     #[must_use]
     pub fn call(&self, step: &StepId, index: u32) -> Option<(Standing, u32)> {
         let open = self.open.as_ref().filter(|open| open.id == *step)?;
@@ -175,7 +175,7 @@ impl EffectMark {
         Some((call.standing, open.attempt_at(index)))
     }
 
-    /// A new fence: effects are counted anew. What is open stays open.
+    /// Resets the effect counters for a new fence. The open step stays open.
     pub(super) fn fenced(&mut self) {
         *self = Self {
             open: self.open.take(),

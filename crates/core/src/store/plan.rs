@@ -1,6 +1,6 @@
 //! The rules of a commit, written once for all stores.
 //!
-//! A backend reads the headers of the sessions that a commit names, asks [`plan`], and writes the
+//! A backend reads the headers of the sessions that a commit names, calls [`plan`], and writes the
 //! new headers and the rows in one atomic step. Nothing here does any I/O.
 
 mod applying;
@@ -23,25 +23,26 @@ pub use labels::{MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAG
 /// The headers of the sessions that a commit names. A session that does not exist has none.
 pub type Headers = BTreeMap<SessionId, Arc<Header>>;
 
-/// What a commit comes to.
+/// The writes that carry out a commit.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The header of each changed session; `None`: it is deleted.
+    /// The new header of each changed session; `None` if it is deleted.
     pub headers: BTreeMap<SessionId, Option<Arc<Header>>>,
     /// The rows to write, in this order.
     pub rows: Vec<(SessionId, Row)>,
     /// The chunks to append to the root's stream, in this order.
     pub chunks: Vec<Chunk>,
-    /// What the root's stream is from then on.
+    /// The new status of the root's stream.
     pub stream: Option<StreamStatus>,
-    /// The fence at which sessions begin from now on, because one with a lower fence is deleted. The
-    /// store keeps the highest there ever was: see [`plan`].
+    /// The fence at which new sessions begin from now on, because a session with a lower one is
+    /// deleted. The store keeps the highest value there ever was: see [`plan`].
     pub floor: Option<Fence>,
 }
 
 impl Plan {
-    /// The receipt, once everything is written. `unchanged` are headers that were only looked at.
+    /// Returns the receipt once everything is written. `unchanged` are the headers that were only
+    /// read.
     #[must_use]
     pub fn receipt(&self, unchanged: &Headers, sequence: Sequence) -> Receipt {
         let unchanged = unchanged
@@ -57,30 +58,32 @@ impl Plan {
     }
 }
 
-/// Judges a commit and says what is to be written.
+/// Judges a commit and returns what to write.
 ///
-/// `now` is the instant by the store's clock, or [`Commit::at`] for a store that has none: leases are
-/// judged at it and begin at it. One clock judges all who write to a store, so that a process whose
-/// own clock is wrong takes nothing from anybody.
+/// `now` is the instant by the store's clock, or [`Commit::at`] for a store that has none: leases
+/// are judged at it and begin at it. One clock judges all writers of a store, so a process whose
+/// own clock is wrong cannot take a lease that is still valid.
 ///
 /// `messages_kept` rounds a truncation down to whole steps: given a session and a count it returns
-/// how many messages stay. It is asked at most once per truncation.
+/// how many messages stay. It is called at most once per truncation.
 ///
-/// `floor` gives the highest [`Plan::floor`] that the store has seen under this root; a store may keep
-/// one for all roots. It is asked when a session is created, which then begins there: its id may have
-/// been in use before, and whoever still performs a run of the session that had it must not write to
-/// this one.
+/// `floor` returns the highest [`Plan::floor`] that the store has seen under this root; a store may
+/// keep one for all roots. It is called when a session is created, and the new session begins at
+/// that fence: its id may have been used before, and a process that still performs a run of the
+/// deleted session must not write to this one.
 ///
-/// `limits` is what the root's stream takes. Nobody may write to the stream of a root that does not
-/// exist, nor make a session under it. The parent of a session is there, too, under the same root.
+/// `limits` are those of the root's stream. Writing to the stream of a root that does not exist is
+/// refused, and so is creating a session under it. The parent of a new session must exist under the
+/// same root.
 ///
-/// A session under another root is not there for a commit, except that its id is taken. Making a
-/// session under a root modifies the root, so that whoever removes what he has read of a root does
-/// not leave a session behind that was made meanwhile.
+/// A session under another root is not visible to a commit, except that its id is taken. Creating a
+/// session under a root modifies the root, so that a deletion based on an earlier read of the root
+/// is refused and leaves no new session behind.
 ///
 /// # Errors
 /// [`StoreError::Refused`] for the first precondition that does not hold,
-/// [`StoreError::ChunkTooLarge`], and what makes a change impossible; nothing is to be written then.
+/// [`StoreError::ChunkTooLarge`], and the error of a change that is not possible; nothing is to be
+/// written then.
 pub fn plan(
     commit: Commit,
     headers: &Headers,
@@ -106,7 +109,7 @@ pub fn plan(
         stream: commit.stream,
         ..Plan::default()
     };
-    // The sessions whose run this commit writes: a run that ends must not leave a step open.
+    // The sessions whose run this commit updates: a run that ends must not leave a step open.
     let mut with_run = Vec::new();
     for (session, change) in commit.changes {
         if matches!(change, Change::Run(_)) {
@@ -159,7 +162,7 @@ pub fn plan(
                 });
             }
             count_messages(&mut plan.chunks, session, header.messages);
-            // One commit is one modification, however many changes it makes.
+            // One commit raises the version once, however many changes it makes.
             let before = headers
                 .get(session)
                 .map_or(0, |before| before.session.version);
@@ -174,8 +177,8 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Checks that the parents of new sessions are there and lead to the root: whoever removes a root finds
-/// what is under it by the parents.
+/// Checks that the parents of new sessions exist and lead to the root: deleting a root finds the
+/// sessions under it through their parents.
 fn check_parents(
     births: &BTreeMap<SessionId, SessionId>,
     is_there: impl Fn(&SessionId) -> bool,
@@ -197,8 +200,8 @@ fn check_parents(
     Ok(())
 }
 
-/// Says in the chunks of a commit how many messages a session has then. Whoever announces a step
-/// need not know it: others may append beside the run.
+/// Fills in the message count of the step-committed chunks of a session. The run that writes them
+/// need not know it, because other writers may append to the history.
 fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
     for chunk in chunks {
         if let ChunkPayload::StepCommitted { message_count } = &mut chunk.payload
@@ -209,8 +212,8 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
     }
 }
 
-/// The sessions whose run says with this commit that it gets on: it is made under the run's fence,
-/// and is more than holding the lease, taking the run over, or saying that something begins.
+/// Returns the sessions whose run shows progress with this commit: it is made under the run's
+/// fence, and does more than hold the lease, take the run over, or record that something begins.
 fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
     let fenced = commit.preconditions.iter();
     let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
@@ -222,7 +225,7 @@ fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
             match change {
                 Change::TakeOver => takes_over = true,
                 Change::Lease(_) | Change::Begin(_) => {}
-                // A call that is claimed has come to nothing yet.
+                // A claimed call has produced nothing yet.
                 Change::OpenCall(_, _, call) if Standing::of(call).is_unfinished() => {}
                 _ => does = true,
             }
@@ -240,7 +243,7 @@ fn check(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let ours = header.filter(|header| header.session.root() == root);
-    // An id that is taken is taken, wherever.
+    // An id is taken under whichever root it exists.
     let header = match precondition {
         Precondition::Absent => header,
         _ => ours,
@@ -249,7 +252,7 @@ fn check(
         Some(header) => header.holds(precondition, now),
         None => match precondition {
             Precondition::Absent => true,
-            // Not there is a clearer answer than changed, for all but those who know it was there.
+            // `NotFound` is clearer than `Refused`, unless the caller has read the session before.
             Precondition::Version(_) | Precondition::Fence(_) => false,
             _ => {
                 return Err(StoreError::NotFound {
@@ -273,7 +276,7 @@ fn check(
     })
 }
 
-/// Refuses chunks that the stream does not take.
+/// Refuses chunks that exceed the limits of the stream.
 fn check_chunks(
     root: &SessionId,
     chunks: &[Chunk],

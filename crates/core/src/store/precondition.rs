@@ -1,4 +1,4 @@
-//! What must hold for a commit to happen.
+//! The conditions under which a commit is made.
 
 use std::fmt;
 
@@ -8,77 +8,79 @@ use super::{Fence, OpenMark};
 use crate::id::{CallId, RunId, StepId};
 use crate::session::{RunStatus, SessionStatus};
 
-/// Where a pending call stands.
+/// The status of a pending call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStanding {
-    /// It waits.
+    /// The call waits for an answer.
     Open,
-    /// It is answered, and nobody has used the answer yet.
+    /// The call is answered, and no run has used the answer yet.
     Answered,
-    /// There is no such entry.
+    /// No pending call has this id.
     Absent,
 }
 
-/// What must hold for a commit to happen.
+/// A condition that must hold for a commit to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Precondition {
-    /// There is no such session.
+    /// The session does not exist.
     Absent,
     /// The session exists.
     Exists,
     /// The session has one of these statuses.
     Status(Vec<SessionStatus>),
-    /// The session has that many messages.
+    /// The session has this number of messages.
     MessageCount(usize),
-    /// The fence is this one: nobody took over.
+    /// The session has this fence: the run was not taken over.
     Fence(Fence),
-    /// The session's latest run is this one; `None`: it has none.
+    /// The session's latest run is this one; `None` if it must have none.
     CurrentRun(Option<RunId>),
     /// The latest run is this one and has one of these statuses.
     Run(RunId, Vec<RunStatus>),
-    /// There is a request to stop this run, or there is none.
+    /// Whether this run has a stop request must equal the flag.
     Stop(RunId, bool),
-    /// A call stands like this.
+    /// The pending call has this status.
     Call(CallId, CallStanding),
-    /// Nobody's lease is valid when the commit is made, by the store's clock. That of whoever asks
-    /// counts too: a process that lost sight of its run cannot tell that nothing of it goes on.
+    /// No lease is valid when the commit is made, by the store's clock. The caller's own lease
+    /// counts too: a process that lost track of its run cannot rule out that it is still running
+    /// here.
     LeaseFree,
     /// The session has this version.
     Version(u64),
-    /// An effect was not committed yet, nor a later one of its run, and no later attempt at it has
+    /// Neither this effect nor a later one of its run is committed, and no later attempt at it has
     /// begun.
     Effect(EffectPlace),
-    /// This step is open, and its calls stand like this; `None`: no step is open.
+    /// This step is open with its calls in these states; `None` if no step may be open.
     Open(Option<OpenMark>),
-    /// A call of the open step has no result, waits for nobody, and no later attempt at it has begun.
+    /// A call of the open step has no result and is not pending, and no later attempt at it has
+    /// begun.
     OpenCall {
-        /// The step.
+        /// The id of the open step.
         step: StepId,
-        /// The place of the call in it.
+        /// The index of the call in the step.
         index: u32,
-        /// Which attempt at it this is; 0 for one that noted nothing.
+        /// The number of the attempt; 0 for one that was not recorded.
         attempt: u32,
     },
 }
 
-/// Which effect a commit belongs to, of those that nothing goes on beside.
+/// The exclusive effect to which a commit belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EffectPlace {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// The step, from 1 in each turn.
+    /// The number of the step in its turn, from 1.
     pub step: u32,
     /// The number of the effect under its fence.
     pub n: u32,
-    /// Which attempt at it this is; 0 for one that noted nothing.
+    /// The number of the attempt; 0 for one that was not recorded.
     pub attempt: u32,
 }
 
 impl EffectPlace {
-    /// An attempt at an effect.
+    /// Creates the position of an attempt at an effect.
     #[must_use]
     pub fn new(run: RunId, step: u32, n: u32, attempt: u32) -> Self {
         Self {
@@ -104,7 +106,7 @@ impl fmt::Display for Precondition {
             Self::Stop(run, true) => write!(f, "run {run} is asked to stop"),
             Self::Stop(run, false) => write!(f, "run {run} is not asked to stop"),
             Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
-            Self::LeaseFree => f.write_str("nobody holds its lease"),
+            Self::LeaseFree => f.write_str("no process holds its lease"),
             Self::Version(version) => write!(f, "its version is {version}"),
             Self::Effect(effect) => write!(
                 f,

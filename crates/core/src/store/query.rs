@@ -1,4 +1,4 @@
-//! What can be asked of many sessions.
+//! Queries over many sessions, and the pages of their results.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use crate::id::{SessionId, UserId};
 use crate::session::{SessionState, SessionStatus};
 use crate::time::Timestamp;
 
-/// A part of a list.
+/// Selects a part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// How many are left out at the beginning.
+    /// The number of items to skip.
     pub offset: usize,
-    /// How many are given at most.
+    /// The maximum number of items to return.
     pub limit: usize,
-    /// About how many bytes they have together at most, as JSON. The first is given however large it
-    /// is, so that whoever goes on after what it got comes to the end.
+    /// The approximate maximum size of the items together, in bytes of JSON. The first item is
+    /// returned whatever its size, so that reading page after page always reaches the end.
     pub bytes: Option<usize>,
 }
 
 impl Page {
-    /// The most that a query over sessions gives at once.
+    /// The maximum number of items that a query over sessions returns at once.
     pub const MAX: usize = 200;
-    /// Everything.
+    /// Selects the whole list.
     pub const ALL: Self = Self {
         offset: 0,
         limit: usize::MAX,
         bytes: None,
     };
 
-    /// A part of a list.
+    /// Selects `limit` items from `offset` on.
     #[must_use]
     pub fn new(offset: usize, limit: usize) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Page {
         }
     }
 
-    /// The same part, ending early where it would have more bytes than these.
+    /// Limits the size of the page in bytes.
     #[must_use]
     pub fn within(self, bytes: usize) -> Self {
         Self {
@@ -50,13 +50,13 @@ impl Page {
         }
     }
 
-    /// The first so many.
+    /// Selects the first `limit` items.
     #[must_use]
     pub fn first(limit: usize) -> Self {
         Self::new(0, limit)
     }
 
-    /// At most [`Page::MAX`] of it.
+    /// Limits the page to at most [`Page::MAX`] items.
     #[must_use]
     pub fn capped(self) -> Self {
         Self {
@@ -72,7 +72,8 @@ impl Default for Page {
     }
 }
 
-/// What still fits into the bytes of a [`Page`], for a store that gives one item after another.
+/// Measures what still fits into the bytes of a [`Page`], for a store that reads one item after
+/// another.
 #[derive(Debug, Clone)]
 pub struct PageRoom {
     left: Option<usize>,
@@ -80,7 +81,7 @@ pub struct PageRoom {
 }
 
 impl PageRoom {
-    /// The room of a page.
+    /// Creates the room that a page has.
     #[must_use]
     pub fn of(page: Page) -> Self {
         Self {
@@ -89,7 +90,7 @@ impl PageRoom {
         }
     }
 
-    /// Whether the page takes the next item. After the first that it does not take, it takes none.
+    /// Whether the page takes the next item. After the first refused item it takes no other.
     pub fn takes(&mut self, item: &impl Serialize) -> bool {
         let Some(left) = self.left else {
             return true;
@@ -101,21 +102,21 @@ impl PageRoom {
     }
 }
 
-/// A part of a list, and how long the whole is.
+/// A page of a list, and the length of the whole list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Paged<T> {
-    /// The part.
+    /// The items of the page.
     pub items: Vec<T>,
-    /// How many there are in all.
+    /// The length of the whole list.
     pub total: usize,
-    /// Whether more follow.
+    /// Whether more items follow the page.
     pub has_more: bool,
 }
 
 impl<T> Paged<T> {
-    /// A part of a list of `total`.
+    /// Creates a page of a list with `total` items.
     #[must_use]
     pub fn new(items: Vec<T>, total: usize, page: Page) -> Self {
         Self {
@@ -125,7 +126,7 @@ impl<T> Paged<T> {
         }
     }
 
-    /// The part of a whole list.
+    /// Cuts a page out of a whole list.
     #[must_use]
     pub fn of(all: impl ExactSizeIterator<Item = T>, page: Page) -> Self
     where
@@ -138,7 +139,7 @@ impl<T> Paged<T> {
         Self::new(items, total, page)
     }
 
-    /// The same part of something else.
+    /// Converts each item of the page.
     #[must_use]
     pub fn map<U>(self, map: impl FnMut(T) -> U) -> Paged<U> {
         Paged {
@@ -149,52 +150,52 @@ impl<T> Paged<T> {
     }
 }
 
-/// One by its name, or a part of all. Exhaustive, as [`Row`](super::Row) is.
+/// Selects one item by its id, or a page of all. Exhaustive, as [`Row`](super::Row) is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<Id> {
-    /// The one of this name.
+    /// The item with this id.
     One(Id),
-    /// A part of all.
+    /// A page of all items.
     Page(Page),
 }
 
-/// Whose children are listed. Exhaustive, as [`Row`](super::Row) is.
+/// Selects sessions by their parent. Exhaustive, as [`Row`](super::Row) is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ParentFilter {
-    /// Anybody's, and roots.
+    /// Sessions with any parent, and roots.
     #[default]
     Any,
-    /// Roots only.
+    /// Roots only, without child sessions.
     Roots,
-    /// This one's children.
+    /// The children of this session.
     Of(SessionId),
 }
 
-/// Which sessions are listed. Filters that are not set let everything pass.
+/// Selects sessions. A filter that is not set matches every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionQuery {
-    /// Their owner.
+    /// The owner of the session.
     pub user_id: Option<UserId>,
-    /// Their agent.
+    /// The agent of the session.
     pub agent_type: Option<String>,
-    /// One of these statuses; empty: any.
+    /// The session has one of these statuses; empty matches any.
     pub status: Vec<SessionStatus>,
-    /// Their parent.
+    /// The parent of the session.
     pub parent: ParentFilter,
-    /// All of these tags.
+    /// The session has all of these tags.
     pub tags: Vec<String>,
-    /// All of these pairs.
+    /// The session has all of these metadata entries.
     pub metadata: BTreeMap<String, String>,
-    /// Made at this instant or later.
+    /// The session was created at this instant or later.
     pub from: Option<Timestamp>,
-    /// Made before this instant or at it.
+    /// The session was created at this instant or earlier.
     pub to: Option<Timestamp>,
-    /// Which part of the list.
+    /// The page of the list to return.
     pub page: Page,
 }
 
 impl SessionQuery {
-    /// Whether a session passes every filter: what a store without an index asks of each.
+    /// Whether a session matches every filter, for a store without an index.
     #[must_use]
     pub fn matches(&self, session: &SessionState) -> bool {
         fn passes<T: PartialEq>(wanted: Option<&T>, has: Option<&T>) -> bool {
@@ -219,13 +220,13 @@ impl SessionQuery {
     }
 }
 
-/// Which pending calls are listed.
+/// Selects pending calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PendingQuery {
-    /// The owner of their session.
+    /// The owner of the session that made the call.
     pub user_id: Option<UserId>,
-    /// The root of their session.
+    /// The root of the session that made the call.
     pub root: Option<SessionId>,
-    /// Which part of the list.
+    /// The page of the list to return.
     pub page: Page,
 }

@@ -14,9 +14,10 @@ use crate::store::Unstage;
 use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
-/// One write of content, decided by [`super::plan`] and carried out by a backend in the order given.
+/// One write of content, determined by [`super::plan`] and carried out by a backend in the order
+/// given.
 ///
-/// A backend that can put these rows and a header into one atomic write is a store.
+/// A backend that can write these rows and a header atomically can be a store.
 ///
 /// The enum is exhaustive on purpose. A store matches every kind by name and has no `_` arm: a kind
 /// that is added later then does not compile in a store that cannot write it, instead of being
@@ -28,40 +29,40 @@ pub enum Row {
     DeleteAll,
     /// Appends messages that belong together, the first at this position.
     Messages {
-        /// The position of the first.
+        /// The position of the first message.
         at: usize,
-        /// One user message, or a whole step.
+        /// One user message, or all messages of a step.
         messages: Vec<Message>,
     },
     /// Removes the messages from this position on. Their call ids stay used.
     TruncateMessages {
-        /// How many stay.
+        /// The number of messages that stay.
         keep: usize,
     },
-    /// The state's next version comes from the one before by these writes.
+    /// Creates the next version of the state by applying these writes to the current one.
     StateWrites {
-        /// The version that they make.
+        /// The version that the writes create.
         version: u64,
-        /// The writes.
+        /// The writes to apply.
         writes: StepWrites,
     },
-    /// The state's next version is this value.
+    /// Creates the next version of the state with this value.
     StateSet {
-        /// The version.
+        /// The version that is created.
         version: u64,
-        /// The value.
+        /// The value of the state.
         value: Arc<Value>,
     },
-    /// The state's next version is an earlier one again.
+    /// Creates the next version of the state as a copy of an earlier one.
     StateRewind {
-        /// The version that it makes.
+        /// The version that is created.
         version: u64,
-        /// The version that it equals.
+        /// The earlier version that it equals.
         to: u64,
     },
     /// Writes a run under its id.
     Run(Box<RunRecord>),
-    /// Writes a checkpoint. It is now the one that was written last.
+    /// Writes a checkpoint, which is now the most recently written one.
     Checkpoint(Checkpoint),
     /// Writes the open step, or removes it.
     OpenStep(Option<Arc<OpenStep>>),
@@ -73,15 +74,16 @@ pub enum Row {
     Answer(CallId, Box<Answer>),
     /// Removes a pending call.
     RemovePending(CallId),
-    /// Notes that a call was answered, and when, under its id. It stays noted as long as the session.
+    /// Records that a call was answered, and when, under its id. The record stays as long as the
+    /// session.
     Answered(CallId, Timestamp),
-    /// Writes a child under its session id.
+    /// Writes a child reference under its session id.
     Child(Box<SubSessionRef>),
-    /// Appends usage.
+    /// Appends a usage entry.
     Usage(UsageEntry),
-    /// Keeps a call's writes.
+    /// Stages the writes of a call.
     Stage(StepId, CallId, StepWrites),
-    /// Forgets kept writes.
+    /// Discards staged writes.
     Unstage(Unstage),
     /// Marks call ids as used.
     RetireCallIds(Vec<CallId>),

@@ -1,4 +1,4 @@
-//! Every operation that has a name, written once on top of [`SessionStore::commit`].
+//! The named operations on sessions, written once on top of [`SessionStore::commit`].
 
 mod branch;
 mod checkpoints;
@@ -21,13 +21,13 @@ pub use checkpoints::NewCheckpoint;
 pub use lifecycle::NewSession;
 pub use status::{CasOutcome, StatusContext};
 
-/// How often somebody else may be faster.
+/// How often an operation is retried when another writer is faster.
 const MAX_ATTEMPTS: usize = 64;
 
 /// Operations on the sessions of a store.
 ///
-/// Each is one commit, so each is atomic. One that reads first and finds at the commit that somebody
-/// was faster reads again.
+/// Each is one commit, so each is atomic. An operation that reads first and loses against another
+/// writer at the commit reads again.
 #[derive(Debug, Clone, Copy)]
 pub struct Sessions<'a> {
     store: &'a dyn SessionStore,
@@ -35,16 +35,16 @@ pub struct Sessions<'a> {
 }
 
 impl<'a> Sessions<'a> {
-    /// Operations on a store's sessions.
+    /// Creates the operations on a store's sessions.
     #[must_use]
     pub fn new(store: &'a dyn SessionStore, clock: &'a dyn Clock) -> Self {
         Self { store, clock }
     }
 
-    /// Where a session is of which only the id is known.
+    /// Finds a session of which only the id is known.
     async fn place(&self, session: &SessionId) -> Result<Place, StoreError> {
         let root = match self.store.root_of(session).await? {
-            // The directory may name a child that was never made; then a root may have its id.
+            // The directory may name a child that was never created; then a root may have its id.
             Some(root) => {
                 let child = self.store.load(SessionKey::new(&root, session)).await?;
                 child.map(|_| root)
@@ -57,13 +57,13 @@ impl<'a> Sessions<'a> {
         })
     }
 
-    /// A commit on one session, made now.
+    /// Starts a commit on one session, made now.
     async fn commit_on(&self, session: &SessionId) -> Result<OnOne, StoreError> {
         let place = self.place(session).await?;
         Ok(self.commit_under(place.root, session))
     }
 
-    /// A commit on one session, whose root is known.
+    /// Starts a commit on one session whose root is known.
     fn commit_under(&self, root: SessionId, session: &SessionId) -> OnOne {
         OnOne {
             commit: Commit::new(root, self.clock.now()),
@@ -71,13 +71,13 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// A commit on a session that was read.
+    /// Starts a commit on a session that was read.
     fn commit_after(&self, found: &Snapshot) -> OnOne {
         let key = found.state.key();
         self.commit_under(key.root.clone(), key.session)
     }
 
-    /// Makes one change of one session.
+    /// Makes one change to one session.
     async fn change(&self, session: &SessionId, change: Change) -> Result<Committed, StoreError> {
         self.write(self.commit_on(session).await?.then(change))
             .await
@@ -99,9 +99,9 @@ impl<'a> Sessions<'a> {
         })
     }
 
-    /// Reads, plans and commits; when somebody was faster, all over again.
+    /// Reads, plans and commits; starts over when another writer was faster.
     ///
-    /// A plan that holds the caller's own expectation is not tried again when that fails.
+    /// If the caller gave an expected version, a mismatch is returned and not retried.
     async fn retrying<T>(
         &self,
         session: &SessionId,
@@ -138,7 +138,7 @@ impl Place {
     }
 }
 
-/// A commit that says most of one session, which need not be its own root.
+/// A commit mostly about one session, which need not be its own root.
 struct OnOne {
     commit: Commit,
     session: SessionId,

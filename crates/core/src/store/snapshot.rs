@@ -1,4 +1,4 @@
-//! What a store gives of one session.
+//! What a store returns when it loads one session.
 
 use std::collections::BTreeMap;
 
@@ -10,45 +10,45 @@ use crate::session::{OpenStep, RunRecord, SessionState, StopRequest, SubSessionR
 use crate::state::StepWrites;
 use crate::time::Timestamp;
 
-/// A session as of one instant: everything a run needs, but its messages.
+/// A session as of one instant: everything a run needs except its messages.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Its fields, its state and its pending calls. The calls that were answered before are not
-    /// here: see [`SessionStore::answered`](super::SessionStore::answered).
+    /// The fields, the state and the pending calls of the session. Calls answered earlier are not
+    /// included: see [`SessionStore::answered`](super::SessionStore::answered).
     pub state: SessionState,
-    /// The fence.
+    /// The current fence of the session.
     pub fence: Fence,
-    /// Who performs its run.
+    /// The lease of the process that performs the run.
     pub lease: Option<Lease>,
-    /// How often its latest run was taken over since it last made a commit of its own.
+    /// The number of take-overs of the latest run since its own last commit.
     pub takeovers: u32,
-    /// How many messages it has.
+    /// The number of messages in the history.
     pub message_count: usize,
-    /// How often its history was cut.
+    /// How many times the history was truncated.
     pub cuts: u32,
-    /// The version of its state.
+    /// The version of the state.
     pub state_version: u64,
-    /// Its latest run.
+    /// The latest run of the session.
     pub run: Option<RunRecord>,
-    /// The open step.
+    /// The open step, if there is one.
     pub open_step: Option<OpenStep>,
-    /// Which of the open step's calls somebody outside has answered.
+    /// The calls of the open step that were answered from outside the run.
     pub answered: Vec<CallId>,
-    /// The request to stop its latest run.
+    /// The request to stop the latest run.
     pub stop: Option<StopRequest>,
-    /// Messages that wait.
+    /// Messages that wait for the next run.
     pub inbox: Vec<InboxRow>,
-    /// How far the effects of its run have come.
+    /// The progress of the run's effects.
     pub mark: EffectMark,
 }
 
 impl Snapshot {
-    /// A snapshot of a header and what belongs to it. `is_answered` says which of the open step's
-    /// calls are answered; one that a header of an earlier version holds need not be known to it.
+    /// Builds a snapshot from a header and its rows. `is_answered` returns whether a call of the
+    /// open step is answered; it need not know the calls that a header of an earlier version holds.
     ///
     /// # Errors
-    /// Those of `is_answered`.
+    /// The errors that `is_answered` returns.
     pub fn new<E>(
         header: super::Header,
         mut state: SessionState,
@@ -82,38 +82,38 @@ impl Snapshot {
     }
 }
 
-/// A call that somebody outside has answered.
+/// A call that was answered from outside the run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
 pub struct AnsweredCall {
-    /// The call.
+    /// The id of the call.
     pub call: CallId,
-    /// When it was answered.
+    /// When the call was answered.
     pub at: Timestamp,
 }
 
 impl AnsweredCall {
-    /// A call that was answered then.
+    /// Creates the record of a call answered at this instant.
     #[must_use]
     pub fn new(call: CallId, at: Timestamp) -> Self {
         Self { call, at }
     }
 }
 
-/// The smaller belongings of a session.
+/// The child references, staged writes and retired call ids of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Family {
-    /// Its children, oldest first.
+    /// The child sessions, oldest first.
     pub children: Vec<SubSessionRef>,
-    /// Writes that are kept until their step is settled.
+    /// Writes that are staged until their step is settled.
     pub staged: BTreeMap<StepId, Vec<Staged>>,
-    /// Call ids that were used by messages that are cut off.
+    /// Call ids used by messages that were truncated.
     pub retired_call_ids: Vec<CallId>,
 }
 
 impl Family {
-    /// A family.
+    /// Creates the value from its parts.
     #[must_use]
     pub fn new(
         children: Vec<SubSessionRef>,
@@ -128,18 +128,18 @@ impl Family {
     }
 }
 
-/// A call's kept writes.
+/// The staged writes of one call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Staged {
-    /// The call.
+    /// The id of the call.
     pub call: CallId,
-    /// What it wrote.
+    /// The operations that the call wrote.
     pub writes: StepWrites,
 }
 
 impl Staged {
-    /// A call's kept writes.
+    /// Creates the staged writes of one call.
     #[must_use]
     pub fn new(call: CallId, writes: StepWrites) -> Self {
         Self { call, writes }

@@ -1,4 +1,4 @@
-//! What each change makes of a header, and which rows it writes.
+//! What each change does to a header, and which rows it writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 
 const MODE_IS_SET: &str = "its mode is set already, and is set only once";
 
-/// Makes the changes of one session, one after another.
+/// Applies the changes of one session, one after another.
 pub(super) struct Applying<'a> {
     pub(super) root: &'a SessionId,
     pub(super) session: &'a SessionId,
@@ -42,7 +42,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Makes a change of a header, which is copied only when it is shared.
+    /// Applies a change to a header, which is copied only if it is shared.
     pub(super) fn apply(
         &mut self,
         header: &mut Option<Arc<Header>>,
@@ -73,7 +73,7 @@ impl Applying<'_> {
             }
             change => {
                 let present = Arc::make_mut(present);
-                // A header of an earlier version holds the calls that were answered.
+                // A header of an earlier version holds the answered calls.
                 let before = std::mem::take(&mut present.session.completed_client_tool_calls);
                 self.add_answered(before);
                 self.change(present, change)
@@ -130,8 +130,8 @@ impl Applying<'_> {
         if old.mode.is_some() && with.mode != old.mode {
             return Err(self.invalid(MODE_IS_SET));
         }
-        // What a run that goes on or waits has asked is not for others to change: its step would be
-        // left without its questions.
+        // The calls of a run that is running or suspended must not be changed by others: its step
+        // would be left without its pending calls.
         let keeps_questions = header.run.is_some() && header.waits();
         let mut with_session = without_content(with);
         if keeps_questions {
@@ -145,7 +145,7 @@ impl Applying<'_> {
             version: old.version,
             parent_session_id: old.parent_session_id.clone(),
             root_session_id: old.root_session_id.clone(),
-            // Who saves an older reading must not point the session at an older checkpoint.
+            // Saving an older reading must not point the session at an older checkpoint.
             checkpoint_id: old.checkpoint_id.clone(),
             checkpointed_at: old.checkpointed_at,
             checkpoint_source: old.checkpoint_source,
@@ -157,7 +157,7 @@ impl Applying<'_> {
             }
             self.add_pending(header, with);
         }
-        // Who saves a reading without them takes no answer back.
+        // Saving a reading without them takes no answer back.
         self.add_answered(with.completed_client_tool_calls.clone());
         self.set_state(header, &with.custom_state)
     }
@@ -228,7 +228,7 @@ impl Applying<'_> {
                 if header.mark.open.is_some() && run.trigger != RunTrigger::Continue {
                     return Err(self.invalid(STEP_IS_OPEN));
                 }
-                // A stop that a paused run still owes is owed by the run that continues it.
+                // A stop request of a suspended run passes to the run that continues it.
                 let owed = header.stop.take();
                 let owed = owed.filter(|_| run.trigger == RunTrigger::Continue);
                 header.stop = owed.map(|stop| StopRequest {
@@ -244,7 +244,7 @@ impl Applying<'_> {
                 if header.run.as_ref().is_some_and(is_latest) {
                     header.run = Some(LatestRun::of(&run));
                     if run.status.is_ended() && !run.status.is_suspended() {
-                        // It has stopped by itself: nobody owes it a stop any more.
+                        // The run has stopped by itself: the request is obsolete.
                         header.stop = None;
                     }
                 }
@@ -298,7 +298,7 @@ impl Applying<'_> {
             }
             Change::Answer(call, answer) => {
                 let Some(mark) = header.calls.get_mut(&call) else {
-                    return Err(self.invalid(format!("no call {call} waits")));
+                    return Err(self.invalid(format!("call {call} is not pending")));
                 };
                 mark.answered = true;
                 self.row(Row::Answer(call, answer));
@@ -314,7 +314,7 @@ impl Applying<'_> {
                     run.id == stop.run_id
                         && (run.status == RunStatus::Running || run.status.is_suspended())
                 });
-                // The first one counts, and nothing takes an abort back.
+                // The first request counts, and nothing takes an abort back.
                 let weaker = header.stop.as_ref().is_some_and(|have| {
                     have.run_id == stop.run_id
                         && (have.kind == stop.kind || have.kind == StopKind::Abort)
@@ -390,7 +390,7 @@ impl Applying<'_> {
     }
 }
 
-/// What a header keeps of a session: its content is in rows.
+/// Returns the fields that a header keeps of a session: its content is in rows.
 fn without_content(session: &SessionState) -> SessionState {
     SessionState {
         custom_state: Arc::default(),

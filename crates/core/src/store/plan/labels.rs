@@ -1,18 +1,18 @@
-//! How many tags and how much metadata a session may have.
+//! The limits on tags and metadata of a session.
 
 use crate::session::SessionState;
 
-/// The most tags of a session.
+/// The maximum number of tags of a session.
 pub const MAX_TAGS: usize = 64;
-/// The most keys of a session's metadata.
+/// The maximum number of metadata keys of a session.
 pub const MAX_METADATA_KEYS: usize = 256;
-/// The longest tag, and the longest key of metadata, in bytes.
+/// The maximum size of a tag and of a metadata key, in bytes.
 pub const MAX_LABEL_BYTES: usize = 256;
-/// The most metadata of a session, keys and values, in bytes.
+/// The maximum size of a session's metadata, keys and values together, in bytes.
 pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 
-/// Why the labels of a session cannot be kept, and what to do; `None`: they can. Each of them is a row
-/// that queries look for.
+/// Returns why the labels of a session exceed the limits, and what to do; `None` if they do not.
+/// Each label is an indexed row.
 pub(super) fn excess(session: &SessionState) -> Option<String> {
     let (tags, metadata) = (&session.tags, &session.metadata);
     if tags.len() > MAX_TAGS {

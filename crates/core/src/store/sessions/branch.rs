@@ -1,4 +1,4 @@
-//! New sessions from old ones.
+//! Creating new sessions from existing ones.
 
 use super::Sessions;
 use crate::id::{CheckpointId, SessionId};
@@ -7,20 +7,20 @@ use crate::session::{SessionState, SessionStatus};
 use crate::store::{Change, Committed, Page, Precondition, SessionKey, Snapshot, StoreError};
 use crate::transcript::Transcript;
 
-/// Where a branch begins.
+/// The point of a session at which a branch begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BranchPoint {
-    /// What the session is now.
+    /// The session as it is now.
     Now,
     /// A checkpoint of the session.
     Checkpoint(CheckpointId),
-    /// The last message that is kept; moved past the results of its calls.
+    /// The last message to keep; moved past the results of its calls.
     Message(usize),
 }
 
 impl Sessions<'_> {
-    /// Copies a session as it is.
+    /// Copies a session as it is now.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the source, [`StoreError::AlreadyExists`] for the target.
@@ -32,8 +32,9 @@ impl Sessions<'_> {
         self.branch(from, &BranchPoint::Now, to).await
     }
 
-    /// Makes a new session from a point of another, which is not touched: its messages up to there,
-    /// its state at that time, its owner, tags and metadata. Call ids of the source stay used.
+    /// Creates a new session from a point of another, which is not changed: its messages up to that
+    /// point, its state at that time, its owner, tags and metadata. Call ids of the source stay
+    /// used.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the source, [`StoreError::AlreadyExists`] for the target,
@@ -80,7 +81,7 @@ impl Sessions<'_> {
         self.write(commit).await
     }
 
-    /// Cuts the transcript to the point, and gives the version of the state there.
+    /// Truncates the transcript to the point, and returns the version of the state there.
     async fn cut(
         &self,
         source: &Snapshot,
@@ -94,7 +95,7 @@ impl Sessions<'_> {
         };
         match point {
             BranchPoint::Now => {
-                // What was appended since the snapshot goes with a later state.
+                // Messages appended since the snapshot belong to a later state.
                 transcript.truncate(source.message_count);
                 Ok(source.state_version)
             }
@@ -119,7 +120,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// The version of the state when the session had at most this many messages.
+    /// Returns the version of the state when the session had at most this many messages.
     async fn state_version_at(
         &self,
         session: &SessionId,

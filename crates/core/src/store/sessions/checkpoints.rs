@@ -5,22 +5,22 @@ use crate::id::{CheckpointId, RunId, SessionId, StepId};
 use crate::session::{Checkpoint, CheckpointSource, SessionState};
 use crate::store::{Change, Lookup, Page, Paged, StoreError};
 
-/// What a checkpoint is made of, besides what the session is.
+/// The parts of a checkpoint that do not follow from the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewCheckpoint {
-    /// Names it.
+    /// The id of the checkpoint.
     pub id: CheckpointId,
-    /// The run that writes it.
+    /// The run that writes the checkpoint.
     pub run_id: RunId,
     /// The step at whose end it is written.
     pub step_id: Option<StepId>,
-    /// The open step, when the run paused in it.
+    /// The open step, if the run suspended in it.
     pub open_step: Option<StepId>,
 }
 
 impl NewCheckpoint {
-    /// A checkpoint of a run.
+    /// Creates a checkpoint of a run.
     #[must_use]
     pub fn new(id: CheckpointId, run_id: RunId) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl NewCheckpoint {
         }
     }
 
-    /// At the end of a step.
+    /// Places the checkpoint at the end of a step.
     #[must_use]
     pub fn after_step(mut self, step: StepId) -> Self {
         self.step_id = Some(step);
@@ -63,7 +63,7 @@ impl NewCheckpoint {
 }
 
 impl Sessions<'_> {
-    /// Writes a checkpoint of what the session is now, and points the session at it.
+    /// Writes a checkpoint of the session as it is now, and makes it the session's latest.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -93,7 +93,7 @@ impl Sessions<'_> {
         })
     }
 
-    /// The checkpoint that was written last, whatever its step count.
+    /// Returns the most recently written checkpoint, whatever its step count.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -107,7 +107,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// A checkpoint of this session by its id; another session's is not found.
+    /// Returns a checkpoint of this session by its id; one of another session is not found.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -124,7 +124,7 @@ impl Sessions<'_> {
         Ok(found.items.into_iter().next())
     }
 
-    /// Checkpoints, the one that was written last first.
+    /// Lists checkpoints, the most recently written first.
     ///
     /// # Errors
     /// When the store cannot be read.

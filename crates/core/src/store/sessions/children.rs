@@ -6,7 +6,7 @@ use crate::session::{ChildStatus, SubSessionRef};
 use crate::store::{Change, Committed, StoreError};
 
 impl Sessions<'_> {
-    /// Adds references to children.
+    /// Adds references to child sessions.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -22,7 +22,7 @@ impl Sessions<'_> {
         self.write(commit).await
     }
 
-    /// Sets what is known of a child.
+    /// Sets the status of a child reference.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the child.
@@ -50,7 +50,7 @@ impl Sessions<'_> {
         Ok(committed)
     }
 
-    /// The references to children, oldest first.
+    /// Lists the references to child sessions, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,4 +1,4 @@
-//! The interrupt flag of the seeds: a request to stop the running run.
+//! The interrupt flag: a request to stop the running run.
 
 use super::{MAX_ATTEMPTS, Sessions};
 use crate::id::{RunId, SessionId};
@@ -6,7 +6,7 @@ use crate::session::{RunStatus, StopKind, StopRequest};
 use crate::store::{Change, Precondition, StoreError};
 
 impl Sessions<'_> {
-    /// Asks the running run to stop. False when none runs: it has no effect then.
+    /// Requests that the running run stop. Returns false, without effect, if none is running.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -21,8 +21,9 @@ impl Sessions<'_> {
         Ok(asked.is_some())
     }
 
-    /// Asks the run that goes on to stop, and gives its id. `None` when none does: nothing is written
-    /// then. Durable when it returns; whoever performs the run heeds it.
+    /// Requests that the running run stop, and returns its id. Returns `None` if none is running;
+    /// nothing is written then. The request is durable when this returns, and the process that
+    /// performs the run obeys it.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -52,14 +53,14 @@ impl Sessions<'_> {
                 .then(Change::Stop(stop));
             match self.write(commit).await {
                 Ok(_) => return Ok(Some(run.id)),
-                // It ended, or another began, just now: look again.
+                // The run ended, or another began, just now: read again.
                 Err(StoreError::Refused { .. }) if attempts < MAX_ATTEMPTS => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Takes the request: of several who ask at once exactly one gets it.
+    /// Takes the stop request: of several concurrent callers exactly one gets it.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -74,7 +75,7 @@ impl Sessions<'_> {
             let Some(stop) = found.stop.clone() else {
                 return Ok(None);
             };
-            // An abort may have come in its place since: what is taken is what was read.
+            // An abort may have replaced it since: the commit takes exactly what was read.
             let commit = self
                 .commit_after(&found)
                 .when(Precondition::Version(found.state.version))
@@ -87,7 +88,7 @@ impl Sessions<'_> {
         }
     }
 
-    /// Withdraws the request.
+    /// Withdraws the stop request.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].

@@ -1,4 +1,4 @@
-//! Creating, finding and removing sessions.
+//! Creating, finding and deleting sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use crate::store::{
 };
 use crate::time::Timestamp;
 
-/// What a session is created with.
+/// The initial fields of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewSession {
-    /// Which agent it talks to.
+    /// The agent of the session.
     pub agent_type: String,
-    /// Its first state; an empty object when not given.
+    /// The initial state; an empty object if not given.
     pub state: Option<Arc<Value>>,
-    /// Its owner.
+    /// The user who owns the session.
     pub user_id: Option<UserId>,
-    /// Its tags.
+    /// The tags of the session.
     pub tags: Vec<String>,
-    /// Its metadata.
+    /// The metadata of the session.
     pub metadata: BTreeMap<String, String>,
-    /// When it may be cleaned up.
+    /// When the session may be cleaned up.
     pub expires_at: Option<Timestamp>,
-    /// Its parent and its root, for a sub-agent.
+    /// The parent and the root, for the session of a sub-agent.
     pub family: Option<(SessionId, SessionId)>,
 }
 
 impl NewSession {
-    /// A session of an agent.
+    /// Creates a session of an agent.
     #[must_use]
     pub fn of(agent_type: impl Into<String>) -> Self {
         Self {
@@ -59,11 +59,11 @@ impl NewSession {
 }
 
 impl Sessions<'_> {
-    /// Makes a session. Of several at once exactly one succeeds.
+    /// Creates a session. Of several concurrent calls with one id exactly one succeeds.
     ///
     /// # Errors
-    /// [`StoreError::AlreadyExists`] when there is one of that id, [`StoreError::NotFound`] when the
-    /// root that it is made under does not exist.
+    /// [`StoreError::AlreadyExists`] if the id is taken, [`StoreError::NotFound`] if the root under
+    /// which it is created does not exist.
     pub async fn create_session(
         &self,
         session: &SessionId,
@@ -77,7 +77,7 @@ impl Sessions<'_> {
         self.write(commit).await
     }
 
-    /// Whether there is such a session.
+    /// Whether the session exists.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -85,8 +85,8 @@ impl Sessions<'_> {
         Ok(self.store.find(session).await?.is_some())
     }
 
-    /// Removes a session with its children to any depth, all their rows, and its stream when it is a
-    /// root. False when there was none.
+    /// Deletes a session with its descendants, all their rows, and its stream if it is a root.
+    /// Returns false if the session did not exist.
     ///
     /// # Errors
     /// When the store cannot be read or written.
@@ -105,15 +105,16 @@ impl Sessions<'_> {
             }
             match self.store.commit(commit).await {
                 Ok(_) => return Ok(true),
-                // Somebody else made a session under the root, or removed one, just now.
+                // Another writer created a session under the root, or deleted one, just now.
                 Err(error) if is_passed(&error) && attempts < MAX_ATTEMPTS => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// A commit that removes sessions under a root. What is read after this is all that it finds: a
-    /// session that is made later modifies the root, and refuses it. `None` when the root is gone.
+    /// Starts a commit that deletes sessions under a root. It covers all sessions read after this
+    /// call: creating one later modifies the root, and the commit is refused. Returns `None` if the
+    /// root no longer exists.
     async fn removal(&self, root: &SessionId) -> Result<Option<Commit>, StoreError> {
         let found = self.store.load(root.as_root()).await?;
         Ok(found.map(|found| {
@@ -122,7 +123,7 @@ impl Sessions<'_> {
         }))
     }
 
-    /// A session and all its descendants, children before their parents.
+    /// Lists a session and all its descendants, children before their parents.
     async fn descendants(&self, session: &SessionId) -> Result<Vec<SessionId>, StoreError> {
         let mut found = vec![session.clone()];
         let mut seen = BTreeSet::from([session.clone()]);
@@ -136,7 +137,7 @@ impl Sessions<'_> {
             };
             loop {
                 let page = self.store.list(&query).await?;
-                // A session is met once, also where two are made each other's parents.
+                // Each session is visited once, even if two are each other's parents.
                 let children = page.items.into_iter().map(|child| child.session_id);
                 found.extend(children.filter(|child| seen.insert(child.clone())));
                 if !page.has_more {
@@ -149,7 +150,7 @@ impl Sessions<'_> {
         Ok(found)
     }
 
-    /// Sessions, newest first.
+    /// Lists sessions, newest first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -160,8 +161,8 @@ impl Sessions<'_> {
         self.store.list(query).await
     }
 
-    /// Removes sessions whose time has come and in which nothing runs, with their children: at most
-    /// `limit` at once. Gives how many were removed, not counting those that went with their parents.
+    /// Deletes expired sessions in which nothing is running, with their descendants: at most
+    /// `limit` at once. Returns how many were deleted, not counting the descendants.
     ///
     /// # Errors
     /// When the store cannot be read or written.
@@ -185,8 +186,9 @@ impl Sessions<'_> {
         }
     }
 
-    /// Removes a session, as [`Sessions::delete_session`] does, if its time had come at this instant
-    /// and no run goes on in it or in a child. False when it stays, or is gone already.
+    /// Deletes a session, as [`Sessions::delete_session`] does, if it had expired at this instant
+    /// and no run is running in it or in a descendant. Returns false if it stays, or does not exist
+    /// any more.
     ///
     /// # Errors
     /// When the store cannot be read or written.
@@ -205,7 +207,7 @@ impl Sessions<'_> {
         if found.state.expires_at.is_none_or(|expires| expires > at) {
             return Ok(false);
         }
-        // Somebody who gives it more time meanwhile, or starts a run, is heard.
+        // A writer that extends its life meanwhile, or starts a run, wins.
         let version = Precondition::Version(found.state.version);
         commit = commit.when_in(session.clone(), version);
         for doomed in self.descendants(session).await? {
@@ -233,7 +235,7 @@ impl Sessions<'_> {
     }
 }
 
-/// Whether somebody was faster.
+/// Whether another writer was faster.
 fn is_passed(error: &StoreError) -> bool {
     error.is_conflict() || matches!(error, StoreError::NotFound { .. })
 }

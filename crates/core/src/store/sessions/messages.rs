@@ -1,4 +1,4 @@
-//! Messages of a session.
+//! The messages of a session.
 
 use super::Sessions;
 use crate::id::SessionId;
@@ -7,11 +7,11 @@ use crate::store::{Change, Committed, Page, Paged, Precondition, StoreError};
 use crate::transcript::{PairedStep, Transcript};
 
 impl Sessions<'_> {
-    /// Appends messages: user messages and whole steps. With `expected_count` only when the session
-    /// has that many messages, so that of two appends to the same place one loses.
+    /// Appends user messages and whole steps. With `expected_count`, only if the session has that
+    /// many messages, so that one of two appends to the same position loses.
     ///
     /// # Errors
-    /// [`StoreError::Invalid`] when a call has no result; [`StoreError::Refused`] when somebody else
+    /// [`StoreError::Invalid`] if a call has no result; [`StoreError::Refused`] if another writer
     /// appended first.
     pub async fn append_messages(
         &self,
@@ -29,7 +29,7 @@ impl Sessions<'_> {
         self.write(commit.when(Precondition::Exists)).await
     }
 
-    /// A part of the messages. Without thinking, what the model reasoned is left out.
+    /// Lists a page of the messages. Without `include_thinking`, the model's reasoning is left out.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -53,7 +53,7 @@ impl Sessions<'_> {
         Ok(messages)
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -61,7 +61,7 @@ impl Sessions<'_> {
         Ok(self.snapshot(session).await?.message_count)
     }
 
-    /// Cuts the history to at most so many messages, rounded down to whole steps.
+    /// Truncates the history to at most this many messages, rounded down to whole steps.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -73,7 +73,7 @@ impl Sessions<'_> {
         self.change(session, Change::Truncate(count)).await
     }
 
-    /// The whole history as a transcript, healed where it has to be.
+    /// Returns the whole history as a transcript, healed where needed.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -86,7 +86,7 @@ impl Sessions<'_> {
     }
 }
 
-/// The changes that append these messages: one for each user message and each step.
+/// Returns the changes that append these messages: one for each user message and each step.
 pub(super) fn changes(
     session: &SessionId,
     messages: &[Message],

@@ -1,4 +1,4 @@
-//! Runs of a session.
+//! The runs of a session.
 
 use super::Sessions;
 use crate::entries::close_step;
@@ -8,7 +8,7 @@ use crate::store::{Change, Committed, Lookup, Page, Paged, StoreError};
 use crate::stream::StreamStatus;
 
 impl Sessions<'_> {
-    /// Starts a run: it becomes the session's latest.
+    /// Starts a run, which becomes the session's latest.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -17,8 +17,9 @@ impl Sessions<'_> {
         self.change(&session, Change::StartRun(Box::new(run))).await
     }
 
-    /// Sets a run's status; one that is not running gets its end. A run that is ended so leaves no
-    /// step open: its open step is closed and kept in the history, and its questions leave the list.
+    /// Sets a run's status, and its end time unless it is running. A run ended this way leaves no
+    /// step open: its open step is closed and kept in the history, and its pending calls are
+    /// removed.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the run.
@@ -44,7 +45,7 @@ impl Sessions<'_> {
                     on.commit = close_step(on.commit, found);
                 }
                 if is_latest && status.is_ended() && found.state.key().is_root() {
-                    // Whoever reads or waits is told by the stream.
+                    // The stream notifies readers and waiters.
                     on.commit = on.commit.stream(stream_status(status));
                 }
                 Ok((on.then(Change::Run(Box::new(record))), ()))
@@ -53,7 +54,7 @@ impl Sessions<'_> {
         Ok(committed)
     }
 
-    /// The session's latest run.
+    /// Returns the session's latest run.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -64,7 +65,7 @@ impl Sessions<'_> {
         Ok(self.snapshot(session).await?.run)
     }
 
-    /// A run by its id.
+    /// Returns a run by its id.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -81,7 +82,7 @@ impl Sessions<'_> {
         Ok(found.items.into_iter().next())
     }
 
-    /// Runs, oldest first.
+    /// Lists runs, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -95,7 +96,7 @@ impl Sessions<'_> {
     }
 }
 
-/// What a root's stream is when its latest run has this end.
+/// Returns the status of a root's stream after its latest run has ended with this status.
 fn stream_status(ended: RunStatus) -> StreamStatus {
     match ended {
         RunStatus::Failed => StreamStatus::Failed,

@@ -1,4 +1,4 @@
-//! Writes that are kept until their step is settled.
+//! Writes that are staged until their step is settled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::state::{StepWrites, Writer, merge_writes};
 use crate::store::{Change, Committed, Staged, StoreError, Unstage};
 
 impl Sessions<'_> {
-    /// Keeps a call's writes; the same call again replaces them.
+    /// Stages the writes of a call; staging the same call again replaces them.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -26,7 +26,7 @@ impl Sessions<'_> {
         self.change(session, change).await
     }
 
-    /// The kept writes of a step, in the order they were first kept.
+    /// Lists the staged writes of a step, in the order in which they were first staged.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -48,7 +48,7 @@ impl Sessions<'_> {
         Ok(family.staged)
     }
 
-    /// Whether a step has kept writes.
+    /// Whether a step has staged writes.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -60,7 +60,7 @@ impl Sessions<'_> {
         Ok(self.all_staged(session).await?.contains_key(step))
     }
 
-    /// Applies a step's kept writes to the state and forgets them, in one commit.
+    /// Applies a step's staged writes to the state and discards them, in one commit.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -80,7 +80,7 @@ impl Sessions<'_> {
         Ok(committed)
     }
 
-    /// The kept writes of a step as one list that applies to `base`.
+    /// Merges the staged writes of a step into one list that applies to `base`.
     pub(super) async fn staged_writes(
         &self,
         session: &SessionId,
@@ -95,7 +95,7 @@ impl Sessions<'_> {
         Ok(merge_writes(base, writers).writes)
     }
 
-    /// Forgets a step's kept writes.
+    /// Discards a step's staged writes.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -107,7 +107,8 @@ impl Sessions<'_> {
         self.change(session, forget(step)).await
     }
 
-    /// Forgets all kept writes but those of this step. Gives how many steps were forgotten.
+    /// Discards all staged writes but those of this step. Returns the number of steps whose writes
+    /// were discarded.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].

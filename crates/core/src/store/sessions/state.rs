@@ -13,8 +13,8 @@ use crate::store::{
 use crate::time::Timestamp;
 
 impl Sessions<'_> {
-    /// A session with its state, its pending calls and all that were answered; `None` when there is
-    /// none.
+    /// Loads a session with its state, its pending calls and all answered calls; `None` if it does
+    /// not exist.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -32,7 +32,7 @@ impl Sessions<'_> {
         }))
     }
 
-    /// When each answered call of a session was answered.
+    /// Returns when each answered call of a session was answered.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -46,10 +46,10 @@ impl Sessions<'_> {
         Ok(answered.into_iter().map(|one| (one.call, one.at)).collect())
     }
 
-    /// Puts these fields and this state in the place of the session's own.
+    /// Replaces the session's fields and state.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Refused`] when `expected_version` is not its version.
+    /// [`StoreError::NotFound`]; [`StoreError::Refused`] if `expected_version` is not its version.
     pub async fn save_state(
         &self,
         state: &SessionState,
@@ -69,7 +69,7 @@ impl Sessions<'_> {
     /// Applies writes to the state.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::State`] when they do not apply.
+    /// [`StoreError::NotFound`]; [`StoreError::State`] if they do not apply.
     pub async fn merge_custom_state(
         &self,
         session: &SessionId,
@@ -78,12 +78,13 @@ impl Sessions<'_> {
         self.change(session, Change::WriteState(writes)).await
     }
 
-    /// State, messages, kept writes and a checkpoint in one atomic write: what a suspension and the
-    /// end of a step need. Kept writes of the step are applied to `state` and forgotten.
+    /// Writes state, messages and a checkpoint, and applies staged writes, in one commit, as a
+    /// suspension and the end of a step need it. The staged writes of the step are applied to
+    /// `state` and discarded.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] when `expected_version` is not the session's version;
-    /// [`StoreError::Invalid`] when the messages are not whole steps.
+    /// [`StoreError::Refused`] if `expected_version` is not the session's version;
+    /// [`StoreError::Invalid`] if the messages are not whole steps.
     pub async fn save_state_and_promote_staging(
         &self,
         state: &SessionState,
@@ -118,7 +119,7 @@ impl Sessions<'_> {
         Ok(committed)
     }
 
-    /// Counts one step. Gives the new count's version.
+    /// Increments the step count.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -126,7 +127,7 @@ impl Sessions<'_> {
         self.set(session, Field::OneStepMore).await
     }
 
-    /// Counts one resume.
+    /// Increments the resume count.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -137,7 +138,7 @@ impl Sessions<'_> {
         self.set(session, Field::OneResumeMore).await
     }
 
-    /// Sets metadata; `None` removes a key.
+    /// Sets metadata entries; `None` removes a key.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].

@@ -1,4 +1,4 @@
-//! Moving a session's status.
+//! Changing the status of a session.
 
 use super::{OnOne, Sessions};
 use crate::error::ErrorRecord;
@@ -6,37 +6,37 @@ use crate::id::SessionId;
 use crate::session::{InterruptContext, SessionStatus};
 use crate::store::{Change, Committed, Field, Precondition, StoreError};
 
-/// What goes with a new status.
+/// The details and conditions of a status change.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct StatusContext {
-    /// Why it was stopped.
+    /// Why and how the session was stopped.
     pub interrupt_context: Option<InterruptContext>,
-    /// Why it failed.
+    /// The error with which the session failed.
     pub error: Option<ErrorRecord>,
-    /// Only when this is its version.
+    /// Makes the change only if the session has this version.
     pub expected_version: Option<u64>,
 }
 
-/// What became of a conditional change of status.
+/// The outcome of a conditional status change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CasOutcome {
-    /// It is changed.
+    /// The status was changed.
     Done {
-        /// The version now.
+        /// The new version of the session.
         version: u64,
     },
-    /// It had another status or version.
+    /// The session had another status or version.
     Mismatch {
-        /// The status it has.
+        /// The current status of the session.
         status: SessionStatus,
-        /// The version it has.
+        /// The current version of the session.
         version: u64,
     },
 }
 
 impl Sessions<'_> {
-    /// Sets the status, whatever it was.
+    /// Sets the status, whatever it was before.
     ///
     /// # Errors
     /// [`StoreError::NotFound`].
@@ -50,7 +50,7 @@ impl Sessions<'_> {
         self.write(commit).await
     }
 
-    /// Sets the status if it is one of those expected, and the version if one is given.
+    /// Sets the status if the current one is expected, and the version matches if one is given.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; a mismatch is an outcome, not an error.
