@@ -1,8 +1,8 @@
-//! Sessions and what belongs to them: runs, the open step, checkpoints, pending calls, children.
+//! The stored records of a session: runs, open step, checkpoints, pending calls and children.
 //!
-//! These are data types. A session is a conversation; a run is one execution in it; the open step is
-//! what the model last said while its calls are not all settled. Everything here is stored, so every
-//! type has a format version (see [`crate::stored`]).
+//! These are data types. A session is a conversation; a run is one execution in it; the open step
+//! is the last reply of the model while its calls are not all settled. Everything here is stored,
+//! so every type has a format version (see [`crate::stored`]).
 
 mod checkpoint;
 mod child;

@@ -1,4 +1,4 @@
-//! Checkpoints: places to go back to.
+//! Checkpoints: points of a session that it can be rewound to.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,30 +7,29 @@ use crate::id::{CheckpointId, RunId, SessionId, StepId};
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// What a session was at the end of a step: a count of messages and a version of the state, never
-/// copies of them.
+/// A point in the history of a session: a message count and a state version, never copies of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Checkpoint {
-    /// Names it.
+    /// The id of the checkpoint.
     pub id: CheckpointId,
-    /// Whose it is.
+    /// The session to which it belongs.
     pub session_id: SessionId,
     /// The run that wrote it.
     pub run_id: RunId,
-    /// The steps of the turn so far. Not monotonic across turns.
+    /// The number of steps in the turn so far. Not monotonic across turns.
     pub step_count: u32,
-    /// How many messages there were.
+    /// The number of messages at this point.
     pub message_count: usize,
-    /// Which version of the state it was.
+    /// The version of the state at this point.
     pub state_version: u64,
-    /// The session's status.
+    /// The status of the session at this point.
     pub status: SessionStatus,
-    /// The open step, when the run paused in it.
+    /// The open step, if the run suspended in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_step: Option<StepId>,
-    /// When it was written.
+    /// When the checkpoint was written.
     pub timestamp: Timestamp,
 }
 
@@ -40,7 +39,7 @@ impl Stored for Checkpoint {
 }
 
 impl Checkpoint {
-    /// A checkpoint at the end of a step.
+    /// Creates a checkpoint with counts of zero.
     #[must_use]
     pub fn new(
         id: CheckpointId,
@@ -63,7 +62,7 @@ impl Checkpoint {
     }
 }
 
-/// What wrote a session's latest checkpoint.
+/// The operation that wrote a session's latest checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointSource {

@@ -6,71 +6,71 @@ use crate::id::{CallId, RunId, SessionId};
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// How a child relates to its parent.
+/// The lifetime of a child session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildMode {
-    /// It answers one call and is done.
+    /// The child answers one call and ends.
     #[default]
     Ephemeral,
-    /// It stays and can be spoken to again.
+    /// The child stays and can receive further messages.
     Persistent,
 }
 
-/// Where a child runs.
+/// Where a child session runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildLocation {
-    /// In this store.
+    /// The child is in this store.
     #[default]
     Local,
-    /// On another server.
+    /// The child is on another server.
     Remote,
 }
 
-/// What the parent knows of a child.
+/// The status of a child, as its parent knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChildStatus {
-    /// It runs.
+    /// The child is running.
     Running,
-    /// It waits for somebody.
+    /// The child waits for a client or a person.
     Suspended,
-    /// It gave its output.
+    /// The child completed with its output.
     Completed,
-    /// It failed.
+    /// The child failed.
     Failed,
-    /// It was stopped.
+    /// The child was stopped.
     Interrupted,
 }
 
-/// A child session, as its parent keeps it.
+/// The reference to a child session, as its parent stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubSessionRef {
-    /// The child.
+    /// The id of the child session.
     pub session_id: SessionId,
-    /// Which agent it is.
+    /// The agent of the child.
     pub agent_type: String,
-    /// The call that made it.
+    /// The call that created it.
     pub tool_call_id: CallId,
-    /// What is known of it.
+    /// The last known status of the child.
     pub status: ChildStatus,
-    /// How it relates to its parent.
+    /// The lifetime of the child.
     #[serde(default)]
     pub mode: ChildMode,
     /// The name of a persistent child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where it runs. Never changes.
+    /// Where the child runs. Never changes.
     #[serde(default)]
     pub location: ChildLocation,
     /// The child's run for this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// When it was made.
+    /// When the child was created.
     pub created_at: Timestamp,
 }
 
@@ -80,7 +80,7 @@ impl Stored for SubSessionRef {
 }
 
 impl SubSessionRef {
-    /// A local child that runs.
+    /// Creates the reference to a local child that is running.
     #[must_use]
     pub fn new(
         session_id: SessionId,
@@ -102,21 +102,21 @@ impl SubSessionRef {
     }
 }
 
-/// A child that a paused run waits for.
+/// A child that a suspended run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ChildWait {
-    /// The child.
+    /// The id of the child session.
     pub session_id: SessionId,
-    /// Which agent it is.
+    /// The agent of the child.
     pub agent_type: String,
-    /// Since when.
+    /// The instant since which the run waits.
     pub since: Timestamp,
 }
 
 impl ChildWait {
-    /// A wait that begins.
+    /// Creates a wait for a child.
     #[must_use]
     pub fn new(session_id: SessionId, agent_type: impl Into<String>, since: Timestamp) -> Self {
         Self {

@@ -1,25 +1,26 @@
-//! What is known of a call's effect on the outside world.
+//! The durable record of a call's effect on the outside world.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// How far a call that we run has come.
+/// The progress of a call that the runtime runs.
 ///
-/// Usually nothing is written when a call starts: one whose intent is durable and whose turn it was
-/// counts as started. So after a crash a call that should have run and has no result is `Unknown`.
+/// Usually nothing is written when a call starts: a call whose intent is durable and whose turn it
+/// was counts as started. So after a crash a call that should have run and has no result is
+/// `Unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EffectState {
-    /// It is going to be run, or is running.
+    /// The call is going to be run, or is running.
     #[default]
     Intended,
-    /// Somebody who does not know whether others began it before said that it begins now.
+    /// An attempt that cannot rule out an earlier one has recorded that it begins.
     Started,
-    /// It ran; its result is with the call.
+    /// The call ran; its result is stored with it.
     Done,
-    /// It may or may not have taken effect.
+    /// The call may or may not have taken effect.
     Unknown,
 }
 
@@ -28,21 +29,21 @@ pub enum EffectState {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EffectRecord {
-    /// How far it has come.
+    /// The progress of the call.
     pub state: EffectState,
-    /// The key under which the outside world sees it.
+    /// The idempotency key that the tool passes to other systems.
     pub idempotency_key: String,
-    /// How often it was tried, across crashes.
+    /// The number of attempts so far, across crashes.
     pub attempts: u32,
-    /// When its intent became durable.
+    /// When the intent to run the call became durable.
     pub intended_at: Timestamp,
-    /// Who said that it begins, where that had to be said.
+    /// The attempt that claimed the call, if a claim was needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
 }
 
 impl EffectRecord {
-    /// A call that is going to be run.
+    /// Creates the record of a call that is going to be run.
     #[must_use]
     pub fn intended(idempotency_key: impl Into<String>, intended_at: Timestamp) -> Self {
         Self {

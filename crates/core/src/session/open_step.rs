@@ -1,7 +1,7 @@
-//! The open step: what the model last said, while its calls are not all settled.
+//! The open step: the model's last reply, while its calls are not all settled.
 //!
-//! Everything unfinished lives here and nothing of it in the transcript. When every call has its
-//! result, the step moves into the transcript as one [`PairedStep`].
+//! Everything unfinished is here, and none of it in the transcript. When every call has its result,
+//! the step moves into the transcript as one [`PairedStep`].
 
 use serde::{Deserialize, Serialize};
 
@@ -18,28 +18,28 @@ use crate::stream::Sequence;
 use crate::time::Timestamp;
 use crate::transcript::{PairedStep, PairingError};
 
-/// A reply and the calls it made.
+/// A model's reply and the state of its calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OpenStep {
-    /// Names it.
+    /// The id of the step.
     pub id: StepId,
     /// The run whose model call it was.
     pub run_id: RunId,
-    /// Its number in the turn, from 1.
+    /// The number of the step in its turn, from 1.
     pub step: u32,
-    /// What the model said.
+    /// The model's message.
     pub message: AssistantMessage,
-    /// What is known of each call, in the model's order.
+    /// The state of each call, in the model's order.
     pub calls: Vec<OpenCall>,
-    /// What the rules say comes after it, once its calls are settled.
+    /// The next action by the stop rules, once all calls are settled.
     #[serde(default, skip_serializing_if = "NextAction::is_continue")]
     pub after: NextAction,
-    /// What the reply cost. It is recorded when the step is settled.
+    /// The tokens of the reply. They are recorded when the step is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<ReplyUsage>,
-    /// A place in the stream before its own chunks.
+    /// A position in the stream before the step's own chunks.
     #[serde(default, skip_serializing_if = "Sequence::is_start")]
     pub start_sequence: Sequence,
 }
@@ -49,18 +49,18 @@ impl Stored for OpenStep {
     const VERSION: u32 = 1;
 }
 
-/// What a reply cost.
+/// The model and the tokens of a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReplyUsage {
-    /// The model.
+    /// The name of the model.
     pub model: String,
-    /// Its tokens.
+    /// The tokens that the reply used.
     pub tokens: TokenUsage,
 }
 
 impl ReplyUsage {
-    /// What a reply cost.
+    /// Creates the usage of a reply.
     #[must_use]
     pub fn new(model: impl Into<String>, tokens: TokenUsage) -> Self {
         Self {
@@ -70,63 +70,63 @@ impl ReplyUsage {
     }
 }
 
-/// When a call is run.
+/// When a call is run within its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallPhase {
-    /// With the other regular calls, in parallel.
+    /// In parallel with the other regular calls.
     #[default]
     Regular,
     /// After all regular calls, one by one: its result may end the turn.
     Finish,
 }
 
-/// Where a call stands.
+/// The state of a call in the open step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallState {
-    /// We run it when its phase comes.
+    /// The runtime runs the call when its phase begins.
     Ready,
-    /// A client runs it.
+    /// A client runs the call and submits the result.
     AwaitingClient,
-    /// A person decides about it.
+    /// The call waits for a person's approval.
     AwaitingApproval,
-    /// A person agreed; we run it.
+    /// The call is approved; the runtime runs it.
     Approved,
-    /// A child works on it.
+    /// A child session works on the call.
     AwaitingChild,
-    /// It has its result.
+    /// The call has its result.
     Terminal,
 }
 
-/// What is known of one call.
+/// One call of the open step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OpenCall {
-    /// When it is run.
+    /// The phase in which the call is run.
     #[serde(default)]
     pub phase: CallPhase,
-    /// Where it stands.
+    /// The state of the call.
     pub state: CallState,
-    /// What is known of its effect, for calls that we run.
+    /// The record of the effect, for calls that the runtime runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectRecord>,
-    /// What it came to.
+    /// The result, once the call is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolMessage>,
-    /// What it wrote to the state, and is not applied yet.
+    /// State operations of the call that are not applied yet.
     #[serde(default, skip_serializing_if = "StepWrites::is_empty")]
     pub writes: StepWrites,
-    /// The agreement that lets it run, for calls that needed one.
+    /// The approval, for calls that needed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// Why the run ends with it, when it failed for good.
+    /// The error with which the run ends, if the call failed fatally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fatal: Option<ErrorRecord>,
-    /// How long it ran.
+    /// How long the call ran, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub duration_ms: u64,
 }
@@ -136,25 +136,25 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// A person's agreement to one call, bound to its arguments. Used once: it moves here when the
-/// question is taken off the list.
+/// A person's approval of one call, bound to its arguments. It is used once: it moves here when the
+/// pending call is removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Approval {
-    /// Which question was answered.
+    /// The id of the approval request.
     pub approval_id: ApprovalId,
     /// The digest of the tool and the arguments that were shown.
     pub digest: Digest,
-    /// Who agreed, where that is known.
+    /// The user who approved, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<UserId>,
-    /// When.
+    /// When the call was approved.
     pub decided_at: Timestamp,
 }
 
 impl Approval {
-    /// An agreement.
+    /// Creates the approval of one call.
     #[must_use]
     pub fn new(
         approval_id: ApprovalId,
@@ -172,7 +172,7 @@ impl Approval {
 }
 
 impl OpenCall {
-    /// A call in a state, with nothing known yet.
+    /// Creates a call in a state, without effect and result.
     #[must_use]
     pub fn new(phase: CallPhase, state: CallState) -> Self {
         Self {
@@ -187,7 +187,7 @@ impl OpenCall {
         }
     }
 
-    /// A call that has its result without having been run.
+    /// Creates a call that has its result without having been run.
     #[must_use]
     pub fn settled(phase: CallPhase, result: ToolMessage) -> Self {
         Self {
@@ -196,13 +196,13 @@ impl OpenCall {
         }
     }
 
-    /// How often it was begun again, as far as anybody noted.
+    /// Returns how many times the call was begun again, as far as recorded.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.effect.as_ref().map_or(0, |effect| effect.attempts)
     }
 
-    /// Gives the call its result.
+    /// Settles the call with its result.
     pub fn settle(&mut self, result: ToolMessage) {
         self.state = CallState::Terminal;
         self.result = Some(result);
@@ -210,7 +210,7 @@ impl OpenCall {
 }
 
 impl OpenStep {
-    /// What it says so far: the model's message, and the results that are there.
+    /// Returns the model's message and the results that exist so far.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
         let said = Message::Assistant(self.message.clone());
@@ -219,7 +219,7 @@ impl OpenStep {
         std::iter::once(said).chain(results).collect()
     }
 
-    /// A reply whose calls stand as `state` says.
+    /// Creates the open step of a reply; `state` returns the initial state of each call.
     #[must_use]
     pub fn new(
         id: StepId,
@@ -241,13 +241,13 @@ impl OpenStep {
         }
     }
 
-    /// A call and what is known of it, by its place in the model's order.
+    /// Returns a call and its state, by its index in the model's order.
     #[must_use]
     pub fn call(&self, index: usize) -> Option<(&ToolCall, &OpenCall)> {
         self.calls().nth(index)
     }
 
-    /// Each call with what is known of it, in the model's order.
+    /// Iterates over the calls with their states, in the model's order.
     pub fn calls(&self) -> impl Iterator<Item = (&ToolCall, &OpenCall)> {
         self.message.tool_calls().zip(&self.calls)
     }
@@ -258,7 +258,7 @@ impl OpenStep {
         self.calls.iter().all(|call| call.result.is_some())
     }
 
-    /// The step as it enters the transcript.
+    /// Converts the step into the form in which it enters the transcript.
     ///
     /// # Errors
     /// [`PairingError`] while a call has no result.

@@ -1,4 +1,4 @@
-//! Calls that wait for somebody outside.
+//! Calls that wait for a client or a person.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,47 +8,47 @@ use crate::id::{ApprovalId, CallId, RunId, SessionId, UserId};
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// What a call waits for.
+/// The kind of answer that a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingKind {
-    /// A client runs it and submits the result.
+    /// A client runs the call and submits the result.
     Client,
-    /// A person decides whether it is run.
+    /// A person decides whether the call is run.
     Approval,
 }
 
-/// A call that waits. It is bound to its arguments: the digest says what exactly was asked.
+/// A pending call. It is bound to its arguments: the digest identifies exactly what was requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// The call.
+    /// The id of the call.
     pub tool_call_id: CallId,
-    /// The tool.
+    /// The name of the tool.
     pub tool_name: String,
-    /// What it waits for.
+    /// The kind of answer that it waits for.
     pub kind: PendingKind,
-    /// The arguments.
+    /// The arguments of the call.
     pub input: Value,
-    /// The single-use name of the question, for approvals.
+    /// The single-use id of the approval request, for approvals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
-    /// The digest of tool and arguments.
+    /// The digest of the tool and the arguments.
     pub digest: Digest,
-    /// The run that asked.
+    /// The run that made the call.
     pub run_id: RunId,
-    /// Until when an answer is waited for.
+    /// The deadline for an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// The session that made the call.
     pub session_id: SessionId,
-    /// The session where the answer is submitted.
+    /// The session to which the answer is submitted.
     pub root_session_id: SessionId,
-    /// Since when it waits.
+    /// The instant since which the call has been pending.
     pub created_at: Timestamp,
-    /// The answer, once there is one.
+    /// The answer, once it was submitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
 }
@@ -59,7 +59,7 @@ impl Stored for PendingCall {
 }
 
 impl PendingCall {
-    /// A call that waits for a client in a root session, without a deadline.
+    /// Creates a call of a root session that waits for a client, without a deadline.
     #[must_use]
     pub fn client(
         session_id: SessionId,
@@ -86,7 +86,7 @@ impl PendingCall {
         }
     }
 
-    /// The same call, waiting for a person's decision instead.
+    /// Makes the call wait for a person's decision instead.
     #[must_use]
     pub fn needing_approval(mut self, approval_id: ApprovalId) -> Self {
         self.kind = PendingKind::Approval;
@@ -95,22 +95,22 @@ impl PendingCall {
     }
 }
 
-/// What somebody answered, and who.
+/// The answer to a pending call, and who submitted it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Answer {
-    /// The answer.
+    /// The submitted result or decision.
     pub submission: super::Submission,
-    /// When it was given.
+    /// When the answer was submitted.
     pub submitted_at: Timestamp,
-    /// Who gave it, where that is known.
+    /// The user who submitted it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<UserId>,
 }
 
 impl Answer {
-    /// An answer of somebody unknown.
+    /// Creates an answer of an unknown user.
     #[must_use]
     pub fn new(submission: super::Submission, submitted_at: Timestamp) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Runs: executions within a session.
+//! The record of a run: one execution within a session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,20 +10,20 @@ use crate::step::StopCause;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// What started a run.
+/// The operation that started a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunTrigger {
-    /// A message on a new or completed session.
+    /// A message in a new or completed session.
     Execute,
-    /// The answers of a paused run.
+    /// The answers to the calls of a suspended run.
     Continue,
-    /// A message on a session that has ended.
+    /// A message in a session that has ended.
     WithMessage,
-    /// The same message again.
+    /// A retry of the same message.
     Retry,
-    /// A rewind.
+    /// A rewind to a checkpoint.
     FromCheckpoint,
 }
 
@@ -32,35 +32,36 @@ pub enum RunTrigger {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RunRecord {
-    /// Names it.
+    /// The id of the run.
     pub id: RunId,
-    /// Its session.
+    /// The session of the run.
     pub session_id: SessionId,
-    /// What started it.
+    /// The operation that started the run.
     pub trigger: RunTrigger,
-    /// The turn it belongs to, from 1. A turn that pauses has several runs.
+    /// The number of its turn, from 1. A turn that suspends has several runs.
     pub turn: u32,
-    /// How many messages it began with.
+    /// The number of messages with which the run began.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u32,
-    /// The steps of the turn so far.
+    /// The number of steps in the turn so far.
     pub step_count: u32,
-    /// How many of them earlier runs of the turn made.
+    /// The number of those steps that earlier runs of the turn made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps_before: u32,
-    /// How often the model was asked for an output that it owes. Those steps are outside the limit.
+    /// How many times the model was asked for a missing output. Those steps do not count against
+    /// the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrections: u32,
-    /// Where it stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// The last sequence of the stream before it: its own chunks come after.
+    /// The last sequence of the stream before the run: its own chunks come after it.
     pub start_sequence: u64,
-    /// When it started.
+    /// When the run started.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// When the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Which rule ended the turn.
+    /// The rule that ended the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_reason: Option<StopCause>,
     /// The output, for agents that have one.
@@ -70,13 +71,13 @@ pub struct RunRecord {
         skip_serializing_if = "Option::is_none"
     )]
     pub output: Option<Value>,
-    /// Why it failed.
+    /// The error that ended the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
-    /// What it waits for.
+    /// The calls and children that the run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspended>,
-    /// Which kind of host performs it, so that only its own kind recovers it.
+    /// The kind of host that performs the run, so that only that kind recovers it.
     pub host: String,
 }
 
@@ -91,7 +92,7 @@ impl Stored for RunRecord {
 }
 
 impl RunRecord {
-    /// A run that starts.
+    /// Creates the record of a run that starts.
     #[must_use]
     pub fn started(
         id: RunId,
@@ -122,23 +123,24 @@ impl RunRecord {
     }
 }
 
-/// What a paused run waits for: all that is needed to go on, in any process.
+/// The calls and children that a suspended run waits for: all that is needed to continue it, in any
+/// process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Suspended {
     /// The calls that wait for an answer.
     pub tool_call_ids: Vec<CallId>,
-    /// The children that are waited for.
+    /// The child sessions that the run waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<SessionId>,
-    /// The open step.
+    /// The open step in which the run suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_id: Option<StepId>,
 }
 
 impl Suspended {
-    /// A pause in a step.
+    /// Creates a suspension in a step.
     #[must_use]
     pub fn new(step_id: StepId, tool_call_ids: Vec<CallId>, children: Vec<SessionId>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Everything a session is, but its messages.
+//! The fields of a session, except its messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::id::{CallId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// A session as a store gives it. Messages, runs and checkpoints are read on their own.
+/// A session as a store returns it. Messages, runs and checkpoints are read separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SessionState {
-    /// Names it.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// Which agent it talks to.
+    /// The agent of the session.
     pub agent_type: String,
-    /// Its stream; the root's.
+    /// The stream of the session, which is the root's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_id: Option<StreamId>,
 
     /// The application's own state.
     pub custom_state: Arc<Value>,
-    /// Where it stands.
+    /// The status of the session.
     pub status: SessionStatus,
-    /// The steps of the present turn.
+    /// The number of steps in the current turn.
     pub step_count: u32,
     /// The output of the last turn.
     #[serde(
@@ -38,79 +38,79 @@ pub struct SessionState {
         skip_serializing_if = "Option::is_none"
     )]
     pub output: Option<Value>,
-    /// Why the last turn failed.
+    /// The error with which the last turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
-    /// More about a failure, for programs.
+    /// Machine-readable details about a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// Why it was stopped.
+    /// Why and how the session was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupt_context: Option<InterruptContext>,
 
-    /// Calls that wait for somebody.
+    /// The pending calls by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pending_client_tool_calls: BTreeMap<CallId, PendingCall>,
-    /// Children that are waited for, by the call that made them.
+    /// Child sessions that the run waits for, by the call that created them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub suspended_awaiting_children: BTreeMap<CallId, ChildWait>,
-    /// The open step in which it paused.
+    /// The open step in which the run suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_step_id: Option<StepId>,
     /// When each answered call was answered. Roots only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub completed_client_tool_calls: BTreeMap<CallId, Timestamp>,
-    /// Which session made each pending call. Roots only.
+    /// The session that made each pending call. Roots only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub client_tool_call_ownership: BTreeMap<CallId, SessionId>,
 
-    /// The trace that all its runs belong to.
+    /// The trace to which all its runs belong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing_context: Option<TracingContext>,
-    /// When it may be cleaned up.
+    /// When the session may be cleaned up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The parent, in a sub-agent.
+    /// The parent, for the session of a sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session_id: Option<SessionId>,
-    /// The root, in a sub-agent.
+    /// The root, for the session of a sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_session_id: Option<SessionId>,
-    /// Set once.
+    /// The session mode, which is set once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SessionMode>,
 
-    /// Grows with every modification.
+    /// A number that every commit to the session raises.
     pub version: u64,
-    /// Grows with every resume.
+    /// The number of resumes so far.
     pub resume_count: u64,
 
-    /// The checkpoint that was written last.
+    /// The most recently written checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_id: Option<CheckpointId>,
-    /// When.
+    /// When that checkpoint was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpointed_at: Option<Timestamp>,
-    /// By what.
+    /// The operation that wrote that checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_source: Option<CheckpointSource>,
 
-    /// Its owner.
+    /// The user who owns the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
-    /// Its tags.
+    /// The tags of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Its metadata.
+    /// The metadata of the session.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// Its workspace.
+    /// The workspace of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<WorkspaceRef>,
 
-    /// When it was made.
+    /// When the session was created.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the session last changed.
     pub updated_at: Timestamp,
 }
 
@@ -120,7 +120,7 @@ impl Stored for SessionState {
 }
 
 impl SessionState {
-    /// A new session with an empty state.
+    /// Creates an active session with an empty state.
     #[must_use]
     pub fn new(session_id: SessionId, agent_type: impl Into<String>, now: Timestamp) -> Self {
         Self {
@@ -158,29 +158,30 @@ impl SessionState {
         }
     }
 
-    /// The session where answers are submitted and chunks are read: the root, or this one.
+    /// Returns the session to which answers are submitted and whose stream is read: the root, or
+    /// this one.
     #[must_use]
     pub fn root(&self) -> &SessionId {
         self.root_session_id.as_ref().unwrap_or(&self.session_id)
     }
 }
 
-/// Why a session was stopped.
+/// Why and when a session was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InterruptContext {
     /// The run that was stopped.
     pub run_id: RunId,
-    /// Why.
+    /// The reason that the caller gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When.
+    /// When the run was stopped.
     pub interrupted_at: Timestamp,
 }
 
 impl InterruptContext {
-    /// A run that was stopped.
+    /// Creates the context of a stopped run.
     #[must_use]
     pub fn new(run_id: RunId, reason: Option<String>, interrupted_at: Timestamp) -> Self {
         Self {
@@ -191,17 +192,17 @@ impl InterruptContext {
     }
 }
 
-/// The trace of a session: one for all its runs.
+/// The trace of a session, shared by all its runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TracingContext {
-    /// The trace.
+    /// The id of the trace.
     pub trace_id: String,
-    /// Its root span.
+    /// The id of its root span.
     pub root_span_id: String,
 }
 
-/// Whether the engine keeps one workflow for the session's whole life. Set once.
+/// Whether the engine keeps one workflow for the whole life of the session. Set once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionMode {
@@ -211,17 +212,17 @@ pub enum SessionMode {
     Persistent,
 }
 
-/// A workspace that can be opened again in another process.
+/// A reference with which another process can open a workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceRef {
-    /// Who can open it.
+    /// The id of the provider that can open it.
     pub provider_id: String,
-    /// What the provider needs to know.
+    /// Data that the provider needs to open it.
     #[serde(rename = "ref")]
     pub reference: Value,
-    /// What it can do.
+    /// The capabilities of the workspace.
     pub capabilities: Vec<String>,
-    /// The version of `ref`.
+    /// The version of the format of `ref`.
     pub schema_version: u32,
 }

@@ -2,48 +2,48 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a session stands.
+/// The status of a session.
 ///
-/// A session that waits for a client or a person is `active`; its pending entries are the signal.
+/// A session that waits for a client or a person is `active`; its pending calls show that it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SessionStatus {
-    /// A run goes on, or waits for an answer.
+    /// A run is running, or waits for an answer.
     Active,
-    /// The last turn is completed. It can be continued.
+    /// The last turn is completed. The session can be continued.
     Completed,
     /// The last turn failed. It can be retried.
     Failed,
-    /// The last turn was stopped. It can be continued.
+    /// The last turn was stopped. The session can be continued.
     Interrupted,
     /// A budget is used up.
     Paused,
 }
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// It goes on.
+    /// The run is running.
     Running,
-    /// It ended its turn.
+    /// The run completed its turn.
     Completed,
-    /// It failed.
+    /// The run failed.
     Failed,
-    /// It was stopped.
+    /// The run was stopped.
     Interrupted,
-    /// It ended because calls wait for a client or a person.
+    /// The run ended because calls wait for a client or a person.
     SuspendedClientTool,
-    /// It ended because children wait.
+    /// The run ended because child sessions wait.
     SuspendedAwaitingChildren,
-    /// It ended because calls wait while siblings of theirs are finished.
+    /// The run ended because calls wait while other calls of the step are finished.
     SuspendedStepPartial,
 }
 
 impl RunStatus {
-    /// Whether the run ended because something waits.
+    /// Whether the run ended because calls or children wait.
     #[must_use]
     pub fn is_suspended(self) -> bool {
         matches!(

@@ -6,14 +6,14 @@ use crate::id::RunId;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// How a run is stopped.
+/// The way in which a run is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopKind {
-    /// It ends where it is, keeps what it has, and can be continued.
+    /// The run ends where it is, keeps its results, and can be continued.
     Interrupt,
-    /// It fails.
+    /// The run fails.
     Abort,
 }
 
@@ -22,14 +22,14 @@ pub enum StopKind {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct StopRequest {
-    /// The run; another run of the session does not heed it.
+    /// The run to stop; it does not affect another run of the session.
     pub run_id: RunId,
-    /// How.
+    /// The way in which to stop the run.
     pub kind: StopKind,
-    /// Why.
+    /// The reason that the caller gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Since when.
+    /// When the stop was requested.
     pub requested_at: Timestamp,
 }
 
@@ -39,7 +39,7 @@ impl Stored for StopRequest {
 }
 
 impl StopRequest {
-    /// A request without a reason.
+    /// Creates a stop request without a reason.
     #[must_use]
     pub fn new(run_id: RunId, kind: StopKind, requested_at: Timestamp) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Answers from outside, and what becomes of them.
+//! Answers to pending calls, and their outcomes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::canonical::Digest;
 use crate::error::{Coded, ErrorCode};
 use crate::id::{ApprovalId, CallId, RunId};
 
-/// The longest error text that is taken, in bytes.
+/// The maximum size of a submitted error text, in bytes.
 pub const MAX_ERROR_BYTES: usize = 8 * 1024;
-/// The largest result that is taken, in bytes of its JSON.
+/// The maximum size of a submitted result, in bytes of its JSON.
 pub const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
-/// An answer to a pending call.
+/// The answer to a pending call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -23,97 +23,97 @@ pub const MAX_RESULT_BYTES: usize = 1024 * 1024;
 )]
 #[non_exhaustive]
 pub enum Submission {
-    /// A client ran the tool.
+    /// The result or error of a call that a client ran.
     ClientToolResult {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// What it gave; `null` is a result, too.
+        /// The result of the call; `null` is a result, too.
         #[serde(
             default,
             deserialize_with = "crate::stored::present",
             skip_serializing_if = "Option::is_none"
         )]
         result: Option<Value>,
-        /// Why it failed, or why nobody will answer.
+        /// The error of the call, or why it will not be answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// What was asked, when the sender wants that checked.
+        /// The digest of the call, to have it checked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
-        /// Which run asked, when the sender wants that checked.
+        /// The run that made the call, to have it checked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_id: Option<RunId>,
     },
-    /// A person decided.
+    /// A person's decision about a call.
     ApprovalResponse {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// Which question is answered.
+        /// The id of the approval request.
         approval_id: ApprovalId,
-        /// The decision.
+        /// Whether the call may be run.
         approved: bool,
-        /// Why.
+        /// The reason for the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// What was asked, when the sender wants that checked.
+        /// The digest of the call, to have it checked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
-        /// Which run asked, when the sender wants that checked.
+        /// The run that made the call, to have it checked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_id: Option<RunId>,
     },
 }
 
-/// Why an answer is not taken. Nothing is stored then.
+/// Why an answer is refused. Nothing is stored then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmissionError {
-    /// Both or neither of result and error.
+    /// The answer has both or neither of result and error.
     #[error("an answer to call {call} needs either a result or an error; send exactly one")]
     ResultOrError {
-        /// The call.
+        /// The id of the call.
         call: CallId,
     },
-    /// A result that is too large.
+    /// The result is too large.
     #[error(
         "the result of call {call} has {bytes} bytes; at most {MAX_RESULT_BYTES} are taken, so store it elsewhere and send a reference"
     )]
     ResultTooLarge {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// Its size.
+        /// The size of the result, in bytes.
         bytes: usize,
     },
-    /// An error text that is too long.
+    /// The error text is too long.
     #[error("the error of call {call} has {bytes} bytes; shorten it to at most {MAX_ERROR_BYTES}")]
     ErrorTooLong {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// Its size.
+        /// The size of the text, in bytes.
         bytes: usize,
     },
-    /// A result that is nested too deep.
+    /// The result is nested too deeply.
     #[error("the result of call {call} is nested deeper than {MAX_DEPTH} levels; flatten it")]
     ResultTooDeep {
-        /// The call.
+        /// The id of the call.
         call: CallId,
     },
-    /// An answer of the wrong kind.
+    /// The answer is of the wrong kind.
     #[error("call {call} waits for {}; send that kind of answer", wanted(*.waits_for))]
     WrongKind {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// What it waits for.
+        /// The kind of answer that it waits for.
         waits_for: PendingKind,
     },
-    /// An answer to another question.
+    /// The answer belongs to a different request.
     #[error(
         "the answer to call {call} names another {what}; read the pending call again and answer that"
     )]
     Mismatch {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// What does not agree: approval id, digest or run.
+        /// What differs: approval id, digest or run.
         what: &'static str,
     },
 }
@@ -132,7 +132,7 @@ impl Coded for SubmissionError {
 }
 
 impl Submission {
-    /// The call that is answered.
+    /// Returns the id of the call that is answered.
     #[must_use]
     pub fn tool_call_id(&self) -> &CallId {
         match self {
@@ -141,7 +141,7 @@ impl Submission {
         }
     }
 
-    /// A client's result.
+    /// Creates a client's result.
     #[must_use]
     pub fn result(call: CallId, result: Value) -> Self {
         Self::ClientToolResult {
@@ -153,7 +153,7 @@ impl Submission {
         }
     }
 
-    /// A client's failure, or the word that nobody will answer.
+    /// Creates a client's error, or the notice that the call will not be answered.
     #[must_use]
     pub fn error(call: CallId, error: impl Into<String>) -> Self {
         Self::ClientToolResult {
@@ -165,7 +165,7 @@ impl Submission {
         }
     }
 
-    /// A person's decision.
+    /// Creates a person's decision.
     #[must_use]
     pub fn decision(
         call: CallId,
@@ -183,7 +183,7 @@ impl Submission {
         }
     }
 
-    /// The same answer, good for one question only.
+    /// Binds the answer to one call of one run, which is checked when it is submitted.
     #[must_use]
     pub fn bound_to(mut self, digest_of_call: Digest, run: RunId) -> Self {
         match &mut self {
@@ -196,13 +196,13 @@ impl Submission {
         self
     }
 
-    /// Checks the limits, and that the answer is one to this very question: its kind, its approval
-    /// id, and the digest and run where the sender names them.
+    /// Checks the limits, and that the answer fits this pending call: its kind, its approval id,
+    /// and the digest and run if the answer names them.
     ///
-    /// An error without a result answers both kinds: it says that the call is given up.
+    /// An error without a result answers both kinds: the call is given up.
     ///
     /// # Errors
-    /// [`SubmissionError`].
+    /// The [`SubmissionError`] of the first check that fails.
     pub fn check(&self, pending: &PendingCall) -> Result<(), SubmissionError> {
         let call = self.tool_call_id().clone();
         let waits_for = pending.kind;
@@ -264,7 +264,7 @@ fn check_result(call: &CallId, result: &Value) -> Result<(), SubmissionError> {
     if !fits(result, MAX_DEPTH) {
         return Err(SubmissionError::ResultTooDeep { call });
     }
-    // What is stored is counted: a text as it is, anything else as JSON.
+    // The stored form is measured: a text as it is, anything else as JSON.
     let bytes = match result {
         Value::String(text) => text.len(),
         other => other.to_string().len(),
@@ -285,17 +285,17 @@ fn check_text(call: &CallId, text: &str) -> Result<(), SubmissionError> {
     Ok(())
 }
 
-/// What became of an answer.
+/// The outcome of a submitted answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SubmissionOutcome {
-    /// It is stored.
+    /// The answer is stored.
     Accepted,
     /// The call was answered before.
     AlreadyCompleted,
-    /// The call had timed out; the answer is kept and told to the model.
+    /// The call had timed out; the answer is kept and reported to the model.
     LateAnswerAfterTimeout,
-    /// No such call waits.
+    /// No call with this id is pending.
     UnknownToolCall,
 }
