@@ -1,7 +1,7 @@
-//! Chunks: what a reader of a session's stream is told.
+//! Chunks: the entries of a session's stream.
 //!
-//! One stream per root session. A chunk says who wrote it and when, and carries one payload. The
-//! part that is the same for a whole step is shared.
+//! Each root session has one stream. A chunk records who wrote it and when, and carries one
+//! payload. The part that is the same for a whole step is shared.
 
 mod info;
 mod limits;
@@ -32,16 +32,16 @@ pub use retention::Retention;
 pub struct Sequence(pub u64);
 
 impl Sequence {
-    /// Before the first chunk.
+    /// The position before the first chunk.
     pub const START: Self = Self(0);
 
-    /// Whether it is before the first chunk.
+    /// Whether this is the position before the first chunk.
     #[must_use]
     pub fn is_start(&self) -> bool {
         *self == Self::START
     }
 
-    /// The next position.
+    /// Returns the next position.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -60,59 +60,59 @@ impl fmt::Debug for Sequence {
     }
 }
 
-/// What a stream is.
+/// The status of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StreamStatus {
-    /// More comes.
+    /// More chunks follow.
     #[default]
     Active,
-    /// The run waits for somebody; more comes when it is continued.
+    /// The run is suspended; more chunks follow when it is continued.
     Paused,
-    /// The turn is over.
+    /// The turn has ended.
     Ended,
-    /// The turn failed.
+    /// The turn has failed.
     Failed,
 }
 
-/// A chunk at its place in a stream.
+/// A chunk with its position in a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredChunk {
-    /// Its place.
+    /// The position in the stream.
     pub sequence: Sequence,
-    /// It.
+    /// The chunk at this position.
     pub chunk: Chunk,
 }
 
 impl StoredChunk {
-    /// A chunk at its place.
+    /// Creates a chunk at a position.
     #[must_use]
     pub fn new(sequence: Sequence, chunk: Chunk) -> Self {
         Self { sequence, chunk }
     }
 }
 
-/// Who wrote a chunk; the same for a whole step.
+/// The origin of a chunk, the same for a whole step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ChunkBase {
-    /// The agent instance.
+    /// The id of the agent instance.
     pub agent_id: AgentId,
-    /// The agent.
+    /// The name of the agent.
     pub agent_type: String,
-    /// The session; in a root's stream also those of its children.
+    /// The session that wrote it: the root, or one of its descendants.
     pub session_id: SessionId,
-    /// The run.
+    /// The id of the run.
     pub run_id: RunId,
-    /// The step, from 1 in each turn; 0 before the first.
+    /// The number of the step in its turn, from 1; 0 before the first.
     pub step: u32,
-    /// The number of the effect that streamed it, for deltas; 0 for what came with a commit.
+    /// The number of the effect that streamed a delta; 0 for chunks of a commit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub effect: u32,
-    /// Which attempt at that effect it was.
+    /// The number of the attempt at that effect.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
 }
@@ -123,7 +123,7 @@ fn is_zero(value: &u32) -> bool {
 }
 
 impl ChunkBase {
-    /// The base of the deltas of an attempt at an effect.
+    /// Sets the effect and the attempt of a delta.
     #[must_use]
     pub fn of_attempt(mut self, effect: u32, attempt: u32) -> Self {
         self.effect = effect;
@@ -131,7 +131,7 @@ impl ChunkBase {
         self
     }
 
-    /// Whether both were written by one step of a session, streamed or with its commit.
+    /// Whether both chunks belong to the same step of a session, streamed or committed.
     #[must_use]
     pub fn is_same_step(&self, other: &Self) -> bool {
         self.step == other.step
@@ -139,7 +139,7 @@ impl ChunkBase {
             && self.session_id == other.session_id
     }
 
-    /// The base of a step's chunks.
+    /// Creates the origin of a step's chunks.
     #[must_use]
     pub fn new(
         agent_id: AgentId,
@@ -160,22 +160,22 @@ impl ChunkBase {
     }
 }
 
-/// One thing that happened in a session.
+/// One entry of a session's stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// Who wrote it.
+    /// The session, run and step that wrote it.
     #[serde(flatten)]
     pub base: Arc<ChunkBase>,
-    /// When.
+    /// When the chunk was written.
     pub timestamp: Timestamp,
-    /// What happened.
+    /// What the chunk reports.
     #[serde(flatten)]
     pub payload: ChunkPayload,
 }
 
 impl Chunk {
-    /// A chunk.
+    /// Creates a chunk with its payload.
     #[must_use]
     pub fn new(base: Arc<ChunkBase>, timestamp: Timestamp, payload: ChunkPayload) -> Self {
         Self {

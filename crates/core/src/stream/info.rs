@@ -1,15 +1,15 @@
-//! What is known of a stream.
+//! The status and bounds of a stream.
 
 use std::fmt;
 
 use super::{Sequence, StreamStatus};
 
-/// Which stream it is, of all that ever had its name.
+/// Distinguishes the streams that have ever had the same name.
 ///
-/// A session that is deleted takes its stream with it; one that is made again under the same id has
-/// another stream, whose sequences begin at 1 again. A store gives a stream its incarnation when the
-/// stream begins, and never gives the same one to another stream of that name. A sequence means
-/// something only together with the incarnation in which it was read.
+/// Deleting a session deletes its stream; a session created again under the same id has another
+/// stream, whose sequences begin at 1 again. A store assigns the incarnation when a stream begins,
+/// and never assigns the same one to another stream of that name. A sequence is meaningful only
+/// together with the incarnation in which it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
@@ -19,22 +19,22 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// What is known of a stream.
+/// The status and bounds of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamInfo {
-    /// Which stream of that name it is.
+    /// The incarnation of the stream.
     pub incarnation: Incarnation,
-    /// What it is.
+    /// The status of the stream.
     pub status: StreamStatus,
-    /// The last sequence that was given out.
+    /// The last sequence that was assigned.
     pub last: Sequence,
-    /// Everything up to here was removed by retention; a reader that wants it is told.
+    /// The last sequence that retention removed; a reader before it gets a notice.
     pub trimmed: Sequence,
 }
 
 impl StreamInfo {
-    /// What is known of a stream.
+    /// Creates the description of a stream.
     #[must_use]
     pub fn new(
         incarnation: Incarnation,
@@ -50,11 +50,11 @@ impl StreamInfo {
         }
     }
 
-    /// Whether a stream differs from what somebody knows of it, so that there is something to read
-    /// or to be told: what [`StreamManager::changed`](super::StreamManager::changed) waits for.
+    /// Whether a stream differs from an earlier description, so that there is something to read:
+    /// the condition on which [`StreamManager::changed`](super::StreamManager::changed) returns.
     #[must_use]
     pub fn differs(now: Option<Self>, known: Option<Self>) -> bool {
-        // Who has read up to the end does not miss what retention removes.
+        // A reader at the end does not miss the chunks that retention removes.
         let what = |info: Self| (info.incarnation, info.status, info.last);
         now.map(what) != known.map(what)
     }

@@ -1,4 +1,4 @@
-//! What a stream takes, and how a chunk that is larger is made to fit.
+//! The limits of a stream, and how a larger chunk is made to fit.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use serde_json::Value;
 use super::{Chunk, ChunkPayload, StreamError};
 use crate::state::PatchOp;
 
-/// What a stream takes.
+/// The limits of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamLimits {
-    /// The largest chunk, in bytes of its JSON.
+    /// The maximum size of a chunk, in bytes of its JSON.
     pub max_chunk_bytes: usize,
 }
 
 impl StreamLimits {
-    /// Limits.
+    /// Creates limits with this maximum size of a chunk.
     #[must_use]
     pub fn new(max_chunk_bytes: usize) -> Self {
         Self { max_chunk_bytes }
     }
 
-    /// Whether all of these may be written.
+    /// Checks that all of these chunks may be written.
     ///
     /// # Errors
-    /// [`StreamError::ChunkTooLarge`] for the first that may not.
+    /// [`StreamError::ChunkTooLarge`] for the first chunk that is too large.
     pub fn check(&self, chunks: &[Chunk]) -> Result<(), StreamError> {
         let limit = self.max_chunk_bytes;
         for chunk in chunks {
@@ -38,31 +38,30 @@ impl StreamLimits {
         Ok(())
     }
 
-    /// The size of a chunk; 0 of one that is small enough in any case.
+    /// Returns the size of a chunk; 0 for one that is small enough in any case.
     fn bytes(&self, chunk: &Chunk) -> usize {
         let enough = self.max_chunk_bytes / 8;
-        // Escaping makes a text at most six times as long, and what a chunk adds to its content is
-        // small: only a large one is written out to be sure.
+        // Escaping makes a text at most six times as long, and a chunk adds little to its content:
+        // only a large one is serialized to measure it.
         if chunk.payload.content_bytes(enough) <= enough {
             return 0;
         }
         serde_json::to_string(chunk).map_or(usize::MAX, |text| text.len())
     }
 
-    /// Makes a chunk small enough to be written. What makes it large is shortened: results,
-    /// arguments, outputs, events of the user's own, values in a change of the state, texts. What is
-    /// left out is said in its place, and the chunk is one of its kind as before. A list that is too
-    /// long becomes several chunks.
+    /// Shrinks a chunk to the limit. Its large parts are shortened: results, arguments, outputs,
+    /// custom events, values in a state patch, texts. A note replaces what is left out, and the
+    /// chunk keeps its type. A list that is too long becomes several chunks.
     ///
-    /// A reader that needs what is left out finds it in the store.
+    /// A reader that needs the omitted part finds it in the store.
     ///
-    /// Whoever writes a chunk that must not be refused, like the end of a run, makes it fit first.
+    /// A writer of a chunk that must not be refused, like the end of a run, makes it fit first.
     #[must_use]
     pub fn fit(&self, chunk: Chunk) -> Vec<Chunk> {
         self.fit_all(vec![chunk])
     }
 
-    /// The same for many. Nearly always they fit, and stay where they are.
+    /// Shrinks many chunks. Nearly always they fit, and are returned unchanged.
     pub(crate) fn fit_all(&self, chunks: Vec<Chunk>) -> Vec<Chunk> {
         if chunks.iter().all(|chunk| self.fits(chunk)) {
             return chunks;
@@ -78,10 +77,10 @@ impl StreamLimits {
         self.bytes(chunk) <= self.max_chunk_bytes
     }
 
-    /// What a chunk that is too large becomes.
+    /// Shortens and splits a chunk that is too large.
     fn shortened(&self, mut chunk: Chunk) -> Vec<Chunk> {
         // A chunk has at most three texts or values that may be large, each at most six times as
-        // long when it is escaped.
+        // long once escaped.
         shorten(&mut chunk.payload, self.max_chunk_bytes / 32);
         let mut fitting = Vec::new();
         let mut waiting = vec![chunk];
@@ -102,7 +101,7 @@ impl StreamLimits {
     }
 }
 
-/// Takes the second half of a list; `None` when it cannot be parted.
+/// Splits off the second half of a list; `None` if it cannot be split.
 fn second_half(payload: &mut ChunkPayload) -> Option<ChunkPayload> {
     fn half<T>(list: &mut Vec<T>) -> Option<Vec<T>> {
         (list.len() > 1).then(|| list.split_off(list.len() / 2))
@@ -125,7 +124,7 @@ fn second_half(payload: &mut ChunkPayload) -> Option<ChunkPayload> {
     })
 }
 
-/// Leaves out of a payload what is longer than so many bytes.
+/// Shortens every part of a payload that is longer than `piece` bytes.
 fn shorten(payload: &mut ChunkPayload, piece: usize) {
     match payload {
         ChunkPayload::TextDelta { delta } | ChunkPayload::ToolArgStreamDelta { delta, .. } => {
@@ -221,7 +220,7 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
     }
 }
 
-/// Keeps the beginning of a text, and says what is left out.
+/// Keeps the beginning of a text and appends a note about the omitted bytes.
 fn text(text: &mut String, piece: usize) {
     let all = text.len();
     if all <= piece {
@@ -238,7 +237,7 @@ fn text(text: &mut String, piece: usize) {
     ));
 }
 
-/// A value that is too large becomes the beginning of its text.
+/// Replaces a value that is too large by the beginning of its text.
 fn value(value: &mut Value, piece: usize) {
     let mut shown = match &*value {
         Value::String(text) => Cow::Borrowed(text.as_str()),
@@ -274,13 +273,14 @@ mod tests {
         Chunk::new(Arc::new(base), Timestamp::from_millis(1), payload)
     }
 
-    /// A payload of every kind, from the golden samples, with all its texts, values and lists grown.
+    /// Creates a payload of every type, from the golden samples, with enlarged texts, values and
+    /// lists.
     fn grown() -> Vec<Chunk> {
         let samples = include_str!("../../tests/golden/chunk.v1.jsonl");
         let mut all = Vec::new();
         for line in samples.lines() {
             let mut json = serde_json::to_value(decode::<Chunk>(line).unwrap()).unwrap();
-            // A control character is the worst that can be written: six bytes for one.
+            // A control character is the worst case: six bytes for one when escaped.
             let long = "\u{1}ü".repeat(LIMIT);
             for (key, field) in json.as_object_mut().unwrap() {
                 match key.as_str() {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said() {
+    fn a_shortened_text_ends_with_the_number_of_omitted_bytes() {
         let limits = StreamLimits::new(LIMIT);
         let output = json!({ "text": "x".repeat(LIMIT) });
         let fitted = limits.fit(chunk(ChunkPayload::Output { output }));

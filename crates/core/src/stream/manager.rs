@@ -1,4 +1,4 @@
-//! The port to what keeps streams.
+//! The port for storing and reading streams.
 
 use std::fmt;
 
@@ -9,44 +9,44 @@ use crate::error::{Coded, ErrorCode};
 use crate::id::{SessionId, StepId};
 use crate::store::{Fence, Header, StoreError};
 
-/// Who writes to a stream: a session of its root, at a fence.
+/// The identity under which deltas are written: a session under the root, at a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamWriter {
-    /// The root; the stream is named after it.
+    /// The root session, after which the stream is named.
     pub root: SessionId,
     /// The session whose run writes.
     pub session: SessionId,
-    /// Its fence.
+    /// The fence of the run.
     pub fence: Fence,
-    /// The effect that speaks; `None`: only the fence counts.
+    /// The effect that writes; `None` if only the fence is checked.
     pub by: Option<DeltasOf>,
 }
 
-/// Which effect of a run speaks.
+/// The effect of a run that writes deltas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeltasOf {
-    /// One that nothing goes on beside: a model call.
+    /// An exclusive effect: a model call.
     Effect {
-        /// Its number under the fence.
+        /// The number of the effect under its fence.
         n: u32,
-        /// Which attempt at it.
+        /// The number of the attempt.
         attempt: u32,
     },
     /// A call of the open step.
     Call {
-        /// The step.
+        /// The id of the step.
         step: StepId,
-        /// The place of the call in it.
+        /// The index of the call in the step.
         index: u32,
-        /// Which attempt at it.
+        /// The number of the attempt.
         attempt: u32,
     },
 }
 
 impl StreamWriter {
-    /// A writer.
+    /// Creates a writer that is checked by its fence only.
     #[must_use]
     pub fn new(root: SessionId, session: SessionId, fence: Fence) -> Self {
         Self {
@@ -57,20 +57,21 @@ impl StreamWriter {
         }
     }
 
-    /// Says which effect speaks. Once that is committed, or begun again, nothing more is taken.
+    /// Sets the effect that writes. Once it is committed, or begun again, its deltas are refused.
     #[must_use]
     pub fn of(mut self, by: DeltasOf) -> Self {
         self.by = Some(by);
         self
     }
 
-    /// Judges whether it may write, by the headers of its session and of its root as they are at
-    /// that moment. Every backend asks this before it writes deltas or throws them away.
+    /// Checks whether this writer may write, by the current headers of its session and of its root.
+    /// Every backend calls this before it writes or discards deltas.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when the root or the session under it does not exist,
-    /// [`StreamError::Superseded`] when the fence is not the session's, and [`StreamError::Overtaken`] when the effect that speaks has nothing more to say.
-    /// Nothing is to be written then, and no stream to be made.
+    /// [`StoreError::NotFound`] if the root or the session under it does not exist,
+    /// [`StreamError::Superseded`] if the fence is not the session's, and
+    /// [`StreamError::Overtaken`] if the effect is committed or begun again. Nothing is to be
+    /// written then, and no stream to be created.
     pub fn admit(
         &self,
         session: Option<&Header>,
@@ -88,31 +89,31 @@ impl StreamWriter {
     }
 }
 
-/// Why a stream did not take or give chunks.
+/// The error of a stream operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// Somebody took the run over.
-    #[error("session {session} is written by another run now; this one has to end")]
+    /// Another process took the run over.
+    #[error("session {session} is written by another run now; end this one")]
     Superseded {
-        /// The session.
+        /// The session that was taken over.
         session: SessionId,
     },
-    /// The effect that speaks was committed, or another attempt at it has begun.
-    #[error("session {session} has gone on without this attempt; it has nothing more to say")]
+    /// The effect is committed, or another attempt at it has begun.
+    #[error("session {session} has moved past this attempt; drop what it still has to write")]
     Overtaken {
-        /// The session.
+        /// The session of the effect.
         session: SessionId,
     },
-    /// A chunk is too large. No sequence was given out.
+    /// A chunk is too large. No sequence was assigned.
     #[error("a chunk has {bytes} bytes, this stream takes {limit}; split it or leave content out")]
     ChunkTooLarge {
-        /// Its size.
+        /// The size of the chunk, in bytes.
         bytes: usize,
-        /// The limit.
+        /// The maximum size, in bytes.
         limit: usize,
     },
-    /// What keeps the stream failed.
+    /// The underlying store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -127,37 +128,38 @@ impl Coded for StreamError {
     }
 }
 
-/// What keeps streams.
+/// Durable storage of streams.
 ///
-/// One stream per root session, named after it; it ends with its session. Sequences begin at 1, grow,
-/// and are never used twice, gaps are allowed. A stream that is made under the name of one that was
-/// removed has another [`Incarnation`](super::Incarnation). No reader sees a chunk before it is durable, and every reader sees
-/// chunks in the order of their sequences, whenever and wherever it reads. Chunks of commits enter
-/// with [`crate::store::SessionStore::commit`]; only deltas come through here.
+/// Each root session has one stream, named after it and deleted with it. Sequences begin at 1,
+/// grow, and are never used twice; gaps are allowed. A stream created under the name of a deleted
+/// one has another [`Incarnation`](super::Incarnation). No reader sees a chunk before it is
+/// durable, and every reader, at any time and in any process, sees chunks in the order of their
+/// sequences. Chunks of commits enter through [`crate::store::SessionStore::commit`]; only deltas
+/// enter here.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait StreamManager: Send + Sync + fmt::Debug {
-    /// What it takes.
+    /// Returns the limits of its streams.
     fn limits(&self) -> StreamLimits;
 
-    /// Appends deltas, all or none, and gives the sequence of the last.
+    /// Appends deltas, all or none, and returns the sequence of the last.
     ///
     /// # Errors
-    /// What [`StreamWriter::admit`] says, like [`StreamError::Superseded`] when the fence is not the
-    /// session's and [`StreamError::Overtaken`] when the effect that speaks was committed or begun
-    /// again, and [`StreamError::ChunkTooLarge`]; nothing is written then.
+    /// Those of [`StreamWriter::admit`], like [`StreamError::Superseded`] if the fence is not the
+    /// session's and [`StreamError::Overtaken`] if the effect is committed or begun again, and
+    /// [`StreamError::ChunkTooLarge`]; nothing is written then.
     async fn append_deltas(
         &self,
         writer: &StreamWriter,
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError>;
 
-    /// Removes the deltas of the writer's session that came after a sequence, and says so with a
-    /// chunk. Chunks of commits stay, and so does what other sessions of the root say meanwhile.
-    /// Gives the sequence of the chunk.
+    /// Removes the deltas of the writer's session after a sequence, and appends `say` to report it.
+    /// Chunks of commits stay, and so do chunks that other sessions of the root write meanwhile.
+    /// Returns the sequence of the appended chunk.
     ///
     /// # Errors
-    /// As [`StreamManager::append_deltas`].
+    /// The same as for [`StreamManager::append_deltas`].
     async fn discard_deltas(
         &self,
         writer: &StreamWriter,
@@ -165,7 +167,7 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
         say: Chunk,
     ) -> Result<Sequence, StreamError>;
 
-    /// Up to `limit` chunks after a sequence, oldest first.
+    /// Reads up to `limit` chunks after a sequence, oldest first.
     async fn read(
         &self,
         root: &SessionId,
@@ -173,16 +175,16 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
         limit: usize,
     ) -> Result<Vec<StoredChunk>, StreamError>;
 
-    /// What is known of a stream; `None` when nothing was ever written to it.
+    /// Returns the description of a stream; `None` if nothing was ever written to it.
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError>;
 
-    /// Returns when the stream may differ from what [`StreamManager::info`] said of it: something
-    /// was written, it has another status, it was removed, or another has its name
-    /// ([`StreamInfo::differs`]). It may return early, and must return within a second of a change in
-    /// any process.
+    /// Returns when the stream may differ from an earlier result of [`StreamManager::info`]: a
+    /// chunk was written, its status changed, it was deleted, or another has its name
+    /// ([`StreamInfo::differs`]). It may return early, and must return within a second of a change
+    /// in any process.
     async fn changed(&self, root: &SessionId, known: Option<StreamInfo>)
     -> Result<(), StreamError>;
 
-    /// Removes the chunks up to a sequence. Numbers go on as before.
+    /// Removes the chunks up to a sequence. Sequences continue as before.
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError>;
 }

@@ -1,4 +1,4 @@
-//! What a chunk says.
+//! The payload of a chunk.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::id::{ApprovalId, CallId, CheckpointId, SessionId, UserId};
 use crate::session::{RunStatus, RunTrigger};
 use crate::state::{PatchOp, StateConflict};
 
-/// What happened.
+/// What a chunk reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -18,137 +18,137 @@ use crate::state::{PatchOp, StateConflict};
 )]
 #[non_exhaustive]
 pub enum ChunkPayload {
-    /// More text.
+    /// The next piece of the model's text.
     TextDelta {
-        /// The next piece.
+        /// The text to append.
         delta: String,
     },
-    /// More reasoning.
+    /// The next piece of the model's reasoning.
     Thinking {
-        /// The next piece.
+        /// The text to append.
         content: String,
-        /// Whether the block is complete.
+        /// Whether the reasoning block is complete.
         is_complete: bool,
     },
     /// The model begins a call.
     ToolArgStreamStart {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
     },
-    /// More of a call's arguments.
+    /// The next piece of a call's arguments.
     ToolArgStreamDelta {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The next piece of JSON text.
+        /// The JSON text to append.
         delta: String,
     },
     /// A call's arguments are complete.
     ToolArgStreamEnd {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
     },
-    /// A call is under way.
+    /// A call is running.
     ToolStart {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// Its arguments.
+        /// The arguments of the call.
         arguments: Value,
     },
     /// A call is settled.
     ToolEnd {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// What it gave.
+        /// The result of the call.
         result: Value,
-        /// Whether it gave a result.
+        /// Whether the call succeeded.
         success: bool,
-        /// What the model was told, when it did not.
+        /// The error text for the model, if it did not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
     /// A call failed, was denied, or was never started.
     ToolError {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// What the model was told.
+        /// The error text for the model.
         error: String,
     },
     /// A call's arguments were refused.
     ToolInputError {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// The arguments.
+        /// The arguments of the call.
         input: Value,
-        /// What the model was told.
+        /// The error text for the model.
         error: String,
     },
     /// A call's result was refused.
     ToolOutputError {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// What the model was told.
+        /// The error text for the model.
         error: String,
     },
-    /// A person is asked about a call.
+    /// A call needs a person's approval.
     ToolApprovalRequest {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// The tool.
+        /// The name of the tool.
         tool_name: String,
-        /// Which question it is.
+        /// The id of the approval request.
         approval_id: ApprovalId,
-        /// The arguments.
+        /// The arguments of the call.
         input: Value,
-        /// What the answer is bound to.
+        /// The digest to which the answer is bound.
         digest: Digest,
     },
     /// A person decided about a call.
     ToolApprovalResponse {
-        /// The call.
+        /// The id of the call.
         tool_call_id: CallId,
-        /// Which question it was.
+        /// The id of the approval request.
         approval_id: ApprovalId,
-        /// The decision.
+        /// Whether the call may be run.
         approved: bool,
-        /// Why.
+        /// The reason for the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// Who decided, where that is known.
+        /// The user who decided, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decided_by: Option<UserId>,
     },
     /// A sub-agent starts.
     SubagentStart {
-        /// The parent's call.
+        /// The id of the parent's call.
         tool_call_id: CallId,
-        /// The child's agent.
+        /// The agent of the child.
         sub_agent_type: String,
-        /// The child.
+        /// The session of the child.
         sub_session_id: SessionId,
     },
     /// A sub-agent ended.
     SubagentEnd {
-        /// The parent's call.
+        /// The id of the parent's call.
         tool_call_id: CallId,
-        /// The child's agent.
+        /// The agent of the child.
         sub_agent_type: String,
-        /// The child.
+        /// The session of the child.
         sub_session_id: SessionId,
-        /// Whether it gave its output.
+        /// Whether the sub-agent succeeded.
         success: bool,
-        /// The output.
+        /// The output of the sub-agent.
         #[serde(
             default,
             deserialize_with = "crate::stored::present",
@@ -158,78 +158,78 @@ pub enum ChunkPayload {
     },
     /// The state changed.
     StatePatch {
-        /// How.
+        /// The changes as RFC 6902 operations.
         patches: Vec<PatchOp>,
     },
-    /// Parallel calls wrote the same place.
+    /// Parallel calls wrote to the same place of the state.
     StateConflict {
-        /// Where, and whose write counts.
+        /// The places, and whose write counts.
         conflicts: Vec<StateConflict>,
     },
-    /// An event of the user's own.
+    /// A custom event that a tool emitted.
     Custom {
-        /// Its name.
+        /// The name of the event.
         event_name: String,
-        /// Its data.
+        /// The data of the event.
         data: Value,
     },
-    /// Something failed.
+    /// An error occurred.
     Error {
-        /// A sentence that can be shown to anyone.
+        /// A sentence that is safe to show to any user.
         error: String,
-        /// What a developer needs to know.
+        /// Details for a developer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
-        /// The machine-readable name.
+        /// The machine-readable error code.
         code: ErrorCode,
-        /// Whether the run goes on.
+        /// Whether the run continues.
         recoverable: bool,
     },
-    /// The turn's output.
+    /// The output of the turn.
     Output {
-        /// It.
+        /// The value of the output.
         output: Value,
     },
     /// A run starts.
     RunStarted {
-        /// What started it.
+        /// The operation that started it.
         trigger: RunTrigger,
-        /// The turn, from 1.
+        /// The number of the turn, from 1.
         turn: u32,
     },
     /// A run was stopped.
     RunInterrupted {
-        /// Why.
+        /// The reason that the caller gave.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A paused session goes on.
+    /// A suspended session continues.
     RunResumed {},
-    /// A run ended because something waits.
+    /// A run ended because calls or children wait.
     RunPaused {
-        /// As what.
+        /// The status with which the run ended.
         status: RunStatus,
-        /// The calls that wait.
+        /// The calls that wait for an answer.
         tool_call_ids: Vec<CallId>,
     },
-    /// There is a new place to go back to.
+    /// A checkpoint was written.
     CheckpointCreated {
-        /// Its name.
+        /// The id of the checkpoint.
         checkpoint_id: CheckpointId,
     },
     /// A step is in the history; a client's state equals the server's.
     StepCommitted {
-        /// How many messages there are now.
+        /// The number of messages in the history.
         message_count: usize,
     },
-    /// What was streamed of this step is thrown away.
+    /// The deltas of this step are discarded.
     StepDiscarded {
-        /// Why.
+        /// Why they are discarded.
         reason: String,
     },
-    /// A reader shall forget what it saw of this step.
+    /// A reader must discard what it has read of this step.
     StreamResync {
-        /// Why.
+        /// Why it must be discarded.
         reason: String,
     },
     /// Another process took the run over.
@@ -237,7 +237,7 @@ pub enum ChunkPayload {
 }
 
 impl ChunkPayload {
-    /// Whether it may be written outside of a commit, and thrown away with an attempt.
+    /// Whether the payload may be written outside of a commit, and discarded with an attempt.
     pub(crate) fn is_delta(&self) -> bool {
         matches!(
             self,
@@ -251,8 +251,8 @@ impl ChunkPayload {
         )
     }
 
-    /// How many bytes its content has when nothing in it is escaped, or a little more. Counting ends
-    /// when it is more than `enough`.
+    /// Returns the size of the content without escaping, or slightly more. Counting stops when it
+    /// exceeds `enough`.
     pub(super) fn content_bytes(&self, enough: usize) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let value = |value| value_bytes(value, enough);
@@ -310,7 +310,7 @@ impl ChunkPayload {
             | Self::CheckpointCreated { .. }
             | Self::StepCommitted { .. }
             | Self::ExecutorSuperseded {} => 0,
-            // Lists: whoever wants to know has to write them out.
+            // The size of a list is known only once it is serialized.
             Self::StatePatch { .. } | Self::StateConflict { .. } | Self::RunPaused { .. } => {
                 usize::MAX
             }
@@ -318,12 +318,12 @@ impl ChunkPayload {
     }
 }
 
-/// How many bytes a value has as JSON when nothing in it is escaped, or a little more.
+/// Returns the size of a value as JSON without escaping, or slightly more.
 fn value_bytes<'a>(value: &'a Value, enough: usize) -> usize {
-    /// No number is longer, with the comma after it.
+    /// The maximum length of a number, including the comma after it.
     const NUMBER: usize = 26;
     let mut bytes = 0;
-    // Only lists and objects wait, so that a flat value takes no memory.
+    // Only lists and objects are queued, so that a flat value allocates nothing.
     let mut waiting = Vec::new();
     let mut next = Some(value);
     while let Some(value) = next {
@@ -359,7 +359,7 @@ mod tests {
     use crate::stored::{Stored, decode};
     use crate::stream::Chunk;
 
-    /// A new variant does not compile until it has its name here, and then wants a golden sample.
+    /// A new variant does not compile until it has its name here, and then needs a golden sample.
     macro_rules! names {
         ($($variant:ident $name:literal)*) => {
             const NAMES: &[&str] = &[$($name),*];

@@ -1,4 +1,4 @@
-//! A reader: from any sequence, in any process, without loss and without repetition.
+//! A stream reader: from any sequence, in any process, without loss and without repetition.
 
 use std::collections::VecDeque;
 
@@ -7,54 +7,54 @@ use super::{
 };
 use crate::id::SessionId;
 
-/// Chunks fetched at once; what a slow reader holds in memory is bounded by it.
+/// The number of chunks fetched at once; it bounds the memory of a slow reader.
 const BATCH: usize = 256;
 
-/// What a reader gets.
+/// An item that a reader returns.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StreamItem {
-    /// A chunk.
+    /// The next chunk of the stream.
     Chunk(StoredChunk),
-    /// What came before this sequence is not kept any more.
+    /// Chunks up to this sequence were removed by retention.
     Trimmed {
         /// The last sequence that is missing.
         up_to: Sequence,
     },
-    /// Nothing more comes for now: the turn is over, failed, or waits for somebody.
+    /// No more chunks follow for now: the turn has ended or failed, or the run is suspended.
     End(StreamStatus),
-    /// The stream that was read is gone: its session was deleted. Nothing comes after this. Whoever
-    /// wants the stream that has its name now begins a new reader, from the start.
+    /// The stream was deleted with its session. No item follows. To read the stream that has its
+    /// name now, create a new reader that begins at the start.
     Gone {
-        /// The stream that has its name now, if there is one.
+        /// The incarnation of the stream that has its name now, if there is one.
         now: Option<Incarnation>,
     },
 }
 
-/// What a look at a stream gives.
+/// The result of one reading of a stream.
 pub(crate) enum Step {
-    /// Something for whoever reads.
+    /// An item for the caller.
     Item(StreamItem),
-    /// There is nothing more in the stream, which is this.
+    /// The stream has nothing more to read, and this description.
     Drained(Option<StreamInfo>),
 }
 
-/// Reads a stream from a sequence on, as long as it goes.
+/// Reads a stream from a sequence on, until it ends.
 #[derive(Debug)]
 pub struct StreamReader<'a> {
     streams: &'a dyn StreamManager,
     root: SessionId,
     cursor: Sequence,
-    /// The stream that is read, once it was seen.
+    /// The incarnation that is read, once it is known.
     incarnation: Option<Incarnation>,
     buffer: VecDeque<StoredChunk>,
-    /// The stream as it was after the last reading. It serves as the look before the next one.
+    /// The stream's description after the last reading, used as the one before the next reading.
     looked: Option<StreamInfo>,
     ended: bool,
 }
 
 impl<'a> StreamReader<'a> {
-    /// A reader of what comes after a sequence. The stream need not exist yet.
+    /// Creates a reader of the chunks after a sequence. The stream need not exist yet.
     #[must_use]
     pub fn new(streams: &'a dyn StreamManager, root: SessionId, after: Sequence) -> Self {
         Self {
@@ -68,39 +68,40 @@ impl<'a> StreamReader<'a> {
         }
     }
 
-    /// Says in which stream the sequence was read, for a reader that resumes. When another has its
-    /// name by now, the reader is told so by [`StreamItem::Gone`] instead of being given chunks of
-    /// that one. Without it, only a sequence that the stream never had tells.
+    /// Sets the incarnation in which the sequence was read, for a reader that resumes. If another
+    /// stream has the name by now, the reader returns [`StreamItem::Gone`] instead of chunks of
+    /// that one. Without it, only a sequence beyond the end of the stream reveals the change.
     #[must_use]
     pub fn of(mut self, incarnation: Incarnation) -> Self {
         self.incarnation = Some(incarnation);
         self
     }
 
-    /// The sequence of the last chunk that was given.
+    /// Returns the sequence of the last chunk that was returned.
     #[must_use]
     pub fn cursor(&self) -> Sequence {
         self.cursor
     }
 
-    /// The stream that is read, once it was seen: to be kept with the cursor, and given to
-    /// [`StreamReader::of`] by whoever resumes.
+    /// Returns the incarnation of the stream, once it is known: store it with the cursor, and pass
+    /// it to [`StreamReader::of`] to resume.
     #[must_use]
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.incarnation
     }
 
-    /// How many chunks the next calls of [`StreamReader::next`] give without reading the stream.
+    /// Returns how many chunks the next calls of [`StreamReader::next`] return without reading the
+    /// stream.
     #[must_use]
     pub fn fetched(&self) -> usize {
         self.buffer.len()
     }
 
-    /// The next item; `None` after the end, and when the stream is gone. Safe to drop while it
-    /// waits: nothing is lost.
+    /// Returns the next item; `None` after the end, and after [`StreamItem::Gone`]. Safe to drop
+    /// while it waits: nothing is lost.
     ///
     /// # Errors
-    /// When the stream cannot be read. The reader can be asked again.
+    /// If the stream cannot be read. The call can be repeated.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, StreamError> {
         while !self.ended {
             if let Some(info) = self.read_up_to() {
@@ -125,12 +126,12 @@ impl<'a> StreamReader<'a> {
         looked.filter(|info| info.status == StreamStatus::Active && info.last == self.cursor)
     }
 
-    /// Waits until the stream is another than this.
+    /// Waits until the stream differs from this description.
     pub(crate) async fn wait(&mut self, known: Option<StreamInfo>) -> Result<(), StreamError> {
         self.streams.changed(&self.root, known).await
     }
 
-    /// The next item, or what the stream is when there is none. Does not wait for one.
+    /// Returns the next item, or the stream's description if there is none. Does not wait for one.
     pub(crate) async fn step(&mut self) -> Result<Step, StreamError> {
         loop {
             if let Some(stored) = self.buffer.pop_front() {
