@@ -1,10 +1,10 @@
-//! How a run begins, goes on, and is answered.
+//! The entries of a run: start, resume, take-over and answers.
 //!
 //! An entry is not the run: it is a pure planner from one read to one commit ([`plan_execute`],
 //! [`plan_resume`], [`plan_recover`], [`plan_submit`]), which checks what it read in the commit's
-//! preconditions. [`Entries`] reads, plans and commits; when somebody was faster it reads again, so
-//! of two callers one wins and the other gets a typed answer. What an entry of a run gives is a
-//! [`RunState`] for a host to drive.
+//! preconditions. [`Entries`] reads, plans and commits; when another caller was faster it reads
+//! again, so that one of two callers wins and the other gets a typed error. The entries of a run
+//! return a [`RunState`] for a host to drive.
 
 mod answers;
 mod close;
@@ -33,10 +33,10 @@ pub use resume::plan_resume;
 pub use start::{Drive, Performer, Start};
 pub use submit::{Continuation, Submitted, ToolAnswer, plan_submit};
 
-/// How often an entry reads again when somebody was faster.
+/// How often an entry reads again when another caller was faster.
 const MAX_ATTEMPTS: usize = 64;
 
-/// The entries over a store.
+/// The entries of runs, over a store.
 #[derive(Debug, Clone)]
 pub struct Entries {
     store: Arc<dyn SessionStore>,
@@ -46,7 +46,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// The entries over these ports.
+    /// Creates the entries over these ports.
     #[must_use]
     pub fn new(
         store: Arc<dyn SessionStore>,
@@ -65,7 +65,7 @@ impl Entries {
     /// Starts a turn: in a new session, or in one whose last turn has ended.
     ///
     /// # Errors
-    /// [`EntryError`]; nothing is written then.
+    /// [`EntryError`] if the turn cannot start; nothing is written then.
     pub async fn execute(
         &self,
         request: Execute,
@@ -82,10 +82,10 @@ impl Entries {
         .await
     }
 
-    /// Goes on after a pause whose calls are all answered, or after an interruption.
+    /// Continues after a suspension whose calls are all answered, or after an interruption.
     ///
     /// # Errors
-    /// [`EntryError`]; nothing is written then.
+    /// [`EntryError`] if the session cannot be resumed; nothing is written then.
     pub async fn resume(
         &self,
         session: &SessionId,
@@ -100,8 +100,8 @@ impl Entries {
     /// Takes over a run whose process is gone.
     ///
     /// # Errors
-    /// [`EntryError::StillHeld`] while somebody's lease is valid, [`EntryError::NotRunning`] when
-    /// there is nothing to take over, [`EntryError::OtherHost`] for a run of another kind of host.
+    /// [`EntryError::StillHeld`] while a lease is valid, [`EntryError::NotRunning`] if there is
+    /// nothing to take over, [`EntryError::OtherHost`] for a run of another kind of host.
     pub async fn recover(
         &self,
         session: &SessionId,
@@ -113,15 +113,16 @@ impl Entries {
         .await
     }
 
-    /// Answers a pending call: one durable write. It starts nothing.
+    /// Answers a pending call with one durable write. It starts no run.
     ///
     /// # Errors
-    /// [`EntryError::Answer`] for an answer that does not fit its question; nothing is stored then.
+    /// [`EntryError::Answer`] for an answer that does not fit the pending call; nothing is stored
+    /// then.
     pub async fn submit(&self, answer: &ToolAnswer) -> Result<Submitted, EntryError> {
         submit::submit(self, answer).await
     }
 
-    /// Reads, plans and commits until nobody was faster.
+    /// Reads, plans and commits until no other caller was faster.
     async fn drive(
         &self,
         session: &SessionId,
@@ -160,7 +161,8 @@ impl Entries {
                     tracing::debug!(event = "entry.conflict", %session, %error);
                 }
                 Err(error) if error.may_pass() => {
-                    // It may have been made all the same: then the run is ours to perform.
+                    // The commit may have been made all the same: then this process performs the
+                    // run.
                     let Ok(Some(now)) = self.store.find(session).await else {
                         return Err(error.into());
                     };
@@ -178,13 +180,13 @@ impl Entries {
     }
 }
 
-/// Whether the run that was to start, or to be taken over, is performed by whoever asked for it.
+/// Whether the run that was to start, or to be taken over, is now held by this performer.
 fn is_made(now: &Snapshot, wanted: &RunState, performer: &Performer) -> bool {
     let run = now.run.as_ref();
     let is_run = run.is_some_and(|run| run.id == wanted.run_id && !run.status.is_ended());
     let holder = now.lease.as_ref().map(|lease| &lease.holder);
     let me = performer.lease.as_ref().map(|(holder, _)| holder);
-    // The fence of a new session is the store's to choose.
+    // The store chooses the fence of a new session.
     is_run && holder == me && now.fence >= wanted.fence
 }
 

@@ -1,9 +1,9 @@
 //! The loop of a run, as a pure function.
 //!
-//! [`decide`] takes a [`RunState`] and an [`Event`] and gives the next state and the [`Effect`]s to
-//! perform. It reads no clock and awaits nothing: a host performs the effects, in whatever process
-//! and order suits its engine, and feeds their events back. All three are small and hold references
-//! only; what was said lies in the store.
+//! [`decide`] takes a [`RunState`] and an [`Event`] and returns the next state and the [`Effect`]s
+//! to perform. It reads no clock and awaits nothing: a host performs the effects, in whatever
+//! process and order suits its engine, and feeds their events back. All three are small and hold
+//! references only; the content is in the store.
 
 mod calls;
 mod decide;

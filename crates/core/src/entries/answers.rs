@@ -1,4 +1,4 @@
-//! Answers become results, or leave to run.
+//! Turns the answers to pending calls into results or approvals.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::stream::{Chunk, ChunkBase, ChunkPayload};
 use crate::time::Timestamp;
 use crate::usage::{UsageEntry, UsageKind};
 
-/// The answers that were there, taken off the list.
+/// The answers to the calls of a step, removed from the pending calls.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// The step with what they came to.
+    /// The step with the answers applied.
     pub(crate) step: OpenStep,
     root: SessionId,
     calls: Vec<CallId>,
@@ -87,7 +87,7 @@ pub(crate) fn take_answers(
     taken
 }
 
-/// What an answer makes of its call, and what readers are told.
+/// Applies an answer to its call, and returns the chunks that report it.
 fn apply(
     session: &SessionState,
     call: &ToolCall,
@@ -156,7 +156,7 @@ fn apply(
     }
 }
 
-/// What readers are told of a call that is run.
+/// Returns the chunk that reports the start of a call.
 pub(crate) fn started(call: &ToolCall) -> ChunkPayload {
     ChunkPayload::ToolStart {
         tool_call_id: call.id.clone(),
@@ -165,7 +165,7 @@ pub(crate) fn started(call: &ToolCall) -> ChunkPayload {
     }
 }
 
-/// What readers are told of a result.
+/// Returns the chunk that reports a result.
 pub(crate) fn ended(result: &ToolMessage) -> ChunkPayload {
     let tool_call_id = result.tool_call_id.clone();
     let tool_name = result.tool_name.clone();
@@ -191,7 +191,7 @@ impl Taken {
         self.calls.is_empty()
     }
 
-    /// Adds what was taken to a commit.
+    /// Adds the answers to a commit.
     pub(crate) fn write(
         &self,
         mut commit: Commit,

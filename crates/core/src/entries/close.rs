@@ -1,4 +1,4 @@
-//! A step is closed before its calls have come to an end.
+//! Closes a step whose calls do not all have results.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkBase};
 
-/// Which calls count as begun, beside those that are known to be.
+/// Which calls count as begun, beside those recorded as begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// No others: nothing is under way.
+    /// No others: nothing is in progress.
     Known,
-    /// All whose turn it was: nobody knows what became of them.
+    /// All whose turn it was: their outcome is not known.
     Reached,
 }
 
-/// Whether somebody outside is to answer the call.
+/// Whether the call waits for a client or a person.
 pub(crate) fn waits(call: &OpenCall) -> bool {
     matches!(
         call.state,
@@ -35,9 +35,9 @@ pub(crate) fn may_have_begun(call: &OpenCall) -> bool {
     })
 }
 
-/// Gives every call without a result the truth about it: not executed, or, when it may have begun,
-/// unknown. Its question leaves the list, unless it is answered before the commit is made: then the
-/// commit is refused, and the answer is not thrown away.
+/// Settles every call without a result: as not executed or, if it may have begun, as unknown. Its
+/// pending call is removed, unless it is answered before the commit is made: then the commit is
+/// refused, so that the answer is not lost.
 pub(crate) fn close_calls(
     mut commit: Commit,
     session: &SessionState,
@@ -82,8 +82,8 @@ pub(crate) fn close_calls(
     commit
 }
 
-/// Closes the step that is open, whoever left it, and keeps it in the history: a run that is ended
-/// leaves no step open, and a turn begins without leftovers of another.
+/// Closes the open step, whichever run left it, and keeps it in the history: a run that ends leaves
+/// no step open, and a turn begins without leftovers of another.
 pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
     let Some(step) = &found.open_step else {
         return commit;

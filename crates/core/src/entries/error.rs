@@ -1,4 +1,4 @@
-//! Why an entry was refused. Nothing is written then.
+//! The errors of the entries. Nothing is written when one is returned.
 
 use crate::bounds::Exceeded;
 use crate::error::{Coded, ErrorCode};
@@ -8,101 +8,101 @@ use crate::state::StateError;
 use crate::store::StoreError;
 use crate::stream::StreamError;
 
-/// Why a run did not begin or go on, or an answer was not taken.
+/// Why a run did not start or continue, or an answer was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// A run goes on.
-    #[error("run {run} of session {session} is still going on; wait for its end, or stop it")]
+    /// A run of the session is running.
+    #[error("run {run} of session {session} is still running; wait for its end, or stop it")]
     AlreadyRunning {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
-        /// The run.
+        /// The run that is running.
         run: RunId,
     },
     /// Calls wait for an answer.
     #[error("session {session} waits for answers to {}; submit them first", list(.calls))]
     AwaitingAnswers {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
-        /// The calls.
+        /// The calls that wait for an answer.
         calls: Vec<CallId>,
     },
     /// The last turn is completed.
     #[error("the last turn of session {session} is completed; send a new message to continue it")]
     AlreadyCompleted {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
     },
-    /// The session is not in a state for this.
-    #[error("session {session} cannot go on like this: {why}")]
+    /// The session is not in a state for this operation.
+    #[error("session {session} cannot continue: {why}")]
     Stale {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
-        /// Why not, and what to do.
+        /// Why not, and what to do instead.
         why: &'static str,
     },
     /// There is no run to take over.
-    #[error("session {session} has no run that goes on; there is nothing to recover")]
+    #[error("session {session} has no run in progress; there is nothing to recover")]
     NotRunning {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
     },
-    /// Somebody performs the run.
+    /// Another process performs the run.
     #[error(
         "run {run} of session {session} is performed by {holder}; wait for its end, or interrupt it"
     )]
     StillHeld {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
-        /// The run.
+        /// The run that is held.
         run: RunId,
-        /// Who performs it.
+        /// The process that holds the lease.
         holder: String,
     },
     /// Another kind of host performs the run, and only that kind knows whether it still does.
     #[error(
         "run {run} of session {session} is performed by a host of the kind {has}, not {asked}; let \
-         that host go on with it, or stop it"
+         that host continue it, or stop it"
     )]
     OtherHost {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
-        /// The run.
+        /// The id of the run.
         run: RunId,
         /// The kind of host that performs it.
         has: String,
-        /// The kind that asked.
+        /// The kind of host that wanted it.
         asked: String,
     },
-    /// The session talks to another agent.
+    /// The session belongs to another agent.
     #[error(
-        "session {session} talks to agent {has}, not to {asked}; use that one, or another session"
+        "session {session} belongs to agent {has}, not to {asked}; use that one, or another session"
     )]
     OtherAgent {
-        /// The session.
+        /// The id of the session.
         session: SessionId,
-        /// Its agent.
+        /// The agent of the session.
         has: String,
-        /// The one that was asked for.
+        /// The agent that was requested.
         asked: String,
     },
-    /// There is no message.
-    #[error("there is nothing to say; give at least one message")]
+    /// The request has no message.
+    #[error("the request has no message; give at least one")]
     NoMessage,
-    /// There is no session to start in.
-    #[error("no session was named; give an id, or let one be made")]
+    /// The request names no session.
+    #[error("the request names no session; give an id, or let one be generated")]
     NoSession,
-    /// The answer does not fit the question.
+    /// The answer does not fit the pending call.
     #[error(transparent)]
     Answer(#[from] SubmissionError),
-    /// What was given is more than is taken.
+    /// An argument exceeds its limit.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
-    /// The state that was given is not one.
+    /// The given state is not valid.
     #[error("the initial state cannot be used")]
     State(#[from] StateError),
-    /// An id could not be made.
+    /// An id could not be generated.
     #[error(transparent)]
     Id(#[from] IdError),
     /// The store refused or failed.

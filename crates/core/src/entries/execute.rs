@@ -1,4 +1,4 @@
-//! A turn begins.
+//! The entry that starts a turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use crate::state::{StateError, check_state};
 use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError};
 use crate::stream::ChunkPayload;
 
-/// Which session a turn may begin in.
+/// The session in which a turn may start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expects {
-    /// A new one, or one whose last turn has ended.
+    /// A new session, or one whose last turn has ended.
     #[default]
     Any,
-    /// A new one: [`StoreError::AlreadyExists`] otherwise.
+    /// A new session: [`StoreError::AlreadyExists`] otherwise.
     New,
-    /// One whose last turn has ended: [`StoreError::NotFound`] otherwise. The run is recorded as
-    /// started [with a message](RunTrigger::WithMessage).
+    /// A session whose last turn has ended: [`StoreError::NotFound`] otherwise. The run is recorded
+    /// as started [with a message](RunTrigger::WithMessage).
     Existing,
 }
 
-/// What a turn begins with.
+/// The request to start a turn.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Execute {
-    /// The session; without one a new one is made.
+    /// The session; `None` creates a new one.
     pub session_id: Option<SessionId>,
-    /// The agent.
+    /// The name of the agent.
     pub agent_type: String,
     /// The state of a new session.
     pub initial_state: Arc<Value>,
-    /// What the user says.
+    /// The user messages with which the turn starts.
     pub messages: Vec<UserMessage>,
-    /// Keys of the state to set on top of what is there.
+    /// Keys of the state to set on top of the existing ones.
     pub state: Option<Value>,
     /// The owner of a new session.
     pub user_id: Option<UserId>,
@@ -52,12 +52,12 @@ pub struct Execute {
     pub tags: Vec<String>,
     /// The metadata of a new session.
     pub metadata: BTreeMap<String, String>,
-    /// Which session it may begin in.
+    /// The session in which the turn may start.
     pub expects: Expects,
 }
 
 impl Execute {
-    /// A turn of an agent that begins with one message.
+    /// Creates the request for a turn of an agent that starts with one message.
     #[must_use]
     pub fn new<Out>(agent: &Agent<Out>, message: impl Into<UserMessage>) -> Self {
         Self {
@@ -73,21 +73,21 @@ impl Execute {
         }
     }
 
-    /// Says which session it may begin in.
+    /// Sets the session in which the turn may start.
     #[must_use]
     pub fn expecting(mut self, expects: Expects) -> Self {
         self.expects = expects;
         self
     }
 
-    /// Names the session.
+    /// Sets the id of the session.
     #[must_use]
     pub fn in_session(mut self, session: SessionId) -> Self {
         self.session_id = Some(session);
         self
     }
 
-    /// Begins with these messages instead.
+    /// Replaces the messages with which the turn starts.
     #[must_use]
     pub fn with_messages(mut self, messages: Vec<UserMessage>) -> Self {
         self.messages = messages;
@@ -101,21 +101,21 @@ impl Execute {
         self
     }
 
-    /// Names the owner of a new session.
+    /// Sets the owner of a new session.
     #[must_use]
     pub fn for_user(mut self, user: UserId) -> Self {
         self.user_id = Some(user);
         self
     }
 
-    /// Tags a new session.
+    /// Sets the tags of a new session.
     #[must_use]
     pub fn with_tags(mut self, tags: Vec<String>) -> Self {
         self.tags = tags;
         self
     }
 
-    /// Gives a new session metadata.
+    /// Sets the metadata of a new session.
     #[must_use]
     pub fn with_metadata(mut self, metadata: BTreeMap<String, String>) -> Self {
         self.metadata = metadata;
@@ -123,15 +123,15 @@ impl Execute {
     }
 }
 
-/// Plans the beginning of a turn.
+/// Plans the start of a turn.
 ///
-/// In a session whose last turn has ended, however it did, the history is kept and the turn has
-/// steps and an output of its own.
+/// In a session whose last turn has ended, with any outcome, the history is kept and the new turn
+/// has its own steps and output.
 ///
 /// # Errors
 /// [`EntryError::AlreadyRunning`], [`EntryError::AwaitingAnswers`], [`EntryError::OtherAgent`], and
-/// what is wrong with the request itself. When the session is not one that the request
-/// [expects](Expects), what the store says of it.
+/// errors in the request itself. If the session is not the one that the request [expects](Expects),
+/// [`StoreError::NotFound`] or [`StoreError::AlreadyExists`].
 pub fn plan_execute(
     found: Option<&Snapshot>,
     request: &Execute,
@@ -197,7 +197,7 @@ fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
     let mut commit = close_step(on(found, start), found);
     if let Some(keys) = &request.state {
-        // The state is written whole: what others wrote since it was read must not be lost.
+        // The whole state is replaced: writes made since it was read must not be lost.
         let as_read = Precondition::Version(found.state.version);
         commit = commit.when_in(session.clone(), as_read);
         let state = with_keys(&found.state.custom_state, Some(keys))?;
@@ -215,7 +215,7 @@ fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive
     Ok(begin(found, commit, run, request, start))
 }
 
-/// Refuses a new turn while the last one goes on or waits.
+/// Refuses a new turn while the last one is running or suspended.
 fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
     let session = || found.state.session_id.clone();
     if let Some(run) = &found.run {
@@ -294,7 +294,7 @@ fn begin(
     Drive { commit, state }
 }
 
-/// A state with some of its keys set anew.
+/// Returns the state with some of its keys replaced.
 fn with_keys(state: &Arc<Value>, keys: Option<&Value>) -> Result<Arc<Value>, StateError> {
     let Some(keys) = keys else {
         return Ok(Arc::clone(state));

@@ -1,4 +1,4 @@
-//! A run is taken over from a process that is gone.
+//! The entry that takes a run over from a process that is gone.
 
 use super::start::{adopt, base, on, raised, say, take_hold};
 use super::{Drive, EntryError, Start};
@@ -8,23 +8,22 @@ use crate::session::{EffectState, RunStatus};
 use crate::store::{Change, Precondition, Snapshot};
 use crate::stream::ChunkPayload;
 
-/// How often a run may be taken over without making a commit in between. The last of these
-/// take-overs ends it: what kills whoever performs it would go on killing.
+/// How often a run may be taken over without a commit in between. The last of these take-overs ends
+/// it: the cause that ended its processes would otherwise end each new one.
 pub(crate) const MAX_TAKEOVERS: u32 = 5;
 
-/// Plans to take over a run.
+/// Plans the take-over of a run.
 ///
-/// The run keeps its id and no record of another one is written. Calls that may have been started
-/// and have no result are marked unknown: nobody runs them again as if nothing had happened.
+/// The run keeps its id, and no other run record is written. Calls that may have been started and
+/// have no result are marked as unknown, so that they are not simply run again.
 ///
-/// Whether somebody else's lease is valid is for the store to say, which may know that its process
-/// is gone.
+/// The store judges whether another lease is valid, because it may know that its process is gone.
 ///
 /// A take-over is counted ([`Snapshot::takeovers`]) until the run makes a commit of its own.
 ///
 /// # Errors
-/// [`EntryError::NotRunning`]; [`EntryError::OtherHost`] for a run that another kind of host
-/// performs.
+/// [`EntryError::NotRunning`] if no run is running; [`EntryError::OtherHost`] for a run that
+/// another kind of host performs.
 pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     let Some(run) = found
@@ -44,8 +43,8 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
             asked: start.performer.host.clone(),
         });
     }
-    // A process that only seems gone may have committed since this was read: what is marked as
-    // unknown below must not overwrite what is known.
+    // A process that only seems gone may have committed since this was read: the unknown marks
+    // below must not overwrite known outcomes.
     let as_read = Precondition::Version(found.state.version);
     let mut commit = on(found, start).when_in(session.clone(), as_read);
     if start.performer.lease.is_some() {
@@ -83,14 +82,14 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
     Ok(Drive { commit, state })
 }
 
-/// Why a run ends with this take-over: too many before it came to nothing. One that follows an orderly
-/// hand-over does not count.
+/// Returns the error that ends a run with this take-over: too many before it made no progress. A
+/// take-over after an orderly hand-over does not count.
 fn crash_loop(found: &Snapshot) -> Option<ErrorRecord> {
     let in_order = found.lease.as_ref().is_some_and(|lease| lease.given_up);
     let takeovers = found.takeovers.saturating_add(u32::from(!in_order));
     (takeovers >= MAX_TAKEOVERS).then(|| {
         let detail = format!(
-            "the run was taken over {takeovers} times and came no further; look in the log for what \
+            "the run was taken over {takeovers} times without progress; look in the log for what \
              ended the processes that performed it"
         );
         ErrorRecord::new(ErrorCode::CrashLoop, detail)

@@ -1,4 +1,4 @@
-//! A turn goes on.
+//! The entry that continues a turn.
 
 use super::answers::take_answers;
 use super::start::{adopt, base, on, raised, say, take_hold};
@@ -8,15 +8,15 @@ use crate::session::{RunStatus, RunTrigger, SessionStatus, StopRequest};
 use crate::store::{Change, Field, Snapshot};
 use crate::stream::ChunkPayload;
 
-/// Plans to go on after a pause or an interruption.
+/// Plans to continue after a suspension or an interruption.
 ///
 /// The answers are taken in the same commit: an approved call may be run from then on, a client's
-/// result is that call's result, and each can be used once.
+/// result is that call's result, and each answer is used once.
 ///
-/// A paused run that was asked to stop goes on, answered or not, only to end as it was asked.
+/// A suspended run with a stop request continues, answered or not, only to end as requested.
 ///
 /// # Errors
-/// [`EntryError::AlreadyRunning`]; [`EntryError::AwaitingAnswers`] while a call waits;
+/// [`EntryError::AlreadyRunning`]; [`EntryError::AwaitingAnswers`] while a call is pending;
 /// [`EntryError::AlreadyCompleted`]; [`EntryError::Stale`] after a failure.
 pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
@@ -48,7 +48,7 @@ pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError>
     let pending = &found.state.pending_client_tool_calls;
     let waiting = pending.values().filter(|call| call.answer.is_none());
     let calls: Vec<_> = waiting.map(|call| call.tool_call_id.clone()).collect();
-    // A run that was asked to stop while it was paused goes on only to end.
+    // A run with a stop request from its suspension continues only to end.
     let owed = found.stop.as_ref().filter(|stop| stop.run_id == last.id);
     if !calls.is_empty() && owed.is_none() {
         return Err(EntryError::AwaitingAnswers {

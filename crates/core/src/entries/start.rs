@@ -1,4 +1,4 @@
-//! What every entry of a run has in common.
+//! The parts that all entries of a run share.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::store::{Change, Commit, Fence, LeaseRequest, OpenMark, Precondition, 
 use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
-/// Who performs a run.
+/// The host and process that perform a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Performer {
-    /// The kind of host; only its own kind takes a run over.
+    /// The kind of host; only the same kind takes a run over.
     pub host: String,
-    /// The process and how long its lease lasts, for hosts that have leases.
+    /// The process and the duration of its lease, for hosts that have leases.
     pub lease: Option<(String, std::time::Duration)>,
 }
 
 impl Performer {
-    /// A host whose engine looks after its runs.
+    /// Creates a performer whose engine recovers its runs.
     #[must_use]
     pub fn new(host: impl Into<String>) -> Self {
         Self {
@@ -29,14 +29,14 @@ impl Performer {
         }
     }
 
-    /// A host that holds a lease while it performs a run.
+    /// Sets the process and the duration of its lease.
     #[must_use]
     pub fn leased(mut self, holder: impl Into<String>, lasts: std::time::Duration) -> Self {
         self.lease = Some((holder.into(), lasts));
         self
     }
 
-    /// The lease to ask for, by its length.
+    /// Returns the lease to request.
     #[must_use]
     pub fn lease_request(&self) -> Option<LeaseRequest> {
         let (holder, lasts) = self.lease.as_ref()?;
@@ -44,22 +44,22 @@ impl Performer {
     }
 }
 
-/// What arrives with an entry: an id, the time, who performs it.
+/// The inputs of an entry: a run id, the time, and the performer.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Start {
-    /// The id of a run that starts.
+    /// The id for a run that starts.
     pub run_id: RunId,
-    /// When.
+    /// When the entry is made.
     pub at: Timestamp,
-    /// Who performs it.
+    /// The host and process that perform the run.
     pub performer: Performer,
     /// The end of the stream.
     pub after: Sequence,
 }
 
 impl Start {
-    /// What arrives with an entry.
+    /// Creates the inputs of an entry.
     #[must_use]
     pub fn new(run_id: RunId, at: Timestamp, performer: Performer, after: Sequence) -> Self {
         Self {
@@ -78,18 +78,18 @@ impl Start {
     }
 }
 
-/// A run for a host to drive, once the commit is made.
+/// The commit that starts or continues a run, and the run state for a host to drive.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Drive {
-    /// What makes it happen.
+    /// The commit to make first.
     pub commit: Commit,
-    /// Where the run stands then. The fence of a new session is the store's to choose: take the
-    /// receipt's, with [`RunState::fenced`].
+    /// The state of the run after the commit. The store chooses the fence of a new session: take it
+    /// from the receipt with [`RunState::fenced`].
     pub state: RunState,
 }
 
-/// A run start on a session as it was read: refused when anything that matters has changed.
+/// Starts a commit on a session as it was read: refused if anything relevant has changed.
 pub(super) fn on(found: &Snapshot, start: &Start) -> Commit {
     let session = &found.state.session_id;
     let when = |commit: Commit, condition| commit.when_in(session.clone(), condition);
@@ -102,7 +102,7 @@ pub(super) fn on(found: &Snapshot, start: &Start) -> Commit {
     }
 }
 
-/// Raises the fence, takes the lease and opens the stream.
+/// Raises the fence, takes the lease and activates the stream.
 pub(super) fn take_hold(commit: Commit, session: &SessionId, start: &Start) -> Commit {
     let commit = commit.then_in(session.clone(), Change::RaiseFence);
     let lease = start.performer.lease_request();
@@ -111,7 +111,7 @@ pub(super) fn take_hold(commit: Commit, session: &SessionId, start: &Start) -> C
         .stream(StreamStatus::Active)
 }
 
-/// Says where a run stands that goes on under another fence.
+/// Records the position of a run that continues under a new fence.
 pub(super) fn adopt(
     commit: Commit,
     session: &SessionId,
@@ -122,12 +122,12 @@ pub(super) fn adopt(
     commit.then_in(session.clone(), Change::Adopt(steps, open))
 }
 
-/// The fence after it was raised.
+/// Returns the fence after it was raised.
 pub(super) fn raised(fence: Fence) -> Fence {
     Fence(fence.0 + 1)
 }
 
-/// The base of the chunks that an entry writes.
+/// Creates the origin of the chunks that an entry writes.
 pub(super) fn base(found: &crate::session::SessionState, run: &RunId, step: u32) -> Arc<ChunkBase> {
     let agent = AgentId::of_session(&found.session_id);
     let session = found.session_id.clone();

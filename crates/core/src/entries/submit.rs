@@ -1,4 +1,4 @@
-//! An answer to a pending call.
+//! The entry that answers a pending call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,20 +11,20 @@ use crate::store::{
 };
 use crate::time::Timestamp;
 
-/// An answer and where it goes: to the session that asked, or to its root.
+/// An answer and the session to which it is submitted.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolAnswer {
-    /// The root, or the session that asked.
+    /// The root, or the session that made the call.
     pub session_id: SessionId,
-    /// The answer.
+    /// The result or decision.
     pub submission: Submission,
-    /// Who gives it, where that is known.
+    /// The user who submits it, if known.
     pub decided_by: Option<UserId>,
 }
 
 impl ToolAnswer {
-    /// An answer.
+    /// Creates an answer of an unknown user.
     #[must_use]
     pub fn new(session_id: SessionId, submission: Submission) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl ToolAnswer {
         }
     }
 
-    /// Says who gives it.
+    /// Sets the user who submits it.
     #[must_use]
     pub fn decided_by(mut self, user: UserId) -> Self {
         self.decided_by = Some(user);
@@ -43,16 +43,16 @@ impl ToolAnswer {
 }
 
 impl PendingCall {
-    /// Agrees that this very call is run.
+    /// Approves exactly this call.
     ///
-    /// The answer is bound to the question: its run, its approval id and the digest of its
-    /// arguments. To a call that waits for a client it does not fit.
+    /// The answer is bound to the pending call: its run, its approval id and the digest of its
+    /// arguments. It is refused for a call that waits for a client.
     #[must_use]
     pub fn approve(&self) -> ToolAnswer {
         self.decide(true, None)
     }
 
-    /// Refuses that this call is run.
+    /// Denies this call with a reason.
     #[must_use]
     pub fn deny(&self, reason: impl Into<String>) -> ToolAnswer {
         self.decide(false, Some(reason.into()))
@@ -62,19 +62,19 @@ impl PendingCall {
         let call = self.tool_call_id.clone();
         let submission = match self.approval_id.clone() {
             Some(approval) => Submission::decision(call, approval, approved, reason),
-            // No approval is asked for, so no id fits: the run's own is as wrong as any other.
+            // The call needs no approval, so no id is correct and the answer is refused.
             None => Submission::decision(call, crate::id::ApprovalId::none(), approved, reason),
         };
         self.answer_with(submission)
     }
 
-    /// Gives the result of a call that the client ran.
+    /// Submits the result of a call that the client ran.
     #[must_use]
     pub fn result(&self, result: impl Into<Value>) -> ToolAnswer {
         self.answer_with(Submission::result(self.tool_call_id.clone(), result.into()))
     }
 
-    /// Says that the client failed, or that nobody will answer.
+    /// Reports that the client failed, or that the call will not be answered.
     #[must_use]
     pub fn error(&self, error: impl Into<String>) -> ToolAnswer {
         self.answer_with(Submission::error(self.tool_call_id.clone(), error))
@@ -86,28 +86,29 @@ impl PendingCall {
     }
 }
 
-/// Who continues after an answer.
+/// Who continues the run after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Continuation {
-    /// Nobody needs to: others are still open, it was a repetition, or a run in progress takes it.
+    /// No one needs to: other calls are still pending, it was a repetition, or a running run takes
+    /// it.
     None,
-    /// A run was started.
+    /// A new run was started.
     NewRun,
-    /// Whoever answered resumes the session.
+    /// The caller resumes the session.
     CallerResumes,
 }
 
-/// What became of an answer.
+/// The outcome of a submitted answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Submitted {
-    /// Whether it was taken.
+    /// Whether the answer was stored.
     pub outcome: SubmissionOutcome,
-    /// Who continues.
+    /// Who continues the run.
     pub continuation: Continuation,
-    /// The session that asked.
+    /// The session that made the call.
     pub owner: SessionId,
 }
 
@@ -121,11 +122,11 @@ impl Submitted {
     }
 }
 
-/// Plans to store an answer. `Err` inside: it is not stored, and why. `answered` is when its call was
-/// answered before.
+/// Plans to store an answer. An inner `Err` is the reason why it is not stored. `answered` is when
+/// its call was answered before.
 ///
 /// # Errors
-/// [`SubmissionError`] for an answer that does not fit its question.
+/// [`SubmissionError`] for an answer that does not fit the pending call.
 pub fn plan_submit(
     root: &Snapshot,
     owner: &Snapshot,
@@ -134,8 +135,8 @@ pub fn plan_submit(
     at: Timestamp,
 ) -> Result<Result<Commit, SubmissionOutcome>, SubmissionError> {
     let call = answer.submission.tool_call_id();
-    // A call may be asked about twice: for leave to run it, and for what became of it. What counts is
-    // whether the present question has its answer.
+    // A call may be pending twice: for its approval, and for its unknown outcome. Only the current
+    // pending entry counts.
     let pending = owner.state.pending_client_tool_calls.get(call);
     let Some(pending) = pending.filter(|pending| pending.answer.is_none()) else {
         return Ok(Err(match answered {
@@ -151,7 +152,7 @@ pub fn plan_submit(
     kept.decided_by.clone_from(&answer.decided_by);
     let session = &owner.state.session_id;
     let open = Precondition::Call(call.clone(), CallStanding::Open);
-    // The run must not end, or begin, unseen: who continues depends on it.
+    // The run must not end or start unnoticed: who continues depends on it.
     let as_read = Precondition::Run(run.id.clone(), vec![run.status]);
     Ok(Ok(Commit::new(root.state.session_id.clone(), at)
         .when_in(session.clone(), open)
@@ -163,7 +164,7 @@ pub fn plan_submit(
         .set(Field::CompletedCall(call.clone(), at))))
 }
 
-/// Whether an answer that was given at this instant is stored and nobody has used it yet.
+/// Whether this answer, submitted at this instant, is stored and no run has used it yet.
 fn is_stored(owner: &Snapshot, answer: &ToolAnswer, at: Timestamp) -> bool {
     let pending = &owner.state.pending_client_tool_calls;
     let pending = pending.get(answer.submission.tool_call_id());
@@ -171,7 +172,7 @@ fn is_stored(owner: &Snapshot, answer: &ToolAnswer, at: Timestamp) -> bool {
     stored.is_some_and(|stored| stored.submission == answer.submission && stored.submitted_at == at)
 }
 
-/// The pending calls of a session that are answered.
+/// Returns the pending calls of a session that are answered.
 fn answered(owner: &Snapshot) -> Vec<CallId> {
     let pending = owner.state.pending_client_tool_calls.values();
     let answered = pending.filter(|call| call.answer.is_some());
@@ -186,7 +187,7 @@ fn accepted(owner: &Snapshot, answered: &[CallId]) -> Submitted {
     }
 }
 
-/// Who continues, once the answer is stored.
+/// Returns who continues, once the answer is stored.
 fn continuation(owner: &Snapshot, answered: &[CallId]) -> Continuation {
     let suspended = owner
         .run
@@ -200,7 +201,7 @@ fn continuation(owner: &Snapshot, answered: &[CallId]) -> Continuation {
     }
 }
 
-/// The root of a session, where answers are given.
+/// Loads the root of a session, to which answers are submitted.
 async fn root(entries: &Entries, session: &SessionId) -> Result<Snapshot, EntryError> {
     let found = there(entries.store.find(session).await?, session)?;
     if found.state.key().is_root() {
@@ -216,7 +217,7 @@ pub(super) async fn submit(
 ) -> Result<Submitted, EntryError> {
     let call = answer.submission.tool_call_id();
     let mut attempts = 0;
-    // An answer whose acknowledgement was lost.
+    // When an answer was submitted whose acknowledgement was lost.
     let mut unsure: Option<Timestamp> = None;
     loop {
         let root = root(entries, &answer.session_id).await?;

@@ -1,4 +1,4 @@
-//! The calls of the open step, as the loop keeps them: one letter each.
+//! The calls of the open step in the run state: one letter each.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::session::{CallPhase, CallState, EffectState, OpenCall};
 
-/// Where a call stands, for the loop.
+/// The state of a call, as the loop sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Standing {
-    /// It can be run.
+    /// The call can be run.
     Ready,
-    /// It was started before a crash and has no result.
+    /// The call was started before a crash and has no result.
     Unknown,
-    /// It runs.
+    /// The call is running.
     Running,
-    /// A client, or a person who looks, gives its result.
+    /// The call waits for a result from a client, or from a person who investigates.
     AwaitingClient,
-    /// A person decides about it.
+    /// The call waits for a person's approval.
     AwaitingApproval,
-    /// A child works on it.
+    /// A child session works on the call.
     AwaitingChild,
-    /// It has its result.
+    /// The call has its result.
     Terminal,
 }
 
@@ -49,7 +49,7 @@ impl Standing {
         found.map(|(standing, _)| *standing)
     }
 
-    /// Whether somebody outside is waited for.
+    /// Whether the call waits for a client, a person or a child.
     #[must_use]
     pub fn is_awaiting(self) -> bool {
         matches!(
@@ -58,19 +58,19 @@ impl Standing {
         )
     }
 
-    /// Whether it is up to us and has no result: it can be run, or runs.
+    /// Whether the runtime has to run the call, or is running it, and it has no result.
     #[must_use]
     pub fn is_unfinished(self) -> bool {
         matches!(self, Self::Ready | Self::Unknown | Self::Running)
     }
 
-    /// Whether it is up to us to run it.
+    /// Whether the call can be run now.
     #[must_use]
     pub fn is_runnable(self) -> bool {
         matches!(self, Self::Ready | Self::Unknown)
     }
 
-    /// Where a stored call stands.
+    /// Returns the state of a stored call.
     #[must_use]
     pub fn of(call: &OpenCall) -> Self {
         let is = |state| {
@@ -103,20 +103,20 @@ impl<'de> Deserialize<'de> for Standing {
 }
 
 fn unreadable<E: serde::de::Error>(letter: char) -> E {
-    E::custom(format!("{letter:?} does not say where a call stands"))
+    E::custom(format!("{letter:?} is not the letter of a call state"))
 }
 
-/// One call, for the loop.
+/// One call, as the loop sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallRef {
-    /// When it is run.
+    /// The phase in which the call is run.
     pub phase: CallPhase,
-    /// Where it stands.
+    /// The state of the call.
     pub standing: Standing,
 }
 
 impl CallRef {
-    /// A stored call.
+    /// Summarizes a stored call.
     #[must_use]
     pub fn of(call: &OpenCall) -> Self {
         Self {
@@ -147,24 +147,24 @@ impl CallRef {
     }
 }
 
-/// The calls of a step in the model's order. Written as a text with a letter for each, capital in
-/// the finishing phase, so that a reply with a thousand calls still makes a small run state.
+/// The calls of a step in the model's order. Serialized as a text with a letter for each, capital
+/// in the finishing phase, so that a reply with a thousand calls still makes a small run state.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Calls(Vec<CallRef>);
 
 impl Calls {
-    /// The calls of a stored step.
+    /// Summarizes the calls of a stored step.
     pub fn of<'a>(calls: impl IntoIterator<Item = &'a OpenCall>) -> Self {
         Self(calls.into_iter().map(CallRef::of).collect())
     }
 
-    /// All of them.
+    /// Returns all calls in the model's order.
     #[must_use]
     pub fn as_slice(&self) -> &[CallRef] {
         &self.0
     }
 
-    /// One of them.
+    /// Returns the call at an index.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<CallRef> {
         self.0.get(usize::try_from(index).ok()?).copied()
@@ -177,7 +177,7 @@ impl Calls {
         }
     }
 
-    /// What ran is not known to run any more.
+    /// Marks every running call as one of unknown outcome.
     pub(super) fn interrupt(&mut self) {
         let running = |call: &&mut CallRef| call.standing == Standing::Running;
         for call in self.0.iter_mut().filter(running) {
@@ -185,21 +185,21 @@ impl Calls {
         }
     }
 
-    /// Nothing more of a phase is run.
+    /// Settles every call of a phase: no more of them are run.
     pub(super) fn end_phase(&mut self, phase: CallPhase) {
         for call in self.0.iter_mut().filter(|call| call.phase == phase) {
             call.standing = Standing::Terminal;
         }
     }
 
-    /// Those of a phase, with their places.
+    /// Iterates over the calls of a phase, with their indices.
     pub(super) fn of_phase(&self, phase: CallPhase) -> impl Iterator<Item = (u32, Standing)> + '_ {
         let all = (0u32..).zip(&self.0);
         all.filter(move |(_, call)| call.phase == phase)
             .map(|(index, call)| (index, call.standing))
     }
 
-    /// Whether the regular calls wait for somebody outside, and nothing else.
+    /// Whether regular calls are pending and no other regular call is left to run.
     pub(crate) fn is_waiting(&self) -> bool {
         let mut regular = self.of_phase(CallPhase::Regular).map(|(_, call)| call);
         let is_done = |call: Standing| call == Standing::Terminal || call.is_awaiting();

@@ -1,4 +1,4 @@
-//! The loop.
+//! The function that decides the next effects of a run.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::error::ErrorRecord;
 use crate::session::CallPhase;
 use crate::time::Timestamp;
 
-/// The longest wait between two attempts of a model call that the provider did not ask for.
+/// The maximum wait between two attempts of a model call, unless the provider asks for more.
 const MAX_BACK_OFF: Duration = Duration::from_secs(60);
 
-/// What follows an event.
+/// Returns the state and the effects that follow an event.
 ///
-/// The same state and event always give the same state and effects. Effects that are given together
-/// may be performed in any order and at the same time. An event that answers nothing that is under
-/// way, a repeated one for example, changes nothing.
+/// The same state and event always give the same state and effects. Effects returned together may
+/// be performed in any order and at the same time. An event that belongs to no effect in progress,
+/// for example a repeated one, changes nothing.
 #[must_use]
 pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunState, Vec<Effect>) {
     if !state.accepts(&event) {
@@ -77,7 +77,7 @@ pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunStat
 }
 
 impl RunState {
-    /// Whether the event answers something that is under way.
+    /// Whether the event belongs to an effect in progress.
     fn accepts(&mut self, event: &Event) -> bool {
         if self.is_ended() {
             return false;
@@ -88,7 +88,8 @@ impl RunState {
             | Happened::Broke {
                 index: Some(index), ..
             } => event.step == self.steps + 1 && self.is_running(*index),
-            // A call that settled its step answers for itself, and no other call runs then.
+            // A call that settled its step reports the step itself, and no other call is running
+            // then.
             Happened::Settled(_) if self.doing.is_none() => {
                 let open = self.open.as_ref();
                 event.step == self.steps + 1
@@ -122,7 +123,7 @@ impl RunState {
         self.ended = settled.ended;
     }
 
-    /// An effect that nothing else goes on beside.
+    /// Returns an exclusive effect, which nothing else runs beside.
     fn alone(&mut self, kind: EffectKind) -> Vec<Effect> {
         let at = self.at();
         self.doing = Some(at.n);
@@ -131,7 +132,7 @@ impl RunState {
     }
 }
 
-/// What comes next when an event is taken in.
+/// Returns the next effects after an event was applied.
 fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
     if state.is_ended() {
         return Vec::new();
@@ -139,7 +140,7 @@ fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
     if let Some(error) = &state.broken {
         let open = state.open.as_ref();
         let running = open.is_some_and(|open| open.calls.any(|call| call == Standing::Running));
-        // What runs is waited for: what it came to is then known.
+        // Running calls are awaited, so that their outcome is known.
         if running {
             return Vec::new();
         }
@@ -161,11 +162,11 @@ fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
     effects
 }
 
-/// What comes next while a step is open.
+/// Returns the next effects while a step is open.
 fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
     let running = open.calls.any(|call| call == Standing::Running);
     if open.fatal && !state.stop {
-        // What was begun before a crash is found out about: its outcome belongs into the history.
+        // Calls begun before a crash are resolved first: their outcome belongs in the history.
         let all = (0u32..).zip(open.calls.as_slice());
         let begun = all.filter(|(_, call)| call.standing == Standing::Unknown);
         let begun: Vec<_> = begun.map(|(index, call)| (index, call.standing)).collect();
@@ -178,7 +179,7 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
         }
     }
     if open.fatal || state.stop {
-        // Nothing new is started; what runs is waited for.
+        // No new call is started; running calls are awaited.
         let effects = if running {
             Vec::new()
         } else if open.fatal {
@@ -209,7 +210,7 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
         let as_ = EndAs::Suspended {};
         return (open, state.alone(EffectKind::End { as_ }));
     }
-    // Every regular call has its result: those that may finish the turn come one by one.
+    // Every regular call has its result: the finishing calls run one by one.
     let finishing = open.calls.of_phase(CallPhase::Finish);
     let next = finishing
         .into_iter()
@@ -227,7 +228,7 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
 
 fn run(state: &mut RunState, open: &mut OpenRef, index: u32, call: Standing) -> Effect {
     open.calls.set(index, Standing::Running);
-    // The first effect of a run tells the hooks; its siblings do not tell them again.
+    // The first effect of a run notifies the hooks; the ones beside it do not notify them again.
     let first = std::mem::take(&mut state.first);
     Effect {
         at: state.at(),
@@ -240,7 +241,7 @@ fn run(state: &mut RunState, open: &mut OpenRef, index: u32, call: Standing) -> 
 }
 
 fn ask_model(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
-    // Steps in which the model is made to give its output are outside the limit.
+    // Steps in which the model is forced to give its output do not count against the limit.
     let forced = state.corrections > 0;
     let at_limit = |limit| state.steps.saturating_add(1) >= limit;
     let kind = EffectKind::Model {
@@ -273,15 +274,15 @@ fn after_failure(
     }
     let wait = retry_after_ms.map_or_else(|| back_off(state.attempt), Duration::from_millis);
     state.attempt += 1;
-    // The attempt that failed has told the hooks, and thrown away what it and a process before it
-    // had streamed.
+    // The failed attempt has notified the hooks, and discarded the deltas of itself and of an
+    // earlier process.
     state.first = false;
     state.resync = false;
     let until = now.saturating_add(wait);
     state.alone(EffectKind::Sleep { until })
 }
 
-/// 1, 2, 4 s and so on.
+/// Returns 1, 2, 4 s and so on.
 fn back_off(attempt: u32) -> Duration {
     let seconds = 1u64
         .checked_shl(attempt.saturating_sub(1))

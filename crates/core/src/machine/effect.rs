@@ -1,4 +1,4 @@
-//! What a host is asked to do.
+//! The effects that a host performs.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,48 +8,48 @@ use crate::store::{Fence, SessionKey};
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// Where an effect belongs.
+/// The address of an effect: its session, run, step and number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct At {
-    /// The session.
+    /// The session of the run.
     pub session_id: SessionId,
-    /// Its root.
+    /// The root of the session.
     pub root_session_id: SessionId,
-    /// The run.
+    /// The run to which it belongs.
     pub run_id: RunId,
-    /// The agent.
+    /// The agent of the session.
     pub agent_type: String,
-    /// What its commit carries.
+    /// The fence that its commit carries.
     pub fence: Fence,
-    /// The step, from 1 in each turn.
+    /// The number of the step in its turn, from 1.
     pub step: u32,
     /// The number of the effect in the run, from 1. Its event carries it.
     pub n: u32,
 }
 
 impl At {
-    /// How its session is named to a store.
+    /// Returns the key of its session.
     #[must_use]
     pub fn key(&self) -> SessionKey<'_> {
         SessionKey::new(&self.root_session_id, &self.session_id)
     }
 }
 
-/// One thing to do: one durable call of an engine, ending in at most one commit.
+/// One thing for a host to do: one durable call of an engine, ending in at most one commit.
 ///
-/// Performing one again whose commit was made gives the same event and does nothing else.
+/// Performing an effect again whose commit was made returns the same event and does nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Effect {
-    /// Where it belongs.
+    /// The address of the effect.
     pub at: At,
-    /// Whether it is the first of its run, which tells hooks that the run begins or goes on.
+    /// Whether it is the first of its run, which notifies hooks that the run begins or continues.
     #[serde(default)]
     pub first: bool,
-    /// What is to be done.
+    /// What to do.
     #[serde(flatten)]
     pub kind: EffectKind,
 }
@@ -59,60 +59,60 @@ impl Stored for Effect {
     const VERSION: u32 = 1;
 }
 
-/// What is to be done.
+/// What an effect does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum EffectKind {
-    /// Ask the model, and commit its reply.
+    /// Asks the model, and commits its reply.
     Model {
-        /// Which attempt it is, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
         /// Whether the turn may have no further step.
         last_step: bool,
         /// Whether only the final output is accepted.
         forced: bool,
-        /// How often the model may still be asked for an output that it owes.
+        /// How many times the model may still be asked for a missing output.
         corrections_left: u32,
-        /// Whether an unfinished reply may lie in the stream.
+        /// Whether the stream may contain an unfinished reply.
         resync: bool,
     },
-    /// Run one call.
+    /// Runs one call.
     Tool {
-        /// Its place in the reply.
+        /// The index of the call in the reply.
         index: u32,
-        /// Whether it was started before, so that nobody knows whether it took effect.
+        /// Whether it was started before, so that it may have taken effect.
         unknown: bool,
     },
-    /// Move the open step, whose calls all have results, into the history.
+    /// Moves the open step, whose calls all have results, into the history.
     Settle {},
-    /// Start and await children. Reserved.
+    /// Starts and awaits children. Reserved.
     Children {},
-    /// Wait.
+    /// Waits until an instant.
     Sleep {
-        /// Until when.
+        /// When the wait ends.
         until: Timestamp,
     },
-    /// End the run.
+    /// Ends the run.
     End {
-        /// As what.
+        /// The outcome with which it ends.
         #[serde(rename = "as")]
         as_: EndAs,
     },
 }
 
-/// As what a run ends.
+/// The outcome with which a run ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EndAs {
-    /// Paused: calls wait for somebody.
+    /// Suspended: calls wait for a client or a person.
     Suspended {},
-    /// Failed.
+    /// Failed with an error.
     Failed {
-        /// Why.
+        /// The error that ended the run.
         error: ErrorRecord,
     },
-    /// Stopped, as the request that lies in the store says.
+    /// Stopped, as the stop request in the store specifies.
     Stopped {},
 }

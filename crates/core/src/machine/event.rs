@@ -1,4 +1,4 @@
-//! What a host tells the loop.
+//! The events that a host reports to the loop.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,20 +10,20 @@ use crate::store::ModelFailure;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
-/// The longest text of an error that travels in an event.
+/// The maximum length of an error text in an event.
 const MAX_TEXT: usize = 2048;
 
-/// What became of an effect.
+/// The outcome of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Event {
-    /// The number of the effect that it answers; 0 for the start of a run.
+    /// The number of the effect; 0 for the start of a run.
     pub n: u32,
     /// The step of the effect.
     #[serde(default)]
     pub step: u32,
-    /// Whether somebody asked the run to stop.
+    /// Whether a stop of the run is requested.
     #[serde(default)]
     pub stop: bool,
     /// What happened.
@@ -37,9 +37,9 @@ impl Stored for Event {
 
     fn upgrade(from: u32, mut data: Value) -> Result<Value, String> {
         if from != 1 {
-            return Err(format!("there is no upgrade from version {from}"));
+            return Err(format!("no upgrade from version {from}"));
         }
-        // A call that came to something had its result, or waited for a client.
+        // In version 1 a call had its result, or waited for a client.
         if let Some(event) = data.as_object_mut()
             && let Some(terminal) = event.remove("terminal")
         {
@@ -54,7 +54,7 @@ impl Stored for Event {
     }
 }
 
-/// What happened.
+/// What an event reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "what",
@@ -67,28 +67,28 @@ pub enum Happened {
     Started {},
     /// The model replied with calls that are not all settled; the reply is durable.
     Replied {
-        /// The open step.
+        /// The open step of the reply.
         open: OpenRef,
     },
-    /// The model call failed. Nothing is durable.
+    /// The model call failed. Nothing of it is durable.
     ModelFailed {
-        /// Why.
+        /// The error of the model call.
         error: ErrorRecord,
-        /// When.
+        /// When the call failed.
         now: Timestamp,
-        /// How long the provider asks to wait, in milliseconds.
+        /// The wait that the provider asks for, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
-    /// A call came to something that is durable.
+    /// A call has a durable outcome.
     Called {
-        /// Its place in the reply.
+        /// The index of the call in the reply.
         index: u32,
-        /// Where it stands: it has its result, somebody is waited for, or a child works on it.
+        /// The state of the call: it has its result, is pending, or a child works on it.
         standing: Standing,
-        /// How large its result is, in bytes.
+        /// The size of its result, in bytes.
         size: u64,
-        /// Whether it ends the run.
+        /// Whether the call ends the run.
         #[serde(default)]
         fatal: bool,
         /// Whether its result ends the turn, so that no further call of its phase is run.
@@ -97,44 +97,44 @@ pub enum Happened {
     },
     /// The effect cannot be performed, however often it is tried. Nothing of it is durable.
     Broke {
-        /// Why.
+        /// The error that prevents it.
         error: ErrorRecord,
-        /// The place of the call in the reply, when it was one: it may have taken effect.
+        /// The index of the call in the reply, for a call: it may have taken effect.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         index: Option<u32>,
     },
-    /// The step is in the history: by itself, with its reply, or with its last call.
+    /// The step is in the history: committed alone, with its reply, or with its last call.
     Settled(Settled),
     /// The wait is over.
     Slept {},
-    /// Answers came before the run could pause; they are taken.
+    /// Answers arrived before the run could suspend; they are taken.
     Answered {
-        /// The open step, with them.
+        /// The open step with the answers.
         open: OpenRef,
     },
     /// The run has ended.
     Ended {
-        /// As what.
+        /// The status with which it ended.
         status: RunStatus,
     },
 }
 
-/// A step that is in the history.
+/// The progress of a turn after a step was settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Settled {
-    /// How many steps of the turn are in the history.
+    /// The number of steps of the turn in the history.
     pub steps: u32,
-    /// How often the model was asked for an output that it owes.
+    /// How many times the model was asked for a missing output.
     pub corrections: u32,
-    /// As what the run ended, when it did.
+    /// The status with which the run ended, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunStatus>,
 }
 
 impl Settled {
-    /// A step that is in the history.
+    /// Creates the progress after a settled step.
     #[must_use]
     pub fn new(steps: u32, corrections: u32, ended: Option<RunStatus>) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl Settled {
 }
 
 impl Event {
-    /// The event with which every run begins.
+    /// Returns the event with which every run begins.
     #[must_use]
     pub fn started() -> Self {
         Self {
@@ -157,7 +157,7 @@ impl Event {
         }
     }
 
-    /// The answer to an effect.
+    /// Creates the event of an effect.
     #[must_use]
     pub fn of(at: &At, what: Happened) -> Self {
         Self {
@@ -168,7 +168,7 @@ impl Event {
         }
     }
 
-    /// Adds that somebody asked the run to stop.
+    /// Sets whether a stop of the run is requested.
     #[must_use]
     pub fn with_stop(mut self, stop: bool) -> Self {
         self.stop = stop;
@@ -177,7 +177,7 @@ impl Event {
 }
 
 impl Happened {
-    /// A failed model call, with texts that fit into an event.
+    /// Creates the record of a failed model call, with texts that fit into an event.
     pub(crate) fn failure(
         error: ErrorRecord,
         now: Timestamp,
@@ -196,7 +196,7 @@ impl Happened {
         }
     }
 
-    /// What a call came to, by what is stored of its step.
+    /// Creates the event of a call from its stored step.
     pub(crate) fn called(step: &OpenStep, index: u32) -> Option<Self> {
         let call = step.calls.get(usize::try_from(index).ok()?)?;
         let size = call.result.as_ref();
@@ -222,7 +222,7 @@ impl Happened {
     }
 }
 
-/// The same error with texts that fit into an event.
+/// Shortens the texts of an error to fit into an event.
 fn shortened(mut error: ErrorRecord) -> ErrorRecord {
     for text in [&mut error.message, &mut error.detail] {
         if text.len() > MAX_TEXT {

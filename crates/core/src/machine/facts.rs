@@ -1,25 +1,25 @@
-//! What the loop knows of an agent.
+//! The limits of an agent that the loop needs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
 
-/// The limits of an agent, fixed when a run starts: an agent that is changed meanwhile does not
-/// change the runs that go on.
+/// The limits of an agent, fixed when a run starts: changing the agent does not affect runs that
+/// are running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AgentFacts {
-    /// How many steps a turn may have; `None` is no limit.
+    /// The maximum number of steps in a turn; `None` for no limit.
     pub max_steps: Option<u32>,
-    /// How often a model that owes an output is asked for it again.
+    /// How many times a model is asked again for a missing output.
     pub max_completion_retries: u32,
-    /// How often a model call that failed is tried again.
+    /// How many times a failed model call is retried.
     pub model_retries: u32,
 }
 
 impl AgentFacts {
-    /// The facts of an agent.
+    /// Reads the limits of an agent.
     #[must_use]
     pub fn of<Out>(agent: &Agent<Out>) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! From what is stored back to where a run stands.
+//! Rebuilding the state of a run from the store.
 
 use super::{OpenRef, RunState};
 use crate::session::{CallPhase, CallState, OpenStep};
 use crate::store::{Fence, Receipt, Snapshot};
 
 impl RunState {
-    /// The run under the fence that a commit gave it.
+    /// Sets the fence that a commit gave the run.
     #[must_use]
     pub fn fenced(mut self, receipt: &Receipt) -> Self {
         if let Some(session) = receipt.sessions.get(&self.session_id) {
@@ -14,9 +14,9 @@ impl RunState {
         self
     }
 
-    /// Where the latest run of a session stands, by its row and the open step alone.
+    /// Rebuilds the state of a session's latest run from its record and the open step alone.
     ///
-    /// `fence` is the one under which the run goes on. `None`: the session never ran.
+    /// `fence` is the one under which the run continues. Returns `None` if the session has no run.
     #[must_use]
     pub fn of(snapshot: &Snapshot, fence: Fence) -> Option<Self> {
         let run = snapshot.run.as_ref()?;
@@ -31,7 +31,7 @@ impl RunState {
             steps: run.step_count,
             corrections: run.corrections,
             attempt: 1,
-            // A run has begun when a step of its own is open, or one was settled since it started.
+            // A run has begun if a step of its own is open, or one was settled since it started.
             first: match step {
                 Some(step) => step.run_id != run.id,
                 None => run.step_count == run.steps_before,
@@ -45,7 +45,7 @@ impl RunState {
             doing: None,
             open: step.map(|step| {
                 let mut open = OpenRef::of(step);
-                // Nothing is under way yet: what was begun by somebody is one of unknown outcome.
+                // Nothing is in progress yet: a call that was begun has an unknown outcome.
                 open.calls.interrupt();
                 open
             }),
@@ -55,10 +55,11 @@ impl RunState {
     }
 }
 
-/// The calls that count as started when the process that performed them is gone, by their places.
+/// Returns the indices of the calls that count as started when the process that performed them is
+/// gone.
 ///
 /// Nothing is written when a call starts. So every call that was next counts as started: all
-/// regular ones that could be run, and then the first of those that may finish the turn.
+/// runnable regular ones, or else the first of those that may finish the turn.
 #[must_use]
 pub fn started_calls(step: &OpenStep) -> Vec<usize> {
     let is_runnable = |state: CallState| matches!(state, CallState::Ready | CallState::Approved);

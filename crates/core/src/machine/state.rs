@@ -1,4 +1,4 @@
-//! Where a run stands.
+//! The state of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,55 +9,56 @@ use crate::session::RunStatus;
 use crate::store::{Fence, SessionKey};
 use crate::stored::Stored;
 
-/// Everything the loop knows of a run: ids, counters, and where the calls of the open step stand.
+/// Everything the loop knows of a run: ids, counters, and the states of the open step's calls.
 ///
-/// It holds no message, argument or result, so it stays small whatever the session is. Engines may
-/// store it between two events; a host that lost it rebuilds it from the store with
+/// It holds no message, argument or result, so it stays small whatever the session contains.
+/// Engines may store it between two events; a host that lost it rebuilds it from the store with
 /// [`RunState::of`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RunState {
-    /// The session.
+    /// The session of the run.
     pub session_id: SessionId,
-    /// Its root.
+    /// The root of the session.
     pub root_session_id: SessionId,
-    /// The run.
+    /// The id of the run.
     pub run_id: RunId,
-    /// The agent.
+    /// The agent of the session.
     pub agent_type: String,
-    /// What every commit of the run carries.
+    /// The fence that every commit of the run carries.
     pub fence: Fence,
-    /// The turn, from 1.
+    /// The number of the turn, from 1.
     pub turn: u32,
-    /// How many steps of the turn are in the history.
+    /// The number of steps of the turn in the history.
     pub steps: u32,
-    /// How often the model was asked for an output that it owes.
+    /// How many times the model was asked for a missing output.
     #[serde(default)]
     pub corrections: u32,
-    /// Which attempt of the present model call comes next, from 1.
+    /// The number of the next attempt of the current model call, from 1.
     pub attempt: u32,
-    /// Whether nobody was told yet that the run has begun.
+    /// Whether the hooks were not yet notified that the run has begun.
     #[serde(default)]
     pub first: bool,
-    /// Whether a process before this one may have left an unfinished reply in the stream.
+    /// Whether an earlier process may have left an unfinished reply in the stream.
     #[serde(default)]
     pub resync: bool,
-    /// Whether somebody asked the run to stop.
+    /// Whether a stop of the run is requested.
     #[serde(default)]
     pub stop: bool,
     /// The number of the last effect.
     pub effects: u32,
-    /// The effect that is under way, unless it is a tool.
+    /// The number of the exclusive effect in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doing: Option<u32>,
-    /// The open step.
+    /// The open step of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenRef>,
-    /// Why the run cannot go on: it ends as failed when nothing of it is under way any more.
+    /// The error because of which the run cannot continue: it fails once nothing of it is in
+    /// progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<ErrorRecord>,
-    /// As what the run ended.
+    /// The status with which the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunStatus>,
 }
@@ -67,22 +68,22 @@ impl Stored for RunState {
     const VERSION: u32 = 1;
 }
 
-/// The open step, for the loop.
+/// The open step, as the loop sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OpenRef {
-    /// Names it.
+    /// The id of the step.
     pub id: StepId,
-    /// Its calls.
+    /// The states of its calls.
     pub calls: Calls,
-    /// Whether one of them ends the run.
+    /// Whether one of its calls ends the run.
     #[serde(default)]
     pub fatal: bool,
 }
 
 impl OpenRef {
-    /// A stored step.
+    /// Summarizes a stored step.
     #[must_use]
     pub fn of(step: &crate::session::OpenStep) -> Self {
         Self {
@@ -94,7 +95,7 @@ impl OpenRef {
 }
 
 impl RunState {
-    /// How its session is named to a store.
+    /// Returns the key of its session.
     #[must_use]
     pub fn key(&self) -> SessionKey<'_> {
         SessionKey::new(&self.root_session_id, &self.session_id)
@@ -106,7 +107,7 @@ impl RunState {
         self.ended.is_some()
     }
 
-    /// The place of the next effect.
+    /// Returns the address of the next effect.
     pub(super) fn at(&mut self) -> At {
         self.effects += 1;
         At {
