@@ -1,18 +1,20 @@
-//! The state of a session: what changes it, and what follows from a change.
+//! The state of a session: changing it, recording the changes, and applying them.
 //!
-//! A state is a JSON object. Tools and hooks change it through a [`Draft`], which knows what was
-//! changed. From a draft come [`StepWrites`], the list that is stored, and from the same changes
-//! RFC 6902 patches, which clients apply; so the two cannot drift apart.
+//! A state is a JSON object. Tools and hooks change it through a [`Draft`], which records what was
+//! changed. A draft yields [`StepWrites`], the list that is stored, and from the same changes RFC
+//! 6902 patches, which clients apply; so the two cannot drift apart.
 //!
-//! - [`StateTracker`]: a state over several updates. An update takes effect whole or not at all.
-//! - [`merge_writes`]: what tools that ran in parallel wrote, put together in the model's order.
-//! - [`apply_writes`]: brings stored changes into a state; [`apply_patch`] does for a client.
+//! - [`StateTracker`]: tracks a state over several updates. An update takes effect whole or not at
+//!   all.
+//! - [`merge_writes`]: merges the writes of parallel tools in the model's order.
+//! - [`apply_writes`]: applies stored writes to a state; [`apply_patch`] applies patches, as a
+//!   client does.
 //! - [`diff`]: the changes between two states.
-//! - [`to_json`]: refuses what JSON cannot hold instead of storing `null`.
+//! - [`to_json`]: rejects values that JSON cannot represent instead of storing `null`.
 //!
-//! Nothing here copies a state to change it. Changing, reporting, merging and applying cost what
-//! the change costs, however large the state is; only [`diff`], [`StateTracker::update_typed`] and
-//! asking for a whole state look at all of it.
+//! Nothing here copies a state to change it. Changing, reporting, merging and applying cost as much
+//! as the change, however large the state is; only [`diff`], [`StateTracker::update_typed`] and
+//! reading a whole state process all of it.
 
 mod apply;
 mod changes;

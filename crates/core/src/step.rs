@@ -1,9 +1,9 @@
-//! Step processing: pure functions from a model's reply to what happens next.
+//! Step processing: pure functions from a model's reply to the next action.
 //!
-//! Nothing here performs anything. The framework's own loop is made of these functions, and a
-//! custom loop can be, too: build a prompt with [`build_messages_for_llm`], call a model, turn the
-//! reply into a [`StepResult`], ask [`plan_step_processing`] what it means, settle its calls, and ask
-//! [`next_action`] how to go on: another step, a [`Correction`] for the model, or the end.
+//! Nothing here performs anything. The framework's own loop consists of these functions, and a
+//! custom loop can, too: build a prompt with [`build_messages_for_llm`], call a model, turn the
+//! reply into a [`StepResult`], pass it to [`plan_step_processing`], settle its calls, and ask
+//! [`next_action`] how to continue: another step, a [`Correction`] for the model, or the end.
 
 mod builders;
 mod forced;
@@ -33,10 +33,10 @@ pub use stop::{
 /// The tool that ends a turn with a structured output. Never executed.
 pub const FINISH_TOOL: &str = "__finish__";
 
-/// What the name of a sub-agent's tool begins with.
+/// The prefix of the tool name of a sub-agent.
 pub const SUBAGENT_TOOL_PREFIX: &str = "subagent__";
 
-/// The agent type behind a sub-agent's tool name.
+/// Returns the agent type of a sub-agent's tool name.
 #[must_use]
 pub fn sub_agent_type(tool_name: &str) -> Option<&str> {
     tool_name.strip_prefix(SUBAGENT_TOOL_PREFIX)

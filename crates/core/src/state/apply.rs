@@ -1,4 +1,4 @@
-//! Bringing changes into a state.
+//! Applies writes to a state.
 
 use std::mem;
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::{ArrayMode, Draft, StateError, StateOp};
 
-/// Applies changes to a state, in order and in place.
+/// Applies writes to a state, in order and in place.
 ///
-/// It is all or nothing: on an error the state is as it was. The cost is that of the changes, not
-/// of the state.
+/// All or nothing: on an error the state is unchanged. The cost is that of the writes, not of the
+/// state.
 ///
 /// # Errors
 ///
-/// What [`Draft::apply`] says about the first change that cannot be made.
+/// The error of [`Draft::apply`] for the first write that cannot be made.
 pub fn apply_writes<'a>(
     state: &mut Value,
     writes: impl IntoIterator<Item = &'a StateOp>,
@@ -23,7 +23,7 @@ pub fn apply_writes<'a>(
     })
 }
 
-/// Runs changes on a draft of the state, and brings them in only when all went well.
+/// Makes changes on a draft of the state, and applies them only if all succeed.
 pub(super) fn change_in_place(
     state: &mut Value,
     change: impl FnOnce(&mut Draft) -> Result<(), StateError>,

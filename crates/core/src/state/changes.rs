@@ -1,4 +1,4 @@
-//! What changed since tracking began.
+//! The record of what changed since tracking began.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -11,9 +11,9 @@ use super::{
 
 /// The places that changed, and how.
 ///
-/// This knows *where* something changed and in which manner; *what* is there now is read from the
-/// document when the changes are asked for. So a later change to the same place, or above it,
-/// leaves nothing of an earlier one behind, and the places reported never contain each other.
+/// This records *where* something changed and in which way; the current *value* is read from the
+/// document when the changes are reported. So a later change to the same place, or above it, leaves
+/// nothing of an earlier one behind, and the reported places never contain each other.
 #[derive(Debug, Clone)]
 pub(super) struct Changes {
     root: Change,
@@ -23,9 +23,9 @@ pub(super) struct Changes {
 /// The change of one place.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
-    /// When the place was first touched. Changes are reported in this order.
+    /// When the place was first changed. Changes are reported in this order.
     since: u64,
-    /// Whether something was there when tracking began.
+    /// Whether the place had a value when tracking began.
     existed: bool,
     manner: Manner,
 }
@@ -33,17 +33,17 @@ pub(super) struct Change {
 /// How a place changed.
 #[derive(Debug, Clone)]
 pub(super) enum Manner {
-    /// Only these keys of an object did. The object itself is new if it did not exist.
+    /// Only these keys of an object changed. The object itself is new if it did not exist.
     Within(BTreeMap<String, Change>),
-    /// It was set or removed, or it is an array that was not only appended to.
+    /// The place was set or removed, or it is an array that was not only appended to.
     Whole,
-    /// So many elements were added at the end of an array.
+    /// This many elements were added at the end of an array.
     Appended(usize),
-    /// A number was incremented by these, in order.
+    /// A number was incremented by these amounts, in order.
     Incremented(Vec<Number>),
 }
 
-/// A change that is reported.
+/// A change to report.
 struct Leaf<'a> {
     since: u64,
     path: Pointer,
@@ -56,7 +56,7 @@ impl Changes {
         Self::starting_at(0)
     }
 
-    /// No changes yet; those to come are later than all of these.
+    /// Creates an empty record whose changes are later than all of these.
     pub(super) fn later(&self) -> Self {
         Self::starting_at(self.clock)
     }
@@ -70,8 +70,8 @@ impl Changes {
         Self { root, clock }
     }
 
-    /// Notes a change of the first `depth` segments of `path`, of which `existing` led to
-    /// something before the change.
+    /// Records a change at the first `depth` segments of `path`, of which the first `existing` had
+    /// values before the change.
     pub(super) fn note(&mut self, path: &Pointer, depth: usize, existing: usize, manner: Manner) {
         self.clock += 1;
         let since = self.clock;
@@ -100,7 +100,7 @@ impl Changes {
         self.root.absorb(later.root.manner);
     }
 
-    /// The changes as operations, given the document as it is now.
+    /// Returns the changes as operations, given the current document.
     pub(super) fn writes(&self, now: View<'_>) -> StepWrites {
         let mut writes = StepWrites::new();
         for Leaf {
@@ -134,7 +134,7 @@ impl Changes {
         writes
     }
 
-    /// The changes as RFC 6902 patches, given the document as it is now.
+    /// Returns the changes as RFC 6902 patches, given the current document.
     pub(super) fn patches(&self, now: View<'_>) -> Vec<PatchOp> {
         let mut patches = Vec::new();
         for Leaf {
@@ -163,8 +163,8 @@ impl Changes {
         patches
     }
 
-    /// The changes to report, in order. A new object is one change, or, with `inside_new`, what
-    /// was put into it.
+    /// Returns the changes to report, in order. A new object is one change or, with `inside_new`,
+    /// its contents are.
     fn leaves<'a>(&'a self, now: View<'a>, inside_new: bool) -> Vec<Leaf<'a>> {
         let mut leaves = Vec::new();
         self.root
@@ -178,7 +178,7 @@ impl Change {
     /// Adds a later change of the same place.
     fn absorb(&mut self, later: Manner) {
         match (&mut self.manner, later) {
-            // Nothing happened here so far.
+            // The place has no change so far.
             (Manner::Within(children), later) if children.is_empty() => self.manner = later,
             (Manner::Within(children), Manner::Within(later)) => {
                 for (key, change) in later {
@@ -212,7 +212,7 @@ impl Change {
                 change.leaves(path, now.and_then(|now| now.child(key)), inside_new, out);
                 path.truncate(end);
             }
-            // An object that is new and empty again still is a change.
+            // A new object that is empty again is still a change.
             if self.existed || (inside_new && out.len() > start) {
                 return;
             }
@@ -227,14 +227,14 @@ impl Change {
     }
 }
 
-/// The last `count` elements of an array.
+/// Returns the last `count` elements of an array.
 fn last(array: View<'_>, count: usize) -> impl Iterator<Item = View<'_>> {
     let len = array.len().unwrap_or(0);
     (len.saturating_sub(count)..len).filter_map(move |index| array.item(index))
 }
 
-/// The sum of increments that may be made in one: not when a float is involved, because then the
-/// outcome depends on the order. A number that is an integer now always was.
+/// Returns the sum of increments that can be made in one: not if a float is involved, because then
+/// the outcome depends on the order. A number that is an integer now always was one.
 fn exact_sum(by: &[Number], now: View<'_>) -> Option<Number> {
     match (now, by) {
         (View::Plain(Value::Number(now)), [first, rest @ ..]) if !now.is_f64() => rest

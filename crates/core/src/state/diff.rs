@@ -1,4 +1,4 @@
-//! The changes that lead from one state to another.
+//! Computes the changes that lead from one state to another.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{ArrayMode, Pointer, StateOp, StepWrites, pointer::push_escaped};
 
-/// The changes that turn `old` into `new`.
+/// Returns the changes that turn `old` into `new`.
 ///
 /// Objects are compared key by key. An array is one change: replaced, or, in
 /// [`ArrayMode::Delta`] when only elements at the end are new, appended to.
@@ -28,11 +28,11 @@ pub fn diff(old: &Value, new: &Value, mode: ArrayMode) -> StepWrites {
     diff_onto(old, old, new, mode)
 }
 
-/// The changes that do to `actual` what turns `old` into `new`.
+/// Returns the changes that do to `actual` what turns `old` into `new`.
 ///
-/// `old` is what a type that may not know all of `actual`, and may fill in defaults, made of it.
-/// What the type does not know stays, and defaults are written only with what changed in them. In
-/// an array that is replaced, that goes for each element that is known again: see [`origins`].
+/// `old` is `actual` as seen through a type that may not know all of it and may fill in defaults.
+/// Keys that the type does not know stay, and defaults are written only where they changed. In an
+/// array that is replaced, this applies to each element that is recognized: see [`origins`].
 pub(super) fn diff_onto(actual: &Value, old: &Value, new: &Value, mode: ArrayMode) -> StepWrites {
     let mut diff = Diff {
         mode,
@@ -92,7 +92,7 @@ impl Diff {
         }
     }
 
-    /// Whether appending to `actual` does it. A missing array is created by the first append, but
+    /// Whether appending to `actual` suffices. A missing array is created by the first append, but
     /// without the elements that only the default has.
     fn appends(&self, actual: Option<&Value>, old: &[Value], new: &[Value]) -> bool {
         self.mode == ArrayMode::Delta
@@ -110,14 +110,14 @@ impl Diff {
     }
 }
 
-/// `actual` after the change that turns `old` into `new`.
+/// Returns `actual` after the change that turns `old` into `new`.
 fn rebased(actual: &Value, old: &Value, new: &Value) -> Value {
     match (actual, old, new) {
         _ if old == new => actual.clone(),
         (Value::Object(actual), Value::Object(old), Value::Object(new)) => {
             Value::Object(rebased_object(actual, old, new))
         }
-        // A type that sees more or fewer elements than there are tells nothing about positions.
+        // A type that sees more or fewer elements than exist says nothing about positions.
         (Value::Array(actual), Value::Array(old), Value::Array(new))
             if actual.len() == old.len() =>
         {
@@ -149,11 +149,11 @@ fn rebased_object(
     object
 }
 
-/// For each element of `new`, which of `old` it was.
+/// Returns for each element of `new` the index of the element of `old` that it was.
 ///
-/// Equal elements are the same one: at the same place, counted from the beginning or from the end,
-/// or else wherever they stand. Of the others, one that stands where it stood has been changed in
-/// place, unless the array became shorter: then it may as well be a later one, and counts as new.
+/// Equal elements are the same one: at the same index, counted from the beginning or from the end,
+/// or else anywhere. Of the others, one at its old index has been changed in place, unless the
+/// array became shorter: then it may as well be a later one, and counts as new.
 fn origins(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
     let mut free: BTreeSet<usize> = (0..old.len()).collect();
     let mut origins = vec![None; new.len()];

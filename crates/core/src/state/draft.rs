@@ -1,4 +1,4 @@
-//! Changing a state, and knowing what was changed.
+//! A state that can be changed, with a record of the changes.
 
 mod edit;
 mod transaction;
@@ -28,15 +28,15 @@ pub enum ArrayMode {
     Replace,
 }
 
-/// A state that can be changed, over a shared one that stays as it is.
+/// A changeable state over a shared one, which stays as it is.
 ///
 /// Reading and changing cost as much as the path is deep, whatever the size of the state: the
 /// shared state is never copied. In an array, each place where elements were inserted or removed
-/// counts too. What changed is known at any time, as [`writes`](Self::writes)
-/// for the store and as [`rfc6902_patches`](Self::rfc6902_patches) for clients.
+/// adds to the cost. The changes are available at any time, as [`writes`](Self::writes) for the
+/// store and as [`rfc6902_patches`](Self::rfc6902_patches) for clients.
 ///
-/// Paths are JSON pointers, as text or as [`Pointer`]s. An array is changed inside by an index in
-/// the path. A call that fails changes nothing.
+/// Paths are JSON pointers, as text or as [`Pointer`]s. An index in the path addresses an array
+/// element. A call that fails changes nothing.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -67,7 +67,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// A draft of `base`, with nothing changed yet.
+    /// Creates a draft of `base` without changes.
     pub fn new(base: impl Into<Arc<Value>>, mode: ArrayMode) -> Self {
         Self {
             base: base.into(),
@@ -77,26 +77,26 @@ impl Draft {
         }
     }
 
-    /// How changes of arrays are reported.
+    /// Returns how changes of arrays are reported.
     #[must_use]
     pub fn mode(&self) -> ArrayMode {
         self.mode
     }
 
-    /// The value at `path`, borrowed unless something inside it was changed.
+    /// Returns the value at `path`, borrowed unless something inside it was changed.
     ///
     /// # Errors
     ///
-    /// [`StateError::InvalidPointer`].
+    /// [`StateError::InvalidPointer`] if `path` is not a JSON pointer.
     pub fn get(&self, path: impl IntoPointer) -> Result<Option<Cow<'_, Value>>, StateError> {
         Ok(self.trace(&path.into_pointer()?).target().map(View::to_cow))
     }
 
-    /// The value at `path` as a `T`.
+    /// Returns the value at `path` as a `T`.
     ///
     /// # Errors
     ///
-    /// [`StateError::Mismatch`] when there is a value, but it is no `T`.
+    /// [`StateError::Mismatch`] if the value is not a `T`.
     pub fn get_as<T: DeserializeOwned>(
         &self,
         path: impl IntoPointer,
@@ -115,17 +115,17 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// [`StateError::InvalidPointer`].
+    /// [`StateError::InvalidPointer`] if `path` is not a JSON pointer.
     pub fn contains(&self, path: impl IntoPointer) -> Result<bool, StateError> {
         Ok(self.trace(&path.into_pointer()?).target().is_some())
     }
 
-    /// How many elements the array, or keys the object, at `path` has; `None` when neither is
-    /// there.
+    /// Returns the number of elements of the array, or of keys of the object, at `path`; `None` if
+    /// there is neither.
     ///
     /// # Errors
     ///
-    /// [`StateError::InvalidPointer`].
+    /// [`StateError::InvalidPointer`] if `path` is not a JSON pointer.
     pub fn len(&self, path: impl IntoPointer) -> Result<Option<usize>, StateError> {
         Ok(self
             .trace(&path.into_pointer()?)
@@ -143,11 +143,11 @@ impl Draft {
         self.set_json(&path.into_pointer()?, to_json(value)?)
     }
 
-    /// Adds an element at the end of the array at `path`, which is created when missing.
+    /// Adds an element at the end of the array at `path`, which is created if missing.
     ///
     /// # Errors
     ///
-    /// As [`set`](Self::set), and [`StateError::NotAnArray`].
+    /// Those of [`set`](Self::set), and [`StateError::NotAnArray`].
     pub fn push(
         &mut self,
         path: impl IntoPointer,
@@ -160,7 +160,7 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// As [`set`](Self::set), and [`StateError::NotANumber`] or [`StateError::Overflow`].
+    /// Those of [`set`](Self::set), and [`StateError::NotANumber`] or [`StateError::Overflow`].
     pub fn increment(
         &mut self,
         path: impl IntoPointer,
@@ -174,7 +174,7 @@ impl Draft {
         self.add(&path, by)
     }
 
-    /// Removes the key or array element at `path` and says whether there was one.
+    /// Removes the key or array element at `path`. Returns whether it existed.
     ///
     /// # Errors
     ///
@@ -183,12 +183,12 @@ impl Draft {
         self.remove_at(&path.into_pointer()?)
     }
 
-    /// Puts an element into an array, before the one that `path` names. An index equal to the
+    /// Inserts an element into an array, before the one that `path` names. An index equal to the
     /// length, or `-`, names the end.
     ///
     /// # Errors
     ///
-    /// As [`push`](Self::push), and [`StateError::NotFound`] when there is no array.
+    /// Those of [`push`](Self::push), and [`StateError::NotFound`] if there is no array.
     pub fn insert(
         &mut self,
         path: impl IntoPointer,
@@ -197,11 +197,11 @@ impl Draft {
         self.insert_json(&path.into_pointer()?, to_json(value)?)
     }
 
-    /// Makes one change.
+    /// Applies one stored operation.
     ///
     /// # Errors
     ///
-    /// As the method for that change.
+    /// Those of the method for that operation.
     pub fn apply(&mut self, op: &StateOp) -> Result<(), StateError> {
         match op {
             StateOp::Append { path, value } => self.push_json(path, value.clone()),
@@ -211,28 +211,28 @@ impl Draft {
         }
     }
 
-    /// The changes that turn this state into another one. Where both are drafts of one shared state,
-    /// this costs as much as was changed in them, whatever the size of the state.
+    /// Returns the changes that turn this state into another one. If both are drafts of one shared
+    /// state, this costs as much as was changed in them, whatever the size of the state.
     #[must_use]
     pub fn differences(&self, other: &Self) -> StepWrites {
         differences(self.view(), other.view())
     }
 
-    /// The whole state as it is now.
+    /// Returns the whole state as it is now.
     #[must_use]
     pub fn to_value(&self) -> Value {
         self.view().to_value()
     }
 
-    /// What was changed, as operations: one per changed place, in the order in which the places
-    /// were first touched. Applying them to the state the draft was made of gives the state as it
-    /// is now.
+    /// Returns the changes as operations: one per changed place, in the order in which the places
+    /// were first changed. Applying them to the state from which the draft was made gives the
+    /// current state.
     #[must_use]
     pub fn writes(&self) -> StepWrites {
         self.changes.writes(self.view())
     }
 
-    /// What was changed, as RFC 6902 patches with the same effect as [`writes`](Self::writes).
+    /// Returns the changes as RFC 6902 patches with the same effect as [`writes`](Self::writes).
     #[must_use]
     pub fn rfc6902_patches(&self) -> Vec<PatchOp> {
         self.changes.patches(self.view())

@@ -1,4 +1,4 @@
-//! What can go wrong with a state.
+//! The errors of reading and changing a state.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,14 +23,14 @@ pub enum StateError {
         reason: &'static str,
     },
 
-    /// The root of a state is, or would become, something else than an object.
+    /// The root of a state is not, or would no longer be, an object.
     #[error("a state cannot be {found}; keep an object at its root and put the value under a key")]
     RootNotObject {
-        /// What was found.
+        /// The kind of value at the root.
         found: JsonKind,
     },
 
-    /// A change of the state tried to reach the state beside its draft.
+    /// Code that changes the state accessed the state outside its draft.
     #[error("the state is being changed by the code that asks for it; use the draft it was given")]
     Reentrant,
 
@@ -41,42 +41,42 @@ pub enum StateError {
     /// The path leads through a value that has no children.
     #[error("`{path}` leads through {found} at `{at}`; replace that value by an object first")]
     NotAContainer {
-        /// The path that was asked for.
+        /// The path that was requested.
         path: Pointer,
-        /// Where it stops.
+        /// The place at which it stops.
         at: Pointer,
-        /// What is there.
+        /// The kind of value at that place.
         found: JsonKind,
     },
 
-    /// Something was appended to or inserted into a value that is not an array.
+    /// A value was appended to or inserted into something that is not an array.
     #[error("`{path}` is {found}, not an array; set it to an array first")]
     NotAnArray {
         /// Where an array was expected.
         path: Pointer,
-        /// What is there.
+        /// The kind of value that is there.
         found: JsonKind,
     },
 
-    /// Something was added to a value that is not a number.
+    /// A number was added to a value that is not a number.
     #[error("`{path}` is {found}, not a number; set it to a number first")]
     NotANumber {
         /// Where a number was expected.
         path: Pointer,
-        /// What is there.
+        /// The kind of value that is there.
         found: JsonKind,
     },
 
-    /// The segment does not name an element of the array it meets.
+    /// The segment does not name an element of the array that it addresses.
     #[error(
         "`{path}` names no element of the array at `{array}`, which has {len}; use an index below that, or push"
     )]
     NoSuchElement {
-        /// The path that was asked for.
+        /// The path that was requested.
         path: Pointer,
-        /// The array it meets.
+        /// The array that it addresses.
         array: Pointer,
-        /// How many elements the array has.
+        /// The number of elements in the array.
         len: usize,
     },
 
@@ -87,43 +87,43 @@ pub enum StateError {
         path: Pointer,
     },
 
-    /// Nothing is where something must be: a value to patch, or an array to insert into.
+    /// A required value is missing: one to patch, or an array to insert into.
     #[error("nothing is at `{path}`; create it first, and apply patches in order")]
     NotFound {
-        /// The path that leads nowhere.
+        /// The path of the missing value.
         path: Pointer,
     },
 
-    /// A value has no JSON form: NaN, an infinity, a map key that is no string, ...
+    /// A value has no JSON form: NaN, an infinity, a map key that is not a string, ...
     #[error("the value at `{path}` has no JSON form: {reason}; store a value that JSON can hold")]
     NotJson {
-        /// Where in the given value the offender sits.
+        /// The path of the invalid part in the given value.
         path: Pointer,
-        /// What is wrong with it.
+        /// Why it has no JSON form.
         reason: String,
     },
 
-    /// The state would have more levels than can be read again.
+    /// The state would be nested too deeply to be read again.
     #[error(
         "the value at `{path}` is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it"
     )]
     TooDeep {
-        /// Where the value was to be put.
+        /// The path at which the value was to be set.
         path: Pointer,
     },
 
-    /// There is more than is taken.
+    /// A value exceeds its limit.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
 
-    /// The value does not have the type it was asked for as.
+    /// The value does not have the requested type.
     #[error(
         "the value at `{path}` does not have the expected type; read it as a JSON value to see what it is"
     )]
     Mismatch {
         /// The path that was read.
         path: Pointer,
-        /// What serde says.
+        /// The error of the deserialization.
         #[source]
         source: serde_json::Error,
     },
@@ -133,17 +133,17 @@ pub enum StateError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JsonKind {
-    /// `null`.
+    /// The JSON value `null`.
     Null,
-    /// `true` or `false`.
+    /// The values `true` and `false`.
     Bool,
-    /// A number.
+    /// A JSON number.
     Number,
-    /// A string.
+    /// A JSON string.
     String,
-    /// An array.
+    /// A JSON array.
     Array,
-    /// An object.
+    /// A JSON object.
     Object,
 }
 

@@ -1,4 +1,4 @@
-//! What a state may hold.
+//! Which values a state may contain.
 
 mod compound;
 mod serializer;
@@ -10,11 +10,11 @@ use self::serializer::{Refusal, Strict};
 use super::{JsonKind, Pointer, StateError};
 use crate::bounds::{MAX_DEPTH, fits};
 
-/// Turns a value into JSON and refuses what JSON cannot hold.
+/// Converts a value to JSON and rejects what JSON cannot represent.
 ///
 /// Unlike [`serde_json::to_value`], which silently writes `null` for NaN and the infinities, this
-/// loses nothing without saying so. The keys of maps may be strings, and, as in `serde_json`, what
-/// has one obvious spelling: integers, finite floats, booleans, characters, unit variants.
+/// loses nothing silently. The keys of maps may be strings and, as in `serde_json`, anything with
+/// one obvious spelling: integers, finite floats, booleans, characters, unit variants.
 ///
 /// ```
 /// use helix_agents_core::state::to_json;
@@ -41,8 +41,8 @@ pub fn to_json(value: impl Serialize) -> Result<Value, StateError> {
         })
 }
 
-/// Checks that a value with so many levels above it, at or in what is at `path`, keeps the state
-/// within [`MAX_DEPTH`].
+/// Checks that a value, at `path` or in an array at `path`, with this many levels above it, keeps
+/// the state within [`MAX_DEPTH`].
 pub(super) fn check_depth(path: &Pointer, above: usize, value: &Value) -> Result<(), StateError> {
     let levels = MAX_DEPTH.checked_sub(above);
     if levels.is_some_and(|levels| fits(value, levels)) {
@@ -52,13 +52,14 @@ pub(super) fn check_depth(path: &Pointer, above: usize, value: &Value) -> Result
     }
 }
 
-/// Checks that a whole value can be kept as a state: its root is an object, and it is not too deep.
+/// Checks that a whole value can be stored as a state: its root is an object, and it is not too
+/// deep.
 pub(crate) fn check_whole(value: &Value) -> Result<(), StateError> {
     check_state(value)?;
     check_depth(&Pointer::root(), 0, value)
 }
 
-/// Checks that a value can be a state: its root is an object.
+/// Checks that a value can be a state, which means that its root is an object.
 ///
 /// # Errors
 ///

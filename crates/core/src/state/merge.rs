@@ -1,4 +1,4 @@
-//! Changes that were made in parallel, to the same state.
+//! Merges changes that were made in parallel to the same state.
 
 mod touches;
 
@@ -14,16 +14,16 @@ use super::{ArrayMode, Draft, Pointer, StepWrites};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Writer {
-    /// The writer's place in the order in which the model asked for them. Later ones win.
+    /// The position of the writer in the model's order. Later ones win.
     pub order: usize,
-    /// What conflicts call the writer: the id of its tool call.
+    /// The name of the writer in conflicts: the id of its tool call.
     pub name: String,
-    /// Its changes, relative to the state all writers started from.
+    /// The changes, relative to the state from which all writers started.
     pub writes: StepWrites,
 }
 
 impl Writer {
-    /// A writer of these changes.
+    /// Creates a writer of these changes.
     pub fn new(order: usize, name: impl Into<String>, writes: StepWrites) -> Self {
         Self {
             order,
@@ -33,31 +33,31 @@ impl Writer {
     }
 }
 
-/// What parallel changes come to together.
+/// The result of merging parallel changes.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Merged {
-    /// The changes to make. They always apply to the state the writers started from.
+    /// The changes to make. They always apply to the state from which the writers started.
     pub writes: StepWrites,
-    /// What got in each other's way: overlaps by path, then what was dropped, in order.
+    /// The conflicts: overlaps by path, then dropped changes, in order.
     pub conflicts: Vec<StateConflict>,
 }
 
-/// Parallel changes that got in each other's way.
+/// A conflict between parallel changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StateConflict {
     /// The path that the winner changed, or that a dropped change names.
     pub path: Pointer,
-    /// Whose change stands; `None` when a change did not even apply to the state all started from.
+    /// The writer whose change stands; `None` if a change did not apply even to the initial state.
     pub winner: Option<String>,
-    /// Whose changes were overwritten, built upon, or dropped.
+    /// The writers whose changes were overwritten, built upon, or dropped.
     pub losers: Vec<String>,
-    /// What happened.
+    /// The kind of conflict.
     pub reason: ConflictReason,
 }
 
-/// Why parallel changes got in each other's way.
+/// The kind of a conflict between parallel changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -65,17 +65,17 @@ pub enum ConflictReason {
     /// They changed the same value, or one changed a part of what the other changed. The last in
     /// order was applied last.
     Overlap,
-    /// After the winner's change, the loser's no longer applies; it was dropped.
+    /// After the winner's change, the loser's no longer applies and was dropped.
     Inapplicable {
-        /// Why it does not apply.
+        /// The error of applying it.
         error: String,
     },
 }
 
-/// Brings the changes of parallel writers together.
+/// Merges the changes of parallel writers.
 ///
-/// They are applied in [`order`](Writer::order), so the result does not depend on who finished
-/// first. Writers of equal order are taken by name.
+/// They are applied in [`order`](Writer::order), so the result does not depend on which writer
+/// finished first. Writers of equal order are sorted by name.
 ///
 /// - Appends to one array, and increments of one number, compose.
 /// - Equal replacements, and deletions, of one value agree.

@@ -2,13 +2,13 @@
 
 use serde_json::Number;
 
-/// What a number in a state can be incremented by: any integer up to 64 bits, a float, or a JSON
-/// [`Number`].
+/// A number by which a number in a state can be incremented: any integer up to 64 bits, a float, or
+/// a JSON [`Number`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no number that a JSON number can be incremented by"
 )]
 pub trait IntoNumber {
-    /// The number in JSON; `None` for NaN and the infinities, which JSON cannot hold.
+    /// Converts to a JSON number; `None` for NaN and the infinities, which JSON cannot represent.
     fn into_number(self) -> Option<Number>;
 }
 
@@ -42,7 +42,7 @@ macro_rules! integers {
 
 integers!(i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
 
-/// Adds two numbers; `None` when the sum does not fit a JSON number.
+/// Adds two numbers; `None` if the sum does not fit a JSON number.
 ///
 /// Integers stay integers. With a float on either side the sum is a float.
 pub(super) fn checked_add(a: &Number, b: &Number) -> Option<Number> {
@@ -76,7 +76,7 @@ mod tests {
     ///
     /// proves: STT-07
     #[test]
-    fn sums_stay_integers_and_overflow_is_no_sum() {
+    fn sums_of_integers_stay_integers_and_never_wrap() {
         for (a, b, sum) in [
             (json!(1), json!(2), json!(3)),
             (json!(1), json!(-2), json!(-1)),

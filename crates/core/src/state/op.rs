@@ -7,8 +7,8 @@ use super::Pointer;
 
 /// One change to a state.
 ///
-/// This is what is stored and what [`to_rfc6902`](super::to_rfc6902) turns into patches for
-/// clients. Missing parents are created as objects.
+/// These operations are stored, and [`to_rfc6902`](super::to_rfc6902) converts them into patches
+/// for clients. Missing parents are created as objects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -17,36 +17,36 @@ pub enum StateOp {
     ///
     /// Appends by parallel writers compose: all of them survive.
     Append {
-        /// The array.
+        /// The path of the array.
         path: Pointer,
         /// The new element.
         value: Value,
     },
-    /// Sets the value at `path`, whether or not there is one.
+    /// Sets the value at `path`, whether or not one exists.
     Replace {
-        /// The place to set.
+        /// The path to set.
         path: Pointer,
-        /// The value to put there.
+        /// The value to set.
         value: Value,
     },
-    /// Removes what is at `path`; nothing happens when nothing is there.
+    /// Removes the value at `path`; has no effect if there is none.
     Delete {
-        /// The place to clear.
+        /// The path to remove.
         path: Pointer,
     },
     /// Adds `by` to the number at `path`; a missing number counts as 0.
     ///
     /// Integers stay integers; an overflow is an error. Increments by parallel writers compose.
     Increment {
-        /// The number.
+        /// The path of the number.
         path: Pointer,
-        /// What to add to it, possibly negative.
+        /// The amount to add, possibly negative.
         by: Number,
     },
 }
 
 impl StateOp {
-    /// The path this changes.
+    /// Returns the path that this operation changes.
     #[must_use]
     pub fn path(&self) -> &Pointer {
         match self {
@@ -58,7 +58,7 @@ impl StateOp {
     }
 }
 
-/// The changes a step, or one tool call in it, makes to a state, in order.
+/// The changes that a step, or one tool call in it, makes to a state, in order.
 ///
 /// ```
 /// # use helix_agents_core::state::StepWrites;
@@ -75,30 +75,30 @@ impl StateOp {
 pub struct StepWrites(Vec<StateOp>);
 
 impl StepWrites {
-    /// No changes.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The changes in order.
+    /// Iterates over the changes in order.
     pub fn iter(&self) -> std::slice::Iter<'_, StateOp> {
         self.0.iter()
     }
 
-    /// Whether nothing changes.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many changes there are.
+    /// Returns the number of changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The changes in order, as a slice.
+    /// Returns the changes in order, as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[StateOp] {
         &self.0
@@ -147,11 +147,11 @@ mod tests {
 
     use super::*;
 
-    /// The stored form of every operation, and that a list is its operations.
+    /// Checks the stored form of every operation, and that a list is stored as its operations.
     ///
     /// proves: STT-05
     #[test]
-    fn a_list_is_its_operations() {
+    fn a_list_is_stored_as_its_operations() {
         let path = Pointer::from_segments(["a/b", ""]);
         let ops = vec![
             StateOp::Append {

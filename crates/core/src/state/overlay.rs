@@ -1,10 +1,10 @@
-//! A JSON document that is changed without touching, or copying, the document it started from.
+//! A JSON document that can be changed without changing or copying the document it started from.
 //!
-//! An [`Overlay`] is a tree of the places that changed. It does not hold the base: its methods
-//! take it, and walk both side by side. So a change costs as much as its path is deep, whatever
-//! the size of the document, and what was not changed is read, and borrowed, from the base.
+//! An [`Overlay`] is a tree of the places that changed. It does not hold the base: its methods take
+//! it, and walk both side by side. So a change costs as much as its path is deep, whatever the size
+//! of the document, and unchanged parts are read, and borrowed, from the base.
 //!
-//! With a journal, changes can be taken back in reverse order.
+//! With a journal, changes can be undone in reverse order.
 
 mod array;
 mod compare;
@@ -32,8 +32,8 @@ pub(super) struct Overlay {
     journal: Option<Vec<Undo>>,
 }
 
-/// The outermost place that a change had to open on its way. Forgetting the place takes all of
-/// the change back.
+/// The outermost place that a change had to open on its path. Removing the place undoes the whole
+/// change.
 type Opened = Option<(usize, Former)>;
 
 impl Overlay {
@@ -44,17 +44,17 @@ impl Overlay {
         }
     }
 
-    /// Whether the document is the base, untouched.
+    /// Whether the document is the unchanged base.
     pub(super) fn is_untouched(&self) -> bool {
         matches!(self.root, Node::Base)
     }
 
-    /// The document as it is now.
+    /// Returns the document as it is now.
     pub(super) fn view<'a>(&'a self, base: &'a Value) -> View<'a> {
         View::of(&self.root, Some(base)).unwrap_or(View::Plain(base))
     }
 
-    /// Brings the changes into the base itself.
+    /// Applies the changes to the base itself.
     pub(super) fn write_to(self, base: &mut Value) {
         self.root.write_to(base);
     }
@@ -129,7 +129,7 @@ impl Overlay {
         })
     }
 
-    /// Puts an element before the one at `index` of the array at `path`, or at its end.
+    /// Inserts an element before the one at `index` of the array at `path`, or at its end.
     pub(super) fn insert(
         &mut self,
         base: &Value,
@@ -157,8 +157,8 @@ impl Overlay {
         })
     }
 
-    /// Runs a change on the container at the first `depth` segments of `path`. A change that
-    /// fails leaves nothing behind.
+    /// Makes a change to the container at the first `depth` segments of `path`. A change that fails
+    /// leaves nothing behind.
     fn change(
         &mut self,
         base: &Value,

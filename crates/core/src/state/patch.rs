@@ -1,4 +1,4 @@
-//! Changes as clients read them: JSON Patch (RFC 6902).
+//! Changes as JSON Patch (RFC 6902), the form that clients read.
 
 use std::sync::Arc;
 
@@ -7,37 +7,37 @@ use serde_json::Value;
 
 use super::{ArrayMode, Draft, Pointer, StateError, StateOp, apply::change_in_place};
 
-/// One JSON Patch operation. Of the six that RFC 6902 has, changes of a state need three.
+/// One JSON Patch operation. State changes need three of the six that RFC 6902 has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PatchOp {
     /// Adds a key, or an element before the one `path` names; the segment `-` names the end.
     Add {
-        /// The new place.
+        /// The path of the new value.
         path: Pointer,
-        /// The value to put there.
+        /// The value to add.
         value: Value,
     },
     /// Removes a key or an element.
     Remove {
-        /// The place to clear.
+        /// The path to remove.
         path: Pointer,
     },
-    /// Sets a value that is there already.
+    /// Sets a value that already exists.
     Replace {
-        /// The place to set.
+        /// The path to set.
         path: Pointer,
-        /// The value to put there.
+        /// The value to set.
         value: Value,
     },
 }
 
-/// Turns changes into JSON Patch operations for a client that has `base`.
+/// Converts changes into JSON Patch operations for a client that has `base`.
 ///
-/// They are the net effect: one per changed place, one per appended element. Values that exist are
-/// replaced, others added, under a missing parent together with it. Increments become the number
-/// they lead to. The cost is that of the changes, not of the state.
+/// The result is the net effect: one operation per changed place, one per appended element.
+/// Existing values are replaced, others added, together with a missing parent. Increments become
+/// the resulting number. The cost is that of the changes, not of the state.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -60,7 +60,7 @@ pub enum PatchOp {
 ///
 /// # Errors
 ///
-/// What [`Draft::apply`] says when the changes do not apply to `base`.
+/// The error of [`Draft::apply`] if the changes do not apply to `base`.
 pub fn to_rfc6902<'a>(
     writes: impl IntoIterator<Item = &'a StateOp>,
     base: &Arc<Value>,
@@ -72,17 +72,17 @@ pub fn to_rfc6902<'a>(
 
 /// Applies JSON Patch operations to a state, in order and in place, as a client does.
 ///
-/// It is all or nothing: on an error the state is as it was.
+/// All or nothing: on an error the state is unchanged.
 ///
 /// # Errors
 ///
-/// [`StateError::NotFound`] when what is to be removed or replaced, or the parent of what is to be
-/// added, does not exist; otherwise as [`Draft::set`].
+/// [`StateError::NotFound`] if the value to remove or replace, or the parent of the value to add,
+/// does not exist; otherwise those of [`Draft::set`].
 pub fn apply_patch(state: &mut Value, patches: &[PatchOp]) -> Result<(), StateError> {
     change_in_place(state, |draft| apply_all(draft, patches))
 }
 
-/// Applies JSON Patch operations to a draft, in order. On an error those before it stay.
+/// Applies JSON Patch operations to a draft, in order. On an error the earlier ones stay.
 pub(crate) fn apply_all(draft: &mut Draft, patches: &[PatchOp]) -> Result<(), StateError> {
     patches.iter().try_for_each(|patch| apply_one(draft, patch))
 }

@@ -1,4 +1,4 @@
-//! Where in a state a value is.
+//! The path of a value in a state.
 
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
@@ -8,9 +8,9 @@ use super::StateError;
 
 /// A JSON pointer (RFC 6901): the keys and indices that lead from the root to a value.
 ///
-/// Segments go in and come out unescaped; the text form, which is also the serialised one, has
-/// `~0` for `~` and `~1` for `/`. A segment has exactly one text form, so pointers are compared
-/// and hashed as text. Cloning shares the text.
+/// Segments are passed and returned unescaped; the text form, which is also the serialized one, has
+/// `~0` for `~` and `~1` for `/`. A segment has exactly one text form, so pointers are compared and
+/// hashed as text. Cloning shares the text.
 ///
 /// ```
 /// use helix_agents_core::state::Pointer;
@@ -25,13 +25,13 @@ use super::StateError;
 pub struct Pointer(Arc<str>);
 
 impl Pointer {
-    /// The pointer to the whole state: no segments, the empty text.
+    /// Returns the pointer to the whole state: no segments, the empty text.
     #[must_use]
     pub fn root() -> Self {
         Self(Arc::from(""))
     }
 
-    /// The pointer with these unescaped segments.
+    /// Creates a pointer from unescaped segments.
     pub fn from_segments(segments: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut text = String::new();
         for segment in segments {
@@ -40,12 +40,12 @@ impl Pointer {
         Self(text.into())
     }
 
-    /// Takes text that is already known to be a pointer.
+    /// Creates a pointer from text that is known to be valid.
     pub(super) fn from_escaped(text: &str) -> Self {
         Self(Arc::from(text))
     }
 
-    /// The text form, escaped.
+    /// Returns the escaped text form.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -57,25 +57,25 @@ impl Pointer {
         self.0.is_empty()
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.0.matches('/').count()
     }
 
-    /// The unescaped segments, from the root down.
+    /// Iterates over the unescaped segments, from the root down.
     pub fn segments(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        // The text before the first slash is always empty and no segment.
+        // The text before the first slash is always empty and is not a segment.
         self.0.split('/').skip(1).map(unescape)
     }
 
-    /// The last segment, unescaped; the root has none.
+    /// Returns the last segment, unescaped; the root has none.
     #[must_use]
     pub fn last(&self) -> Option<Cow<'_, str>> {
         self.0.rsplit_once('/').map(|(_, last)| unescape(last))
     }
 
-    /// The pointer without its last segment; the root has none.
+    /// Returns the pointer without its last segment; the root has none.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         self.0
@@ -83,7 +83,7 @@ impl Pointer {
             .map(|(parent, _)| Self::from_escaped(parent))
     }
 
-    /// The pointer with one more segment, given unescaped.
+    /// Returns the pointer with one more segment, given unescaped.
     #[must_use]
     pub fn join(&self, segment: &str) -> Self {
         let mut text = String::with_capacity(self.0.len() + segment.len() + 1);
@@ -92,12 +92,12 @@ impl Pointer {
         Self(text.into())
     }
 
-    /// Adds one more segment, given unescaped.
+    /// Appends one segment, given unescaped.
     pub fn push(&mut self, segment: &str) {
         *self = self.join(segment);
     }
 
-    /// Whether `other` is this pointer or lies below it.
+    /// Whether `other` is this pointer or below it.
     #[must_use]
     pub fn is_prefix_of(&self, other: &Self) -> bool {
         other
@@ -106,7 +106,7 @@ impl Pointer {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The pointer made of the first `depth` segments.
+    /// Returns the pointer of the first `depth` segments.
     pub(super) fn prefix(&self, depth: usize) -> Self {
         match self.0.match_indices('/').nth(depth) {
             Some((end, _)) => Self::from_escaped(self.0.get(..end).unwrap_or_default()),
@@ -203,16 +203,16 @@ impl<'de> Deserialize<'de> for Pointer {
     }
 }
 
-/// What can be given where a path is asked for: a [`Pointer`], or its text.
+/// A path argument: a [`Pointer`], or its text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no path into a state; pass a `Pointer` or text like \"/items/0\""
 )]
 pub trait IntoPointer {
-    /// Parses the path.
+    /// Parses the path if it is text.
     ///
     /// # Errors
     ///
-    /// [`StateError::InvalidPointer`] when text is not a JSON pointer.
+    /// [`StateError::InvalidPointer`] if the text is not a JSON pointer.
     fn into_pointer(self) -> Result<Pointer, StateError>;
 }
 

@@ -1,4 +1,4 @@
-//! A state over the life of a step or a tool call.
+//! Tracks a state over the life of a step or a tool call.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::{
     check_state, diff::diff_onto, draft::Transaction, to_json,
 };
 
-/// Changes a state by whole updates and knows what changed since the last
+/// Changes a state in whole updates and records what changed since the last
 /// [`reset_tracking`](Self::reset_tracking).
 ///
 /// An update that fails, or panics, leaves no trace. Updates, resets and patches cost as much as
-/// was changed, not as much as there is.
+/// was changed, whatever the size of the state.
 ///
 /// ```
 /// use helix_agents_core::state::{ArrayMode, StateTracker};
@@ -34,32 +34,32 @@ use super::{
 /// ```
 #[derive(Debug)]
 pub struct StateTracker {
-    /// With what changed since the last reset.
+    /// The draft, which records what changed since the last reset.
     draft: Draft,
     /// What changed since the beginning.
     all: Changes,
 }
 
 impl StateTracker {
-    /// Starts to track a state. [`ArrayMode::Replace`] is the default mode; tools, which may run
-    /// in parallel, use [`ArrayMode::Delta`].
+    /// Starts tracking a state. [`ArrayMode::Replace`] is the default mode; tools, which may run in
+    /// parallel, use [`ArrayMode::Delta`].
     ///
     /// # Errors
     ///
-    /// [`StateError::RootNotObject`].
+    /// [`StateError::RootNotObject`] if `initial` is not an object.
     pub fn new(initial: impl Into<Arc<Value>>, mode: ArrayMode) -> Result<Self, StateError> {
         let initial = initial.into();
         check_state(&initial)?;
         Ok(Self::over(initial, mode))
     }
 
-    /// Starts to track an empty state.
+    /// Starts tracking an empty state.
     #[must_use]
     pub fn empty(mode: ArrayMode) -> Self {
         Self::over(Arc::new(Value::Object(Map::new())), mode)
     }
 
-    /// Starts to track a state that is known to be one.
+    /// Starts tracking a state that is known to be valid.
     pub(crate) fn over(initial: Arc<Value>, mode: ArrayMode) -> Self {
         Self {
             draft: Draft::new(initial, mode),
@@ -67,13 +67,13 @@ impl StateTracker {
         }
     }
 
-    /// The state after some writes, which are not counted as changes: they are where this begins.
+    /// Starts tracking a state after some writes, which do not count as changes.
     ///
-    /// The state itself stays shared; what comes after costs as much as the writes do.
+    /// The state itself stays shared; each later operation costs as much as the writes do.
     ///
     /// # Errors
     ///
-    /// What [`Draft::apply`] says about the first of them that cannot be made.
+    /// The error of [`Draft::apply`] for the first write that cannot be made.
     pub(crate) fn after<'a>(
         base: Arc<Value>,
         writes: impl IntoIterator<Item = &'a StateOp>,
@@ -87,7 +87,7 @@ impl StateTracker {
         Ok(after)
     }
 
-    /// What brings a client that has this state to another one over the same base.
+    /// Returns the patches that bring a client with this state to another one over the same base.
     pub(crate) fn patches_to(&mut self, other: &Self) -> Result<Vec<PatchOp>, StateError> {
         let writes = self.draft.differences(&other.draft);
         if writes.is_empty() {
@@ -98,16 +98,16 @@ impl StateTracker {
         Ok(self.draft.rfc6902_patches())
     }
 
-    /// The state as it is now.
+    /// Returns the state as it is now.
     ///
-    /// Free when nothing changed since the last call. Otherwise the changes are brought into the
-    /// state, in place if no earlier result of this method is still around, else into a copy. To
-    /// read parts of the state, [`view`](Self::view) is cheaper.
+    /// Free if nothing changed since the last call. Otherwise the changes are applied to the state:
+    /// in place if no earlier result of this method is still held, else to a copy. To read parts of
+    /// the state, [`view`](Self::view) is cheaper.
     pub fn state(&mut self) -> Arc<Value> {
         Arc::clone(self.draft.fold())
     }
 
-    /// The state as it is now, to read parts of it, and what changed since the last reset.
+    /// Returns a draft to read parts of the state, and what changed since the last reset.
     #[must_use]
     pub fn view(&self) -> &Draft {
         &self.draft
@@ -127,7 +127,7 @@ impl StateTracker {
         self.try_update(change)
     }
 
-    /// [`update`](Self::update) with an error type of the caller's own.
+    /// Does what [`update`](Self::update) does, with the caller's own error type.
     ///
     /// # Errors
     ///
@@ -142,24 +142,24 @@ impl StateTracker {
         Ok(value)
     }
 
-    /// Changes the state through a type of the caller's own.
+    /// Changes the state through the caller's own type.
     ///
-    /// What changes is what `change` makes different: keys that `S` does not know stay, and
-    /// defaults that it fills in are not written. A number that was counted up is a replacement;
-    /// for one that parallel tools count, use [`Draft::increment`].
+    /// Only what `change` modifies is written: keys that `S` does not know stay, and defaults that
+    /// it fills in are not written. A changed number is a replacement; for a counter that parallel
+    /// tools increment, use [`Draft::increment`].
     ///
-    /// Within an array this goes for each element that `change` left as it was, wherever it stands
-    /// now, and for those that it changed in place. Elements without a past are written as `S`
-    /// gives them: new ones; changed ones in an array that became shorter, for they cannot be told
-    /// from their neighbours; and all of them when `S` sees another number of elements than there
-    /// are. An array is one change: its replacement holds the elements that stay, too.
+    /// In an array this applies to each element that `change` left as it was, whatever its new
+    /// index, and to those that it changed in place. Other elements are written as `S` serializes
+    /// them: new ones; changed ones in an array that became shorter, because they cannot be told
+    /// from their neighbours; and all of them if `S` sees another number of elements than exist. An
+    /// array is one change: its replacement also contains the elements that stay.
     ///
     /// This reads and compares the whole state.
     ///
     /// # Errors
     ///
-    /// [`StateError::Mismatch`] when the state is no `S`, [`StateError::NotJson`] when the changed
-    /// one has no JSON form, [`StateError::RootNotObject`] when `S` does not become an object.
+    /// [`StateError::Mismatch`] if the state is not an `S`, [`StateError::NotJson`] if the changed
+    /// one has no JSON form, [`StateError::RootNotObject`] if `S` does not become an object.
     pub fn update_typed<S, T>(&mut self, change: impl FnOnce(&mut S) -> T) -> Result<T, StateError>
     where
         S: Serialize + DeserializeOwned,
@@ -169,7 +169,7 @@ impl StateTracker {
         Ok(value)
     }
 
-    /// What `change` makes different, which is not done yet.
+    /// Computes what `change` modifies, without applying it.
     pub(crate) fn typed_writes<S, T>(
         &mut self,
         change: impl FnOnce(&mut S) -> T,
@@ -190,26 +190,26 @@ impl StateTracker {
         Ok((value, writes))
     }
 
-    /// What changed since the last reset, as operations.
+    /// Returns what changed since the last reset, as operations.
     #[must_use]
     pub fn step_writes(&self) -> StepWrites {
         self.draft.writes()
     }
 
-    /// What changed since the last reset, as JSON Patch operations.
+    /// Returns what changed since the last reset, as JSON Patch operations.
     #[must_use]
     pub fn rfc6902_patches(&self) -> Vec<PatchOp> {
         self.draft.rfc6902_patches()
     }
 
-    /// What changed since the beginning, whatever was reset: what a tool call whose changes were
-    /// streamed one by one leaves to be stored.
+    /// Returns what changed since the beginning, regardless of resets, to be stored after a tool
+    /// call whose changes were streamed one by one.
     #[must_use]
     pub fn all_writes(&self) -> StepWrites {
         self.all.writes(self.draft.view())
     }
 
-    /// Reports only later changes from here on. The state stays as it is.
+    /// Starts a new record of changes. The state stays as it is.
     pub fn reset_tracking(&mut self) {
         self.draft.forget_changes();
     }

@@ -10,25 +10,25 @@ use crate::message::{
     AssistantMessage, AssistantPart, ResultStatus, Thinking, ToolCall, ToolMessage,
 };
 
-/// What the model reads about a call that was started and has no recorded end.
+/// The error text for the model about a call that was started and has no recorded end.
 pub(crate) const UNKNOWN_TEXT: &str = "The outcome is unknown. The call may or may not have taken effect. Do not repeat it before checking.";
 
 /// The parts of an assistant message, sorted by kind.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AssistantMessagePlan {
-    /// The text.
+    /// The text of the message.
     pub content: Option<String>,
-    /// Calls of tools.
+    /// The calls of tools.
     pub tool_calls: Vec<ToolCall>,
-    /// Calls of sub-agents; they are stored under `subagent__<type>`.
+    /// The calls of sub-agents; they are stored under `subagent__<type>`.
     pub sub_agent_calls: Vec<SubAgentCall>,
-    /// Reasoning.
+    /// The reasoning before the text.
     pub thinking: Vec<Thinking>,
 }
 
 /// Builds an assistant message: thinking, text, tools, sub-agents, in this order.
 ///
-/// A reply that came from a model keeps its own order; this is for loops that put one together.
+/// A reply from a model keeps its own order; this is for loops that assemble one.
 #[must_use]
 pub fn create_assistant_message(plan: AssistantMessagePlan) -> AssistantMessage {
     let thinking = plan.thinking.into_iter().map(AssistantPart::Thinking);
@@ -47,25 +47,25 @@ pub fn create_assistant_message(plan: AssistantMessagePlan) -> AssistantMessage 
     )
 }
 
-/// What a tool came to.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResultInput {
-    /// The call.
+    /// The id of the call.
     pub tool_call_id: CallId,
-    /// The tool's name.
+    /// The name of the tool.
     pub tool_name: String,
-    /// Its value, or the text that tells the model what went wrong.
+    /// The result, or the error text for the model.
     pub result: Result<Value, String>,
 }
 
-/// What a sub-agent came to.
+/// The outcome of a sub-agent call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubAgentResultInput {
-    /// The call.
+    /// The id of the call.
     pub tool_call_id: CallId,
-    /// Which agent was asked.
+    /// The type of the sub-agent.
     pub agent_type: String,
-    /// Its output, or the text that tells the model what went wrong.
+    /// The output, or the error text for the model.
     pub result: Result<Value, String>,
 }
 
@@ -97,7 +97,7 @@ pub fn create_sub_agent_result_message(input: SubAgentResultInput) -> ToolMessag
     })
 }
 
-/// The result that pairs a `__finish__` call in the history.
+/// Builds the result that pairs a `__finish__` call in the history.
 #[must_use]
 pub fn synthesize_finish_result(call: &CallId) -> ToolMessage {
     ToolMessage {
@@ -109,7 +109,7 @@ pub fn synthesize_finish_result(call: &CallId) -> ToolMessage {
     }
 }
 
-/// The result of a call that was never started.
+/// Builds the result of a call that was never started.
 #[must_use]
 pub fn synthesize_not_executed_result(call: &CallId, tool: &str, why: &str) -> ToolMessage {
     failed_result(
@@ -120,7 +120,7 @@ pub fn synthesize_not_executed_result(call: &CallId, tool: &str, why: &str) -> T
     )
 }
 
-/// The result of a call that was started and has no recorded end.
+/// Builds the result of a call that was started and has no recorded end.
 #[must_use]
 pub fn synthesize_unknown_result(call: &CallId, tool: &str) -> ToolMessage {
     failed_result(call, tool, UNKNOWN_TEXT, ResultStatus::Unknown)

@@ -1,10 +1,10 @@
-//! Forced completion: an agent with an output schema owes an output.
+//! Forced completion: an agent with an output schema must produce an output.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::UserMessage;
 
-/// Why the last reply is not an output, for the model to read.
+/// Why the last reply is not a valid output, for the model to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -17,12 +17,12 @@ pub enum Correction {
     OutOfSteps,
     /// The output does not fit the schema.
     Invalid {
-        /// What is wrong with it, one sentence each.
+        /// The validation errors, one sentence each.
         errors: Vec<String>,
     },
 }
 
-/// The hidden message that asks the model for its output.
+/// Builds the hidden message that asks the model for its output.
 #[must_use]
 pub fn correction_message(correction: &Correction) -> UserMessage {
     let why = match correction {

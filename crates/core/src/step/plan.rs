@@ -1,4 +1,5 @@
-//! What a step's result means: messages to store, calls to run, whether the turn is over.
+//! Plans what follows from a step's result: messages to store, calls to run, whether the turn is
+//! over.
 
 use serde_json::Value;
 
@@ -15,18 +16,18 @@ use crate::error::ErrorRecord;
 use crate::message::{AssistantMessage, ResultStatus, ToolCall, ToolMessage};
 use crate::schema::Schema;
 
-/// What the plan depends on besides the reply.
+/// The inputs of the plan besides the reply.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct PlanOptions<'a> {
     /// The schema that an output must fit. Without one, any `__finish__` is an output.
     pub output_schema: Option<&'a Schema>,
-    /// How large an output may be.
+    /// The limits on the size of an output.
     pub bounds: Bounds,
 }
 
 impl<'a> PlanOptions<'a> {
-    /// Options of an agent with or without an output schema.
+    /// Creates the options of an agent with or without an output schema.
     #[must_use]
     pub fn new(output_schema: Option<&'a Schema>) -> Self {
         Self {
@@ -35,7 +36,7 @@ impl<'a> PlanOptions<'a> {
         }
     }
 
-    /// Says how large an output may be.
+    /// Sets the limits on the size of an output.
     #[must_use]
     pub fn bounded(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
@@ -43,7 +44,7 @@ impl<'a> PlanOptions<'a> {
     }
 }
 
-/// The status that a step gives the session.
+/// The status of the session after a step.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StatusUpdate {
@@ -54,38 +55,38 @@ pub enum StatusUpdate {
     },
     /// The turn failed.
     Failed {
-        /// Why.
+        /// The error that ended the turn.
         error: ErrorRecord,
     },
 }
 
-/// What to do after a step.
+/// What follows from a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct StepProcessingPlan {
-    /// What to store as the model's message. `None` only when there was no reply.
+    /// The model's message to store. `None` only if there was no reply.
     pub assistant_message: Option<AssistantMessage>,
-    /// Tools to run. Never `__finish__`.
+    /// The tools to run. Never `__finish__`.
     pub pending_tool_calls: Vec<ToolCall>,
-    /// Sub-agents to run.
+    /// The sub-agents to run.
     pub pending_sub_agent_calls: Vec<SubAgentCall>,
-    /// Results of the calls that are settled without being run, in the model's order.
+    /// The results of calls that are settled without being run, in the model's order.
     pub settled_results: Vec<ToolMessage>,
-    /// The session's new status; `None` when it does not change.
+    /// The session's new status; `None` if it does not change.
     pub status_update: Option<StatusUpdate>,
     /// Whether the turn is over.
     pub is_terminal: bool,
-    /// The output, when the step produced a valid one.
+    /// The output, if the step produced a valid one.
     pub output: Option<Value>,
     /// Why the model stopped.
     pub stop_reason: Option<StopReason>,
-    /// Why the model has to be asked for its output again.
+    /// Why the model must be asked for its output again.
     pub correction: Option<Correction>,
-    /// Whether the agent owes an output.
+    /// Whether the agent must produce an output.
     pub owes_output: bool,
 }
 
-/// Plans what happens after a step.
+/// Plans what follows from a step.
 #[must_use]
 pub fn plan_step_processing(result: &StepResult, options: PlanOptions<'_>) -> StepProcessingPlan {
     let plan = match result {
@@ -197,7 +198,7 @@ fn plan_calls(step: &ToolCallsStep, options: PlanOptions<'_>) -> StepProcessingP
     }
 }
 
-/// One result for every call of a message, in the model's order.
+/// Builds one result for every call of a message, in the model's order.
 fn settle(
     message: &AssistantMessage,
     result: impl FnMut(&ToolCall) -> ToolMessage,
@@ -211,7 +212,7 @@ fn not_executed(call: &ToolCall, why: &str) -> ToolMessage {
 
 fn plan_structured(step: &StructuredOutputStep, options: PlanOptions<'_>) -> StepProcessingPlan {
     let plan = StepProcessingPlan {
-        // Without a message here, the next user message would stand right behind the last one.
+        // Without a message here, two user messages would follow each other.
         assistant_message: Some(create_assistant_message(AssistantMessagePlan {
             content: Some(canonical_json(&step.output)),
             thinking: step.thinking.clone(),
@@ -257,7 +258,7 @@ fn failed(plan: StepProcessingPlan, error: ErrorRecord) -> StepProcessingPlan {
     }
 }
 
-/// What is wrong with an output; one that cannot be kept is as wrong as one that does not fit.
+/// Returns the errors of an output; one that is too large is as invalid as one that does not fit.
 fn validate(output: &Value, options: PlanOptions<'_>) -> Vec<String> {
     if let Err(exceeded) = options.bounds.check("the output", output) {
         return vec![exceeded.to_string()];

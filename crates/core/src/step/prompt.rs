@@ -10,19 +10,19 @@ use serde_json::Value;
 use crate::message::Message;
 use crate::transcript::Transcript;
 
-/// The text that says who the agent is.
+/// The system prompt of an agent.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum SystemPrompt {
-    /// The same for every call.
+    /// A text that is the same for every call.
     Static(Arc<str>),
-    /// Made from the state before every call.
+    /// A text that is rendered from the state before every call.
     Dynamic(Arc<dyn Fn(&Value) -> String + Send + Sync>),
 }
 
 impl SystemPrompt {
-    /// A prompt made from the state as a type of the user's. A state that does not have the type's
-    /// shape gives the type's default.
+    /// Creates a prompt that is rendered from the state as the user's own type. If the state does
+    /// not fit that type, its default is used.
     pub fn from_state<S, F>(render: F) -> Self
     where
         S: DeserializeOwned + Default,
@@ -37,7 +37,7 @@ impl SystemPrompt {
         }))
     }
 
-    /// The text for this state.
+    /// Returns the text for this state.
     #[must_use]
     pub fn resolve(&self, state: &Value) -> Cow<'_, str> {
         match self {
@@ -68,37 +68,37 @@ impl fmt::Debug for SystemPrompt {
     }
 }
 
-/// What a model is shown: the system prompt, then the whole history.
+/// The messages of a model call: the system prompt, then the whole history.
 #[derive(Debug, Clone)]
 pub struct PromptMessages<'a> {
     system: Cow<'a, str>,
     history: &'a Transcript,
 }
 
-/// One message as a model is shown it.
+/// One message of a model call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum PromptMessage<'a> {
-    /// The system prompt, first.
+    /// The system prompt, which comes first.
     System(&'a str),
     /// A message of the history.
     History(&'a Message),
 }
 
 impl<'a> PromptMessages<'a> {
-    /// The system prompt.
+    /// Returns the text of the system prompt.
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system
     }
 
-    /// The history.
+    /// Returns the history of the session.
     #[must_use]
     pub fn history(&self) -> &'a Transcript {
         self.history
     }
 
-    /// The system prompt unless it is empty, then the history.
+    /// Iterates over the system prompt, unless it is empty, and then the history.
     pub fn iter(&self) -> impl Iterator<Item = PromptMessage<'_>> {
         let system = (!self.system.is_empty()).then(|| PromptMessage::System(&self.system));
         system

@@ -1,4 +1,4 @@
-//! What a model's reply amounts to.
+//! The result of a model call, sorted by kind.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,26 +9,26 @@ use crate::id::CallId;
 use crate::message::{AssistantMessage, Thinking, ToolCall};
 use crate::model::ModelReply;
 
-/// Why the model stopped, in the words of all providers.
+/// Why the model stopped, in terms common to all providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It had said everything.
+    /// The model completed its reply.
     EndTurn,
-    /// It wrote a text that it was told to stop at.
+    /// The model wrote a stop sequence.
     StopSequence,
-    /// It wants tools to be run.
+    /// The model requests tool calls.
     ToolUse,
-    /// It ran out of room.
+    /// The token limit was reached.
     MaxTokens,
-    /// The provider's filter cut in.
+    /// The provider's content filter intervened.
     ContentFilter,
-    /// It declined.
+    /// The model refused.
     Refusal,
-    /// It failed.
+    /// The model failed.
     Error,
-    /// The provider gave a reason that we do not know.
+    /// The provider gave an unknown reason.
     Unknown,
 }
 
@@ -51,17 +51,17 @@ impl StopReason {
     }
 }
 
-/// What one model call gave.
+/// The result of one model call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StepResult {
-    /// Plain text.
+    /// A plain text reply.
     Text(TextStep),
-    /// One or more calls.
+    /// A reply with one or more calls.
     ToolCalls(ToolCallsStep),
-    /// The output itself, by the provider's own means.
+    /// An output that the provider produced natively.
     StructuredOutput(StructuredOutputStep),
-    /// No reply.
+    /// A failed call without a reply.
     Error(ErrorStep),
 }
 
@@ -76,7 +76,7 @@ pub struct TextStep {
 }
 
 impl TextStep {
-    /// The text.
+    /// Returns the text of the reply.
     #[must_use]
     pub fn content(&self) -> String {
         self.message.content().unwrap_or_default()
@@ -108,16 +108,16 @@ pub struct ToolCallsStep {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubAgentCall {
-    /// The call's id.
+    /// The id of the call.
     pub id: CallId,
-    /// Which agent is asked.
+    /// The type of the sub-agent.
     pub agent_type: String,
-    /// What it is asked.
+    /// The arguments of the call.
     pub input: Value,
 }
 
 impl SubAgentCall {
-    /// A call of a sub-agent.
+    /// Creates a call of a sub-agent.
     #[must_use]
     pub fn new(id: CallId, agent_type: impl Into<String>, input: Value) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl SubAgentCall {
 pub struct StructuredOutputStep {
     /// The output, not validated yet.
     pub output: Value,
-    /// Reasoning that came before it.
+    /// The reasoning before it.
     pub thinking: Vec<Thinking>,
     /// Why the model stopped.
     pub stop_reason: StopReason,
@@ -144,16 +144,16 @@ pub struct StructuredOutputStep {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ErrorStep {
-    /// What went wrong.
+    /// The error of the model call.
     pub error: ErrorRecord,
-    /// Whether the run ends with it.
+    /// Whether the error ends the run.
     pub should_stop: bool,
-    /// Why the model stopped, where it said so.
+    /// Why the model stopped, if known.
     pub stop_reason: Option<StopReason>,
 }
 
 impl StepResult {
-    /// Sorts a model's reply: with calls it is a tool step, else text.
+    /// Classifies a model's reply: with calls it is a tool step, else text.
     #[must_use]
     pub fn from_reply(reply: ModelReply) -> Self {
         let ModelReply {
@@ -187,7 +187,7 @@ impl StepResult {
         })
     }
 
-    /// An output that the provider produced by its own means.
+    /// Creates the result of an output that the provider produced natively.
     #[must_use]
     pub fn structured_output(output: Value) -> Self {
         Self::StructuredOutput(StructuredOutputStep {
@@ -197,7 +197,7 @@ impl StepResult {
         })
     }
 
-    /// A failed model call that ends the run.
+    /// Creates the result of a failed model call that ends the run.
     #[must_use]
     pub fn failed(error: &dyn Coded) -> Self {
         Self::Error(ErrorStep {
@@ -207,7 +207,7 @@ impl StepResult {
         })
     }
 
-    /// Why the model stopped, where it said so.
+    /// Returns why the model stopped, if known.
     #[must_use]
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self {

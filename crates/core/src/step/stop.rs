@@ -1,4 +1,4 @@
-//! When a turn stops, and as what.
+//! The rules that stop a turn, and its outcome.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::error::{ErrorCode, ErrorRecord};
 /// The step limit of an agent that sets none.
 pub const DEFAULT_MAX_STEPS: u32 = 50;
 
-/// A user's own reason to stop.
+/// A user's own stop rule.
 pub type StopWhen = Arc<dyn Fn(&StepResult) -> bool + Send + Sync>;
 
-/// What stops an agent besides the model.
+/// The stop rules of an agent.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StopConfig {
-    /// How many steps a turn may have; `None` is no limit.
+    /// The maximum number of steps in a turn; `None` for no limit.
     pub max_steps: Option<u32>,
-    /// A user's own reason.
+    /// The user's own stop rule.
     pub stop_when: Option<StopWhen>,
 }
 
@@ -34,14 +34,14 @@ impl Default for StopConfig {
 }
 
 impl StopConfig {
-    /// Limits the steps of a turn; `None` is no limit.
+    /// Limits the number of steps in a turn; `None` for no limit.
     #[must_use]
     pub fn max_steps(mut self, steps: impl Into<Option<u32>>) -> Self {
         self.max_steps = steps.into();
         self
     }
 
-    /// Adds a reason to stop.
+    /// Sets the user's own stop rule.
     #[must_use]
     pub fn stop_when(mut self, rule: impl Fn(&StepResult) -> bool + Send + Sync + 'static) -> Self {
         self.stop_when = Some(Arc::new(rule));
@@ -58,28 +58,28 @@ impl fmt::Debug for StopConfig {
     }
 }
 
-/// Which rule stopped a turn.
+/// The rule that stopped a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopCause {
-    /// The output is there.
+    /// The output was produced.
     StructuredOutput,
-    /// The model call failed for good.
+    /// The model call failed permanently.
     Error,
     /// The model ended its turn.
     Text,
-    /// The user's own rule.
+    /// The user's own rule applied.
     StopWhen,
-    /// The step limit.
+    /// The step limit was reached.
     MaxSteps,
 }
 
-/// The first rule that stops the turn after this step, in the order of [`StopCause`].
+/// Returns the first rule that stops the turn after this step, in the order of [`StopCause`].
 ///
-/// `step_count` includes this step. The user's own rule is asked before the limit, so that a turn
-/// that ends by it on its last allowed step is not called cut off. It looks at the reply alone: a
-/// loop asks [`next_action`], which also knows whether an output is valid.
+/// `step_count` includes this step. The user's own rule is checked before the limit, so that a turn
+/// which it ends on the last allowed step does not count as cut off. This looks at the reply alone:
+/// a loop calls [`next_action`], which also knows whether an output is valid.
 #[must_use]
 pub fn stop_cause(result: &StepResult, step_count: u32, config: &StopConfig) -> Option<StopCause> {
     match result {
@@ -104,24 +104,24 @@ pub fn should_stop_execution(result: &StepResult, step_count: u32, config: &Stop
     stop_cause(result, step_count, config).is_some()
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalStatus {
-    /// As it should.
+    /// The turn completed normally.
     Completed,
-    /// With an error.
+    /// The turn ended with an error.
     Failed,
 }
 
-/// Maps a step's result to how the turn ended.
+/// Returns the outcome of a turn that ends with this step.
 #[must_use]
 pub fn determine_final_status(result: &StepResult) -> FinalStatus {
     let failed = match result {
         StepResult::Error(_) => true,
         StepResult::ToolCalls(step) => is_fatal_with_calls(step.stop_reason),
         StepResult::Text(step) => step.stop_reason.is_error(),
-        // An output that is there is an output, however the model came to stop.
+        // An output that exists is valid, whatever the stop reason was.
         StepResult::StructuredOutput(_) => false,
     };
     if failed {
@@ -131,14 +131,15 @@ pub fn determine_final_status(result: &StepResult) -> FinalStatus {
     }
 }
 
-/// Whether an agent with an output schema gets another chance after this stop reason.
+/// Whether an agent with an output schema gets another attempt after this stop reason.
 #[must_use]
 pub fn is_recoverable_error_stop_reason(reason: StopReason) -> bool {
     reason == StopReason::MaxTokens
 }
 
-/// A reply that was cut off by its provider may hold half a call; none of them is executed.
-/// Running out of room is different: each call's arguments are checked on their own.
+/// Whether calls in a reply with this stop reason are dropped. A reply that the provider cut off
+/// may contain half a call. Running out of tokens is different: each call's arguments are checked
+/// individually.
 pub(super) fn is_fatal_with_calls(reason: StopReason) -> bool {
     matches!(
         reason,
@@ -146,7 +147,7 @@ pub(super) fn is_fatal_with_calls(reason: StopReason) -> bool {
     )
 }
 
-/// The code of a turn that failed with this stop reason.
+/// Returns the code of a turn that failed with this stop reason.
 pub(super) fn failure_code(reason: StopReason) -> ErrorCode {
     match reason {
         StopReason::MaxTokens => ErrorCode::MaxTokens,
@@ -156,7 +157,7 @@ pub(super) fn failure_code(reason: StopReason) -> ErrorCode {
     }
 }
 
-/// What a stop leads to.
+/// The consequence of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -165,17 +166,18 @@ pub enum Conclusion {
     Completed,
     /// The turn failed.
     Failed {
-        /// Why.
+        /// The error code of the turn.
         code: ErrorCode,
     },
-    /// The agent owes an output: the model is made to give it.
+    /// The agent must produce an output: the model is forced to give it.
     ForcedCompletion,
 }
 
-/// What stopping for this cause leads to, for an agent with or without an output schema.
+/// Returns the consequence of stopping for this cause, for an agent with or without an output
+/// schema.
 ///
-/// An output that does not fit its schema is no cause to stop; [`super::plan_step_processing`] asks
-/// for another.
+/// An output that does not fit its schema does not stop the turn; [`super::plan_step_processing`]
+/// asks for another.
 #[must_use]
 pub fn conclude(result: &StepResult, cause: StopCause, has_output_schema: bool) -> Conclusion {
     let reason = result.stop_reason();
@@ -209,20 +211,20 @@ pub fn conclude(result: &StepResult, cause: StopCause, has_output_schema: bool) 
     }
 }
 
-/// What a loop does after a step, once the step's calls are settled.
+/// The next action of a loop after a step, once the step's calls are settled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NextAction {
-    /// The next step.
+    /// Continues with the next step.
     #[default]
     Continue,
-    /// The turn is completed.
+    /// Completes the turn.
     Complete,
-    /// The model is asked for the output that it owes. Each time counts against the agent's
-    /// completion retries, not against its steps.
+    /// Asks the model for the missing output. Each time counts against the agent's completion
+    /// retries, not against its steps.
     Correct(Correction),
-    /// The turn failed.
+    /// Fails the turn.
     Fail(ErrorRecord),
 }
 
@@ -234,9 +236,9 @@ impl NextAction {
     }
 }
 
-/// What a loop does after a step: the plan's own word first, then the rules that stop a turn.
+/// Returns the next action after a step: what the plan requires first, then the stop rules.
 ///
-/// A final output on the last allowed step completes the turn, and one that is not valid never does.
+/// A final output on the last allowed step completes the turn, and an invalid one never does.
 /// `step_count` includes this step.
 #[must_use]
 pub fn next_action(

@@ -1,5 +1,5 @@
-//! How a draft is changed: first look where a path leads, then change the document, then note what
-//! kind of change that was.
+//! The edits of a draft: each resolves the path, changes the document, and records the kind of
+//! change.
 
 use serde_json::{Number, Value};
 
@@ -9,21 +9,21 @@ use crate::state::{
     number::checked_add, overlay::View, pointer::array_index,
 };
 
-/// Where a path leads.
+/// The result of resolving a path.
 pub(in crate::state) struct Trace<'a> {
     reach: Reach,
-    /// What the existing segments lead to.
+    /// The value at the end of the existing segments.
     end: View<'a>,
 }
 
-/// How far a path leads.
+/// How far a path can be followed.
 #[derive(Clone, Copy)]
 struct Reach {
-    /// How many segments the path has.
+    /// The number of segments of the path.
     depth: usize,
-    /// How many of them lead to something.
+    /// The number of segments that lead to a value.
     existing: usize,
-    /// How many of them lead to the outermost array that the path goes into.
+    /// The number of segments that lead to the outermost array on the path.
     array: Option<usize>,
 }
 
@@ -48,12 +48,12 @@ impl<'a> Trace<'a> {
         Self { reach, end }
     }
 
-    /// What the whole path leads to.
+    /// Returns the value at the end of the whole path.
     pub(in crate::state) fn target(&self) -> Option<View<'a>> {
         (self.reach.existing == self.reach.depth).then_some(self.end)
     }
 
-    /// The length of the array that the whole path leads to; `None` when nothing is there.
+    /// Returns the length of the array at the end of the path; `None` if nothing is there.
     fn array_len(&self, path: &Pointer) -> Result<Option<usize>, StateError> {
         match self.target() {
             None => Ok(None),
@@ -143,7 +143,7 @@ impl Draft {
         };
         match index {
             Some(index) if index < len => {
-                // Not the reach of the array itself: the change is inside it.
+                // The reach of `path`, not of the array: the change is inside the array.
                 let reach = self.trace(path).reach;
                 check_depth(path, reach.depth, &value)?;
                 self.overlay.insert(&self.base, &array, index, value)?;
@@ -179,7 +179,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Notes a change. One inside an array is a change of the whole outermost array.
+    /// Records a change. One inside an array is a change of the whole outermost array.
     fn note(&mut self, path: &Pointer, reach: Reach, manner: Manner) {
         match reach.array {
             None => self.changes.note(path, reach.depth, reach.existing, manner),

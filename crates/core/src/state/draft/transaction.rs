@@ -1,4 +1,4 @@
-//! Making several changes, or none, and making changes permanent.
+//! Transactions on a draft, and folding its changes into the base.
 
 use std::{mem, sync::Arc};
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::Draft;
 use crate::state::{changes::Changes, overlay::Overlay};
 
-/// Changes to a draft that are taken back unless they are committed, also by a panic.
+/// Changes to a draft that are rolled back unless they are committed, even on a panic.
 ///
-/// Taking back costs as much as there were changes; the base is not copied.
+/// A rollback costs as much as there were changes; the base is not copied.
 #[derive(Debug)]
 pub(in crate::state) struct Transaction<'a> {
     draft: &'a mut Draft,
-    /// What had changed before; `None` once committed.
+    /// The changes before the transaction; `None` once committed.
     before: Option<Changes>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Transaction<'a> {
         self.draft
     }
 
-    /// Keeps the changes, and adds what they are to `all`.
+    /// Keeps the changes, and adds them to the record `all`.
     pub(in crate::state) fn commit(mut self, all: &mut Changes) {
         if let Some(mut changes) = self.before.take() {
             self.draft.overlay.commit();
@@ -50,8 +50,8 @@ impl Drop for Transaction<'_> {
 }
 
 impl Draft {
-    /// Brings the document as it is now into one piece. Costs as much as was changed when nobody
-    /// else holds the base, and one copy of the document otherwise.
+    /// Folds the changes into the base. Costs as much as was changed if the base is not shared, and
+    /// one copy of the document otherwise.
     pub(in crate::state) fn fold(&mut self) -> &Arc<Value> {
         if !self.overlay.is_untouched() {
             let overlay = mem::replace(&mut self.overlay, Overlay::new());
@@ -63,19 +63,19 @@ impl Draft {
         &self.base
     }
 
-    /// Forgets what was changed, not the changes.
+    /// Clears the record of changes, but keeps the changes themselves.
     pub(in crate::state) fn forget_changes(&mut self) {
         self.changes = self.changes.later();
     }
 
-    /// The document as it is now.
+    /// Returns the document as it is now.
     pub(in crate::state) fn into_value(self) -> Value {
         let mut value = Arc::unwrap_or_clone(self.base);
         self.overlay.write_to(&mut value);
         value
     }
 
-    /// The document as it was.
+    /// Returns the document without the changes.
     pub(in crate::state) fn into_base(self) -> Value {
         Arc::unwrap_or_clone(self.base)
     }

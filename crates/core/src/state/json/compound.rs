@@ -1,4 +1,4 @@
-//! Arrays and objects in the making.
+//! Builders of arrays and objects for the strict serializer.
 
 use serde::{Serialize, Serializer, ser};
 use serde_json::{Map, Value, value};
@@ -13,7 +13,7 @@ pub(super) fn tagged(variant: Option<&str>, content: Value) -> Value {
     }
 }
 
-/// An array in the making.
+/// An array under construction.
 pub(super) struct List {
     inside: Strict,
     variant: Option<&'static str>,
@@ -68,7 +68,7 @@ list! {
     SerializeTupleVariant::serialize_field
 }
 
-/// An object in the making, from a map.
+/// An object under construction, from a map.
 pub(super) struct Entries {
     inside: Strict,
     key: Option<String>,
@@ -119,7 +119,7 @@ impl ser::SerializeMap for Entries {
     }
 }
 
-/// An object in the making, from a struct.
+/// An object under construction, from a struct.
 pub(super) enum Fields {
     Own {
         inside: Strict,

@@ -1,5 +1,5 @@
-//! A serde serializer into JSON values that refuses floats JSON cannot hold, and knows where they
-//! are.
+//! A serde serializer into JSON values that rejects floats that JSON cannot represent, with their
+//! path.
 //!
 //! Scalars are left to `serde_json`. Compound values are built here, so that an error collects the
 //! keys and indices it passes on its way up; a success pays nothing for the path.
@@ -11,18 +11,18 @@ use serde_json::{Value, value};
 
 use super::compound::{Entries, Fields, List, tagged};
 
-/// `serde_json` smuggles its own types through serde under names that start so; it alone can read
-/// them. Which of them occur depends on features that any crate in a build may turn on.
+/// `serde_json` passes its own types through serde under names with this prefix; only it can read
+/// them. Which of them occur depends on features that any crate in a build may enable.
 const FOREIGN: &str = "$serde_json::private::";
 
-/// The serializer, with how many levels of arrays and objects may still come.
+/// The serializer, with the number of levels of arrays and objects still allowed.
 #[derive(Clone, Copy)]
 pub(super) struct Strict {
     pub(super) levels: usize,
 }
 
 impl Strict {
-    /// The serializer for what is inside an array or object.
+    /// Returns the serializer for the content of an array or object.
     fn inside(self) -> Result<Self> {
         match self.levels.checked_sub(1) {
             Some(levels) => Ok(Self { levels }),
@@ -31,12 +31,12 @@ impl Strict {
     }
 }
 
-/// Why a value was refused.
+/// Why a value was rejected.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It has too many levels.
+    /// The value has too many levels.
     TooDeep,
-    /// A part of it has no JSON form.
+    /// A part of the value has no JSON form.
     NotJson {
         /// Keys and indices from that part up to the root.
         path: Vec<String>,

@@ -1,4 +1,4 @@
-//! Who changed what, to find out who got in whose way.
+//! Records which writer changed what, to find conflicts.
 
 use std::{collections::BTreeMap, mem};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::state::{Pointer, StateOp, pointer::push_escaped};
 
-/// The places that writers changed so far. Writers are numbered in order, and come in order.
+/// The places that writers have changed so far. Writers are numbered, and processed, in order.
 #[derive(Debug, Default)]
 pub(super) struct Touches<'a> {
     root: Place<'a>,
@@ -17,27 +17,28 @@ pub(super) struct Touches<'a> {
 struct Place<'a> {
     /// How the place itself was changed last.
     manner: Option<Manner<'a>>,
-    /// Whose changes of the place itself stand: the last one's, and those that agree with it.
+    /// The writers whose changes of the place itself stand: the last one, and those that agree with
+    /// it.
     standing: Vec<usize>,
-    /// Whose changes here, above or below the standing ones got in the way of.
+    /// The writers whose changes here, above or below conflict with the standing ones.
     losers: Vec<usize>,
     /// The last two writers that changed something here or below, the last one first.
     recent: [Option<usize>; 2],
     children: BTreeMap<String, Place<'a>>,
 }
 
-/// Changes of one manner, by different writers, agree.
+/// Changes of one kind, by different writers, agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Manner<'a> {
     Append,
     Increment,
     Delete,
     Replace(&'a Value),
-    /// Several changes of one writer, which agree with nobody's.
+    /// Several changes of one writer, which agree with no other writer's.
     Mixed,
 }
 
-/// Writers that got in each other's way.
+/// Writers whose changes conflict.
 #[derive(Debug)]
 pub(super) struct Overlap {
     pub(super) path: Pointer,
@@ -46,7 +47,7 @@ pub(super) struct Overlap {
 }
 
 impl<'a> Touches<'a> {
-    /// Notes that `writer` made a change.
+    /// Records that `writer` made a change.
     pub(super) fn touch(&mut self, writer: usize, op: &'a StateOp) {
         let mut losers = Vec::new();
         let mut place = &mut self.root;
@@ -56,7 +57,7 @@ impl<'a> Touches<'a> {
             place = place.children.entry(segment.into_owned()).or_default();
             place.note_recent(writer);
         }
-        // What is below is now part of this change: it was overwritten or built upon.
+        // The changes below are now part of this change: they were overwritten or built upon.
         let mut absorbed = Vec::new();
         for child in mem::take(&mut place.children).into_values() {
             child.drain_into(&mut absorbed);
@@ -76,7 +77,8 @@ impl<'a> Touches<'a> {
             .extend(losers.into_iter().filter(|loser| *loser != writer));
     }
 
-    /// The last writer, other than this one, that changed something at, above or below `path`.
+    /// Returns the last writer, other than this one, that changed something at, above or below
+    /// `path`.
     pub(super) fn last_other(&self, writer: usize, path: &Pointer) -> Option<usize> {
         let mut place = &self.root;
         let mut last = None;
@@ -103,7 +105,7 @@ impl<'a> Touches<'a> {
         )
     }
 
-    /// All overlaps, by path.
+    /// Returns all overlaps, by path.
     pub(super) fn overlaps(self) -> Vec<Overlap> {
         let mut overlaps = Vec::new();
         self.root.overlaps_into(&mut String::new(), &mut overlaps);
@@ -119,7 +121,7 @@ impl Place<'_> {
         }
     }
 
-    /// Moves everyone who changed something here or below.
+    /// Moves all writers that changed something here or below into `writers`.
     fn drain_into(mut self, writers: &mut Vec<usize>) {
         writers.append(&mut self.standing);
         writers.append(&mut self.losers);
@@ -148,7 +150,7 @@ impl Place<'_> {
 }
 
 impl<'a> Manner<'a> {
-    /// Whether the outcome depends on what was there before.
+    /// Whether the outcome depends on the value before.
     fn builds_on(self) -> bool {
         matches!(self, Self::Append | Self::Increment)
     }

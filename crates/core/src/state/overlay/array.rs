@@ -9,40 +9,40 @@ use super::{node::Node, view::View};
 /// The elements of an array as runs of base elements and runs of new ones.
 ///
 /// Pushing is constant, and reading or changing an element costs as much as there are runs: one
-/// more for each place where something was inserted or removed, however long the base is.
+/// more for each place where elements were inserted or removed, however long the base is.
 ///
-/// Runs of base elements are ascending and never overlap, since elements come back only where
-/// they were.
+/// Runs of base elements are ascending and never overlap, since a removed element is only ever put
+/// back where it was.
 #[derive(Debug)]
 pub(in crate::state) struct ArrayNode {
     pieces: Vec<Piece>,
-    /// What was changed inside base elements, by their index in the base.
+    /// The changes inside base elements, by their index in the base.
     edits: BTreeMap<usize, Node>,
     len: usize,
 }
 
-/// A run of elements. No piece is empty, and no two neighbours could be one.
+/// A run of elements. No piece is empty, and no two neighbours could be joined.
 #[derive(Debug)]
 enum Piece {
     Base(Range<usize>),
     Own(Vec<Node>),
 }
 
-/// An element that was taken out of an array and can be put back.
+/// An element that was removed from an array and can be put back.
 #[derive(Debug)]
 pub(super) enum Element {
-    /// The element of the base with this index, and what was changed in it.
+    /// The base element with this index, and the changes inside it.
     Base(usize, Option<Node>),
-    /// A new element.
+    /// A new element that is not in the base.
     Own(Node),
 }
 
-/// A run of elements, for those who only want to know which they are.
+/// A run of elements, without their contents.
 #[derive(Debug)]
 pub(super) enum Run {
-    /// These elements of the base, with what was changed inside of them.
+    /// These base elements, with the changes inside them.
     Base(Range<usize>),
-    /// So many new elements.
+    /// This many new elements.
     Own(usize),
 }
 
@@ -55,13 +55,13 @@ impl Run {
     }
 }
 
-/// Where an element is.
+/// The location of an element.
 enum Place<'a> {
     Base(usize),
     Own(&'a Node),
 }
 
-/// Where an element to be changed is.
+/// The location of an element to be changed.
 enum PlaceMut<'a> {
     Base(usize, &'a mut BTreeMap<usize, Node>),
     Own(&'a mut Node),
@@ -75,7 +75,7 @@ impl Piece {
         }
     }
 
-    /// Cuts the piece in two and returns the second part.
+    /// Splits the piece and returns the second part.
     fn split_off(&mut self, at: usize) -> Self {
         match self {
             Self::Base(range) => {
@@ -88,7 +88,7 @@ impl Piece {
         }
     }
 
-    /// Makes `next` part of this piece, or gives it back when they do not fit together.
+    /// Joins `next` to this piece, or returns it if they do not fit together.
     fn join(&mut self, next: Self) -> Option<Self> {
         match (self, next) {
             (Self::Base(range), Self::Base(next)) if range.end == next.start => {
@@ -102,12 +102,12 @@ impl Piece {
 }
 
 impl ArrayNode {
-    /// The unchanged array over a base of `len` elements.
+    /// Creates the unchanged array over a base of `len` elements.
     pub(super) fn over(len: usize) -> Self {
         Self::of(Piece::Base(0..len))
     }
 
-    /// A new array.
+    /// Creates an array that does not refer to a base.
     pub(super) fn owned(values: Vec<Value>) -> Self {
         Self::of(Piece::Own(values.into_iter().map(Node::Value).collect()))
     }
@@ -125,7 +125,7 @@ impl ArrayNode {
         self.len
     }
 
-    /// Its elements, in their order.
+    /// Returns its elements as runs, in order.
     pub(super) fn runs(&self) -> Vec<Run> {
         let runs = self.pieces.iter().map(|piece| match piece {
             Piece::Base(range) => Run::Base(range.clone()),
@@ -134,12 +134,12 @@ impl ArrayNode {
         runs.collect()
     }
 
-    /// Whether something was changed inside of these elements of the base.
+    /// Whether something was changed inside these base elements.
     pub(super) fn is_edited(&self, range: &Range<usize>) -> bool {
         self.edits.range(range.clone()).next().is_some()
     }
 
-    /// The element at `index`.
+    /// Returns the element at `index`.
     pub(super) fn get<'a>(&'a self, index: usize, base: &'a [Value]) -> Option<View<'a>> {
         match self.find(index)? {
             Place::Own(node) => View::of(node, None),
@@ -147,7 +147,7 @@ impl ArrayNode {
         }
     }
 
-    /// The piece that has the element at `index`, and where in the piece it is.
+    /// Returns the piece with the element at `index`, and the offset in that piece.
     fn locate(&self, mut index: usize) -> Option<(usize, usize)> {
         for (at, piece) in self.pieces.iter().enumerate() {
             if index < piece.len() {
@@ -181,8 +181,8 @@ impl ArrayNode {
         }
     }
 
-    /// The element at `index` to be changed, with what the base has there, and whether this made
-    /// its entry.
+    /// Returns the element at `index` to be changed, its value in the base, and whether this call
+    /// created its entry.
     pub(super) fn child_mut<'a>(
         &'a mut self,
         index: usize,
@@ -197,8 +197,8 @@ impl ArrayNode {
         }
     }
 
-    /// Changes the entry of the element at `index` and returns the former one. `None` stands for
-    /// an element that reads as in the base.
+    /// Changes the entry of the element at `index` and returns the former one. `None` means an
+    /// element that reads as in the base.
     pub(super) fn set(&mut self, index: usize, entry: Option<Node>) -> Option<Node> {
         match (self.find_mut(index)?, entry) {
             (PlaceMut::Base(at, edits), Some(node)) => edits.insert(at, node),
@@ -207,7 +207,7 @@ impl ArrayNode {
         }
     }
 
-    /// Puts an element before the one at `index`, or at the end.
+    /// Inserts an element before the one at `index`, or at the end.
     pub(super) fn insert(&mut self, index: usize, element: Element) {
         let piece = match element {
             Element::Own(node) => Piece::Own(vec![node]),
@@ -223,7 +223,7 @@ impl ArrayNode {
         self.len += 1;
     }
 
-    /// Takes out the element at `index`.
+    /// Removes the element at `index`.
     pub(super) fn remove(&mut self, index: usize) -> Option<Element> {
         if index >= self.len {
             return None;
@@ -239,7 +239,7 @@ impl ArrayNode {
         }
     }
 
-    /// Makes a piece start at the element `index` and returns which; an index behind the last
+    /// Makes a piece start at the element `index` and returns its position; an index after the last
     /// element gives the number of pieces.
     fn cut(&mut self, index: usize) -> usize {
         let Some((at, offset)) = self.locate(index) else {
@@ -253,7 +253,7 @@ impl ArrayNode {
         at + 1
     }
 
-    /// Makes the piece `at` and the one before it one, if they fit together.
+    /// Joins the piece `at` with the one before it, if they fit together.
     fn join(&mut self, at: usize) {
         if at == 0 || at >= self.pieces.len() {
             return;
@@ -268,7 +268,7 @@ impl ArrayNode {
         }
     }
 
-    /// Whether the pieces are as few as they can be.
+    /// Whether the number of pieces is minimal.
     #[cfg(test)]
     pub(super) fn is_tidy(&self) -> bool {
         let full = self.pieces.iter().all(|piece| piece.len() > 0);
@@ -279,7 +279,7 @@ impl ArrayNode {
         })
     }
 
-    /// The whole array.
+    /// Returns the whole array.
     pub(super) fn to_values(&self, base: &[Value]) -> Vec<Value> {
         let mut values = Vec::with_capacity(self.len);
         for piece in &self.pieces {
@@ -297,8 +297,8 @@ impl ArrayNode {
         values
     }
 
-    /// Brings the changes into the base array itself. What comes before the first inserted or
-    /// removed element stays where it is, so appending costs only what is appended.
+    /// Applies the changes to the base array itself. Elements before the first insertion or removal
+    /// stay where they are, so appending costs only what is appended.
     pub(super) fn write_to(mut self, base: &mut Vec<Value>) {
         for (at, node) in mem::take(&mut self.edits) {
             if let Some(value) = base.get_mut(at) {

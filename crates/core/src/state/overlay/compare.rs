@@ -1,7 +1,7 @@
-//! What differs between two documents over one base.
+//! Computes the differences between two documents over one base.
 //!
-//! What neither of them changed is not looked at: it is the same piece of the base. So comparing
-//! costs as much as was changed in both, whatever the size of the base.
+//! Parts that neither of them changed are not compared: they are the same piece of the base. So
+//! comparing costs as much as was changed in both, whatever the size of the base.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::state::{Pointer, StateOp, StepWrites, pointer::push_escaped};
 
-/// The changes that turn `old` into `new`. An array that was only appended to is appended to, any
-/// other is replaced.
+/// Returns the changes that turn `old` into `new`. An array that was only appended to is appended
+/// to, any other is replaced.
 pub(in crate::state) fn differences(old: View<'_>, new: View<'_>) -> StepWrites {
     let mut found = Differences {
         path: String::new(),
@@ -102,7 +102,7 @@ fn is_same(one: View<'_>, other: View<'_>) -> bool {
     }
 }
 
-/// The keys of an object: those of the base that shows through, and those that have an entry.
+/// The keys of an object: those visible from the base, and those with an entry.
 struct Keys<'a> {
     base: Option<&'a Map<String, Value>>,
     own: Vec<&'a str>,
@@ -123,7 +123,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The keys that may differ: where the same base shows through, only those with an entry.
+    /// Returns the keys that may differ: where both show the same base, only those with an entry.
     fn worth_comparing(&self, other: &Self) -> BTreeSet<&'a str>
     where
         Self: 'a,
@@ -142,7 +142,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The elements of an array, as runs of those of the base and of others.
+/// The elements of an array, as runs of base elements and of others.
 struct Items<'a> {
     view: View<'a>,
     base: &'a [Value],
@@ -173,12 +173,12 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Whether something was changed inside of these elements of the base.
+    /// Whether something was changed inside these base elements.
     fn is_edited(&self, range: &Range<usize>) -> bool {
         self.node.is_some_and(|node| node.is_edited(range))
     }
 
-    /// Whether both begin with the same elements, so many of them.
+    /// Whether the first `count` elements of both are the same.
     fn begins(&self, other: &Self, count: usize) -> bool {
         if !std::ptr::eq(self.base, other.base) {
             return (0..count).all(|at| self.has(at, other));
@@ -204,7 +204,7 @@ impl<'a> Items<'a> {
         true
     }
 
-    /// Whether both have the same element at a place.
+    /// Whether both have the same element at an index.
     fn has(&self, at: usize, other: &Self) -> bool {
         match (self.view.item(at), other.view.item(at)) {
             (Some(one), Some(two)) => is_same(one, two),
@@ -213,7 +213,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Goes through runs from the first element to the last.
+/// Iterates over runs from the first element to the last.
 struct Runs {
     runs: std::vec::IntoIter<Run>,
     now: Option<Run>,
@@ -226,7 +226,7 @@ impl Runs {
         Self { runs, now }
     }
 
-    /// How many elements are left of this run; never none.
+    /// Returns how many elements are left of the current run; never 0.
     fn left(&mut self) -> Option<usize> {
         while self.now.as_ref().is_some_and(|run| run.len() == 0) {
             self.now = self.runs.next();
@@ -234,7 +234,7 @@ impl Runs {
         self.now.as_ref().map(Run::len)
     }
 
-    /// Goes on by so many of this run. Gives which elements of the base they are.
+    /// Advances by this many elements of the run. Returns which base elements they are.
     fn take(&mut self, many: usize) -> Option<Range<usize>> {
         match &mut self.now {
             Some(Run::Base(range)) => {

@@ -1,4 +1,4 @@
-//! Taking changes of an overlay back.
+//! Rolling back changes of an overlay.
 
 use serde_json::Value;
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::state::{Pointer, pointer::array_index};
 
-/// How to take a change back.
+/// How to undo a change.
 #[derive(Debug)]
 pub(super) enum Undo {
     /// The place had this entry.
     Entry { path: Pointer, former: Former },
-    /// An element was put here.
+    /// An element was inserted here.
     Inserted { array: Pointer, index: usize },
-    /// This element was here.
+    /// This element was removed from here.
     Removed {
         array: Pointer,
         index: usize,
@@ -25,32 +25,32 @@ pub(super) enum Undo {
 }
 
 impl Overlay {
-    /// Starts to keep what [`rollback`](Self::rollback) needs.
+    /// Starts to record what [`rollback`](Self::rollback) needs.
     pub(in crate::state) fn begin(&mut self) {
         self.journal = Some(Vec::new());
     }
 
-    /// Keeps all changes.
+    /// Keeps all changes since [`begin`](Self::begin).
     pub(in crate::state) fn commit(&mut self) {
         self.journal = None;
     }
 
-    /// Takes back all changes since [`begin`](Self::begin).
+    /// Undoes all changes since [`begin`](Self::begin).
     pub(in crate::state) fn rollback(&mut self, base: &Value) {
         for undo in self.journal.take().unwrap_or_default().into_iter().rev() {
             self.undo(base, undo);
         }
     }
 
-    /// Keeps how to take a change back, if that may be asked for.
+    /// Records how to undo a change, while a transaction is open.
     pub(super) fn record(&mut self, undo: impl FnOnce() -> Undo) {
         if let Some(journal) = &mut self.journal {
             journal.push(undo());
         }
     }
 
-    /// Takes one change back. Changes are taken back in reverse order, so every path still leads
-    /// where it led.
+    /// Undoes one change. Changes are undone in reverse order, so every path still leads where it
+    /// led.
     pub(super) fn undo(&mut self, base: &Value, undo: Undo) {
         let mut opened = None;
         match undo {

@@ -1,4 +1,4 @@
-//! The parts an overlay is made of.
+//! The nodes of an overlay.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -9,32 +9,32 @@ use serde_json::{Map, Value};
 
 use super::{array::ArrayNode, view::View};
 
-/// What an overlay says about one place of the document.
+/// The changes of one place of the document.
 #[derive(Debug)]
 pub(in crate::state) enum Node {
-    /// It reads as the base does.
+    /// The place reads as the base does.
     Base,
-    /// Nothing is there, whatever the base has. Only ever the entry of an object.
+    /// The place is empty, whatever the base has. Only ever the entry of an object.
     Removed,
-    /// It was written whole; the base does not show through.
+    /// The place was written whole; the base is not visible.
     Value(Value),
-    /// An object of which something was changed.
+    /// An object with changes inside.
     Object(Box<ObjectNode>),
-    /// An array of which something was changed.
+    /// An array with changes inside.
     Array(Box<ArrayNode>),
 }
 
-/// A node whose children can be changed, with what it covers of the base.
+/// A node whose children can be changed, with the part of the base that it covers.
 pub(super) enum Container<'a> {
     Object(&'a mut ObjectNode, Option<&'a Map<String, Value>>),
     Array(&'a mut ArrayNode, &'a [Value]),
 }
 
 impl Node {
-    /// Makes the children of this place changeable; `None` when it has none to change.
+    /// Makes the children of this place changeable; `None` if it cannot have children.
     ///
-    /// A base container costs nothing here. A value that was written whole is taken apart one
-    /// level deep, once.
+    /// A base container costs nothing here. A value that was written whole is split one level deep,
+    /// once.
     pub(super) fn open<'a>(&'a mut self, base: Option<&'a Value>) -> Option<Container<'a>> {
         match (&mut *self, base) {
             (Self::Base, Some(Value::Object(map))) => {
@@ -61,7 +61,7 @@ impl Node {
         }
     }
 
-    /// Brings the changes into the base value itself.
+    /// Applies the changes to the base value itself.
     pub(super) fn write_to(self, base: &mut Value) {
         match self {
             Self::Base => {}
@@ -69,7 +69,7 @@ impl Node {
             Self::Value(value) => *base = value,
             Self::Object(object) => object.write_to(base),
             Self::Array(array) => {
-                // An array that covers no base array reads none of its elements.
+                // An array that covers no base array uses none of its elements.
                 if !base.is_array() {
                     *base = Value::Array(Vec::new());
                 }
@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// The value of a node that covers no base.
+    /// Returns the value of a node that covers no base.
     pub(super) fn into_value(self) -> Value {
         let mut value = Value::Null;
         self.write_to(&mut value);
@@ -88,7 +88,7 @@ impl Node {
     }
 }
 
-/// The elements an array node covers.
+/// Returns the elements that an array node covers.
 pub(super) fn elements(base: Option<&Value>) -> &[Value] {
     base.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -103,7 +103,7 @@ pub(in crate::state) struct ObjectNode {
 }
 
 impl ObjectNode {
-    /// The unchanged object over `base`.
+    /// Creates the unchanged object over `base`.
     fn over(base: &Map<String, Value>) -> Self {
         Self {
             over_base: true,
@@ -112,7 +112,7 @@ impl ObjectNode {
         }
     }
 
-    /// A new object.
+    /// Creates an object that does not refer to a base.
     fn owned(map: Map<String, Value>) -> Self {
         let len = map.len();
         let entries = map
@@ -126,7 +126,7 @@ impl ObjectNode {
         }
     }
 
-    /// What shows through of the base.
+    /// Returns the visible part of the base.
     pub(super) fn covered<'a>(&self, base: Option<&'a Value>) -> Option<&'a Map<String, Value>> {
         if self.over_base {
             base.and_then(Value::as_object)
@@ -139,12 +139,12 @@ impl ObjectNode {
         self.len
     }
 
-    /// The keys that were changed, or removed.
+    /// Iterates over the keys that were changed or removed.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
-    /// The value at `key`.
+    /// Returns the value at `key`.
     pub(super) fn get<'a>(
         &'a self,
         key: &str,
@@ -157,8 +157,8 @@ impl ObjectNode {
         }
     }
 
-    /// The value at `key` to be changed, with what the base has there, made an empty object when
-    /// missing. The last part is the former entry, if this call had to change it.
+    /// Returns the value at `key` to be changed, created as an empty object if missing, and its
+    /// value in the base. The last part is the former entry, if this call had to change it.
     pub(super) fn child_mut<'a>(
         &'a mut self,
         key: String,
@@ -188,8 +188,8 @@ impl ObjectNode {
         }
     }
 
-    /// Changes the entry of `key` and returns the former one. `None` stands for no entry: the key
-    /// reads as in the base.
+    /// Changes the entry of `key` and returns the former one. `None` means no entry: the key reads
+    /// as in the base.
     pub(super) fn set(
         &mut self,
         key: &str,
@@ -206,7 +206,7 @@ impl ObjectNode {
         former
     }
 
-    /// Takes `key` out and returns its former entry.
+    /// Removes `key` and returns its former entry.
     pub(super) fn remove(&mut self, key: &str, base: Option<&Map<String, Value>>) -> Option<Node> {
         let tombstone = base
             .is_some_and(|map| map.contains_key(key))
@@ -214,7 +214,7 @@ impl ObjectNode {
         self.set(key, tombstone, base)
     }
 
-    /// The whole object.
+    /// Returns the whole object.
     pub(super) fn to_map(&self, base: Option<&Map<String, Value>>) -> Map<String, Value> {
         let own = self
             .entries
@@ -240,6 +240,6 @@ impl ObjectNode {
     }
 }
 
-/// The entry that a place had before it was opened: `None` when it had none.
+/// The entry of a place before it was opened: `None` if it had none.
 #[derive(Debug)]
 pub(super) struct Former(pub(super) Option<Node>);

@@ -1,4 +1,4 @@
-//! The piece table against a plain vector.
+//! Compares the piece table with a plain vector.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -24,8 +24,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// An array reads as a vector would after the same changes, taken apart or
-    /// written into the base
+    /// An array reads as a vector would after the same changes, through the overlay or written into
+    /// the base.
     ///
     /// proves: STT-03
     #[test]
@@ -44,7 +44,7 @@ proptest! {
                 Step::Remove(at) if !model.is_empty() => {
                     let at = at % model.len();
                     let element = array.remove(at).unwrap();
-                    // Putting it back where it was makes nothing different.
+                    // Putting it back where it was changes nothing.
                     array.insert(at, element);
                     prop_assert_eq!(&array.to_values(&base), &model);
                     array.remove(at).unwrap();

@@ -1,4 +1,4 @@
-//! Reading through an overlay.
+//! Reading a document through its overlay.
 
 use std::borrow::Cow;
 
@@ -10,19 +10,19 @@ use super::{
 };
 use crate::state::{JsonKind, pointer::array_index};
 
-/// A value as it is now: what the overlay changed, and the base where it changed nothing.
+/// A value as it is now: the changes of the overlay over the base.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::state) enum View<'a> {
     /// A value in one piece.
     Plain(&'a Value),
-    /// A changed object and what shows through of the base.
+    /// A changed object and the visible part of the base.
     Object(&'a ObjectNode, Option<&'a Map<String, Value>>),
     /// A changed array and the base elements it refers to.
     Array(&'a ArrayNode, &'a [Value]),
 }
 
 impl<'a> View<'a> {
-    /// What a node and the base below it make together; `None` when nothing is there.
+    /// Combines a node with the base below it; `None` if the place is empty.
     pub(super) fn of(node: &'a Node, base: Option<&'a Value>) -> Option<Self> {
         match node {
             Node::Base => base.map(Self::Plain),
@@ -45,7 +45,7 @@ impl<'a> View<'a> {
         self.kind() == JsonKind::Array
     }
 
-    /// The number of elements or keys; `None` for a scalar.
+    /// Returns the number of elements or keys; `None` for a scalar.
     pub(in crate::state) fn len(self) -> Option<usize> {
         match self {
             Self::Plain(Value::Array(items)) => Some(items.len()),
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The child that a segment of a pointer names.
+    /// Returns the child that a segment of a pointer names.
     pub(in crate::state) fn child(self, segment: &str) -> Option<Self> {
         match self {
             Self::Plain(Value::Object(map)) => map.get(segment).map(Self::Plain),
@@ -65,7 +65,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The element of an array.
+    /// Returns the element of an array at an index.
     pub(in crate::state) fn item(self, index: usize) -> Option<Self> {
         match self {
             Self::Plain(value) => value.get(index).map(Self::Plain),
@@ -74,7 +74,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The value, borrowed when it is in one piece.
+    /// Returns the value, borrowed if it is in one piece.
     pub(in crate::state) fn to_cow(self) -> Cow<'a, Value> {
         match self {
             Self::Plain(value) => Cow::Borrowed(value),
