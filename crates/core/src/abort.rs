@@ -1,4 +1,4 @@
-//! A signal that says: stop what you are doing.
+//! A signal that asks running code to stop.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ struct Shared {
     bell: Notify,
 }
 
-/// The side that stops.
+/// The sending side of an abort signal.
 #[derive(Debug, Clone, Default)]
 pub struct AbortHandle {
     shared: Arc<Shared>,
 }
 
 impl AbortHandle {
-    /// A handle and nothing stopped yet.
+    /// Creates a handle that is not aborted.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The side to look at.
+    /// Returns the receiving side.
     #[must_use]
     pub fn signal(&self) -> AbortSignal {
         AbortSignal {
@@ -33,27 +33,27 @@ impl AbortHandle {
         }
     }
 
-    /// Stops. Stopping twice is the same as once.
+    /// Sends the signal. Sending it again has no effect.
     pub fn abort(&self) {
         self.shared.aborted.store(true, Ordering::Release);
         self.shared.bell.ring();
     }
 }
 
-/// The side that is told to stop. Clones tell the same thing.
+/// The receiving side of an abort signal. Clones share one signal.
 #[derive(Debug, Clone, Default)]
 pub struct AbortSignal {
     shared: Arc<Shared>,
 }
 
 impl AbortSignal {
-    /// Whether to stop.
+    /// Whether the signal was sent.
     #[must_use]
     pub fn is_aborted(&self) -> bool {
         self.shared.aborted.load(Ordering::Acquire)
     }
 
-    /// Resolves when it is time to stop, at once when it already is.
+    /// Resolves when the signal is sent, at once if it already was.
     pub fn aborted(&self) -> impl Future<Output = ()> + Send + 'static {
         let signal = self.clone();
         async move {

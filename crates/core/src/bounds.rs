@@ -1,10 +1,10 @@
-//! How deep and how large a value may be that comes from outside.
+//! The limits on depth and size of values that come from outside.
 //!
-//! Tools, hooks, models, clients and callers give values that are stored, and sent inside of other
-//! values: a result inside of an open step, a change inside of a chunk, a chunk inside of a batch.
-//! Whatever is taken must be storable and readable again on every store, in all of its wrappers. So
-//! it is held against these limits where it enters, and what is too much is refused to whoever gave
-//! it; nothing is found out when it is too late, in a commit.
+//! Tools, hooks, models, clients and callers pass values that are stored, and sent inside other
+//! values: a result inside an open step, a change inside a chunk, a chunk inside a batch. Whatever
+//! is accepted must be storable and readable again on every store, in all of its wrappers. So it is
+//! checked against these limits where it enters, and the source of a value that exceeds them gets
+//! an error; nothing is discovered too late, in a commit.
 
 mod patches;
 mod text;
@@ -22,20 +22,20 @@ use crate::stream::{ChunkPayload, StreamLimits};
 pub use text::MAX_TEXT_BYTES;
 pub(crate) use text::{cut_off, cut_reason, shortened};
 
-/// How many levels of arrays and objects a value may have, its root included.
+/// The maximum number of levels of arrays and objects in a value, its root included.
 ///
-/// JSON readers, that of `serde_json` among them, give up somewhere above 120 levels, and values are
-/// stored and sent inside of others. What can be written must be readable again.
+/// JSON parsers, that of `serde_json` among them, stop somewhere above 120 levels, and values are
+/// stored and sent inside others. What can be written must be readable again.
 pub const MAX_DEPTH: usize = 100;
 
-/// The largest value that is taken, in bytes of its JSON, where the stream takes chunks of twice
-/// that. A stream that takes less lowers it.
+/// The maximum size of a value, in bytes of its JSON, if the stream accepts chunks of twice that
+/// size. A stream with a lower limit lowers it.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// How large a value may be.
+/// The limit on the size of values.
 ///
-/// What is counted is JSON text as it is written, escapes included, so no escape makes a chunk larger
-/// than its stream takes.
+/// The JSON text is measured as it is written, escapes included, so escaping cannot make a chunk
+/// exceed the limit of its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     max_bytes: usize,
@@ -50,7 +50,8 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// The bounds of what is told in a stream: a chunk also says who wrote it, and of what it speaks.
+    /// Derives the limit from that of a stream: a chunk also contains its origin and its
+    /// references.
     #[must_use]
     pub fn of(limits: StreamLimits) -> Self {
         Self {
@@ -58,16 +59,16 @@ impl Bounds {
         }
     }
 
-    /// The largest value that is taken, in bytes of its JSON.
+    /// Returns the maximum size of a value, in bytes of its JSON.
     #[must_use]
     pub fn max_bytes(self) -> usize {
         self.max_bytes
     }
 
-    /// Whether a value may be taken. `what` names it in the error.
+    /// Checks that a value is within the limits. `what` names it in the error.
     ///
     /// # Errors
-    /// [`Exceeded`].
+    /// [`Exceeded`] if it is too deep or too large.
     pub fn check(self, what: &'static str, value: &Value) -> Result<(), Exceeded> {
         if !fits(value, MAX_DEPTH) {
             return Err(Exceeded::TooDeep { what });
@@ -75,7 +76,7 @@ impl Bounds {
         self.check_size(what, value)
     }
 
-    /// The result of a call that ran, or what the model reads instead of one that cannot be kept.
+    /// Returns the result of a call, or the text for the model if it exceeds the limits.
     pub(crate) fn take_result(self, result: Value) -> Result<Value, String> {
         match self.check("a result", &result) {
             Ok(()) => Ok(result),
@@ -86,7 +87,7 @@ impl Bounds {
         }
     }
 
-    /// Whether a value may be taken that has a name.
+    /// Checks a value together with its name.
     pub(crate) fn check_named(
         self,
         what: &'static str,
@@ -99,7 +100,7 @@ impl Bounds {
         self.check_size(what, &(name, value))
     }
 
-    /// Whether the free-form data of a message may be taken.
+    /// Checks the free-form data of a message.
     pub(crate) fn check_metadata(self, metadata: &Metadata) -> Result<(), Exceeded> {
         let what = "the metadata of a message";
         if !metadata.values().all(|value| fits(value, MAX_DEPTH - 1)) {
@@ -108,7 +109,7 @@ impl Bounds {
         self.check_size(what, metadata)
     }
 
-    /// Whether something whose depth is known may be taken.
+    /// Checks the size of a value whose depth is known.
     pub(crate) fn check_size(
         self,
         what: &'static str,
@@ -117,7 +118,7 @@ impl Bounds {
         at_most(what, json_bytes(value), self.max_bytes)
     }
 
-    /// The chunks that tell of these changes: one, or as many as it takes for each to fit.
+    /// Returns the chunks that report these changes: one, or as many as needed for each to fit.
     pub(crate) fn state_patches(
         self,
         patches: Vec<crate::state::PatchOp>,
@@ -135,32 +136,32 @@ fn at_most(what: &'static str, bytes: usize, limit: usize) -> Result<(), Exceede
     Ok(())
 }
 
-/// Why a value is not taken.
+/// Why a value is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Exceeded {
     /// The value is nested deeper than [`MAX_DEPTH`] levels, so it could not be read again.
     #[error("{what} is nested deeper than {MAX_DEPTH} levels; flatten it")]
     TooDeep {
-        /// What kind of value it is, as the message names it.
+        /// The kind of value, as the message names it.
         what: &'static str,
     },
-    /// The value has more bytes of JSON than are taken in one piece.
+    /// The JSON of the value has more bytes than the limit.
     #[error(
-        "{what} has {bytes} bytes of JSON; at most {limit} are taken, so keep it elsewhere and give a reference"
+        "{what} has {bytes} bytes of JSON; the limit is {limit}, so keep it elsewhere and give a reference"
     )]
     TooLarge {
-        /// What it is.
+        /// The kind of value, as the message names it.
         what: &'static str,
-        /// Its size.
+        /// The size of the value, in bytes of its JSON.
         bytes: usize,
-        /// The largest that is taken.
+        /// The maximum size, in bytes.
         limit: usize,
     },
 }
 
 impl Exceeded {
-    /// What the model reads about a call whose result is not taken.
+    /// Returns the text for the model about a call whose result exceeds the limits.
     pub(crate) fn of_result(&self) -> String {
         let why = match self {
             Self::TooDeep { .. } => format!("it is nested deeper than {MAX_DEPTH} levels"),
@@ -178,9 +179,9 @@ impl Coded for Exceeded {
     }
 }
 
-/// Whether a value has at most so many levels of arrays and objects.
+/// Whether a value has at most this many levels of arrays and objects.
 ///
-/// It looks no deeper than that, so a hostile value does not use up the stack.
+/// It looks no deeper than that, so a hostile value does not exhaust the stack.
 #[must_use]
 pub fn fits(value: &Value, levels: usize) -> bool {
     match (value, levels.checked_sub(1)) {
@@ -191,7 +192,7 @@ pub fn fits(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// How long the JSON of a value is. Costs as much as writing it, and no memory.
+/// Returns the length of a value's JSON. Takes as long as writing it, and no memory.
 pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     struct Counting(usize);
 
@@ -207,15 +208,14 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     }
 
     let mut counting = Counting(0);
-    // What has no JSON is not taken for small.
+    // A value without a JSON form must not count as small.
     match serde_json::to_writer(&mut counting, value) {
         Ok(()) => counting.0,
         Err(_) => usize::MAX,
     }
 }
 
-/// Frees a value that was refused level by level: the stack is not deep enough for all that a tool
-/// may give.
+/// Drops a refused value level by level: a deeply nested one could exhaust the stack.
 fn take_apart(value: Value) {
     let mut rest = vec![value];
     while let Some(value) = rest.pop() {
@@ -231,7 +231,7 @@ fn take_apart(value: Value) {
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     bounds: Bounds,
-    /// At least as much as its writes have.
+    /// An upper bound on the size of its writes.
     bytes: usize,
 }
 
@@ -240,8 +240,8 @@ impl Written {
         self.bounds = bounds;
     }
 
-    /// Room for a change, before it is made. `writes` gives what was written up to now; it is asked
-    /// when what was counted may have been replaced since.
+    /// Returns the room for a change, before it is made. `writes` returns everything written so
+    /// far; it is called when counted writes may have been replaced since.
     pub(crate) fn room(&mut self, writes: impl FnOnce() -> StepWrites) -> Room {
         if self.bytes > self.bounds.max_bytes / 2 {
             self.bytes = json_bytes(&writes());
@@ -258,8 +258,8 @@ impl Written {
     }
 }
 
-/// Room for one change of the state: half of all that one writer may write in a step, so that a large
-/// value can be put in the place of another.
+/// The room for one change of the state: half of all that one writer may write in a step, so that a
+/// large value can replace another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     bounds: Bounds,
@@ -267,7 +267,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Whether a change may be made. Gives its size.
+    /// Checks that a change may be made. Returns its size.
     pub(crate) fn take(self, patches: &[crate::state::PatchOp]) -> Result<usize, StateError> {
         let bytes = json_bytes(&patches);
         let Bounds { max_bytes } = self.bounds;
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(json_bytes(&(change(50), wrote(60))), 50 + 60 + 3);
         assert!(room(&mut written, 30).take(&change(51)).is_err());
         for _ in 0..10 {
-            // Each takes the place of the one before.
+            // Each change replaces the one before.
             let bytes = room(&mut written, 50).take(&change(50)).unwrap();
             written.add(bytes);
         }

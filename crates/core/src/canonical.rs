@@ -1,4 +1,4 @@
-//! One text for one JSON value, and digests over it.
+//! The canonical text of a JSON value, and digests over it.
 //!
 //! Approvals, idempotency keys and repeated requests compare digests, so equal values must have
 //! equal texts in every process and for ever.
@@ -11,8 +11,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::id::{CallId, RunId, SessionId};
 
-/// The canonical text of a value: object keys sorted by their bytes, no white space, numbers as
-/// `serde_json` prints them.
+/// Returns the canonical text of a value: object keys sorted by their bytes, no white space,
+/// numbers as `serde_json` prints them.
 #[must_use]
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::new();
@@ -33,7 +33,7 @@ fn write_canonical(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Object(map) => {
-            // A user's build may switch on serde_json's `preserve_order`, so the order is made here.
+            // A user's build may enable serde_json's `preserve_order`, so the keys are sorted here.
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| key.as_bytes());
             out.push('{');
@@ -57,8 +57,8 @@ fn write_canonical(value: &Value, out: &mut String) {
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of several parts. A part's length is part of what is hashed, so parts cannot
-    /// run into each other.
+    /// Computes the digest of several parts. The length of each part is hashed too, so that parts
+    /// cannot run into each other.
     #[must_use]
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
@@ -69,17 +69,17 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
-    /// What an approval is bound to: the tool and its canonical arguments.
+    /// Computes the digest to which an approval is bound: the tool and its canonical arguments.
     #[must_use]
     pub fn of_call(tool: &str, arguments: &Value) -> Self {
         Self::of_parts(["call", tool, &canonical_json(arguments)])
     }
 }
 
-/// The key under which the outside world sees a call, however often it is tried.
+/// Returns the idempotency key of a call, the same for every attempt.
 ///
-/// `run` is the one whose model made the call. Session and call alone would not do: a session that
-/// is made under the id of one that was deleted may have calls of the same ids.
+/// `run` is the one whose model made the call. Session and call alone would not suffice: a session
+/// created under the id of a deleted one may have calls with the same ids.
 #[must_use]
 pub fn idempotency_key(session: &SessionId, run: &RunId, call: &CallId) -> String {
     let (session, run, call) = (session.as_str(), run.as_str(), call.as_str());

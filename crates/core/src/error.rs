@@ -1,5 +1,5 @@
-//! What every error of ours can say: a code, whether trying again may help, a sentence that is
-//! safe to show to a user, and the detail that a developer needs.
+//! What all errors provide: a code, whether a retry may help, a sentence that is safe to show to a
+//! user, and the detail that a developer needs.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($variant:ident = $text:literal, $category:ident, $retryable:literal, $user:literal;)*) => {
-        /// A stable, machine-readable name of what went wrong.
+        /// A stable, machine-readable error code.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum ErrorCode {
@@ -22,25 +22,25 @@ macro_rules! codes {
             /// Every code, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The code as it is written on the wire.
+            /// Returns the code as it is written on the wire.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
 
-            /// The part of the system the code belongs to.
+            /// Returns the part of the system to which the code belongs.
             #[must_use]
             pub const fn category(self) -> Category {
                 match self { $(Self::$variant => Category::$category,)* }
             }
 
-            /// Whether the same attempt may succeed later, unchanged.
+            /// Whether the same operation may succeed later, unchanged.
             #[must_use]
             pub const fn is_retryable(self) -> bool {
                 match self { $(Self::$variant => $retryable,)* }
             }
 
-            /// A sentence that can be shown to anyone.
+            /// Returns a sentence that is safe to show to any user.
             #[must_use]
             pub const fn user_message(self) -> &'static str {
                 match self { $(Self::$variant => $user,)* }
@@ -52,12 +52,12 @@ macro_rules! codes {
 codes! {
     ValidationError = "validation_error", Validation, false, "The request is not valid.";
     DefinitionInvalid = "definition_invalid", Validation, false, "The agent is not set up correctly.";
-    AgentNotFound = "agent_not_found", Validation, false, "There is no such agent.";
+    AgentNotFound = "agent_not_found", Validation, false, "The agent was not found.";
     StateInvalid = "state_invalid", State, false, "The agent's data could not be changed that way.";
     StateStale = "state_stale", State, false, "The conversation has changed in the meantime.";
     StateCorrupt = "state_corrupt", State, false, "The stored conversation could not be read.";
     StateUnsupportedVersion = "state_unsupported_version", State, false, "The conversation was stored by a newer version.";
-    SessionNotFound = "session_not_found", State, false, "There is no such conversation.";
+    SessionNotFound = "session_not_found", State, false, "The conversation was not found.";
     SessionRunning = "session_running", State, false, "The conversation is still being worked on.";
     SessionAwaitingAnswers = "session_awaiting_answers", State, false, "The conversation waits for an answer.";
     SessionCompleted = "session_completed", State, false, "The conversation's last turn is completed.";
@@ -77,7 +77,7 @@ codes! {
     OutputInvalid = "output_invalid", Framework, false, "The agent did not produce a valid answer.";
     ToolFatal = "tool_fatal", Framework, false, "A tool failed in a way the agent cannot recover from.";
     FrameworkCancelled = "framework_cancelled", Framework, false, "The run was cancelled.";
-    CrashLoop = "crash_loop", Framework, false, "The run failed again and again and was given up.";
+    CrashLoop = "crash_loop", Framework, false, "The run crashed repeatedly and was given up.";
     FrameworkInternal = "framework_internal_error", Framework, false, "Something went wrong on our side.";
 }
 
@@ -87,16 +87,16 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// The part of the system that an error belongs to.
+/// The part of the system to which an error belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Category {
-    /// What the caller gave cannot be used.
+    /// The caller's input is not valid.
     Validation,
     /// A stored session is not in the state the operation needs.
     State,
-    /// What keeps sessions cannot be reached, or is full.
+    /// The store cannot be reached, or is full.
     Store,
     /// The model or its provider failed.
     Provider,
@@ -106,20 +106,20 @@ pub enum Category {
 
 /// An error that can be classified. `Display` is the developer's detail.
 pub trait Coded: std::error::Error {
-    /// The machine-readable name.
+    /// Returns the machine-readable error code.
     fn code(&self) -> ErrorCode;
 
-    /// Whether trying again, unchanged, may succeed.
+    /// Whether a retry, unchanged, may succeed.
     fn is_retryable(&self) -> bool {
         self.code().is_retryable()
     }
 
-    /// The sentence to show to a user. Holds no detail.
+    /// Returns the sentence to show to a user. It contains no detail.
     fn user_message(&self) -> String {
         self.code().user_message().to_owned()
     }
 
-    /// The error as data, for a run record or a chunk.
+    /// Returns the error as data, for a run record or a chunk.
     fn to_record(&self) -> ErrorRecord {
         let mut detail = self.to_string();
         let mut source = self.source();
@@ -147,20 +147,20 @@ pub trait Coded: std::error::Error {
 #[error("{detail}")]
 #[non_exhaustive]
 pub struct ErrorRecord {
-    /// The machine-readable name.
+    /// The machine-readable error code.
     pub code: ErrorCode,
-    /// The part of the system it belongs to.
+    /// The part of the system to which it belongs.
     pub category: Category,
-    /// Whether trying again, unchanged, may succeed.
+    /// Whether a retry, unchanged, may succeed.
     pub retryable: bool,
-    /// A sentence that can be shown to anyone.
+    /// A sentence that is safe to show to any user.
     pub message: String,
-    /// What a developer needs to know.
+    /// Details for a developer.
     pub detail: String,
 }
 
 impl ErrorRecord {
-    /// A record with the code's own classification and user text. A detail longer than
+    /// Creates a record with the code's own classification and user text. A detail longer than
     /// [`MAX_TEXT_BYTES`](crate::bounds::MAX_TEXT_BYTES) is cut off.
     #[must_use]
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {

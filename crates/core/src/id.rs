@@ -1,4 +1,4 @@
-//! Identifiers: one newtype per kind of thing, all within the limits of the wire.
+//! Identifiers: one newtype per kind, all within the limits of the wire protocol.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,35 +8,35 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Coded, ErrorCode};
 
-/// The longest id, in characters.
+/// The maximum length of an id, in characters.
 pub const MAX_ID_CHARS: usize = 256;
 
-/// Why a text is not an id.
+/// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
     /// Ids have at least one character.
     #[error("a {kind} is empty; give it 1 to {MAX_ID_CHARS} letters, digits or `-_.:`")]
     Empty {
-        /// What kind of id was asked for.
+        /// The kind of id that was expected.
         kind: &'static str,
     },
     /// Ids have at most [`MAX_ID_CHARS`] characters.
     #[error("a {kind} has {chars} characters; shorten it to at most {MAX_ID_CHARS}")]
     TooLong {
-        /// What kind of id was asked for.
+        /// The kind of id that was expected.
         kind: &'static str,
-        /// How many characters were given.
+        /// The number of characters in the text.
         chars: usize,
     },
     /// Ids are made of letters, digits and `-_.:`.
     #[error("a {kind} contains {found:?} at character {at}; use only letters, digits and `-_.:`")]
     BadCharacter {
-        /// What kind of id was asked for.
+        /// The kind of id that was expected.
         kind: &'static str,
         /// The first character that is not allowed.
         found: char,
-        /// Its position, counted from 0.
+        /// The position of that character, counted from 0.
         at: usize,
     },
 }
@@ -74,17 +74,17 @@ macro_rules! ids {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks a text and makes it an id.
+            /// Checks a text and converts it into an id.
             ///
             /// # Errors
-            /// [`IdError`] when the text is empty, too long, or has a character outside the limits.
+            /// [`IdError`] if the text is empty, too long, or has a character that is not allowed.
             pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
                 let text = text.as_ref();
                 check($kind, text)?;
                 Ok(Self(text.into()))
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -152,39 +152,39 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Names a session: the container of one conversation.
+    /// The id of a session: the container of one conversation.
     SessionId, "session id";
-    /// Names one execution within a session.
+    /// The id of a run: one execution within a session.
     RunId, "run id";
-    /// Names one step: a model call and the calls it made.
+    /// The id of a step: a model call and the calls it made.
     StepId, "step id";
-    /// Names a tool call. Unique in its session, for ever.
+    /// The id of a tool call. Unique in its session, for ever.
     CallId, "tool call id";
-    /// Names a checkpoint.
+    /// The id of a checkpoint.
     CheckpointId, "checkpoint id";
-    /// Names one request for approval. Single use.
+    /// The id of one approval request. Single use.
     ApprovalId, "approval id";
-    /// Names a stream of chunks; one per root session.
+    /// The id of a stream of chunks; one per root session.
     StreamId, "stream id";
-    /// Names the agent instance that wrote a chunk.
+    /// The id of the agent instance that wrote a chunk.
     AgentId, "agent id";
-    /// Names a message, when a client gave it a name.
+    /// The id of a message, if a client gave it one.
     MessageId, "message id";
-    /// Names a usage entry.
+    /// The id of a usage entry.
     UsageId, "usage id";
-    /// Names a user: the owner of sessions.
+    /// The id of a user, who owns sessions.
     UserId, "user id";
 }
 
 impl SessionId {
-    /// What stands where the real id follows.
+    /// Returns a placeholder for an id that is set later.
     pub(crate) fn placeholder() -> Self {
         Self(Arc::from("-"))
     }
 }
 
 impl StreamId {
-    /// The stream of a root session.
+    /// Returns the id of a root session's stream.
     #[must_use]
     pub fn of_session(root: &SessionId) -> Self {
         Self(Arc::clone(&root.0))
@@ -192,7 +192,7 @@ impl StreamId {
 }
 
 impl AgentId {
-    /// The agent instance of a session.
+    /// Returns the id of a session's agent instance.
     #[must_use]
     pub fn of_session(session: &SessionId) -> Self {
         Self(Arc::clone(&session.0))
@@ -200,22 +200,22 @@ impl AgentId {
 }
 
 impl ApprovalId {
-    /// An id that no question has.
+    /// Returns an id that no approval request has.
     pub(crate) fn none() -> Self {
         Self(Arc::from("-"))
     }
 }
 
 impl UsageId {
-    /// The entry of a call: the same however often the call is settled.
+    /// Returns the id of a call's usage entry, the same however often the call is settled.
     pub(crate) fn of_call(call: &CallId, what: &str) -> Self {
         Self(call.with_suffix(&[":", what].concat()).0)
     }
 }
 
 impl CallId {
-    /// This id with something behind it, shortened to stay an id. `suffix` is ours, so its
-    /// characters are allowed ones.
+    /// Returns this id with a suffix, shortened to stay a valid id. `suffix` comes from this crate,
+    /// so its characters are allowed ones.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         let keep = self.0.len().min(MAX_ID_CHARS.saturating_sub(suffix.len()));
         let stem = self.0.get(..keep).unwrap_or(&self.0);
@@ -223,13 +223,13 @@ impl CallId {
     }
 }
 
-/// Where new ids come from.
+/// The port that generates new ids.
 ///
-/// Core makes no random numbers; whoever embeds it says where ids come from. Tests use a counting
+/// Core generates no random numbers; the embedding program provides the ids. Tests use a counting
 /// source, so that every run has the same ids.
 pub trait IdSource: Send + Sync + fmt::Debug {
-    /// A text that this source has never given before, made of letters, digits and `-` only, at
-    /// most 64 characters long. `prefix` says what it is for and becomes its beginning.
+    /// Returns a text that this source has never returned before, made of letters, digits and `-`
+    /// only, at most 64 characters long. It begins with `prefix`, which names the kind of id.
     fn next(&self, prefix: &str) -> String;
 }
 
@@ -241,7 +241,7 @@ macro_rules! minted {
                 #[doc = concat!("A new [`", stringify!($name), "`].")]
                 ///
                 /// # Errors
-                /// [`IdError`] when the source breaks its contract and gives something that is not an id.
+                /// [`IdError`] if the source violates its contract and returns an invalid id.
                 fn $method(&self) -> Result<$name, IdError> {
                     $name::new(self.next($prefix))
                 }

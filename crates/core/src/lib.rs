@@ -1,10 +1,10 @@
-//! The pure heart of Helix Agents.
+//! The pure core of Helix Agents.
 //!
-//! An agent that must not lose work is, at bottom, a few data types and a few pure functions:
-//! messages and a transcript that is always valid, a state whose changes are operations, steps that
-//! are planned before anything happens. They are here, together with the ports through which
-//! everything else is reached. Nothing in this crate reads a clock, draws a random number, opens a
-//! file or a socket, or needs an async runtime; it builds for `wasm32-unknown-unknown` as it is.
+//! An agent that must not lose work consists of a few data types and a few pure functions: messages
+//! and a transcript that is always valid, a state whose changes are operations, steps that are
+//! planned before anything is executed. They are here, together with the ports to everything else.
+//! Nothing in this crate reads a clock, generates a random number, opens a file or a socket, or
+//! needs an async runtime; it builds for `wasm32-unknown-unknown` as it is.
 //!
 //! Users depend on `helix-agents`, which re-exports this crate.
 

@@ -1,7 +1,7 @@
-//! Locks: an optional power, for those who coordinate executors by hand.
+//! Locks: an optional port, for programs that coordinate executors by hand.
 //!
-//! Correctness does not depend on them: commits carry a fence. A lock spares two executors the work
-//! of finding that out at their first commit.
+//! Correctness does not depend on them: commits carry a fence. With a lock, two executors need not
+//! wait for their first commit to find out which of them may continue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,18 +17,18 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lock {
-    /// What is locked.
+    /// The key that is locked.
     pub key: String,
-    /// Who holds it.
+    /// The holder of the lock.
     pub holder: String,
-    /// Grows with every acquisition of this key: a later holder has a larger one.
+    /// A number that grows with every acquisition of this key: a later holder has a larger one.
     pub token: u64,
-    /// Until when.
+    /// The instant at which the lock lapses.
     pub until: Timestamp,
 }
 
 impl Lock {
-    /// A lock.
+    /// Creates a lock from its parts.
     #[must_use]
     pub fn new(
         key: impl Into<String>,
@@ -49,8 +49,8 @@ impl Lock {
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait LockManager: Send + Sync + fmt::Debug {
-    /// Takes the lock if nobody else's is valid at `now`. The holder itself may take it again: it
-    /// gets a new token.
+    /// Acquires the lock unless another holder's lock is valid at `now`. The holder itself may
+    /// acquire it again and gets a new token.
     async fn acquire(
         &self,
         key: &str,
@@ -59,7 +59,7 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError>;
 
-    /// Holds on to it. `None` when it was given up, or somebody took it.
+    /// Extends the lock. Returns `None` if it was released, or another holder acquired it.
     async fn renew(
         &self,
         lock: &Lock,
@@ -67,11 +67,11 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError>;
 
-    /// Gives it up. False when it was lost before.
+    /// Releases the lock. Returns false if it was lost before.
     async fn release(&self, lock: &Lock) -> Result<bool, StoreError>;
 }
 
-/// Locks nothing: everybody gets every lock.
+/// A lock manager that locks nothing: every caller gets every lock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoOpLockManager;
 
@@ -106,7 +106,7 @@ impl LockManager for NoOpLockManager {
     }
 }
 
-/// Until when a lock is held that was given up.
+/// The lapse time of a released lock.
 const RELEASED: Timestamp = Timestamp::from_millis(0);
 
 /// Locks within one process.
@@ -116,7 +116,7 @@ pub struct InMemoryLockManager {
 }
 
 impl InMemoryLockManager {
-    /// No locks yet.
+    /// Creates a manager without locks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -172,7 +172,7 @@ impl LockManager for InMemoryLockManager {
         if held.token != lock.token || held.until == RELEASED {
             return Ok(false);
         }
-        // The entry stays: its token must go on growing.
+        // The entry stays, so that its token keeps growing.
         held.until = RELEASED;
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! `Send` where there are threads.
+//! A `Send` bound on platforms with threads.
 
 /// `Send`, except on wasm32, where futures come from JavaScript and stay on their thread.
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,4 +1,5 @@
-//! Everything in memory: for tests, for trying out, and as the plainest form of each port's contract.
+//! In-memory implementations of the ports, for tests, for experiments, and as the simplest form of
+//! each contract.
 
 mod due;
 mod query;
@@ -32,8 +33,8 @@ use streams::Log;
 
 /// Sessions and streams in memory. Clones are the same store.
 ///
-/// Without a clock of its own it judges leases and due work by the time that each commit and each
-/// question carries.
+/// Without its own clock it judges leases and due work by the time that each commit and each query
+/// carries.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,
@@ -46,29 +47,29 @@ struct Inner {
     sessions: BTreeMap<SessionId, Record>,
     streams: HashMap<SessionId, Log>,
     due: DueIndex,
-    /// Counts what was created, so that a list has an order within a millisecond.
+    /// The number of sessions created, so that a list has an order within a millisecond.
     created: u64,
-    /// The fence at which sessions begin.
+    /// The fence at which new sessions begin.
     floor: Fence,
-    /// Counts the streams that there ever were.
+    /// The number of streams that were ever created.
     begun: u64,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same store, judging leases and due work by this clock, whoever asks.
+    /// Makes the store judge leases and due work by this clock, whatever time callers pass.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// What time it is for this store, when whoever asks says that it is this.
+    /// Returns the current time of this store; `told` is the caller's time, used without a clock.
     fn now(&self, told: Timestamp) -> Timestamp {
         self.clock.as_ref().map_or(told, |clock| clock.now())
     }
@@ -80,7 +81,7 @@ impl MemoryStore {
 }
 
 impl Inner {
-    /// A session under its root.
+    /// Returns a session under its root.
     fn find(&self, key: SessionKey<'_>) -> Option<&Record> {
         let record = self.sessions.get(key.session);
         record.filter(|record| key.names(&record.header.session))
@@ -115,7 +116,7 @@ impl Inner {
         let mut plan = plan(commit, &headers, now, limits, || Ok(self.floor), kept)?;
         record::check(&self.sessions, &plan.rows)?;
 
-        // From here on nothing fails: the commit happens.
+        // From here on nothing fails: the commit is made.
         self.floor = self.floor.max(plan.floor.unwrap_or_default());
         for (session, row) in std::mem::take(&mut plan.rows) {
             if row == crate::store::Row::DeleteAll {
@@ -142,7 +143,7 @@ impl Inner {
         Ok(plan.receipt(&headers, sequence))
     }
 
-    /// The stream of a root, which is made when there is none.
+    /// Returns the stream of a root, which is created if there is none.
     fn stream(&mut self, root: &SessionId) -> &mut Log {
         self.streams.entry(root.clone()).or_insert_with(|| {
             self.begun += 1;

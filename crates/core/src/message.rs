@@ -1,18 +1,18 @@
-//! Messages: what a conversation is made of.
+//! The messages of a conversation.
 //!
-//! An assistant's message keeps its parts in the order the model gave them, so that a provider can
-//! be shown exactly what it said, signatures included. The system prompt is not a message: it is
-//! made anew for every model call.
+//! An assistant message keeps its parts in the model's order, so that a provider gets back exactly
+//! what it sent, signatures included. The system prompt is not a message: it is rendered for every
+//! model call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{CallId, MessageId};
 
-/// Free-form data that travels with a message.
+/// Free-form data that belongs to a message.
 pub type Metadata = serde_json::Map<String, Value>;
 
-/// The metadata key that keeps a message from user interfaces; the model still reads it.
+/// The metadata key that hides a message from user interfaces; the model still reads it.
 pub const HIDDEN: &str = "hidden";
 
 /// One message of a conversation.
@@ -20,28 +20,28 @@ pub const HIDDEN: &str = "hidden";
 #[serde(tag = "role", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Message {
-    /// What a person, or the framework in a hidden message, said.
+    /// A message from a user, or a hidden one from the framework.
     User(UserMessage),
-    /// What the model said.
+    /// A message from the model.
     Assistant(AssistantMessage),
-    /// What a call came to.
+    /// The result of a call.
     Tool(ToolMessage),
 }
 
-/// What a person said.
+/// A message from a user.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UserMessage {
-    /// The name a client gave this message.
+    /// The id that a client gave this message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<MessageId>,
-    /// The text.
+    /// The text of the message.
     pub content: String,
-    /// Files that came with it.
+    /// The files attached to the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FilePart>,
-    /// Free-form data.
+    /// Free-form data of the message.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
@@ -59,7 +59,7 @@ impl From<String> for UserMessage {
 }
 
 impl UserMessage {
-    /// A plain text message.
+    /// Creates a plain text message.
     #[must_use]
     pub fn new(content: impl Into<String>) -> Self {
         Self {
@@ -68,13 +68,13 @@ impl UserMessage {
         }
     }
 
-    /// A message that the model reads and no user interface shows.
+    /// Creates a message that the model reads and no user interface shows.
     #[must_use]
     pub fn hidden(content: impl Into<String>) -> Self {
         Self::new(content).with_metadata(HIDDEN, true)
     }
 
-    /// Attaches a file.
+    /// Attaches a file to the message.
     #[must_use]
     pub fn with_file(mut self, file: FilePart) -> Self {
         self.files.push(file);
@@ -88,14 +88,14 @@ impl UserMessage {
         self
     }
 
-    /// Names the message.
+    /// Sets the id of the message.
     #[must_use]
     pub fn with_id(mut self, id: MessageId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Whether user interfaces leave this message out.
+    /// Whether user interfaces hide this message.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.metadata.get(HIDDEN) == Some(&Value::Bool(true))
@@ -107,17 +107,17 @@ impl UserMessage {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct FilePart {
-    /// The content as a data URL, or an address the provider can fetch.
+    /// The content as a data URL, or a URL that the provider can fetch.
     pub data: String,
     /// The media type, like `image/png`.
     pub media_type: String,
-    /// The name to show.
+    /// The file name to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
 }
 
 impl FilePart {
-    /// A file without a name.
+    /// Creates a file without a name.
     #[must_use]
     pub fn new(data: impl Into<String>, media_type: impl Into<String>) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl FilePart {
         }
     }
 
-    /// Gives the file a name.
+    /// Sets the name of the file.
     #[must_use]
     pub fn named(mut self, filename: impl Into<String>) -> Self {
         self.filename = Some(filename.into());
@@ -135,20 +135,20 @@ impl FilePart {
     }
 }
 
-/// What the model said.
+/// A message from the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AssistantMessage {
     /// Text, thinking and calls, in the model's order.
     pub parts: Vec<AssistantPart>,
-    /// Free-form data.
+    /// Free-form data of the message.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
 
 impl AssistantMessage {
-    /// A message of these parts.
+    /// Creates a message of these parts.
     #[must_use]
     pub fn new(parts: Vec<AssistantPart>) -> Self {
         Self {
@@ -157,13 +157,13 @@ impl AssistantMessage {
         }
     }
 
-    /// A message that is one text.
+    /// Creates a message with one text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(vec![AssistantPart::Text { text: text.into() }])
     }
 
-    /// All text parts as one string; `None` when there is no text.
+    /// Returns all text parts as one string; `None` if there is no text.
     #[must_use]
     pub fn content(&self) -> Option<String> {
         let mut texts = self.parts.iter().filter_map(|part| match part {
@@ -174,7 +174,7 @@ impl AssistantMessage {
         Some(texts.fold(first, |all, text| all + text))
     }
 
-    /// The calls, in the model's order.
+    /// Iterates over the calls, in the model's order.
     #[must_use]
     pub fn tool_calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
@@ -183,7 +183,7 @@ impl AssistantMessage {
         })
     }
 
-    /// The thinking blocks, in the model's order.
+    /// Iterates over the thinking blocks, in the model's order.
     pub fn thinking(&self) -> impl Iterator<Item = &Thinking> {
         self.parts.iter().filter_map(|part| match part {
             AssistantPart::Thinking(thinking) => Some(thinking),
@@ -192,43 +192,43 @@ impl AssistantMessage {
     }
 }
 
-/// One part of what the model said.
+/// One part of an assistant message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AssistantPart {
     /// Text for the user.
     Text {
-        /// The text.
+        /// The text of the part.
         text: String,
     },
-    /// Reasoning.
+    /// A block of reasoning.
     Thinking(Thinking),
     /// A call of a tool or a sub-agent.
     ToolCall(ToolCall),
 }
 
-/// A block of reasoning, kept so that the provider can be shown it again unchanged.
+/// A block of reasoning, kept unchanged so that it can be sent back to the provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Thinking {
-    /// The readable part; empty when the provider gave none.
+    /// The readable part; empty if the provider gave none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The provider's proof that the text is its own.
+    /// The provider's signature of the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
     /// An encrypted block that only the provider can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redacted: Option<String>,
-    /// What else the provider wants back.
+    /// Other data that the provider expects back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_metadata: Option<Value>,
 }
 
 impl Thinking {
-    /// A block of readable reasoning.
+    /// Creates a block of readable reasoning.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self {
@@ -245,24 +245,24 @@ impl Thinking {
     }
 }
 
-/// The model asks for a tool or a sub-agent.
+/// A call of a tool or a sub-agent, made by the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolCall {
-    /// Unique in the session.
+    /// The id of the call, unique in the session.
     pub id: CallId,
-    /// The tool's name; sub-agents carry the prefix `subagent__`.
+    /// The name of the tool; sub-agents have the prefix `subagent__`.
     pub name: String,
     /// The arguments, as the model gave them.
     pub arguments: Value,
-    /// What else the provider wants back.
+    /// Other data that the provider expects back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_metadata: Option<Value>,
 }
 
 impl ToolCall {
-    /// A call without provider metadata.
+    /// Creates a call without provider metadata.
     #[must_use]
     pub fn new(id: CallId, name: impl Into<String>, arguments: Value) -> Self {
         Self {
@@ -274,49 +274,49 @@ impl ToolCall {
     }
 }
 
-/// How a call came out.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ResultStatus {
-    /// It ran and gave a result.
+    /// The call ran and returned a result.
     #[default]
     Success,
-    /// It ran and failed, or its input was refused.
+    /// The call ran and failed, or its input was refused.
     Error,
-    /// A person said no.
+    /// A person denied the call.
     Denied,
-    /// Nobody answered in time.
+    /// The call was not answered in time.
     TimedOut,
-    /// It was never started.
+    /// The call was never started.
     NotExecuted,
-    /// It was started and nobody knows whether it took effect.
+    /// The call was started, and it is not known whether it took effect.
     Unknown,
 }
 
 impl ResultStatus {
-    /// True only for a call that ran and gave a result.
+    /// Whether the call ran and returned a result.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == Self::Success
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolMessage {
-    /// The call this answers.
+    /// The id of the call.
     pub tool_call_id: CallId,
-    /// The tool's name; sub-agents carry the prefix `subagent__`.
+    /// The name of the tool; sub-agents have the prefix `subagent__`.
     pub tool_name: String,
-    /// What the model reads.
+    /// The text that the model reads.
     pub content: String,
-    /// How it came out.
+    /// The outcome of the call.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status: ResultStatus,
-    /// Whether `content` is a text as the tool gave it, rather than the JSON of a value.
+    /// Whether `content` is a text that the tool returned, rather than the JSON of a value.
     #[serde(default, skip_serializing_if = "is_default")]
     pub verbatim: bool,
 }
@@ -326,7 +326,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl ToolMessage {
-    /// What the model reads of a failure; empty for a success.
+    /// Returns the error text that the model reads; empty for a success.
     #[must_use]
     pub fn error_text(&self) -> String {
         if self.status.is_success() {
@@ -338,7 +338,7 @@ impl ToolMessage {
         }
     }
 
-    /// The result as a value: a verbatim text as a string, JSON parsed.
+    /// Returns the result as a value: a verbatim text as a string, JSON parsed.
     #[must_use]
     pub fn value(&self) -> Value {
         if self.verbatim {

@@ -1,4 +1,4 @@
-//! The port to whoever measures what runs do.
+//! The port that receives measurements of runs.
 //!
 //! Runs, steps, tokens and tool calls are in the commits that make them durable, so a layer around
 //! the store can count those. This port receives the rest.
@@ -12,7 +12,7 @@ use crate::error::ErrorCode;
 ///
 /// It is called between a model's reply and its commit, so it must return at once.
 pub trait Meter: Send + Sync + fmt::Debug {
-    /// A model call has ended.
+    /// Reports that a model call has ended.
     fn model_called(&self, call: &ModelCall<'_>);
 }
 
@@ -26,6 +26,6 @@ pub struct ModelCall<'a> {
     pub model: &'a str,
     /// The time from the request to the end of the reply, or to the error.
     pub duration: Duration,
-    /// Why it failed, if it did.
+    /// The error code, if the call failed.
     pub failure: Option<ErrorCode>,
 }

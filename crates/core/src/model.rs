@@ -1,8 +1,8 @@
-//! The port to language models.
+//! The port for language models.
 //!
-//! A model turns a request into a stream of [`ModelEvent`]s. [`ReplyBuilder`] makes one
-//! [`ModelReply`] of them, the same way for every provider: parts in their order, call ids unique
-//! in the session before anything shows them.
+//! A model turns a request into a stream of [`ModelEvent`]s. [`ReplyBuilder`] assembles them into
+//! one [`ModelReply`], the same way for every provider: parts in their order, call ids unique in
+//! the session before they are shown anywhere.
 
 mod error;
 mod reply;
@@ -23,95 +23,95 @@ pub use error::{ModelError, ModelErrorKind};
 pub use reply::{ModelReply, ReplyBuilder, ReplyDelta};
 pub use request::{ModelConfig, ModelRequest, ToolChoice, ToolSchema};
 
-/// A stream of events; it need not be `Send` on wasm32.
+/// A stream of model events; it need not be `Send` on wasm32.
 #[cfg(not(target_arch = "wasm32"))]
 pub type EventStream<'a> = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send + 'a>>;
-/// A stream of events; it need not be `Send` on wasm32.
+/// A stream of model events; it need not be `Send` on wasm32.
 #[cfg(target_arch = "wasm32")]
 pub type EventStream<'a> = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + 'a>>;
 
 /// A language model.
 ///
-/// An implementation streams one attempt and reports errors as they are; retries belong to the
-/// loop. The stream ends with [`ModelEvent::Finished`] or with an error. A stream that just ends is
-/// a dropped connection.
+/// An implementation streams one attempt and reports errors as they are; the loop does the retries.
+/// The stream ends with [`ModelEvent::Finished`] or with an error. A stream that ends otherwise
+/// counts as a dropped connection.
 pub trait Model: Send + Sync + fmt::Debug {
-    /// Its name as usage records have it: `provider/model`.
+    /// Returns the name for usage records: `provider/model`.
     fn name(&self) -> &str;
 
-    /// Starts one attempt.
+    /// Starts one attempt of a model call.
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a>;
 
-    /// Whether the provider can be made to answer with an output of a given schema, without a tool.
+    /// Whether the provider can produce an output of a given schema natively, without a tool.
     fn supports_native_output(&self) -> bool;
 }
 
-/// One thing that happened while a model replied.
+/// One event of a streamed reply.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ModelEvent {
-    /// More text.
+    /// The next piece of text.
     Text(String),
-    /// More reasoning.
+    /// The next piece of reasoning.
     Thinking(String),
     /// A block of reasoning is complete.
     ThinkingEnd {
-        /// The provider's proof.
+        /// The provider's signature of the block.
         signature: Option<String>,
-        /// An encrypted block.
+        /// An encrypted block that only the provider can read.
         redacted: Option<String>,
-        /// What else the provider wants back.
+        /// Other data that the provider expects back.
         provider_metadata: Option<Value>,
     },
-    /// A call begins. Calls are counted from 0 in the order of their beginnings.
+    /// A call begins. Calls are numbered from 0 in the order in which they begin.
     CallStart {
-        /// The provider's id, where it gives one.
+        /// The provider's id, if it gives one.
         id: Option<String>,
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
-    /// More of a call's arguments.
+    /// The next piece of a call's arguments.
     CallArguments {
-        /// Which call.
+        /// The number of the call.
         call: usize,
-        /// The next piece of JSON text.
+        /// The JSON text to append.
         delta: String,
     },
     /// A call's arguments are complete.
     CallEnd {
-        /// Which call.
+        /// The number of the call.
         call: usize,
-        /// What else the provider wants back.
+        /// Other data that the provider expects back.
         provider_metadata: Option<Value>,
     },
     /// The reply is complete.
     Finished {
         /// Why the model stopped.
         stop_reason: StopReason,
-        /// What it cost.
+        /// The tokens that the call used.
         usage: TokenUsage,
     },
 }
 
-/// Tokens of one model call.
+/// The tokens of one model call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TokenUsage {
-    /// Tokens read.
+    /// The number of input tokens.
     pub input: u64,
-    /// Tokens written.
+    /// The number of output tokens.
     pub output: u64,
-    /// Tokens read from the provider's cache; part of `input`.
+    /// The input tokens read from the provider's cache; included in `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<u64>,
-    /// Tokens of reasoning; part of `output`.
+    /// The output tokens used for reasoning; included in `output`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
 }
 
 impl TokenUsage {
-    /// Usage without cache and reasoning.
+    /// Creates usage without cache and reasoning.
     #[must_use]
     pub fn new(input: u64, output: u64) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl TokenUsage {
         }
     }
 
-    /// Input and output together.
+    /// Returns the sum of input and output tokens.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
@@ -141,14 +141,14 @@ impl std::ops::AddAssign for TokenUsage {
     }
 }
 
-/// Conveniences on every model.
+/// Convenience methods of every model.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait ModelExt: Model {
-    /// Runs one attempt to its end and gives the whole reply.
+    /// Runs one attempt to its end and returns the whole reply.
     ///
     /// # Errors
-    /// The attempt's [`ModelError`].
+    /// The [`ModelError`] of the attempt.
     async fn reply(
         &self,
         request: ModelRequest<'_>,

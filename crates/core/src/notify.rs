@@ -1,4 +1,4 @@
-//! Wakes those who wait for something to change.
+//! Wakes tasks that wait for a change.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,20 +8,20 @@ use std::task::{Context, Poll, Waker};
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// How often everybody was woken.
+    /// The number of notifications so far.
     epoch: u64,
     next: u64,
     wakers: BTreeMap<u64, Waker>,
 }
 
-/// A bell. Who holds a [`Heard`] from before a ring hears that ring.
+/// A notification source. A [`Heard`] that was created before a notification receives it.
 #[derive(Debug, Clone, Default)]
 pub struct Notify {
     waiting: Arc<Mutex<Waiting>>,
 }
 
 impl Notify {
-    /// A bell.
+    /// Creates a notification source.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -31,7 +31,7 @@ impl Notify {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes everybody who waits.
+    /// Wakes all waiting tasks.
     pub fn ring(&self) {
         let wakers = {
             let mut waiting = self.lock();
@@ -41,8 +41,8 @@ impl Notify {
         wakers.into_values().for_each(Waker::wake);
     }
 
-    /// Resolves at the first ring after this call. Take it before looking, await it after: a change
-    /// in between is not missed.
+    /// Resolves at the first notification after this call. Call it before checking the condition,
+    /// and await it afterwards: a change in between is not missed.
     pub fn heard(&self) -> Heard {
         let epoch = self.lock().epoch;
         Heard {

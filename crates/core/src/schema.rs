@@ -1,4 +1,5 @@
-//! JSON schemas: made from types or given as JSON, checked once, with errors a model can act on.
+//! JSON schemas: made from types or given as JSON, compiled once, with errors that a model can act
+//! on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use serde_json::Value;
 use crate::bounds::{MAX_DEPTH, cut_reason, fits};
 use crate::error::{Coded, ErrorCode};
 
-/// At most this many errors are listed for one value.
+/// The maximum number of errors listed for one value.
 const MAX_ERRORS: usize = 8;
-/// At most this many characters of one error are shown; a bad value may be a megabyte.
+/// The maximum number of characters shown of one error; a bad value may be a megabyte.
 const MAX_ERROR_CHARS: usize = 300;
 
 /// A compiled JSON schema. Clones share it.
@@ -26,24 +27,24 @@ pub struct Schema {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// Models give arguments and outputs as objects.
+    /// The schema does not describe an object, as arguments and outputs must be.
     #[error(
         "the schema of {what} describes {found}, not an object; write {{\"type\": \"object\", \"properties\": {{...}}}} or wrap the value in a struct"
     )]
     NotAnObject {
-        /// Whose schema it is.
+        /// The name of what the schema belongs to.
         what: String,
-        /// What it describes instead.
+        /// What the schema describes instead.
         found: String,
     },
-    /// The text is JSON but not a schema.
+    /// The JSON value is not a schema.
     #[error("the schema of {what} is not valid at `{path}`: {reason}; correct that keyword")]
     Invalid {
-        /// Whose schema it is.
+        /// The name of what the schema belongs to.
         what: String,
-        /// Where in the schema.
+        /// The path of the error in the schema.
         path: String,
-        /// What is wrong there.
+        /// The error at that path.
         reason: String,
     },
 }
@@ -58,7 +59,7 @@ impl Schema {
     /// Compiles a schema that describes an object. `what` names it in errors.
     ///
     /// # Errors
-    /// [`SchemaError`] when it is not a schema, or not one of an object.
+    /// [`SchemaError`] if it is not a schema, or not one of an object.
     pub fn object(what: &str, json: Value) -> Result<Self, SchemaError> {
         if json.get("type").and_then(Value::as_str) != Some("object") {
             return Err(SchemaError::NotAnObject {
@@ -77,25 +78,26 @@ impl Schema {
         })
     }
 
-    /// The schema of a type that serialises to an object. `what` names it in errors.
+    /// Creates the schema of a type that serializes to an object. `what` names it in errors.
     ///
     /// # Errors
-    /// [`SchemaError::NotAnObject`] when the type is not one that becomes an object.
+    /// [`SchemaError::NotAnObject`] if the type does not serialize to an object.
     pub fn of<T: JsonSchema>(what: &str) -> Result<Self, SchemaError> {
         Self::object(what, schema_of::<T>())
     }
 
-    /// The schema as JSON.
+    /// Returns the schema as JSON.
     #[must_use]
     pub fn json(&self) -> &Value {
         &self.json
     }
 
-    /// What is wrong with a value, one sentence each, for a model to act on. Empty: it fits.
+    /// Returns the validation errors of a value, one sentence each, for a model to act on. Empty if
+    /// it is valid.
     #[must_use]
     pub fn errors(&self, value: &Value) -> Vec<String> {
         if let Value::String(text) = value {
-            // What a model's arguments become when they are not JSON.
+            // A model's arguments are kept as a text if they are not JSON.
             let why = match (cut_reason(text), serde_json::from_str::<Value>(text)) {
                 (Some(why), _) => format!(" ({why})"),
                 (None, Err(error)) => format!(" ({error})"),
@@ -135,7 +137,7 @@ impl Schema {
     }
 }
 
-/// The schema of a type as JSON, without the parts that mean nothing to a model.
+/// Returns the schema of a type as JSON, without the parts that mean nothing to a model.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12()

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::bounds::{Bounds, Written};
 use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateTracker, StepWrites};
 
-/// One writer's view of the state: what was committed, plus its own writes. Clones share it.
+/// One writer's view of the state: the committed state plus its own writes. Clones share it.
 ///
 /// Parallel writers each get their own view of the same base; their writes are merged when the step
 /// is settled.
@@ -23,11 +23,11 @@ pub struct SharedState {
 struct Shared {
     tracker: Mutex<StateTracker>,
     written: Mutex<Written>,
-    /// The thread whose change is under way: asking beside its draft would wait for itself.
+    /// The thread that is making a change: a nested access from it would deadlock.
     changing: Mutex<Option<ThreadId>>,
 }
 
-/// Forgets who changes the state when the change is over, by a panic, too.
+/// Clears the changing thread when the change ends, even on a panic.
 struct Changing<'a>(&'a Shared);
 
 impl Drop for Changing<'_> {
@@ -37,25 +37,25 @@ impl Drop for Changing<'_> {
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A change that panics is rolled back by the tracker, so what is inside is whole.
+    // A change that panics is rolled back by the tracker, so the content is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SharedState {
-    /// A view of a committed state.
+    /// Creates a view of a committed state.
     ///
     /// # Errors
-    /// [`StateError`] when it is not an object.
+    /// [`StateError`] if it is not an object.
     pub fn new(base: Arc<Value>) -> Result<Self, StateError> {
         Ok(Self::of(StateTracker::new(base, ArrayMode::Delta)?))
     }
 
-    /// A view of a state that a store gave: it was checked when it was stored.
+    /// Creates a view of a state from the store, which was checked when it was stored.
     pub(crate) fn of_committed(base: Arc<Value>) -> Self {
         Self::of(StateTracker::over(base, ArrayMode::Delta))
     }
 
-    /// A view of a committed state after some writes, which are not the writer's own.
+    /// Creates a view of a committed state after some writes, which are not the writer's own.
     pub(crate) fn after(base: Arc<Value>, writes: &StepWrites) -> Result<Self, StateError> {
         let tracker = StateTracker::after(base, writes, ArrayMode::Delta)?;
         Ok(Self::of(tracker))
@@ -71,7 +71,7 @@ impl SharedState {
         }
     }
 
-    /// Says how much may be written.
+    /// Sets the limits on what may be written.
     pub(crate) fn bounded(self, bounds: Bounds) -> Self {
         unpoisoned(&self.shared.written).within(bounds);
         self
@@ -85,18 +85,18 @@ impl SharedState {
         Ok(unpoisoned(&self.shared.tracker))
     }
 
-    /// The state as JSON.
+    /// Returns the state as JSON.
     ///
     /// # Errors
-    /// [`StateError::Reentrant`] inside of a change of it.
+    /// [`StateError::Reentrant`] inside a change of the state.
     pub fn get(&self) -> Result<Arc<Value>, StateError> {
         Ok(self.lock()?.state())
     }
 
-    /// The state as a type.
+    /// Returns the state as a type.
     ///
     /// # Errors
-    /// [`StateError`] when the state does not have the type's shape, or inside of a change of it.
+    /// [`StateError`] if the state does not have the type's shape, or inside a change of the state.
     pub fn get_as<S: DeserializeOwned>(&self) -> Result<S, StateError> {
         let whole = self.lock()?.view().get_as("")?;
         whole.ok_or(StateError::RootRemoved)
@@ -104,10 +104,10 @@ impl SharedState {
 
     /// Changes the state as a type: read, change, compare. The cost grows with the state.
     ///
-    /// Gives the change as RFC 6902 patches.
+    /// Returns the change as RFC 6902 patches.
     ///
     /// # Errors
-    /// [`StateError`] when the state does not have the type's shape, would not be JSON, or the change
+    /// [`StateError`] if the state does not have the type's shape, would not be JSON, or the change
     /// is too large; nothing is changed then.
     pub fn update<S>(&self, change: impl FnOnce(&mut S)) -> Result<Vec<PatchOp>, StateError>
     where
@@ -121,10 +121,10 @@ impl SharedState {
 
     /// Changes the state through a draft. The cost does not depend on the size of the state.
     ///
-    /// Gives the change as RFC 6902 patches.
+    /// Returns the change as RFC 6902 patches.
     ///
     /// # Errors
-    /// The change's own [`StateError`], or [`StateError::Exceeded`] when it is too large; nothing is
+    /// The [`StateError`] of the change, or [`StateError::Exceeded`] if it is too large; nothing is
     /// changed then.
     pub fn edit(
         &self,
@@ -133,7 +133,7 @@ impl SharedState {
         self.record(|_| Ok(()), |draft, ()| change(draft))
     }
 
-    /// Finds out what to change, and changes it, unless that is more than may be written.
+    /// Computes a change and makes it, unless it exceeds the limits.
     fn record<T>(
         &self,
         find: impl FnOnce(&mut StateTracker) -> Result<T, StateError>,
@@ -157,17 +157,17 @@ impl SharedState {
         Ok(patches)
     }
 
-    /// Everything this writer wrote.
+    /// Returns everything this writer wrote.
     ///
     /// # Errors
-    /// [`StateError::Reentrant`] inside of a change.
+    /// [`StateError::Reentrant`] inside a change of the state.
     pub fn writes(&self) -> Result<StepWrites, StateError> {
         Ok(self.lock()?.all_writes())
     }
 }
 
 impl Default for SharedState {
-    /// A view of the empty state.
+    /// Creates a view of the empty state.
     fn default() -> Self {
         Self::of(StateTracker::empty(ArrayMode::Delta))
     }

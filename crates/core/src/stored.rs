@@ -1,8 +1,8 @@
-//! The form in which things are stored: `["kind", version, data]`.
+//! The format of stored records: `["kind", version, data]`.
 //!
-//! The version is of the data's format. A reader that meets an older version brings it up to date;
-//! one that meets a newer version says so and touches nothing. For each version of each kind a
-//! golden file is kept, and a test reads them all.
+//! The version is that of the data's format. A reader upgrades an older version; it reports a newer
+//! one and changes nothing. For each version of each kind a golden file is kept, and a test reads
+//! them all.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -14,53 +14,53 @@ use crate::state::StepWrites;
 use crate::stream::Chunk;
 use crate::usage::UsageEntry;
 
-/// A type that is stored.
+/// A type that can be stored.
 pub trait Stored: Serialize + DeserializeOwned {
-    /// What it is called in the store.
+    /// The name of the kind in the store.
     const KIND: &'static str;
-    /// The format that is written now.
+    /// The current format version.
     const VERSION: u32;
 
-    /// Brings data of an older version up to the next one. Called once for each version between.
+    /// Upgrades data of an older version to the next one. Called once for each version between.
     ///
     /// # Errors
-    /// A sentence that says why the data cannot be brought up to date.
+    /// A sentence that explains why the data cannot be upgraded.
     fn upgrade(from: u32, data: Value) -> Result<Value, String> {
         let _ = data;
-        Err(format!("there is no upgrade from version {from}"))
+        Err(format!("no upgrade from version {from}"))
     }
 }
 
-/// Why something stored could not be read, or something could not be stored.
+/// Why a stored record could not be read, or a value could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoredError {
-    /// It is not what it should be.
+    /// The record is not valid.
     #[error("a stored {kind} cannot be read: {reason}; restore it from a backup or delete it")]
     Corrupt {
-        /// What it should be.
+        /// The kind that was expected.
         kind: &'static str,
-        /// What is wrong.
+        /// What is wrong with the record.
         reason: String,
     },
-    /// A newer version of this program wrote it.
+    /// A newer version of this program wrote the record.
     #[error(
         "a stored {kind} has format version {found}, this program reads up to {known}; upgrade this program"
     )]
     TooNew {
-        /// What it is.
+        /// The kind of the record.
         kind: &'static str,
-        /// Its version.
+        /// The version of the record.
         found: u32,
-        /// The newest version that is known here.
+        /// The newest version that this program knows.
         known: u32,
     },
-    /// It cannot be written so that it could be read again.
+    /// The value cannot be written in a form that can be read again.
     #[error("a {kind} cannot be stored: {reason}; leave that part out")]
     NotStorable {
-        /// What it is.
+        /// The kind of the value.
         kind: &'static str,
-        /// Why.
+        /// Why it cannot be stored.
         reason: String,
     },
 }
@@ -75,25 +75,24 @@ impl Coded for StoredError {
     }
 }
 
-/// The deepest nesting that is written. What reads JSON stops at 128 levels.
+/// The deepest nesting that is written. JSON parsers stop at 128 levels.
 const MAX_NESTING: usize = 120;
 
-/// Most of what is stored is smaller, so its text need not grow while it is written.
+/// Most records are smaller, so their text need not grow while it is written.
 const USUAL_SIZE: usize = 1024;
 
-/// The stored form of a value.
+/// Encodes a value in its stored form.
 ///
 /// # Errors
-/// [`StoredError::NotStorable`] when the value is not JSON, or is nested so deep that it could not
-/// be read again.
+/// [`StoredError::NotStorable`] if the value is not JSON, or is nested too deeply to be read again.
 pub fn encode<T: Stored>(value: &T) -> Result<String, StoredError> {
     to_text(T::KIND, &(T::KIND, T::VERSION, value))
 }
 
-/// The JSON text of a value that can be read again, for a backend with a form of its own.
+/// Encodes a value as JSON text that can be read again, for a backend with its own format.
 ///
 /// # Errors
-/// As [`encode`].
+/// The same as for [`encode`].
 pub fn to_text<T: Serialize + ?Sized>(
     kind: &'static str,
     value: &T,
@@ -111,8 +110,8 @@ pub fn to_text<T: Serialize + ?Sized>(
 }
 
 fn is_nested_too_deep(json: &str) -> bool {
-    // Nearly always there are too few of them to be nested deep. A small sum over a short piece is
-    // what processors add up many at a time.
+    // Nearly always there are too few brackets for deep nesting. A small sum over a short piece
+    // lets the compiler vectorize the loop.
     let opening = json.as_bytes().chunks(usize::from(u8::MAX)).map(|piece| {
         let opening = piece
             .iter()
@@ -143,21 +142,21 @@ fn is_nested_too_deep(json: &str) -> bool {
     deepest > MAX_NESTING
 }
 
-/// Reads a field that is there as `Some`, also when it is `null`.
+/// Reads a field that is present as `Some`, even if it is `null`.
 pub(crate) fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(field).map(Some)
 }
 
-/// Reads a stored value, of this version or an older one.
+/// Decodes a stored value, of this version or an older one.
 ///
 /// # Errors
-/// [`StoredError`] when it is something else, broken, or newer than this program.
+/// [`StoredError`] if it is of another kind, not valid, or newer than this program.
 pub fn decode<T: Stored>(text: &str) -> Result<T, StoredError> {
     let corrupt = |reason: String| StoredError::Corrupt {
         kind: T::KIND,
         reason,
     };
-    // The common case reads straight into the type.
+    // The common case deserializes straight into the type.
     if let Ok((kind, version, value)) = serde_json::from_str::<(&str, u32, T)>(text)
         && kind == T::KIND
         && version == T::VERSION
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_again_is_not_written() {
+    fn a_value_nested_too_deeply_to_be_read_again_is_not_written() {
         let deepest = nested(MAX_NESTING);
         let text = to_text("value", &deepest).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), deepest);

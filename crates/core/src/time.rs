@@ -1,4 +1,4 @@
-//! Time as data, and the port it arrives through.
+//! Time as data, and the port that provides it.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 
 /// An instant: milliseconds since the Unix epoch.
 ///
-/// What is stored and what crosses the wire uses this one form.
+/// Everything stored and everything on the wire uses this one form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The instant that many milliseconds after the Unix epoch.
+    /// Creates the instant this many milliseconds after the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// This instant plus a duration; the far future instead of an overflow.
+    /// Returns this instant plus a duration, limited to the latest possible instant.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(millis))
     }
 
-    /// How long ago `earlier` was; zero when it was not earlier.
+    /// Returns the time since `earlier`; zero if it is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
@@ -46,13 +46,13 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// The only way core learns what time it is, and the only way it waits.
+/// The only way in which core reads the time, and the only way in which it waits.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The present instant. Never runs backwards within one process.
+    /// Returns the current instant. Never runs backwards within one process.
     fn now(&self) -> Timestamp;
 
-    /// Returns when [`Clock::now`] has reached `deadline`, at once when it already has.
+    /// Returns when [`Clock::now`] has reached `deadline`, at once if it already has.
     async fn sleep_until(&self, deadline: Timestamp);
 }

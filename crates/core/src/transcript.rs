@@ -1,13 +1,13 @@
-//! The transcript: a history that is always valid.
+//! The transcript: a conversation history that is always valid.
 //!
-//! A provider refuses a conversation in which a call has no result. So the only ways to make a
-//! history longer are [`Transcript::push_user`] and [`Transcript::push_step`], and a step is a
+//! A provider refuses a conversation in which a call has no result. So the only ways to extend a
+//! history are [`Transcript::push_user`] and [`Transcript::push_step`], and a step is a
 //! [`PairedStep`]: an assistant message with exactly one result for each of its calls, in the
-//! model's order. What was stored by something else is healed by [`Transcript::load`].
+//! model's order. [`Transcript::load`] heals histories that other programs stored.
 //!
-//! The messages live in an append-only log that clones share: a clone costs the same at ten and at
-//! ten thousand messages, and a prompt is built without copying one of them. The counters that the
-//! loop asks for are kept, never recounted.
+//! The messages are in an append-only log that clones share: a clone costs the same at ten and at
+//! ten thousand messages, and a prompt is built without copying a message. The counters that the
+//! loop needs are maintained, never recounted.
 
 mod call_ids;
 mod heal;
@@ -32,7 +32,7 @@ use log::Log;
 pub struct Transcript {
     log: Arc<Log>,
     counters: Counters,
-    /// Ids of calls that no message of this view carries any more.
+    /// Ids of calls that no message of this transcript carries any more.
     retired: Arc<HashSet<CallId>>,
 }
 
@@ -59,18 +59,18 @@ impl Counters {
     }
 }
 
-/// A call id that this session has used before.
+/// The error of a call id that this session has used before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "tool call id {call} is already used in this session; make ids unique with `Transcript::call_ids` before showing them"
 )]
 pub struct CallIdReused {
-    /// The id in question.
+    /// The id that was used before.
     pub call: CallId,
 }
 
 impl Transcript {
-    /// An empty conversation.
+    /// Creates an empty conversation.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -82,10 +82,10 @@ impl Transcript {
 
     /// Loads a stored history and heals what is not valid in it.
     ///
-    /// Missing results are made up (an unpaired `__finish__` gets its acknowledgement, any other
-    /// call is marked unknown), results without a call are dropped, results that stand elsewhere or
-    /// in another order are moved, call ids that occur twice are made unique. The messages of users
-    /// and of the model all stay, in their order. What was done is returned and logged.
+    /// Missing results are added (an unpaired `__finish__` gets its acknowledgement, any other call
+    /// is marked as unknown), results without a call are dropped, misplaced or unordered results
+    /// are moved, repeated call ids are made unique. The messages of users and of the model all
+    /// stay, in their order. The repairs are returned and logged.
     #[must_use]
     pub fn load(messages: impl IntoIterator<Item = Message>) -> (Self, Vec<Healed>) {
         let (messages, healed) = heal::heal(messages.into_iter().collect());
@@ -101,12 +101,12 @@ impl Transcript {
 
     /// Marks ids as used that no message of this transcript carries any more.
     ///
-    /// After time travel the session still remembers the calls of the turns that were rewound.
+    /// After a rewind the session still remembers the calls of the rewound turns.
     pub fn retire_call_ids(&mut self, ids: impl IntoIterator<Item = CallId>) {
         Arc::make_mut(&mut self.retired).extend(ids);
     }
 
-    /// Appends what a user said.
+    /// Appends a user message.
     pub fn push_user(&mut self, message: UserMessage) {
         self.append(Arc::new(Message::User(message)));
     }
@@ -114,7 +114,7 @@ impl Transcript {
     /// Appends one step: the model's message and the result of each of its calls.
     ///
     /// # Errors
-    /// [`CallIdReused`] when a call's id was used before in this session; nothing is appended then.
+    /// [`CallIdReused`] if a call's id was used before in this session; nothing is appended then.
     pub fn push_step(&mut self, step: PairedStep) -> Result<(), CallIdReused> {
         for call in step.assistant().tool_calls() {
             if self.is_call_id_used(&call.id) {
@@ -134,13 +134,13 @@ impl Transcript {
         self.counters.count(&message);
         let at = self.counters.messages - 1;
         if let Err(message) = self.log.push(at, message) {
-            // Another clone went its own way from here: this one continues on a log of its own.
+            // Another clone has appended to the shared log: this one continues on its own copy.
             self.log = Arc::new(self.log.fork(at, message));
         }
     }
 
-    /// Cuts the conversation to at most `count` messages, rounded down so that no step is split.
-    /// Ids of the calls that are cut off stay used.
+    /// Truncates the conversation to at most `count` messages, rounded down so that no step is
+    /// split. The ids of removed calls stay used.
     pub fn truncate(&mut self, count: usize) {
         let mut keep = count.min(self.len());
         while matches!(self.get(keep), Some(Message::Tool(_))) {
@@ -163,19 +163,19 @@ impl Transcript {
         self.counters = counters;
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.counters.messages
     }
 
-    /// Whether nothing was said yet.
+    /// Whether there are no messages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The message at a position.
+    /// Returns the message at a position.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&Message> {
         if index >= self.len() {
@@ -184,19 +184,19 @@ impl Transcript {
         self.log.get(index).map(Arc::as_ref)
     }
 
-    /// The last message.
+    /// Returns the last message.
     #[must_use]
     pub fn last(&self) -> Option<&Message> {
         self.get(self.len().checked_sub(1)?)
     }
 
-    /// All messages, oldest first.
+    /// Iterates over all messages, oldest first.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> + ExactSizeIterator {
         self.log.iter(self.len())
     }
 
-    /// The messages from a position on.
+    /// Iterates over the messages from a position on.
     #[must_use]
     pub fn iter_from(
         &self,
@@ -205,13 +205,13 @@ impl Transcript {
         self.log.iter_range(index.min(self.len()), self.len())
     }
 
-    /// How many visible user messages there are: the number of the present turn.
+    /// Returns the number of visible user messages, which is the number of the current turn.
     #[must_use]
     pub fn visible_user_messages(&self) -> usize {
         self.counters.visible_users
     }
 
-    /// The latest visible user message and its position.
+    /// Returns the latest visible user message and its position.
     #[must_use]
     pub fn last_visible_user(&self) -> Option<(usize, &UserMessage)> {
         let index = self.counters.last_visible_user?;
@@ -221,7 +221,7 @@ impl Transcript {
         }
     }
 
-    /// How many assistant messages follow the latest visible user message.
+    /// Returns the number of assistant messages after the latest visible user message.
     #[must_use]
     pub fn assistant_messages_since_user(&self) -> usize {
         self.counters.assistants_since_user
@@ -233,7 +233,7 @@ impl Transcript {
         self.retired.contains(id) || self.log.with_used(|used| used.contains(id, self.len()))
     }
 
-    /// Makes the call ids of one model reply unique in the session.
+    /// Returns an allocator that makes the call ids of one model reply unique in the session.
     #[must_use]
     pub fn call_ids(&self) -> CallIds {
         CallIds::new(self.clone())

@@ -1,4 +1,4 @@
-//! What a session used: tokens, tools, sub-agents, and whatever a tool records.
+//! The usage of a session: tokens, tools, sub-agents, and custom quantities that tools record.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,21 +12,21 @@ use crate::time::Timestamp;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UsageEntry {
-    /// Names the entry.
+    /// The id of the entry.
     pub id: UsageId,
-    /// The run it belongs to.
+    /// The run to which it belongs.
     pub run_id: RunId,
-    /// The step it belongs to.
+    /// The step to which it belongs.
     pub step: u32,
     /// When it was recorded.
     pub timestamp: Timestamp,
-    /// What was used.
+    /// The kind of usage.
     #[serde(flatten)]
     pub kind: UsageKind,
 }
 
 impl UsageEntry {
-    /// An entry.
+    /// Creates a usage entry.
     #[must_use]
     pub fn new(
         id: UsageId,
@@ -45,7 +45,7 @@ impl UsageEntry {
     }
 }
 
-/// What was used.
+/// The kind and amount of a usage entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -54,55 +54,55 @@ impl UsageEntry {
 )]
 #[non_exhaustive]
 pub enum UsageKind {
-    /// A model call.
+    /// The tokens of a model call.
     Tokens {
-        /// The model.
+        /// The name of the model.
         model: String,
-        /// Its tokens.
+        /// The tokens that it used.
         tokens: TokenUsage,
     },
-    /// A tool call.
+    /// The run of a tool call.
     Tool {
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// Whether it gave a result.
+        /// Whether the call succeeded.
         success: bool,
-        /// How long it took.
+        /// How long the call took, in milliseconds.
         duration_ms: u64,
     },
-    /// How long a person or a client took to answer.
+    /// The time that a person or a client took to answer.
     ClientToolWaitMs {
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// How long it was.
+        /// The time from the request to the answer, in milliseconds.
         wait_ms: u64,
     },
-    /// A sub-agent's whole usage.
+    /// The whole usage of a sub-agent.
     Subagent {
-        /// The agent.
+        /// The name of the agent.
         name: String,
-        /// Its tokens.
+        /// The tokens that it used.
         tokens: TokenUsage,
     },
-    /// What a tool recorded.
+    /// A quantity that a tool recorded.
     Custom(CustomUsage),
 }
 
-/// Something a tool used, in a unit of its own.
+/// A quantity that a tool recorded, in its own unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CustomUsage {
-    /// What it is, like `search_requests`.
+    /// The name of the quantity, like `search_requests`.
     pub name: String,
     quantity: f64,
-    /// More about it.
+    /// More data about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl CustomUsage {
-    /// So much of something. What is not a number counts as none of it.
+    /// Creates a quantity. A value that is not finite counts as 0.
     #[must_use]
     pub fn new(name: impl Into<String>, quantity: f64) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl CustomUsage {
         }
     }
 
-    /// How much of it: a finite number, for JSON has no other.
+    /// Returns the quantity, which is always finite, because JSON has no other numbers.
     #[must_use]
     pub fn quantity(&self) -> f64 {
         self.quantity
@@ -126,22 +126,22 @@ impl CustomUsage {
 pub struct UsageRollup {
     /// All tokens, sub-agents included.
     pub tokens: TokenUsage,
-    /// All tool calls.
+    /// The counts of all tool calls.
     pub tools: ToolUsage,
 }
 
-/// Tool calls, counted.
+/// The counts of tool calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolUsage {
-    /// All of them.
+    /// The number of all calls.
     pub calls: u64,
-    /// Those without a result.
+    /// The number of calls that did not succeed.
     pub failures: u64,
 }
 
 impl UsageRollup {
-    /// Adds one entry.
+    /// Adds one entry to the sums.
     pub fn add(&mut self, entry: &UsageEntry) {
         match &entry.kind {
             UsageKind::Tokens { tokens, .. } | UsageKind::Subagent { tokens, .. } => {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::stored::{Stored, decode};
 
-    /// A new variant does not compile until it has its name here, and then wants a golden sample.
+    /// A new variant does not compile until it has its name here, and then needs a golden sample.
     macro_rules! names {
         ($($variant:ident $name:literal)*) => {
             const NAMES: &[&str] = &[$($name),*];

@@ -1,16 +1,16 @@
-//! Changes of a state in chunks that a stream takes.
+//! Splits state changes into chunks that a stream accepts.
 
 use serde_json::{Map, Value};
 
 use super::json_bytes;
 use crate::state::{PatchOp, Pointer};
 
-/// The same changes in groups, none of which has more JSON than `limit`.
+/// Splits changes into groups, none of which has more JSON than `limit`.
 ///
-/// The value of one change may be larger than anything that was ever written: an array that grew in
-/// a thousand steps is replaced as a whole when parallel appends turn out to stand in another order.
-/// Such a value is put together again from its parts. A part that cannot be taken apart was taken as
-/// it is, when it entered.
+/// The value of one change may be larger than anything that was ever written: an array that grew
+/// over a thousand steps is replaced as a whole when parallel appends end up in another order. Such
+/// a value is reassembled from its parts. A part that cannot be split was within the limits when it
+/// entered.
 pub(super) fn in_chunks(patches: Vec<PatchOp>, limit: usize) -> Vec<Vec<PatchOp>> {
     if json_bytes(&patches) <= limit {
         return vec![patches];
@@ -36,7 +36,7 @@ pub(super) fn in_chunks(patches: Vec<PatchOp>, limit: usize) -> Vec<Vec<PatchOp>
     groups
 }
 
-/// One change, or several with the same effect of which none is too large.
+/// Splits one change into several with the same effect, none of which is too large.
 fn split(patch: PatchOp, limit: usize, pieces: &mut Vec<PatchOp>) {
     // A group of one is a pair of brackets longer.
     if json_bytes(&patch) + 2 <= limit {
@@ -44,7 +44,7 @@ fn split(patch: PatchOp, limit: usize, pieces: &mut Vec<PatchOp>) {
         return;
     }
     let (path, value, replaces) = match patch {
-        // The end of an array is another place once something stands there. What is appended was
+        // A second append to the end of an array would go to another index. An appended value was
         // made in this step, so it is within what one step may write.
         PatchOp::Add { path, value } if path.last().as_deref() != Some("-") => (path, value, false),
         PatchOp::Replace { path, value } => (path, value, true),
@@ -90,10 +90,10 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    /// Whatever the limit, the pieces do what the whole does, and only what cannot be taken apart is
-    /// larger.
+    /// Whatever the limit, the pieces have the effect of the whole, and only what cannot be split
+    /// is larger.
     #[test]
-    fn the_pieces_do_what_the_whole_does() {
+    fn the_pieces_have_the_same_effect_as_the_whole_change() {
         let base = json!({ "log": ["old"], "gone": 1 });
         let rows: Vec<Value> = (0..40)
             .map(|n| json!({ "n": n, "~/": ["x".repeat(n)] }))

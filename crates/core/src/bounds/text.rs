@@ -1,14 +1,14 @@
-//! Texts that are cut.
+//! Shortening texts that are too long.
 
-/// The longest text of an error that is kept, in bytes. The rest of a longer one is cut off.
+/// The maximum length of a stored error text, in bytes. The rest of a longer one is cut off.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// How much is kept of a text that is cut because it is too large to be kept at all.
+/// How much is kept of a text that is too large to be stored.
 const SAMPLE_BYTES: usize = 1024;
 
 const CUT: &str = "… [cut off: ";
 
-/// A text of an error as far as it is kept.
+/// Shortens an error text to the stored length.
 pub(crate) fn shortened(text: String) -> String {
     if text.len() <= MAX_TEXT_BYTES {
         return text;
@@ -20,18 +20,18 @@ pub(crate) fn shortened(text: String) -> String {
     )
 }
 
-/// The beginning of a text that is not kept, and why it is not.
+/// Returns the beginning of a text that is not stored, and the reason.
 pub(crate) fn cut_off(text: &str, why: &str) -> String {
     format!("{}{CUT}{why}]", up_to(text, SAMPLE_BYTES))
 }
 
-/// Why the rest of a text is not there; `None` for a whole one.
+/// Returns why the rest of a text was cut off; `None` for a whole text.
 pub(crate) fn cut_reason(text: &str) -> Option<&str> {
     let (_, why) = text.strip_suffix(']')?.rsplit_once(CUT)?;
     Some(why)
 }
 
-/// The beginning of a text, without splitting a character.
+/// Returns the beginning of a text, without splitting a character.
 fn up_to(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len()))
         .rev()

@@ -1,4 +1,4 @@
-//! What a hook can see and do.
+//! The context of a hook.
 
 use std::sync::Arc;
 
@@ -15,29 +15,29 @@ use crate::state::{Draft, StateError, to_json};
 
 type Emit = Arc<dyn Fn(String, Value) + Send + Sync>;
 
-/// A hook's surroundings. State written here is committed with the step.
+/// The context of a hook. State written here is committed with the step.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HookCx {
-    /// The agent.
+    /// The name of the agent.
     pub agent_type: String,
-    /// The session.
+    /// The session of the run.
     pub session_id: SessionId,
-    /// The run.
+    /// The run that calls the hook.
     pub run_id: RunId,
     /// The parent's session, in a sub-agent.
     pub parent_session_id: Option<SessionId>,
-    /// The step, from 1 in each turn.
+    /// The number of the step in its turn, from 1.
     pub step: u32,
-    /// The same text when this very call of a hook is made again after a crash.
+    /// An id that is the same when this call of the hook is repeated after a crash.
     pub invocation_id: String,
-    /// The session's owner.
+    /// The user who owns the session.
     pub user_id: Option<UserId>,
-    /// The session's tags.
+    /// The tags of the session.
     pub tags: Arc<[String]>,
-    /// The session's metadata.
+    /// The metadata of the session.
     pub metadata: Arc<Metadata>,
-    /// Tells when to stop.
+    /// Signals when the hook must stop.
     pub abort: AbortSignal,
     state: SharedState,
     emit: Option<Emit>,
@@ -45,7 +45,7 @@ pub struct HookCx {
 }
 
 impl HookCx {
-    /// Surroundings for one call of a hook.
+    /// Starts building the context of one hook call.
     pub fn builder(session_id: SessionId, run_id: RunId) -> HookCxBuilder {
         HookCxBuilder(Self {
             agent_type: String::new(),
@@ -64,24 +64,24 @@ impl HookCx {
         })
     }
 
-    /// The state as a type.
+    /// Returns the state as a type.
     ///
     /// # Errors
-    /// [`StateError`] when the state does not have the type's shape.
+    /// [`StateError`] if the state does not have the type's shape.
     pub fn get_state<S: DeserializeOwned>(&self) -> Result<S, StateError> {
         self.state.get_as()
     }
 
-    /// The state as JSON.
+    /// Returns the state as this hook sees it.
     #[must_use]
     pub fn state(&self) -> &SharedState {
         &self.state
     }
 
-    /// Changes the state as a type; committed with the step.
+    /// Changes the state as a type. The change is committed with the step.
     ///
     /// # Errors
-    /// [`StateError`] when the state does not have the type's shape, would not be JSON, or the change
+    /// [`StateError`] if the state does not have the type's shape, would not be JSON, or the change
     /// is too large; nothing is changed then.
     pub fn update_state<S>(&self, change: impl FnOnce(&mut S)) -> Result<(), StateError>
     where
@@ -90,10 +90,10 @@ impl HookCx {
         self.state.update(change).map(drop)
     }
 
-    /// Changes the state through a draft; committed with the step.
+    /// Changes the state through a draft. The change is committed with the step.
     ///
     /// # Errors
-    /// The change's own [`StateError`], or [`StateError::Exceeded`] when it is too large; nothing is
+    /// The [`StateError`] of the change, or [`StateError::Exceeded`] if it is too large; nothing is
     /// changed then.
     pub fn edit_state(
         &self,
@@ -102,10 +102,11 @@ impl HookCx {
         self.state.edit(change).map(drop)
     }
 
-    /// Sends an event of your own to whoever reads the stream.
+    /// Sends a custom event to the readers of the stream.
     ///
     /// # Errors
-    /// [`StateError`] when the data is not JSON, or deeper or larger than is [taken](crate::bounds).
+    /// [`StateError`] if the data is not JSON, or exceeds the [limits](crate::bounds) on depth or
+    /// size.
     pub fn emit(&self, name: impl Into<String>, data: impl Serialize) -> Result<(), StateError> {
         let data = to_json(&data)?;
         let name = name.into();
@@ -128,31 +129,31 @@ impl std::fmt::Debug for HookCx {
     }
 }
 
-/// Puts a [`HookCx`] together.
+/// A builder of a [`HookCx`].
 #[derive(Debug)]
 #[must_use]
 pub struct HookCxBuilder(HookCx);
 
 impl HookCxBuilder {
-    /// The agent.
+    /// Sets the name of the agent.
     pub fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
         self.0.agent_type = agent_type.into();
         self
     }
 
-    /// The step.
+    /// Sets the number of the step.
     pub fn step(mut self, step: u32) -> Self {
         self.0.step = step;
         self
     }
 
-    /// What names this very call.
+    /// Sets the id of this hook call.
     pub fn invocation_id(mut self, id: impl Into<String>) -> Self {
         self.0.invocation_id = id.into();
         self
     }
 
-    /// The session's owner, tags and metadata.
+    /// Sets the session's owner, tags and metadata.
     pub fn session_fields(
         mut self,
         user_id: Option<UserId>,
@@ -165,37 +166,37 @@ impl HookCxBuilder {
         self
     }
 
-    /// The parent's session.
+    /// Sets the parent's session.
     pub fn parent_session_id(mut self, parent: Option<SessionId>) -> Self {
         self.0.parent_session_id = parent;
         self
     }
 
-    /// The state the hook sees and writes.
+    /// Sets the state that the hook reads and writes.
     pub fn state(mut self, state: SharedState) -> Self {
         self.0.state = state;
         self
     }
 
-    /// Who takes the hook's events.
+    /// Sets the function that receives the hook's events.
     pub fn emit(mut self, emit: impl Fn(String, Value) + Send + Sync + 'static) -> Self {
         self.0.emit = Some(Arc::new(emit));
         self
     }
 
-    /// How large what the hook says may be.
+    /// Sets the limits on what the hook emits.
     pub fn bounds(mut self, bounds: Bounds) -> Self {
         self.0.bounds = bounds;
         self
     }
 
-    /// What tells the hook to stop.
+    /// Sets the signal that tells the hook to stop.
     pub fn abort(mut self, abort: AbortSignal) -> Self {
         self.0.abort = abort;
         self
     }
 
-    /// The surroundings.
+    /// Returns the finished context.
     #[must_use]
     pub fn build(self) -> HookCx {
         self.0

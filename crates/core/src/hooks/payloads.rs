@@ -1,4 +1,4 @@
-//! What each hook is told.
+//! The payload of each hook.
 
 use std::time::Duration;
 
@@ -33,112 +33,112 @@ macro_rules! payloads {
 }
 
 payloads! {
-    /// A turn begins.
+    /// The payload of a turn that begins.
     AgentStart {
-        /// What the user said.
+        /// The user messages of the turn.
         input: &'a [UserMessage],
         /// The state at the beginning.
         state: &'a Value,
     }
-    /// A run goes on after a pause.
+    /// The payload of a run that continues after a suspension.
     AgentResumed {
-        /// What it waited for.
+        /// What the run waited for.
         reason: SuspendReason,
         /// The calls that were answered.
         calls: &'a [CallId],
     }
-    /// A run pauses.
+    /// The payload of a run that suspends.
     AgentSuspended {
-        /// What it waits for.
+        /// What the run waits for.
         reason: SuspendReason,
-        /// The calls that are open.
+        /// The calls that are pending.
         calls: &'a [CallId],
     }
-    /// A turn is completed.
+    /// The payload of a completed turn.
     AgentComplete {
         /// The output, for agents that have one.
         output: Option<&'a Value>,
         /// The state at the end.
         state: &'a Value,
-        /// How many steps it took.
+        /// The number of steps in the turn.
         step_count: u32,
-        /// How long it took.
+        /// How long the turn took.
         duration: Duration,
     }
-    /// A turn failed.
+    /// The payload of a failed turn.
     AgentFail {
-        /// Why.
+        /// The error that ended the turn.
         error: &'a ErrorRecord,
         /// The state at the end.
         state: &'a Value,
-        /// How many steps it took.
+        /// The number of steps in the turn.
         step_count: u32,
     }
-    /// A model is about to be called.
+    /// The payload before a model call.
     BeforeModelCall {
-        /// What it will be shown.
+        /// The messages that are sent to the model.
         prompt: &'a PromptMessages<'a>,
-        /// Which attempt it is, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     }
-    /// A model replied.
+    /// The payload after a model call.
     AfterModelCall {
-        /// The reply.
+        /// The reply of the model.
         reply: &'a ModelReply,
-        /// How long it took.
+        /// How long the call took.
         duration: Duration,
     }
-    /// A tool is about to run.
+    /// The payload before a tool runs.
     BeforeTool {
-        /// The tool.
+        /// The tool to run.
         tool: &'a ToolSpec,
-        /// The call.
+        /// The call of the model.
         call: &'a ToolCall,
     }
-    /// A call is settled.
+    /// The payload of a settled call.
     AfterTool {
-        /// The call.
+        /// The call of the model.
         call: &'a ToolCall,
-        /// What it came to.
+        /// The result of the call.
         result: &'a ToolMessage,
-        /// How long the tool ran; zero when it did not.
+        /// How long the tool ran; zero if it did not.
         duration: Duration,
     }
-    /// A sub-agent is about to run.
+    /// The payload before a sub-agent runs.
     BeforeSubAgent {
-        /// The call.
+        /// The call of the sub-agent.
         call: &'a SubAgentCall,
     }
-    /// A sub-agent's call is settled.
+    /// The payload of a settled sub-agent call.
     AfterSubAgent {
-        /// The call.
+        /// The call of the sub-agent.
         call: &'a SubAgentCall,
-        /// What it came to.
+        /// The result of the call.
         result: &'a ToolMessage,
     }
-    /// A message enters the history.
+    /// The payload of a message that enters the history.
     MessageAdded {
-        /// The message.
+        /// The message to append.
         message: &'a Message,
     }
-    /// A tool changed the state.
+    /// The payload of a state change by a tool.
     StateChange {
-        /// The call that did it.
+        /// The call that changed the state.
         call: &'a CallId,
-        /// The change.
+        /// The change as RFC 6902 operations.
         patches: &'a [PatchOp],
-        /// The state afterwards, as the tool sees it.
+        /// The state after the change, as the tool sees it.
         state: &'a Value,
     }
 }
 
-/// What a run waits for.
+/// What a suspended run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SuspendReason {
-    /// A client's or a person's answer.
+    /// The answer of a client or a person.
     ClientTool,
-    /// A child's end.
+    /// The end of a child session.
     AwaitingChildren,
 }

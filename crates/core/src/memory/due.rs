@@ -1,4 +1,4 @@
-//! Due work in memory, in the order in which it is asked for.
+//! The index of due work in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -9,14 +9,14 @@ use crate::id::SessionId;
 use crate::store::{Backlog, DueCursor, DueKind, DuePage, DueQuery, Header, StoreError};
 use crate::time::Timestamp;
 
-/// Since when which sessions are due, by kind, for each agent.
+/// The instants since which sessions are due, by agent and kind.
 #[derive(Debug, Default)]
 pub(super) struct DueIndex {
     agents: BTreeMap<String, BTreeMap<DueKind, BTreeSet<DueCursor>>>,
 }
 
 impl DueIndex {
-    /// Notes what became of a session; `None`: it is not there.
+    /// Records the new header of a session; `None` if it was deleted.
     pub(super) fn moved(
         &mut self,
         session: &SessionId,
@@ -85,7 +85,7 @@ impl DueIndex {
         query.page(now, ranges, header)
     }
 
-    /// How much is due at this instant.
+    /// Counts what is due at this instant.
     pub(super) fn backlog(&self, now: Timestamp) -> Backlog {
         let mut backlog = Backlog::default();
         for (kind, places) in self.agents.values().flatten() {
@@ -103,7 +103,7 @@ fn wide(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Since when what is due of a session, and whose it is.
+/// Returns the agent of a session and the instants from which on its work is due.
 fn agenda(header: &Header) -> (&str, BTreeMap<DueKind, Timestamp>) {
     (&header.session.agent_type, header.due_from())
 }

@@ -1,4 +1,4 @@
-//! Questions over many sessions in memory.
+//! Queries over many sessions in memory.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ pub(super) fn pending(
     Paged::of(open.into_iter().cloned(), query.page.capped())
 }
 
-/// Since when each call waits that has no answer.
+/// Iterates over the instants since which unanswered calls have been waiting.
 pub(super) fn waiting(sessions: &BTreeMap<SessionId, Record>) -> impl Iterator<Item = Timestamp> {
     let calls = sessions.values().flat_map(|record| record.pending.values());
     let open = calls.filter(|call| call.answer.is_none());

@@ -25,7 +25,7 @@ pub(super) struct Record {
     pub(super) states: StateLog,
     pub(super) runs: Vec<RunRecord>,
     pub(super) checkpoints: Vec<Checkpoint>,
-    /// The ids of the checkpoints: nearly always one that is written is new.
+    /// The ids of the checkpoints, to check quickly whether one is new.
     checkpoint_ids: HashSet<CheckpointId>,
     pub(super) pending: BTreeMap<CallId, PendingCall>,
     pub(super) usage: Vec<UsageEntry>,
@@ -37,7 +37,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// A session whose rows and header follow.
+    /// Creates a session whose rows and header follow.
     pub(super) fn new(created: u64) -> Self {
         Self {
             header: Arc::new(Header::placeholder()),
@@ -57,7 +57,7 @@ impl Record {
         }
     }
 
-    /// How many messages stay when the history is cut to `count`: no step is split.
+    /// Returns how many messages stay when the history is truncated to `count`: no step is split.
     pub(super) fn kept(&self, count: usize) -> usize {
         let mut keep = count.min(self.messages.len());
         while matches!(self.messages.get(keep), Some(Message::Tool(_))) {
@@ -167,7 +167,7 @@ impl Record {
 }
 
 impl Header {
-    /// What stands in a record until its header is written, in the same commit.
+    /// A temporary header of a record, replaced in the same commit.
     fn placeholder() -> Self {
         let nobody = SessionId::placeholder();
         let session = SessionState::new(nobody, "", Timestamp::default());
@@ -175,7 +175,7 @@ impl Header {
     }
 }
 
-/// Replaces the one that is the same, or appends.
+/// Replaces the equal element, or appends.
 fn put<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
     match all.iter_mut().rfind(|have| same(have, &one)) {
         Some(slot) => *slot = one,
@@ -183,7 +183,7 @@ fn put<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// Whether the rows can be written: state writes apply, and versions exist.
+/// Checks that the rows can be written: state writes apply, and versions exist.
 pub(super) fn check(
     sessions: &BTreeMap<SessionId, Record>,
     rows: &[(SessionId, Row)],

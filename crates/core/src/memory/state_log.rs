@@ -1,4 +1,4 @@
-//! The versions of a state: the present one, and enough to make any earlier one.
+//! The versions of a state: the current one, and enough to rebuild any earlier one.
 
 use std::io;
 use std::sync::Arc;
@@ -8,21 +8,22 @@ use serde_json::Value;
 
 use crate::state::{StepWrites, apply_writes};
 
-/// What a version weighs beside its writes: what it costs to apply it.
+/// The weight of a version beside its writes: the cost of applying it.
 const VERSION: usize = 64;
 
-/// The versions of a state, from 1.
+/// The versions of a state, numbered from 1.
 ///
 /// Most versions are kept as the writes that made them. When the writes since the last whole state
-/// weigh as much as that, a whole state is kept again: so a version costs a few times its own writes,
-/// however large the state has become, and making one about twice the state it starts from.
+/// weigh as much as that state, a whole state is kept again: so a version costs a few times its own
+/// writes, however large the state has become, and rebuilding one about twice the state it starts
+/// from.
 #[derive(Debug)]
 pub struct StateLog {
     current: Arc<Value>,
     versions: Vec<Version>,
-    /// What the last whole state weighs.
+    /// The weight of the last whole state.
     whole: usize,
-    /// What the writes since weigh.
+    /// The weight of the writes since then.
     writes: usize,
 }
 
@@ -44,29 +45,29 @@ impl Default for StateLog {
 }
 
 impl StateLog {
-    /// The present version.
+    /// Returns the current version.
     #[must_use]
     pub fn current(&self) -> &Arc<Value> {
         &self.current
     }
 
-    /// The next version is this value.
+    /// Adds a version with this value.
     pub fn set(&mut self, value: Arc<Value>) {
         (self.whole, self.writes) = (weight(&value), 0);
         self.current = Arc::clone(&value);
         self.versions.push(Version::Whole(value));
     }
 
-    /// The next version comes from the present one by these writes, which must apply.
+    /// Adds a version by applying these writes, which must apply, to the current one.
     pub fn write(&mut self, writes: StepWrites) {
         if self.writes > self.whole
             && let Some(last) = self.versions.last_mut()
         {
-            // The version before this one becomes the whole state that later ones start from.
+            // The version before this one becomes the whole state from which later ones start.
             *last = Version::Whole(Arc::clone(&self.current));
             (self.whole, self.writes) = (weight(&self.current), 0);
         }
-        // In place unless somebody still holds the state.
+        // Applied in place unless the state is still held elsewhere.
         if let Err(error) = apply_writes(Arc::make_mut(&mut self.current), &writes) {
             tracing::error!(event = "state.writes_not_applicable", %error);
         }
@@ -74,14 +75,14 @@ impl StateLog {
         self.versions.push(Version::Writes(writes));
     }
 
-    /// The next version is an earlier one again.
+    /// Adds a version that equals an earlier one.
     pub fn rewind(&mut self, to: u64) {
         if let Some(value) = self.at(to) {
             self.set(value);
         }
     }
 
-    /// The state at a version; `None` when there is no such version.
+    /// Returns the state at a version; `None` if the version does not exist.
     #[must_use]
     pub fn at(&self, version: u64) -> Option<Arc<Value>> {
         let version = usize::try_from(version).ok()?;
@@ -106,7 +107,7 @@ impl StateLog {
     }
 }
 
-/// How many bytes something has as JSON.
+/// Returns the number of bytes of a value as JSON.
 fn weight(value: &impl Serialize) -> usize {
     struct Scales(usize);
     impl io::Write for Scales {
@@ -119,7 +120,7 @@ fn weight(value: &impl Serialize) -> usize {
         }
     }
     let mut scales = Scales(0);
-    // What cannot be written as JSON weighs what could be written of it.
+    // A value that has no JSON form weighs as much as could be written of it.
     drop(serde_json::to_writer(&mut scales, value));
     scales.0
 }

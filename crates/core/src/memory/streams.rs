@@ -10,7 +10,7 @@ use crate::stream::{
     StreamManager, StreamStatus, StreamWriter,
 };
 
-/// What a stream in memory takes: as large as a JSON string that a browser takes without trouble.
+/// The limits of a stream in memory: a JSON string of this size is no problem for a browser.
 pub(super) const LIMITS: StreamLimits = StreamLimits {
     max_chunk_bytes: 16 * 1024 * 1024,
 };
@@ -53,7 +53,7 @@ impl Log {
         }
     }
 
-    /// The position of the first chunk after a sequence.
+    /// Returns the index of the first chunk after a sequence.
     fn after(&self, sequence: Sequence) -> usize {
         self.chunks
             .partition_point(|kept| kept.stored.sequence <= sequence)
@@ -61,7 +61,7 @@ impl Log {
 }
 
 impl MemoryStore {
-    /// Does something with a stream that a run at this fence may do.
+    /// Runs an operation on a stream if the writer may write to it.
     fn write_stream<R>(
         &self,
         writer: &StreamWriter,

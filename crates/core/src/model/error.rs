@@ -1,4 +1,4 @@
-//! What can go wrong between us and a model.
+//! The errors of model calls.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Coded, ErrorCode};
 use crate::id::IdError;
 
-/// What kind of failure it is, in the words of all providers.
+/// The kind of a failure, in terms common to all providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelErrorKind {
-    /// Too many requests.
+    /// The provider received too many requests.
     RateLimited,
-    /// The provider has no room at the moment.
+    /// The provider is overloaded at the moment.
     Overloaded,
-    /// The conversation is longer than the model can read.
+    /// The conversation exceeds the context length of the model.
     ContextLength,
-    /// A filter of the provider cut in.
+    /// The provider's content filter intervened.
     ContentFilter,
-    /// The model declined.
+    /// The model refused to answer.
     Refusal,
-    /// The credentials were not accepted.
+    /// The provider rejected the credentials.
     Auth,
-    /// The request was not accepted.
+    /// The provider rejected the request.
     Invalid,
     /// The connection failed or ended early.
     Transport,
@@ -50,21 +50,21 @@ impl ModelErrorKind {
 #[error("the model call failed ({kind:?}): {detail}")]
 #[non_exhaustive]
 pub struct ModelError {
-    /// What kind of failure it is.
+    /// The kind of the failure.
     pub kind: ModelErrorKind,
-    /// What a developer needs to know.
+    /// Details for a developer.
     pub detail: String,
-    /// How long the provider asks to wait.
+    /// The wait that the provider asks for.
     pub retry_after: Option<Duration>,
-    /// A sentence for users that says more than the kind does.
+    /// A user-safe sentence that is more specific than that of the kind.
     pub user_message: Option<String>,
-    /// What caused it.
+    /// The underlying error.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl ModelError {
-    /// A failure of a kind.
+    /// Creates an error of a kind.
     #[must_use]
     pub fn new(kind: ModelErrorKind, detail: impl Into<String>) -> Self {
         Self {
@@ -76,21 +76,21 @@ impl ModelError {
         }
     }
 
-    /// Says how long the provider asks to wait.
+    /// Sets the wait that the provider asks for.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// Gives users a sentence of its own.
+    /// Sets a user-safe sentence.
     #[must_use]
     pub fn with_user_message(mut self, text: impl Into<String>) -> Self {
         self.user_message = Some(text.into());
         self
     }
 
-    /// Keeps the cause.
+    /// Sets the underlying error.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
@@ -111,6 +111,6 @@ impl Coded for ModelError {
 
 impl From<IdError> for ModelError {
     fn from(error: IdError) -> Self {
-        Self::new(ModelErrorKind::Invalid, "a call could not be named").caused_by(error)
+        Self::new(ModelErrorKind::Invalid, "a call id could not be generated").caused_by(error)
     }
 }

@@ -1,4 +1,4 @@
-//! From events to one reply.
+//! Assembles one reply from events.
 
 use serde_json::Value;
 
@@ -9,20 +9,20 @@ use crate::message::{AssistantMessage, AssistantPart, Thinking, ToolCall};
 use crate::step::StopReason;
 use crate::transcript::{CallIds, Transcript};
 
-/// A whole reply.
+/// A whole reply of a model.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ModelReply {
-    /// What the model said, parts in order, call ids unique in the session.
+    /// The model's message, parts in order, call ids unique in the session.
     pub message: AssistantMessage,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop_reason: StopReason,
-    /// What it cost.
+    /// The tokens that the call used.
     pub usage: TokenUsage,
 }
 
 impl ModelReply {
-    /// A reply put together by hand.
+    /// Creates a reply from its parts.
     #[must_use]
     pub fn new(message: AssistantMessage, stop_reason: StopReason, usage: TokenUsage) -> Self {
         Self {
@@ -33,33 +33,33 @@ impl ModelReply {
     }
 }
 
-/// What a reader of the stream is shown for an event.
+/// The part of an event that readers of the stream see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyDelta {
-    /// More text.
+    /// The next piece of text.
     Text(String),
-    /// More reasoning.
+    /// The next piece of reasoning.
     Thinking(String),
     /// A block of reasoning is complete.
     ThinkingEnd,
     /// A call begins.
     CallStart {
-        /// Its id in the session.
+        /// The id of the call in the session.
         id: CallId,
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
-    /// More of a call's arguments.
+    /// The next piece of a call's arguments.
     CallArguments {
-        /// The call.
+        /// The id of the call.
         id: CallId,
-        /// The next piece of JSON text.
+        /// The JSON text to append.
         delta: String,
     },
     /// A call's arguments are complete.
     CallEnd {
-        /// The call.
+        /// The id of the call.
         id: CallId,
     },
 }
@@ -71,7 +71,7 @@ struct Call {
     arguments: String,
 }
 
-/// Puts a reply together from its events.
+/// Assembles a reply from its events.
 #[derive(Debug)]
 pub struct ReplyBuilder {
     ids: CallIds,
@@ -84,7 +84,7 @@ pub struct ReplyBuilder {
 }
 
 impl ReplyBuilder {
-    /// A builder for a reply to this history.
+    /// Creates a builder for a reply to this history.
     #[must_use]
     pub fn new(history: &Transcript) -> Self {
         Self {
@@ -97,18 +97,18 @@ impl ReplyBuilder {
         }
     }
 
-    /// Says how large what the model gives may be.
+    /// Sets the limits on what the model returns.
     #[must_use]
     pub fn bounded(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
     }
 
-    /// Takes one event, and gives what a reader of the stream is shown for it.
+    /// Adds one event, and returns what readers of the stream see of it.
     ///
     /// # Errors
-    /// [`ModelError`] when the event speaks of a call that has not begun, comes after the end, or has
-    /// metadata that cannot be kept.
+    /// [`ModelError`] if the event refers to a call that has not begun, comes after the end, or has
+    /// metadata that exceeds its limits.
     pub fn push(
         &mut self,
         event: ModelEvent,
@@ -117,7 +117,7 @@ impl ReplyBuilder {
         if self.finished.is_some() {
             return Err(ModelError::new(
                 ModelErrorKind::Transport,
-                "the model went on after it had finished",
+                "the model sent an event after it had finished",
             ));
         }
         let delta = match event {
@@ -154,7 +154,7 @@ impl ReplyBuilder {
             }
             ModelEvent::CallStart { id, name } => {
                 self.close_thinking();
-                // An id outside our limits is no better than none.
+                // An id that is not valid here counts as missing.
                 let wanted = id.and_then(|id| CallId::new(id).ok());
                 let id = self.ids.assign(wanted.as_ref(), source)?;
                 self.calls.push(Call {
@@ -194,7 +194,7 @@ impl ReplyBuilder {
         Ok(Some(delta))
     }
 
-    /// Metadata has to go back to the provider as it came: it cannot be shortened.
+    /// Checks provider metadata. It must be sent back unchanged, so it cannot be shortened.
     fn check_metadata(&self, metadata: Option<&Value>) -> Result<(), ModelError> {
         let Some(metadata) = metadata else {
             return Ok(());
@@ -213,26 +213,27 @@ impl ReplyBuilder {
         self.calls.get_mut(index).ok_or_else(|| {
             ModelError::new(
                 ModelErrorKind::Transport,
-                format!("the model spoke of call number {index} before it began"),
+                format!("the model referred to call {index} before it began"),
             )
         })
     }
 
-    /// What was said so far, for a reply that is cut off on purpose. Calls are left out: their
+    /// Returns the text so far, for a reply that is cut off on purpose. Calls are left out: their
     /// arguments may be incomplete.
     #[must_use]
     pub fn partial_text(&self) -> Option<String> {
         AssistantMessage::new(self.parts.clone()).content()
     }
 
-    /// The whole reply.
+    /// Returns the whole reply.
     ///
-    /// Arguments that are not JSON, or nested too deep to be stored, stay a text, which no tool's schema
-    /// accepts: the model is told, the tool never sees them. Of those that are too large the beginning
-    /// stays, and the reason. No arguments at all are an empty object.
+    /// Arguments that are not JSON, or nested too deeply to be stored, are kept as a text, which no
+    /// tool's schema accepts: the model gets an error, and the tool never sees them. Of arguments
+    /// that are too large, the beginning and the reason are kept. Missing arguments become an empty
+    /// object.
     ///
     /// # Errors
-    /// A transport error when the stream ended before the model had finished.
+    /// A transport error if the stream ended before the model had finished.
     pub fn finish(mut self) -> Result<ModelReply, ModelError> {
         let Some((stop_reason, usage)) = self.finished else {
             return Err(ModelError::new(
@@ -254,12 +255,12 @@ impl ReplyBuilder {
     }
 }
 
-/// The arguments of a call, as they are kept.
+/// Returns the arguments of a call in the form in which they are stored.
 fn arguments(text: String, bounds: Bounds) -> Value {
     if text.trim().is_empty() {
         return Value::Object(serde_json::Map::new());
     }
-    let what = "what the model gave as arguments";
+    let what = "the argument text";
     if let Ok(value) = serde_json::from_str(&text)
         && bounds.check(what, &value).is_ok()
     {

@@ -1,4 +1,4 @@
-//! What a model is asked.
+//! The request of a model call.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ use crate::schema::Schema;
 use crate::step::PromptMessages;
 use crate::time::Clock;
 
-/// One attempt of one model call. Borrows everything: nothing of the history is copied.
+/// One attempt of one model call. It borrows everything: nothing of the history is copied.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ModelRequest<'a> {
     /// The system prompt and the history.
     pub prompt: PromptMessages<'a>,
-    /// The tools the model may call.
+    /// The tools that the model may call.
     pub tools: &'a [ToolSchema],
-    /// Whether it may, must or must not call one.
+    /// Whether the model may, must or must not call a tool.
     pub tool_choice: ToolChoice,
-    /// The schema of the output that the provider shall produce by its own means.
+    /// The schema of an output that the provider is to produce natively.
     pub native_output: Option<&'a Schema>,
-    /// Settings of the model.
+    /// The settings of the model.
     pub config: &'a ModelConfig,
-    /// The session's state.
+    /// The state of the session.
     pub state: &'a Value,
-    /// Which agent asks.
+    /// The agent that makes the call.
     pub agent_type: &'a str,
-    /// In which session.
+    /// The session of the call.
     pub session_id: &'a SessionId,
-    /// Which attempt of this call it is, from 1; 1 again after a crash.
+    /// The number of the attempt, from 1; 1 again after a crash.
     pub attempt: u32,
-    /// For a model that waits.
+    /// The clock, for a model that waits.
     pub clock: &'a dyn Clock,
 }
 
 impl<'a> ModelRequest<'a> {
-    /// The first attempt of a plain call, without tools.
+    /// Creates the first attempt of a plain call, without tools.
     #[must_use]
     pub fn new(
         prompt: PromptMessages<'a>,
@@ -61,21 +61,21 @@ impl<'a> ModelRequest<'a> {
         }
     }
 
-    /// Offers tools.
+    /// Sets the tools that the model may call.
     #[must_use]
     pub fn with_tools(mut self, tools: &'a [ToolSchema]) -> Self {
         self.tools = tools;
         self
     }
 
-    /// Says whether the model may, must or must not call a tool.
+    /// Sets whether the model may, must or must not call a tool.
     #[must_use]
     pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = choice;
         self
     }
 
-    /// Says which attempt this is.
+    /// Sets the number of the attempt.
     #[must_use]
     pub fn with_attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
@@ -83,22 +83,22 @@ impl<'a> ModelRequest<'a> {
     }
 }
 
-/// A tool as a model is shown it.
+/// A tool as a model sees it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolSchema {
-    /// Its name.
+    /// The name of the tool.
     pub name: String,
-    /// What it is for.
+    /// What the tool is for.
     pub description: String,
-    /// What it takes.
+    /// The schema of the arguments.
     pub input: Schema,
-    /// Whether the provider shall hold the model to the schema while it writes.
+    /// Whether the provider enforces the schema while the model writes.
     pub strict: bool,
 }
 
 impl ToolSchema {
-    /// A tool that is not strict.
+    /// Creates a tool whose schema is not enforced.
     #[must_use]
     pub fn new(name: impl Into<String>, description: impl Into<String>, input: Schema) -> Self {
         Self {
@@ -114,50 +114,50 @@ impl ToolSchema {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// It must call this one.
+    /// The model must call this tool.
     Tool(String),
-    /// It must not call any.
+    /// The model must not call any tool.
     None,
 }
 
-/// Settings of a model. What is not set is left to the provider.
+/// The settings of a model. The provider decides what is not set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct ModelConfig {
-    /// Randomness, from 0 to 2.
+    /// The sampling temperature, from 0 to 2.
     pub temperature: Option<f64>,
-    /// The longest reply, in tokens.
+    /// The maximum length of a reply, in tokens.
     pub max_output_tokens: Option<u32>,
-    /// Nucleus sampling.
+    /// The probability mass of nucleus sampling.
     pub top_p: Option<f64>,
-    /// Sampling from the best k only.
+    /// The number of candidates to sample from.
     pub top_k: Option<u32>,
-    /// Penalty on words that occurred.
+    /// The penalty on tokens that occurred before.
     pub presence_penalty: Option<f64>,
-    /// Penalty on words that occurred often.
+    /// The penalty on tokens that occurred often.
     pub frequency_penalty: Option<f64>,
-    /// Texts to stop at.
+    /// Texts at which the model stops.
     pub stop_sequences: Vec<String>,
-    /// For repeatable sampling.
+    /// The seed for repeatable sampling.
     pub seed: Option<u64>,
-    /// How often a retryable failure is tried again; 3 when not set.
+    /// How many times a retryable failure is retried; 3 if not set.
     pub max_retries: Option<u32>,
-    /// How long one attempt may take.
+    /// The time limit of one attempt.
     pub timeout: Option<Duration>,
-    /// Extra request headers.
+    /// Extra headers of the request.
     pub headers: std::collections::BTreeMap<String, String>,
     /// Settings that only one provider knows, by provider.
     pub provider_options: serde_json::Map<String, Value>,
-    /// Hold the model to the output schema while it writes, where the provider can.
+    /// Whether the provider enforces the output schema while the model writes, if it can.
     pub strict_output: bool,
 }
 
 impl ModelConfig {
-    /// How often a retryable failure is tried again.
+    /// Returns how many times a retryable failure is retried.
     #[must_use]
     pub fn retries(&self) -> u32 {
         self.max_retries.unwrap_or(3)

@@ -76,7 +76,7 @@ pub enum SubmissionError {
     },
     /// The result is too large.
     #[error(
-        "the result of call {call} has {bytes} bytes; at most {MAX_RESULT_BYTES} are taken, so store it elsewhere and send a reference"
+        "the result of call {call} has {bytes} bytes; the limit is {MAX_RESULT_BYTES}, so store it elsewhere and send a reference"
     )]
     ResultTooLarge {
         /// The id of the call.

@@ -1,4 +1,4 @@
-//! Makes a stored history valid.
+//! Repairs a stored history.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -8,30 +8,30 @@ use crate::id::CallId;
 use crate::message::{AssistantPart, Message, ToolMessage};
 use crate::step::{FINISH_TOOL, synthesize_finish_result, synthesize_unknown_result};
 
-/// One thing that was wrong with a stored history and has been put right.
+/// One repair of a stored history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Healed {
-    /// A call had no result; one was made up.
+    /// A call had no result; one was added.
     MissingResult {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// Its tool.
+        /// The name of its tool.
         tool: String,
     },
-    /// A result answered no call; it was dropped.
+    /// A result belonged to no call; it was dropped.
     OrphanResult {
-        /// The id it carried.
+        /// The call id of the result.
         call: CallId,
     },
-    /// A result stood in the wrong place; it was moved behind its call.
+    /// A result was misplaced; it was moved after its call.
     MovedResult {
-        /// The call.
+        /// The id of the call.
         call: CallId,
     },
     /// A call's id was used before; it was renamed.
     RenamedCall {
-        /// The id as stored.
+        /// The id as it was stored.
         from: CallId,
         /// The id as it is now.
         to: CallId,
@@ -53,7 +53,7 @@ impl fmt::Display for Healed {
     }
 }
 
-/// Where the results of each id stand, and where the next call with that id stands.
+/// The positions of the results of each id, and of the calls with that id.
 #[derive(Default)]
 struct Index {
     results: HashMap<CallId, VecDeque<usize>>,
@@ -84,12 +84,12 @@ impl Index {
         index
     }
 
-    /// The position of the result that belongs to the next call with this id, which stands at
-    /// `at`: the first result after it and before the call after that.
+    /// Returns the position of the result for the next call with this id, which is at `at`: the
+    /// first result after it and before the following call.
     fn claim(&mut self, id: &CallId, at: usize) -> Option<usize> {
         let calls = self.calls.get_mut(id)?;
         calls.pop_front();
-        // A second call with this id in the same message shares the search, and takes what is left.
+        // A second call with this id in the same message takes the next result.
         let until = calls.iter().find(|next| **next > at).copied();
         let results = self.results.get_mut(id)?;
         while results.front().is_some_and(|result| *result < at) {
@@ -108,7 +108,7 @@ pub(super) fn heal(messages: Vec<Message>) -> (Vec<Message>, Vec<Healed>) {
     let mut index = Index::of(&messages);
     let mut used = HashSet::new();
     let mut suffixes = HashMap::new();
-    // Every id that occurs at all: a new name must not meet one that comes later.
+    // All ids that occur: a new name must not equal one that comes later.
     let taken: HashSet<CallId> = index.calls.keys().cloned().collect();
     let mut slots: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
     let mut valid = Vec::with_capacity(slots.len());
@@ -124,7 +124,7 @@ pub(super) fn heal(messages: Vec<Message>) -> (Vec<Message>, Vec<Healed>) {
                 continue;
             }
             Message::Tool(result) => {
-                // Results that belong somewhere were taken out when their call was met.
+                // Results of a call were already taken when the call was processed.
                 healed.push(Healed::OrphanResult {
                     call: result.tool_call_id,
                 });
@@ -182,8 +182,8 @@ fn missing_result(call: &CallId, tool: &str) -> ToolMessage {
     }
 }
 
-/// The next free `<id>_<n>`. The search goes on where it stopped for the same id, so a history in
-/// which every call has one id is healed in linear time.
+/// Returns the next free `<id>_<n>`. The search continues where it stopped for the same id, so a
+/// history in which every call has one id is healed in linear time.
 fn rename(
     id: &CallId,
     suffixes: &mut HashMap<CallId, usize>,

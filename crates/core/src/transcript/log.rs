@@ -1,6 +1,6 @@
 //! An append-only list that many readers share without locks.
 //!
-//! Slots live in buckets of doubling size that never move, so a reader that knows a length reads
+//! Slots are in buckets of doubling size that never move, so a reader that knows a length reads
 //! everything before it while a writer appends after it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::call_ids::UsedIds;
 use crate::message::Message;
 
-/// The first bucket has this many slots, each next one twice as many.
+/// The number of slots in the first bucket; each next one has twice as many.
 const FIRST: usize = 32;
-/// Enough buckets for more messages than memory holds.
+/// The number of buckets, enough for more messages than fit into memory.
 const BUCKETS: usize = 40;
 
 type Slot = OnceLock<Arc<Message>>;
 
 pub(super) struct Log {
     buckets: [OnceLock<Box<[Slot]>>; BUCKETS],
-    /// How many slots were handed out. A writer owns the slot whose number it moved this past.
+    /// The number of assigned slots. A writer owns the slot past which it moved this number.
     claimed: AtomicUsize,
     used: Mutex<UsedIds>,
 }
@@ -33,7 +33,7 @@ impl Default for Log {
     }
 }
 
-/// The bucket of an index and the position in it.
+/// Returns the bucket of an index and the position in it.
 fn place(index: usize) -> (usize, usize) {
     let shifted = index + FIRST;
     let bucket = (shifted.ilog2() - FIRST.ilog2()) as usize;
@@ -48,7 +48,7 @@ impl Log {
 
     /// Appends at `at`, which must be the length that the caller knows.
     ///
-    /// Gives the message back when the log is longer than that: somebody else appended.
+    /// Returns the message if the log is longer than that because another clone appended.
     pub(super) fn push(&self, at: usize, message: Arc<Message>) -> Result<(), Arc<Message>> {
         let claim = self
             .claimed
@@ -66,7 +66,7 @@ impl Log {
         }
     }
 
-    /// A log of its own with the first `len` messages of this one and one more.
+    /// Copies the first `len` messages into a separate log and appends one more.
     pub(super) fn fork(&self, len: usize, message: Arc<Message>) -> Self {
         let copy = Self::default();
         let shared = (0..len).filter_map(|index| self.get(index)).cloned();
@@ -101,7 +101,7 @@ impl Log {
     }
 
     fn lock_used(&self) -> std::sync::MutexGuard<'_, UsedIds> {
-        // Nothing panics while it holds the lock, and the set is whole after every insert.
+        // Nothing panics while it holds the lock, and the set is consistent after every insert.
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

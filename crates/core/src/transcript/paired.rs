@@ -1,4 +1,4 @@
-//! A step that is complete: every call has its result.
+//! A complete step: every call has its result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use crate::error::{Coded, ErrorCode};
 use crate::id::CallId;
 use crate::message::{AssistantMessage, ToolMessage};
 
-/// An assistant message with exactly one result for each of its calls, in the model's order.
-/// Clones share them.
+/// An assistant message with exactly one result for each of its calls, in the model's order. Clones
+/// share them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairedStep(Arc<Parts>);
 
@@ -18,32 +18,32 @@ struct Parts {
     results: Vec<ToolMessage>,
 }
 
-/// Why an assistant message and results do not make a step.
+/// Why an assistant message and results do not form a step.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PairingError {
     /// A call has no result.
     #[error("tool call {call} has no result; a step is stored when every call has one")]
     MissingResult {
-        /// The call in question.
+        /// The id of the call.
         call: CallId,
     },
     /// A result answers no call of this message.
     #[error("a result answers tool call {call}, which this message does not make; drop it")]
     UnknownCall {
-        /// The id the result carries.
+        /// The call id of the result.
         call: CallId,
     },
     /// Two results answer one call.
     #[error("tool call {call} has two results; keep the first")]
     TwoResults {
-        /// The call in question.
+        /// The id of the call.
         call: CallId,
     },
     /// Two calls of this message have one id.
     #[error("two calls have the id {call}; make ids unique with `Transcript::call_ids`")]
     RepeatedCall {
-        /// The id in question.
+        /// The repeated id.
         call: CallId,
     },
 }
@@ -58,7 +58,7 @@ impl PairedStep {
     /// Pairs a message with the results of its calls, which may come in any order.
     ///
     /// # Errors
-    /// [`PairingError`] when a call has not exactly one result, or a result has no call.
+    /// [`PairingError`] if a call does not have exactly one result, or a result has no call.
     pub fn new(
         assistant: AssistantMessage,
         results: impl IntoIterator<Item = ToolMessage>,
@@ -95,25 +95,25 @@ impl PairedStep {
         })))
     }
 
-    /// What the model said.
+    /// Returns the model's message.
     #[must_use]
     pub fn assistant(&self) -> &AssistantMessage {
         &self.0.assistant
     }
 
-    /// The results, in the order of the calls.
+    /// Returns the results, in the order of the calls.
     #[must_use]
     pub fn results(&self) -> &[ToolMessage] {
         &self.0.results
     }
 
-    /// How many messages the step is.
+    /// Returns the number of messages in the step.
     #[must_use]
     pub fn message_count(&self) -> usize {
         1 + self.0.results.len()
     }
 
-    /// The message and its results.
+    /// Returns the message and its results.
     #[must_use]
     pub fn into_parts(self) -> (AssistantMessage, Vec<ToolMessage>) {
         let Parts { assistant, results } = Arc::unwrap_or_clone(self.0);

@@ -66,7 +66,7 @@ impl Sessions<'_> {
     /// Writes a checkpoint of the session as it is now, and makes it the session's latest.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn create_checkpoint(
         &self,
         session: &SessionId,
@@ -96,7 +96,7 @@ impl Sessions<'_> {
     /// Returns the most recently written checkpoint, whatever its step count.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn get_latest_checkpoint(
         &self,
         session: &SessionId,
@@ -110,7 +110,7 @@ impl Sessions<'_> {
     /// Returns a checkpoint of this session by its id; one of another session is not found.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn get_checkpoint(
         &self,
         session: &SessionId,
@@ -127,7 +127,7 @@ impl Sessions<'_> {
     /// Lists checkpoints, the most recently written first.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn list_checkpoints(
         &self,
         session: &SessionId,

@@ -9,7 +9,7 @@ impl Sessions<'_> {
     /// Adds references to child sessions.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn add_sub_session_refs(
         &self,
         session: &SessionId,
@@ -53,7 +53,7 @@ impl Sessions<'_> {
     /// Lists the references to child sessions, oldest first.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn get_sub_session_refs(
         &self,
         session: &SessionId,

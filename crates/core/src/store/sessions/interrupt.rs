@@ -9,7 +9,7 @@ impl Sessions<'_> {
     /// Requests that the running run stop. Returns false, without effect, if none is running.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn set_interrupt_flag(
         &self,
         session: &SessionId,
@@ -26,7 +26,7 @@ impl Sessions<'_> {
     /// performs the run obeys it.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn request_stop(
         &self,
         session: &SessionId,
@@ -63,7 +63,7 @@ impl Sessions<'_> {
     /// Takes the stop request: of several concurrent callers exactly one gets it.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn check_interrupt_flag(
         &self,
         session: &SessionId,
@@ -91,7 +91,7 @@ impl Sessions<'_> {
     /// Withdraws the stop request.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn clear_interrupt_flag(&self, session: &SessionId) -> Result<(), StoreError> {
         self.change(session, Change::ClearStop).await.map(drop)
     }

@@ -80,7 +80,7 @@ impl Sessions<'_> {
     /// Whether the session exists.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn session_exists(&self, session: &SessionId) -> Result<bool, StoreError> {
         Ok(self.store.find(session).await?.is_some())
     }
@@ -89,7 +89,7 @@ impl Sessions<'_> {
     /// Returns false if the session did not exist.
     ///
     /// # Errors
-    /// When the store cannot be read or written.
+    /// If the store cannot be read or written.
     pub async fn delete_session(&self, session: &SessionId) -> Result<bool, StoreError> {
         let mut attempts = 0;
         loop {
@@ -153,7 +153,7 @@ impl Sessions<'_> {
     /// Lists sessions, newest first.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn list_sessions(
         &self,
         query: &SessionQuery,
@@ -165,7 +165,7 @@ impl Sessions<'_> {
     /// `limit` at once. Returns how many were deleted, not counting the descendants.
     ///
     /// # Errors
-    /// When the store cannot be read or written.
+    /// If the store cannot be read or written.
     pub async fn cleanup_expired(&self, limit: usize) -> Result<usize, StoreError> {
         let mut query = DueQuery::at(self.clock.now())
             .of_kinds([DueKind::Expired])
@@ -191,7 +191,7 @@ impl Sessions<'_> {
     /// any more.
     ///
     /// # Errors
-    /// When the store cannot be read or written.
+    /// If the store cannot be read or written.
     pub async fn delete_expired(
         &self,
         key: SessionKey<'_>,

@@ -32,7 +32,7 @@ impl Sessions<'_> {
     /// Lists a page of the messages. Without `include_thinking`, the model's reasoning is left out.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn get_messages(
         &self,
         session: &SessionId,
@@ -56,7 +56,7 @@ impl Sessions<'_> {
     /// Returns the number of messages.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn get_message_count(&self, session: &SessionId) -> Result<usize, StoreError> {
         Ok(self.snapshot(session).await?.message_count)
     }
@@ -64,7 +64,7 @@ impl Sessions<'_> {
     /// Truncates the history to at most this many messages, rounded down to whole steps.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn truncate_messages(
         &self,
         session: &SessionId,
@@ -76,7 +76,7 @@ impl Sessions<'_> {
     /// Returns the whole history as a transcript, healed where needed.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn transcript(&self, session: &SessionId) -> Result<Transcript, StoreError> {
         let place = self.place(session).await?;
         let messages = self.store.messages(place.key(), Page::ALL).await?.items;

@@ -11,7 +11,7 @@ impl Sessions<'_> {
     /// Starts a run, which becomes the session's latest.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn create_run(&self, run: RunRecord) -> Result<Committed, StoreError> {
         let session = run.session_id.clone();
         self.change(&session, Change::StartRun(Box::new(run))).await
@@ -57,7 +57,7 @@ impl Sessions<'_> {
     /// Returns the session's latest run.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn get_current_run(
         &self,
         session: &SessionId,
@@ -68,7 +68,7 @@ impl Sessions<'_> {
     /// Returns a run by its id.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn get_run(
         &self,
         session: &SessionId,
@@ -85,7 +85,7 @@ impl Sessions<'_> {
     /// Lists runs, oldest first.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn list_runs(
         &self,
         session: &SessionId,

@@ -14,7 +14,7 @@ impl Sessions<'_> {
     /// Stages the writes of a call; staging the same call again replaces them.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn stage_changes(
         &self,
         session: &SessionId,
@@ -29,7 +29,7 @@ impl Sessions<'_> {
     /// Lists the staged writes of a step, in the order in which they were first staged.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn get_staged_changes(
         &self,
         session: &SessionId,
@@ -51,7 +51,7 @@ impl Sessions<'_> {
     /// Whether a step has staged writes.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn has_staged_changes(
         &self,
         session: &SessionId,
@@ -63,7 +63,7 @@ impl Sessions<'_> {
     /// Applies a step's staged writes to the state and discards them, in one commit.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn promote_staging(
         &self,
         session: &SessionId,
@@ -98,7 +98,7 @@ impl Sessions<'_> {
     /// Discards a step's staged writes.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn discard_staging(
         &self,
         session: &SessionId,
@@ -111,7 +111,7 @@ impl Sessions<'_> {
     /// were discarded.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn cleanup_orphaned_staging(
         &self,
         session: &SessionId,

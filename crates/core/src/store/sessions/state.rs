@@ -17,7 +17,7 @@ impl Sessions<'_> {
     /// not exist.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn load_state(
         &self,
         session: &SessionId,
@@ -35,7 +35,7 @@ impl Sessions<'_> {
     /// Returns when each answered call of a session was answered.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn answered_calls(
         &self,
         session: &SessionId,
@@ -122,7 +122,7 @@ impl Sessions<'_> {
     /// Increments the step count.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn increment_step_count(&self, session: &SessionId) -> Result<Committed, StoreError> {
         self.set(session, Field::OneStepMore).await
     }
@@ -130,7 +130,7 @@ impl Sessions<'_> {
     /// Increments the resume count.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn increment_resume_count(
         &self,
         session: &SessionId,
@@ -141,7 +141,7 @@ impl Sessions<'_> {
     /// Sets metadata entries; `None` removes a key.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn patch_metadata(
         &self,
         session: &SessionId,

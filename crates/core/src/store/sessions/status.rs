@@ -39,7 +39,7 @@ impl Sessions<'_> {
     /// Sets the status, whatever it was before.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the session does not exist.
     pub async fn update_status(
         &self,
         session: &SessionId,

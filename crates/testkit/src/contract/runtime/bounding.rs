@@ -335,7 +335,7 @@ pub async fn arguments_that_cannot_be_kept_are_told_to_the_model(on: &RuntimeSub
     for (line, why) in results.iter().zip([
         "are a text (nested deeper than 100 levels)",
         "are a text (recursion limit exceeded",
-        "what the model gave as arguments has ",
+        "the argument text has ",
     ]) {
         assert!(line.contains(why), "{line} says {why}");
         assert!(line.contains("=error: "), "{line}");
