@@ -50,8 +50,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Derives the limit from that of a stream: a chunk also contains its origin and its
-    /// references.
+    /// Derives the limit from that of a stream: a chunk also contains its origin and its references.
     #[must_use]
     pub fn of(limits: StreamLimits) -> Self {
         Self {

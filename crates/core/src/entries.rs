@@ -116,8 +116,7 @@ impl Entries {
     /// Answers a pending call with one durable write. It starts no run.
     ///
     /// # Errors
-    /// [`EntryError::Answer`] for an answer that does not fit the pending call; nothing is stored
-    /// then.
+    /// [`EntryError::Answer`] for an answer that does not fit the pending call; nothing is stored then.
     pub async fn submit(&self, answer: &ToolAnswer) -> Result<Submitted, EntryError> {
         submit::submit(self, answer).await
     }
@@ -161,8 +160,7 @@ impl Entries {
                     tracing::debug!(event = "entry.conflict", %session, %error);
                 }
                 Err(error) if error.may_pass() => {
-                    // The commit may have been made all the same: then this process performs the
-                    // run.
+                    // The commit may have been made all the same: then this process performs the run.
                     let Ok(Some(now)) = self.store.find(session).await else {
                         return Err(error.into());
                     };

@@ -1,4 +1,4 @@
-//! What all errors provide: a code, whether a retry may help, a sentence that is safe to show to a
+//! The common interface of errors: a code, whether a retry may help, a sentence that is safe to show to a
 //! user, and the detail that a developer needs.
 
 use std::fmt;

@@ -1,5 +1,5 @@
-//! In-memory implementations of the ports, for tests, for experiments, and as the simplest form of
-//! each contract.
+//! In-memory implementations of the ports, for tests, for experiments, and as the simplest
+//! form of each contract.
 
 mod due;
 mod query;
@@ -33,8 +33,8 @@ use streams::Log;
 
 /// Sessions and streams in memory. Clones are the same store.
 ///
-/// Without its own clock it judges leases and due work by the time that each commit and each query
-/// carries.
+/// Without its own clock it judges leases and due work by the time that each commit
+/// and each query carries.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,

@@ -1,8 +1,8 @@
 //! The messages of a conversation.
 //!
-//! An assistant message keeps its parts in the model's order, so that a provider gets back exactly
-//! what it sent, signatures included. The system prompt is not a message: it is rendered for every
-//! model call.
+//! An assistant message keeps its parts in the model's order, so that a provider gets back
+//! exactly what it sent, signatures included. The system prompt is not a message: it is rendered
+//! for every model call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! JSON schemas: made from types or given as JSON, compiled once, with errors that a model can act
-//! on.
+//! JSON schemas: made from types or given as JSON, compiled once, with errors that a model can act on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ pub enum SchemaError {
     NotAnObject {
         /// The name of what the schema belongs to.
         what: String,
-        /// What the schema describes instead.
+        /// The type that the schema describes instead.
         found: String,
     },
     /// The JSON value is not a schema.
@@ -92,8 +91,8 @@ impl Schema {
         &self.json
     }
 
-    /// Returns the validation errors of a value, one sentence each, for a model to act on. Empty if
-    /// it is valid.
+    /// Returns the validation errors of a value, one sentence each, for a model to act on. Empty
+    /// if it is valid.
     #[must_use]
     pub fn errors(&self, value: &Value) -> Vec<String> {
         if let Value::String(text) = value {

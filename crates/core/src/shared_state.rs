@@ -12,8 +12,8 @@ use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateTracker, StepWrit
 
 /// One writer's view of the state: the committed state plus its own writes. Clones share it.
 ///
-/// Parallel writers each get their own view of the same base; their writes are merged when the step
-/// is settled.
+/// Parallel writers each get their own view of the same base; their writes are merged when
+/// the step is settled.
 #[derive(Debug, Clone)]
 pub struct SharedState {
     shared: Arc<Shared>,
@@ -124,8 +124,8 @@ impl SharedState {
     /// Returns the change as RFC 6902 patches.
     ///
     /// # Errors
-    /// The [`StateError`] of the change, or [`StateError::Exceeded`] if it is too large; nothing is
-    /// changed then.
+    /// The [`StateError`] of the change, or [`StateError::Exceeded`] if it is too large;
+    /// nothing is changed then.
     pub fn edit(
         &self,
         change: impl FnOnce(&mut Draft) -> Result<(), StateError>,

@@ -4,11 +4,10 @@
 //! changed. A draft yields [`StepWrites`], the list that is stored, and from the same changes RFC
 //! 6902 patches, which clients apply; so the two cannot drift apart.
 //!
-//! - [`StateTracker`]: tracks a state over several updates. An update takes effect whole or not at
-//!   all.
+//! - [`StateTracker`]: tracks a state over several updates. An update takes effect whole or not at all.
 //! - [`merge_writes`]: merges the writes of parallel tools in the model's order.
-//! - [`apply_writes`]: applies stored writes to a state; [`apply_patch`] applies patches, as a
-//!   client does.
+//! - [`apply_writes`]: applies stored writes to a state; [`apply_patch`] applies patches,
+//!   as a client does.
 //! - [`diff`]: the changes between two states.
 //! - [`to_json`]: rejects values that JSON cannot represent instead of storing `null`.
 //!

@@ -58,13 +58,12 @@ pub use writable::Writable;
 /// written. Commits of one session are serialized; each raises its version by one. Nothing is
 /// visible before it is durable.
 ///
-/// A root and the sessions under it form one unit: every commit and every read of a session names
-/// the root, so a store may keep each root in a separate place. Under a wrong root a session is not
-/// found.
+/// A root and the sessions under it form one unit: every commit and every read of a session names the
+/// root, so a store may keep each root in a separate place. Under a wrong root a session is not found.
 ///
 /// A [`Page`] ends at its number of items or at its number of bytes, whichever comes first;
-/// [`Paged::of`] and [`PageRoom`] measure it. A store reads as little as possible of the items
-/// beyond the page.
+/// [`Paged::of`] and [`PageRoom`] measure it. A store reads as little as possible of the
+/// items beyond the page.
 ///
 /// Leases and due work are judged by one clock: the store's, if it has one. A store without a clock
 /// uses the time that each commit and each query carries.
@@ -74,13 +73,12 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Writes the commit if every precondition holds.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] and the other refusals if it does not apply; nothing is written
-    /// then.
+    /// [`StoreError::Refused`] and the other refusals if it does not apply; nothing is written then.
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError>;
 
-    /// Loads a session with its state, pending calls, open step and latest run, as of one instant,
-    /// and which calls of the open step are answered. Returns `None` if the session does not exist
-    /// under this root.
+    /// Loads a session with its state, pending calls, open step and latest run, as of one
+    /// instant, and which calls of the open step are answered. Returns `None` if the session does
+    /// not exist under this root.
     async fn load(&self, session: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError>;
 
     /// Lists messages, oldest first. A session that does not exist has none.
@@ -132,8 +130,8 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
         page: Page,
     ) -> Result<Paged<UsageEntry>, StoreError>;
 
-    /// Returns the root of a child session; `None` for an id that no child has, including that of a
-    /// root.
+    /// Returns the root of a child session; `None` for an id that no child has, including
+    /// that of a root.
     ///
     /// This is a directory for callers that know only an id. A store that keeps each root
     /// separately writes the entry before it makes the commit that creates the child. An entry may

@@ -1,8 +1,7 @@
 //! The format of stored records: `["kind", version, data]`.
 //!
-//! The version is that of the data's format. A reader upgrades an older version; it reports a newer
-//! one and changes nothing. For each version of each kind a golden file is kept, and a test reads
-//! them all.
+//! The version is that of the data's format. A reader upgrades an older version; it reports a newer one
+//! and changes nothing. For each version of each kind a golden file is kept, and a test reads them all.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -40,7 +39,7 @@ pub enum StoredError {
     Corrupt {
         /// The kind that was expected.
         kind: &'static str,
-        /// What is wrong with the record.
+        /// The reason why the record is not valid.
         reason: String,
     },
     /// A newer version of this program wrote the record.

@@ -169,7 +169,7 @@ pub struct Chunk {
     pub base: Arc<ChunkBase>,
     /// When the chunk was written.
     pub timestamp: Timestamp,
-    /// What the chunk reports.
+    /// The content of the chunk.
     #[serde(flatten)]
     pub payload: ChunkPayload,
 }

@@ -7,10 +7,9 @@ use crate::state::{PatchOp, Pointer};
 
 /// Splits changes into groups, none of which has more JSON than `limit`.
 ///
-/// The value of one change may be larger than anything that was ever written: an array that grew
-/// over a thousand steps is replaced as a whole when parallel appends end up in another order. Such
-/// a value is reassembled from its parts. A part that cannot be split was within the limits when it
-/// entered.
+/// The value of one change may be larger than anything that was ever written: an array that grew over a
+/// thousand steps is replaced as a whole when parallel appends end up in another order. Such a value is
+/// reassembled from its parts. A part that cannot be split was within the limits when it entered.
 pub(super) fn in_chunks(patches: Vec<PatchOp>, limit: usize) -> Vec<Vec<PatchOp>> {
     if json_bytes(&patches) <= limit {
         return vec![patches];
@@ -90,8 +89,8 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    /// Whatever the limit, the pieces have the effect of the whole, and only what cannot be split
-    /// is larger.
+    /// Whatever the limit, the pieces have the effect of the whole, and only what cannot
+    /// be split is larger.
     #[test]
     fn the_pieces_have_the_same_effect_as_the_whole_change() {
         let base = json!({ "log": ["old"], "gone": 1 });

@@ -129,9 +129,9 @@ impl Execute {
 /// has its own steps and output.
 ///
 /// # Errors
-/// [`EntryError::AlreadyRunning`], [`EntryError::AwaitingAnswers`], [`EntryError::OtherAgent`], and
-/// errors in the request itself. If the session is not the one that the request [expects](Expects),
-/// [`StoreError::NotFound`] or [`StoreError::AlreadyExists`].
+/// [`EntryError::AlreadyRunning`], [`EntryError::AwaitingAnswers`], [`EntryError::OtherAgent`],
+/// and errors in the request itself. If the session is not the one that the request
+/// [expects](Expects), [`StoreError::NotFound`] or [`StoreError::AlreadyExists`].
 pub fn plan_execute(
     found: Option<&Snapshot>,
     request: &Execute,

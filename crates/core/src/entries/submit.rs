@@ -91,8 +91,7 @@ impl PendingCall {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Continuation {
-    /// No one needs to: other calls are still pending, it was a repetition, or a running run takes
-    /// it.
+    /// No one needs to: other calls are still pending, it was a repetition, or a running run takes it.
     None,
     /// A new run was started.
     NewRun,
@@ -135,8 +134,8 @@ pub fn plan_submit(
     at: Timestamp,
 ) -> Result<Result<Commit, SubmissionOutcome>, SubmissionError> {
     let call = answer.submission.tool_call_id();
-    // A call may be pending twice: for its approval, and for its unknown outcome. Only the current
-    // pending entry counts.
+    // A call may be pending twice: for its approval, and for its unknown outcome. Only the
+    // current pending entry counts.
     let pending = owner.state.pending_client_tool_calls.get(call);
     let Some(pending) = pending.filter(|pending| pending.answer.is_none()) else {
         return Ok(Err(match answered {

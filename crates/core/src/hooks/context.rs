@@ -93,8 +93,8 @@ impl HookCx {
     /// Changes the state through a draft. The change is committed with the step.
     ///
     /// # Errors
-    /// The [`StateError`] of the change, or [`StateError::Exceeded`] if it is too large; nothing is
-    /// changed then.
+    /// The [`StateError`] of the change, or [`StateError::Exceeded`] if it is too large;
+    /// nothing is changed then.
     pub fn edit_state(
         &self,
         change: impl FnOnce(&mut Draft) -> Result<(), StateError>,
@@ -105,8 +105,7 @@ impl HookCx {
     /// Sends a custom event to the readers of the stream.
     ///
     /// # Errors
-    /// [`StateError`] if the data is not JSON, or exceeds the [limits](crate::bounds) on depth or
-    /// size.
+    /// [`StateError`] if the data is not JSON, or exceeds the [limits](crate::bounds) on depth or size.
     pub fn emit(&self, name: impl Into<String>, data: impl Serialize) -> Result<(), StateError> {
         let data = to_json(&data)?;
         let name = name.into();

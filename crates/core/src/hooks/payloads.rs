@@ -42,14 +42,14 @@ payloads! {
     }
     /// The payload of a run that continues after a suspension.
     AgentResumed {
-        /// What the run waited for.
+        /// The kind of answer that the run waited for.
         reason: SuspendReason,
         /// The calls that were answered.
         calls: &'a [CallId],
     }
     /// The payload of a run that suspends.
     AgentSuspended {
-        /// What the run waits for.
+        /// The kind of answer that the run waits for.
         reason: SuspendReason,
         /// The calls that are pending.
         calls: &'a [CallId],
@@ -132,7 +132,7 @@ payloads! {
     }
 }
 
-/// What a suspended run waits for.
+/// The kind of answer that a suspended run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -88,8 +88,7 @@ impl RunState {
             | Happened::Broke {
                 index: Some(index), ..
             } => event.step == self.steps + 1 && self.is_running(*index),
-            // A call that settled its step reports the step itself, and no other call is running
-            // then.
+            // A call that settled its step reports the step itself, and no other call is running then.
             Happened::Settled(_) if self.doing.is_none() => {
                 let open = self.open.as_ref();
                 event.step == self.steps + 1
@@ -274,8 +273,8 @@ fn after_failure(
     }
     let wait = retry_after_ms.map_or_else(|| back_off(state.attempt), Duration::from_millis);
     state.attempt += 1;
-    // The failed attempt has notified the hooks, and discarded the deltas of itself and of an
-    // earlier process.
+    // The failed attempt has notified the hooks, and discarded the deltas of itself and
+    // of an earlier process.
     state.first = false;
     state.resync = false;
     let until = now.saturating_add(wait);

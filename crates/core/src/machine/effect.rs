@@ -49,7 +49,7 @@ pub struct Effect {
     /// Whether it is the first of its run, which notifies hooks that the run begins or continues.
     #[serde(default)]
     pub first: bool,
-    /// What to do.
+    /// The action to perform.
     #[serde(flatten)]
     pub kind: EffectKind,
 }
@@ -59,7 +59,7 @@ impl Stored for Effect {
     const VERSION: u32 = 1;
 }
 
-/// What an effect does.
+/// The action of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[non_exhaustive]

@@ -26,7 +26,7 @@ pub struct Event {
     /// Whether a stop of the run is requested.
     #[serde(default)]
     pub stop: bool,
-    /// What happened.
+    /// The outcome that the event reports.
     #[serde(flatten)]
     pub what: Happened,
 }
@@ -54,7 +54,7 @@ impl Stored for Event {
     }
 }
 
-/// What an event reports.
+/// The outcome that an event reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "what",

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
 
-/// The limits of an agent, fixed when a run starts: changing the agent does not affect runs that
-/// are running.
+/// The limits of an agent, fixed when a run starts: changing the agent does not affect
+/// runs that are running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

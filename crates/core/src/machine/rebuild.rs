@@ -55,8 +55,7 @@ impl RunState {
     }
 }
 
-/// Returns the indices of the calls that count as started when the process that performed them is
-/// gone.
+/// Returns the indices of the calls that count as started when the process that performed them is gone.
 ///
 /// Nothing is written when a call starts. So every call that was next counts as started: all
 /// runnable regular ones, or else the first of those that may finish the turn.

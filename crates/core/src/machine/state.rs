@@ -11,9 +11,9 @@ use crate::stored::Stored;
 
 /// Everything the loop knows of a run: ids, counters, and the states of the open step's calls.
 ///
-/// It holds no message, argument or result, so it stays small whatever the session contains.
-/// Engines may store it between two events; a host that lost it rebuilds it from the store with
-/// [`RunState::of`].
+/// It holds no message, argument or result, so it stays small whatever the session
+/// contains. Engines may store it between two events; a host that lost it rebuilds it from
+/// the store with [`RunState::of`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -54,8 +54,7 @@ pub struct RunState {
     /// The open step of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenRef>,
-    /// The error because of which the run cannot continue: it fails once nothing of it is in
-    /// progress.
+    /// The error because of which the run cannot continue: it fails once nothing of it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<ErrorRecord>,
     /// The status with which the run ended.

@@ -15,8 +15,7 @@ const VERSION: usize = 64;
 ///
 /// Most versions are kept as the writes that made them. When the writes since the last whole state
 /// weigh as much as that state, a whole state is kept again: so a version costs a few times its own
-/// writes, however large the state has become, and rebuilding one about twice the state it starts
-/// from.
+/// writes, however large the state has become, and rebuilding one about twice the state it starts from.
 #[derive(Debug)]
 pub struct StateLog {
     current: Arc<Value>,

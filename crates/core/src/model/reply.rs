@@ -228,9 +228,8 @@ impl ReplyBuilder {
     /// Returns the whole reply.
     ///
     /// Arguments that are not JSON, or nested too deeply to be stored, are kept as a text, which no
-    /// tool's schema accepts: the model gets an error, and the tool never sees them. Of arguments
-    /// that are too large, the beginning and the reason are kept. Missing arguments become an empty
-    /// object.
+    /// tool's schema accepts: the model gets an error, and the tool never sees them. Of arguments that
+    /// are too large, the beginning and the reason are kept. Missing arguments become an empty object.
     ///
     /// # Errors
     /// A transport error if the stream ended before the model had finished.

@@ -89,7 +89,7 @@ impl<'a> ModelRequest<'a> {
 pub struct ToolSchema {
     /// The name of the tool.
     pub name: String,
-    /// What the tool is for.
+    /// The purpose of the tool.
     pub description: String,
     /// The schema of the arguments.
     pub input: Schema,

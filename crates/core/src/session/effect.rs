@@ -6,9 +6,8 @@ use crate::time::Timestamp;
 
 /// The progress of a call that the runtime runs.
 ///
-/// Usually nothing is written when a call starts: a call whose intent is durable and whose turn it
-/// was counts as started. So after a crash a call that should have run and has no result is
-/// `Unknown`.
+/// Usually nothing is written when a call starts: a call whose intent is durable and whose turn it was
+/// counts as started. So after a crash a call that should have run and has no result is `Unknown`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

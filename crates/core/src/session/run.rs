@@ -48,8 +48,8 @@ pub struct RunRecord {
     /// The number of those steps that earlier runs of the turn made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps_before: u32,
-    /// How many times the model was asked for a missing output. Those steps do not count against
-    /// the limit.
+    /// How many times the model was asked for a missing output. Those steps do not
+    /// count against the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrections: u32,
     /// The status of the run.
@@ -123,8 +123,8 @@ impl RunRecord {
     }
 }
 
-/// The calls and children that a suspended run waits for: all that is needed to continue it, in any
-/// process.
+/// The calls and children that a suspended run waits for: all that is needed to continue
+/// it, in any process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

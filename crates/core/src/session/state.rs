@@ -158,8 +158,8 @@ impl SessionState {
         }
     }
 
-    /// Returns the session to which answers are submitted and whose stream is read: the root, or
-    /// this one.
+    /// Returns the session to which answers are submitted and whose stream is read: the
+    /// root, or this one.
     #[must_use]
     pub fn root(&self) -> &SessionId {
         self.root_session_id.as_ref().unwrap_or(&self.session_id)

@@ -113,7 +113,7 @@ pub enum SubmissionError {
     Mismatch {
         /// The id of the call.
         call: CallId,
-        /// What differs: approval id, digest or run.
+        /// The part that differs: approval id, digest or run.
         what: &'static str,
     },
 }

@@ -8,8 +8,8 @@ use super::{ArrayMode, Draft, StateError, StateOp};
 
 /// Applies writes to a state, in order and in place.
 ///
-/// All or nothing: on an error the state is unchanged. The cost is that of the writes, not of the
-/// state.
+/// All or nothing: on an error the state is unchanged. The cost is that of the writes,
+/// not of the state.
 ///
 /// # Errors
 ///

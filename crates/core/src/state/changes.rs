@@ -163,8 +163,8 @@ impl Changes {
         patches
     }
 
-    /// Returns the changes to report, in order. A new object is one change or, with `inside_new`,
-    /// its contents are.
+    /// Returns the changes to report, in order. A new object is one change or, with
+    /// `inside_new`, its contents are.
     fn leaves<'a>(&'a self, now: View<'a>, inside_new: bool) -> Vec<Leaf<'a>> {
         let mut leaves = Vec::new();
         self.root

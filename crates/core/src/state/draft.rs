@@ -120,8 +120,8 @@ impl Draft {
         Ok(self.trace(&path.into_pointer()?).target().is_some())
     }
 
-    /// Returns the number of elements of the array, or of keys of the object, at `path`; `None` if
-    /// there is neither.
+    /// Returns the number of elements of the array, or of keys of the object, at `path`; `None`
+    /// if there is neither.
     ///
     /// # Errors
     ///
@@ -224,9 +224,8 @@ impl Draft {
         self.view().to_value()
     }
 
-    /// Returns the changes as operations: one per changed place, in the order in which the places
-    /// were first changed. Applying them to the state from which the draft was made gives the
-    /// current state.
+    /// Returns the changes as operations: one per changed place, in the order in which the places were
+    /// first changed. Applying them to the state from which the draft was made gives the current state.
     #[must_use]
     pub fn writes(&self) -> StepWrites {
         self.changes.writes(self.view())

@@ -52,8 +52,7 @@ pub(super) fn check_depth(path: &Pointer, above: usize, value: &Value) -> Result
     }
 }
 
-/// Checks that a whole value can be stored as a state: its root is an object, and it is not too
-/// deep.
+/// Checks that a whole value can be stored as a state: its root is an object, and it is not too deep.
 pub(crate) fn check_whole(value: &Value) -> Result<(), StateError> {
     check_state(value)?;
     check_depth(&Pointer::root(), 0, value)

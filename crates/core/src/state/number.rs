@@ -2,8 +2,8 @@
 
 use serde_json::Number;
 
-/// A number by which a number in a state can be incremented: any integer up to 64 bits, a float, or
-/// a JSON [`Number`].
+/// A number by which a number in a state can be incremented: any integer up to 64 bits, a float,
+/// or a JSON [`Number`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no number that a JSON number can be incremented by"
 )]

@@ -32,8 +32,8 @@ pub(super) struct Overlay {
     journal: Option<Vec<Undo>>,
 }
 
-/// The outermost place that a change had to open on its path. Removing the place undoes the whole
-/// change.
+/// The outermost place that a change had to open on its path. Removing the place
+/// undoes the whole change.
 type Opened = Option<(usize, Former)>;
 
 impl Overlay {
@@ -157,8 +157,8 @@ impl Overlay {
         })
     }
 
-    /// Makes a change to the container at the first `depth` segments of `path`. A change that fails
-    /// leaves nothing behind.
+    /// Makes a change to the container at the first `depth` segments of `path`. A change that
+    /// fails leaves nothing behind.
     fn change(
         &mut self,
         base: &Value,

@@ -36,13 +36,13 @@ use super::{
 pub struct StateTracker {
     /// The draft, which records what changed since the last reset.
     draft: Draft,
-    /// What changed since the beginning.
+    /// The changes since the beginning.
     all: Changes,
 }
 
 impl StateTracker {
-    /// Starts tracking a state. [`ArrayMode::Replace`] is the default mode; tools, which may run in
-    /// parallel, use [`ArrayMode::Delta`].
+    /// Starts tracking a state. [`ArrayMode::Replace`] is the default mode; tools, which may run
+    /// in parallel, use [`ArrayMode::Delta`].
     ///
     /// # Errors
     ///

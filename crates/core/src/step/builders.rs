@@ -69,8 +69,8 @@ pub struct SubAgentResultInput {
     pub result: Result<Value, String>,
 }
 
-/// Builds a tool's result: a string verbatim, anything else as canonical JSON, a failure as
-/// `{"error": text}`.
+/// Builds a tool's result: a string verbatim, anything else as canonical JSON, a
+/// failure as `{"error": text}`.
 #[must_use]
 pub fn create_tool_result_message(input: ToolResultInput) -> ToolMessage {
     let (content, status, verbatim) = match input.result {

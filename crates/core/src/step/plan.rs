@@ -1,5 +1,4 @@
-//! Plans what follows from a step's result: messages to store, calls to run, whether the turn is
-//! over.
+//! Plans what follows from a step's result: messages to store, calls to run, whether the turn is over.
 
 use serde_json::Value;
 
@@ -60,7 +59,7 @@ pub enum StatusUpdate {
     },
 }
 
-/// What follows from a step.
+/// The consequences of a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct StepProcessingPlan {

@@ -137,9 +137,9 @@ pub fn is_recoverable_error_stop_reason(reason: StopReason) -> bool {
     reason == StopReason::MaxTokens
 }
 
-/// Whether calls in a reply with this stop reason are dropped. A reply that the provider cut off
-/// may contain half a call. Running out of tokens is different: each call's arguments are checked
-/// individually.
+/// Whether calls in a reply with this stop reason are dropped. A reply that the provider
+/// cut off may contain half a call. Running out of tokens is different: each call's
+/// arguments are checked individually.
 pub(super) fn is_fatal_with_calls(reason: StopReason) -> bool {
     matches!(
         reason,
@@ -173,11 +173,10 @@ pub enum Conclusion {
     ForcedCompletion,
 }
 
-/// Returns the consequence of stopping for this cause, for an agent with or without an output
-/// schema.
+/// Returns the consequence of stopping for this cause, for an agent with or without an output schema.
 ///
-/// An output that does not fit its schema does not stop the turn; [`super::plan_step_processing`]
-/// asks for another.
+/// An output that does not fit its schema does not stop the turn;
+/// [`super::plan_step_processing`] asks for another.
 #[must_use]
 pub fn conclude(result: &StepResult, cause: StopCause, has_output_schema: bool) -> Conclusion {
     let reason = result.stop_reason();

@@ -37,8 +37,8 @@ impl Backlog {
         *oldest = since.min(*oldest);
     }
 
-    /// Counts sessions with one kind of work: `due` of them are due now, `later` will be due at a
-    /// later instant.
+    /// Counts sessions with one kind of work: `due` of them are due now, `later` will be due
+    /// at a later instant.
     pub fn add_due(&mut self, kind: DueKind, due: u64, later: u64) {
         if !Self::COUNTED.contains(&kind) {
             return;

@@ -40,8 +40,7 @@ pub struct Lease {
     pub holder: String,
     /// When the lease lapses, by the clock with which the store judges leases.
     pub until: Timestamp,
-    /// Whether the holder handed the run over in good order; a take-over is no sign of trouble
-    /// then.
+    /// Whether the holder handed the run over in good order; a take-over is no sign of trouble then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
 }
@@ -88,8 +87,7 @@ impl LeaseRequest {
         }
     }
 
-    /// Gives a lease up: the run is due for another process at once, and its take-over is not
-    /// counted.
+    /// Gives a lease up: the run is due for another process at once, and its take-over is not counted.
     #[must_use]
     pub fn given_up(holder: impl Into<String>) -> Self {
         Self {
@@ -221,8 +219,8 @@ pub enum Change {
     Run(Box<RunRecord>),
     /// Writes a checkpoint and makes it the session's latest.
     Checkpoint(Checkpoint, CheckpointSource),
-    /// Writes a checkpoint of the session as it is at this point of the commit: its counts are
-    /// filled in.
+    /// Writes a checkpoint of the session as it is at this point of the commit: its
+    /// counts are filled in.
     CheckpointHere(Checkpoint),
     /// Writes or removes the open step.
     OpenStep(Option<Arc<OpenStep>>),
@@ -371,9 +369,9 @@ impl Commit {
         })
     }
 
-    /// Returns every session that the commit names, once, in the order of first mention; also the
-    /// root if the commit writes to its stream or creates a session under it, and the parents of
-    /// new sessions.
+    /// Returns every session that the commit names, once, in the order of first mention; also
+    /// the root if the commit writes to its stream or creates a session under it, and the
+    /// parents of new sessions.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         let conditions = self.preconditions.iter().map(|(session, _)| session);
@@ -387,8 +385,8 @@ impl Commit {
     }
 }
 
-/// A session's counters after a commit, and what waits for its run, so that the next step needs no
-/// read.
+/// A session's counters after a commit, and what waits for its run, so that the next
+/// step needs no read.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Committed {

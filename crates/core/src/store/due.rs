@@ -282,8 +282,7 @@ pub struct DuePage {
     pub at: Timestamp,
     /// Sessions, most overdue first, each with all the reasons that the query asked for.
     pub items: Vec<DueSession>,
-    /// Where the next page begins; `None` at the end. A page may be empty and still have a next
-    /// one.
+    /// Where the next page begins; `None` at the end. A page may be empty and still have a next one.
     pub next: Option<DueCursor>,
 }
 

@@ -31,8 +31,8 @@ pub struct Header {
     /// The lease of the process that performs the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
-    /// The number of take-overs of the latest run since its own last commit; orderly hand-overs are
-    /// not counted.
+    /// The number of take-overs of the latest run since its own last commit; orderly
+    /// hand-overs are not counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub takeovers: u32,
     /// The number of messages in the history.
@@ -186,8 +186,8 @@ impl Header {
         }
     }
 
-    /// Whether neither this effect nor a later one has been committed, and this attempt is its
-    /// current one.
+    /// Whether neither this effect nor a later one has been committed, and this attempt
+    /// is its current one.
     fn awaits(&self, effect: &EffectPlace) -> bool {
         let run = self.run.as_ref();
         run.is_some_and(|run| {
@@ -254,8 +254,8 @@ impl Header {
             .is_some_and(|run| run.status == RunStatus::Running)
     }
 
-    /// Lists everything that needs attention now or later, each with the instant from which on it
-    /// is due.
+    /// Lists everything that needs attention now or later, each with the instant from which
+    /// on it is due.
     pub fn agenda(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
         let mut all = Vec::new();
         self.each_due(|at, kind, call| {

@@ -63,8 +63,8 @@ impl fmt::Display for SessionKey<'_> {
 }
 
 impl SessionId {
-    /// Returns the key of the root session with this id. For a session under another root it finds
-    /// nothing.
+    /// Returns the key of the root session with this id. For a session under another
+    /// root it finds nothing.
     #[must_use]
     pub fn as_root(&self) -> SessionKey<'_> {
         SessionKey::new(self, self)

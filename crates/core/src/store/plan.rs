@@ -41,8 +41,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the receipt once everything is written. `unchanged` are the headers that were only
-    /// read.
+    /// Returns the receipt once everything is written. `unchanged` are the headers that were only read.
     #[must_use]
     pub fn receipt(&self, unchanged: &Headers, sequence: Sequence) -> Receipt {
         let unchanged = unchanged
@@ -72,9 +71,9 @@ impl Plan {
 /// that fence: its id may have been used before, and a process that still performs a run of the
 /// deleted session must not write to this one.
 ///
-/// `limits` are those of the root's stream. Writing to the stream of a root that does not exist is
-/// refused, and so is creating a session under it. The parent of a new session must exist under the
-/// same root.
+/// `limits` are those of the root's stream. Writing to the stream of a root that does not exist
+/// is refused, and so is creating a session under it. The parent of a new session must exist
+/// under the same root.
 ///
 /// A session under another root is not visible to a commit, except that its id is taken. Creating a
 /// session under a root modifies the root, so that a deletion based on an earlier read of the root
@@ -82,8 +81,8 @@ impl Plan {
 ///
 /// # Errors
 /// [`StoreError::Refused`] for the first precondition that does not hold,
-/// [`StoreError::ChunkTooLarge`], and the error of a change that is not possible; nothing is to be
-/// written then.
+/// [`StoreError::ChunkTooLarge`], and the error of a change that is not possible; nothing is
+/// to be written then.
 pub fn plan(
     commit: Commit,
     headers: &Headers,

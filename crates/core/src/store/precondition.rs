@@ -42,19 +42,17 @@ pub enum Precondition {
     Stop(RunId, bool),
     /// The pending call has this status.
     Call(CallId, CallStanding),
-    /// No lease is valid when the commit is made, by the store's clock. The caller's own lease
-    /// counts too: a process that lost track of its run cannot rule out that it is still running
-    /// here.
+    /// No lease is valid when the commit is made, by the store's clock. The caller's own lease counts
+    /// too: a process that lost track of its run cannot rule out that it is still running here.
     LeaseFree,
     /// The session has this version.
     Version(u64),
-    /// Neither this effect nor a later one of its run is committed, and no later attempt at it has
-    /// begun.
+    /// Neither this effect nor a later one of its run is committed, and no later attempt
+    /// at it has begun.
     Effect(EffectPlace),
     /// This step is open with its calls in these states; `None` if no step may be open.
     Open(Option<OpenMark>),
-    /// A call of the open step has no result and is not pending, and no later attempt at it has
-    /// begun.
+    /// A call of the open step has no result and is not pending, and no later attempt at it has begun.
     OpenCall {
         /// The id of the open step.
         step: StepId,

@@ -72,8 +72,8 @@ impl Default for Page {
     }
 }
 
-/// Measures what still fits into the bytes of a [`Page`], for a store that reads one item after
-/// another.
+/// Measures what still fits into the bytes of a [`Page`], for a store that reads
+/// one item after another.
 #[derive(Debug, Clone)]
 pub struct PageRoom {
     left: Option<usize>,

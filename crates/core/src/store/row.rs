@@ -14,8 +14,7 @@ use crate::store::Unstage;
 use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
-/// One write of content, determined by [`super::plan`] and carried out by a backend in the order
-/// given.
+/// One write of content, determined by [`super::plan`] and carried out by a backend in the order given.
 ///
 /// A backend that can write these rows and a header atomically can be a store.
 ///
@@ -74,8 +73,8 @@ pub enum Row {
     Answer(CallId, Box<Answer>),
     /// Removes a pending call.
     RemovePending(CallId),
-    /// Records that a call was answered, and when, under its id. The record stays as long as the
-    /// session.
+    /// Records that a call was answered, and when, under its id. The record stays as
+    /// long as the session.
     Answered(CallId, Timestamp),
     /// Writes a child reference under its session id.
     Child(Box<SubSessionRef>),

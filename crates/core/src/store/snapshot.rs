@@ -1,4 +1,4 @@
-//! What a store returns when it loads one session.
+//! The values that a store returns for one session.
 
 use std::collections::BTreeMap;
 

@@ -79,8 +79,8 @@ impl StreamLimits {
 
     /// Shortens and splits a chunk that is too large.
     fn shortened(&self, mut chunk: Chunk) -> Vec<Chunk> {
-        // A chunk has at most three texts or values that may be large, each at most six times as
-        // long once escaped.
+        // A chunk has at most three texts or values that may be large, each at most six times
+        // as long once escaped.
         shorten(&mut chunk.payload, self.max_chunk_bytes / 32);
         let mut fitting = Vec::new();
         let mut waiting = vec![chunk];
@@ -273,8 +273,7 @@ mod tests {
         Chunk::new(Arc::new(base), Timestamp::from_millis(1), payload)
     }
 
-    /// Creates a payload of every type, from the golden samples, with enlarged texts, values and
-    /// lists.
+    /// Creates a payload of every type, from the golden samples, with enlarged texts, values and lists.
     fn grown() -> Vec<Chunk> {
         let samples = include_str!("../../tests/golden/chunk.v1.jsonl");
         let mut all = Vec::new();

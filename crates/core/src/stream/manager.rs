@@ -130,12 +130,11 @@ impl Coded for StreamError {
 
 /// Durable storage of streams.
 ///
-/// Each root session has one stream, named after it and deleted with it. Sequences begin at 1,
-/// grow, and are never used twice; gaps are allowed. A stream created under the name of a deleted
-/// one has another [`Incarnation`](super::Incarnation). No reader sees a chunk before it is
-/// durable, and every reader, at any time and in any process, sees chunks in the order of their
-/// sequences. Chunks of commits enter through [`crate::store::SessionStore::commit`]; only deltas
-/// enter here.
+/// Each root session has one stream, named after it and deleted with it. Sequences begin at 1, grow,
+/// and are never used twice; gaps are allowed. A stream created under the name of a deleted one has
+/// another [`Incarnation`](super::Incarnation). No reader sees a chunk before it is durable, and every
+/// reader, at any time and in any process, sees chunks in the order of their sequences. Chunks of
+/// commits enter through [`crate::store::SessionStore::commit`]; only deltas enter here.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait StreamManager: Send + Sync + fmt::Debug {
@@ -180,8 +179,8 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
 
     /// Returns when the stream may differ from an earlier result of [`StreamManager::info`]: a
     /// chunk was written, its status changed, it was deleted, or another has its name
-    /// ([`StreamInfo::differs`]). It may return early, and must return within a second of a change
-    /// in any process.
+    /// ([`StreamInfo::differs`]). It may return early, and must return within a second of a
+    /// change in any process.
     async fn changed(&self, root: &SessionId, known: Option<StreamInfo>)
     -> Result<(), StreamError>;
 

@@ -9,7 +9,7 @@ use crate::id::{ApprovalId, CallId, CheckpointId, SessionId, UserId};
 use crate::session::{RunStatus, RunTrigger};
 use crate::state::{PatchOp, StateConflict};
 
-/// What a chunk reports.
+/// The content of a chunk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -251,8 +251,8 @@ impl ChunkPayload {
         )
     }
 
-    /// Returns the size of the content without escaping, or slightly more. Counting stops when it
-    /// exceeds `enough`.
+    /// Returns the size of the content without escaping, or slightly more. Counting stops
+    /// when it exceeds `enough`.
     pub(super) fn content_bytes(&self, enough: usize) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let value = |value| value_bytes(value, enough);

@@ -90,8 +90,8 @@ impl<'a> StreamReader<'a> {
         self.incarnation
     }
 
-    /// Returns how many chunks the next calls of [`StreamReader::next`] return without reading the
-    /// stream.
+    /// Returns how many chunks the next calls of [`StreamReader::next`] return
+    /// without reading the stream.
     #[must_use]
     pub fn fetched(&self) -> usize {
         self.buffer.len()

@@ -7,8 +7,8 @@ use crate::error::{Coded, ErrorCode};
 use crate::id::CallId;
 use crate::message::{AssistantMessage, ToolMessage};
 
-/// An assistant message with exactly one result for each of its calls, in the model's order. Clones
-/// share them.
+/// An assistant message with exactly one result for each of its calls, in the model's
+/// order. Clones share them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairedStep(Arc<Parts>);
 

@@ -1,5 +1,4 @@
-//! The edits of a draft: each resolves the path, changes the document, and records the kind of
-//! change.
+//! The edits of a draft: each resolves the path, changes the document, and records the kind of change.
 
 use serde_json::{Number, Value};
 

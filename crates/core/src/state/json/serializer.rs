@@ -1,5 +1,4 @@
-//! A serde serializer into JSON values that rejects floats that JSON cannot represent, with their
-//! path.
+//! A serde serializer into JSON values that rejects floats that JSON cannot represent, with their path.
 //!
 //! Scalars are left to `serde_json`. Compound values are built here, so that an error collects the
 //! keys and indices it passes on its way up; a success pays nothing for the path.

@@ -17,8 +17,7 @@ pub(super) struct Touches<'a> {
 struct Place<'a> {
     /// How the place itself was changed last.
     manner: Option<Manner<'a>>,
-    /// The writers whose changes of the place itself stand: the last one, and those that agree with
-    /// it.
+    /// The writers whose changes of the place itself stand: the last one, and those that agree with it.
     standing: Vec<usize>,
     /// The writers whose changes here, above or below conflict with the standing ones.
     losers: Vec<usize>,
@@ -77,8 +76,7 @@ impl<'a> Touches<'a> {
             .extend(losers.into_iter().filter(|loser| *loser != writer));
     }
 
-    /// Returns the last writer, other than this one, that changed something at, above or below
-    /// `path`.
+    /// Returns the last writer, other than this one, that changed something at, above or below `path`.
     pub(super) fn last_other(&self, writer: usize, path: &Pointer) -> Option<usize> {
         let mut place = &self.root;
         let mut last = None;

@@ -181,8 +181,8 @@ impl ArrayNode {
         }
     }
 
-    /// Returns the element at `index` to be changed, its value in the base, and whether this call
-    /// created its entry.
+    /// Returns the element at `index` to be changed, its value in the base, and whether this
+    /// call created its entry.
     pub(super) fn child_mut<'a>(
         &'a mut self,
         index: usize,

@@ -49,8 +49,7 @@ impl Overlay {
         }
     }
 
-    /// Undoes one change. Changes are undone in reverse order, so every path still leads where it
-    /// led.
+    /// Undoes one change. Changes are undone in reverse order, so every path still leads where it led.
     pub(super) fn undo(&mut self, base: &Value, undo: Undo) {
         let mut opened = None;
         match undo {

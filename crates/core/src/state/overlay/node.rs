@@ -33,8 +33,8 @@ pub(super) enum Container<'a> {
 impl Node {
     /// Makes the children of this place changeable; `None` if it cannot have children.
     ///
-    /// A base container costs nothing here. A value that was written whole is split one level deep,
-    /// once.
+    /// A base container costs nothing here. A value that was written whole is split
+    /// one level deep, once.
     pub(super) fn open<'a>(&'a mut self, base: Option<&'a Value>) -> Option<Container<'a>> {
         match (&mut *self, base) {
             (Self::Base, Some(Value::Object(map))) => {

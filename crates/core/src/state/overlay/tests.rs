@@ -24,8 +24,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// An array reads as a vector would after the same changes, through the overlay or written into
-    /// the base.
+    /// An array reads as a vector would after the same changes, through the overlay or
+    /// written into the base.
     ///
     /// proves: STT-03
     #[test]

@@ -1,4 +1,4 @@
-//! What each change does to a header, and which rows it writes.
+//! Applies each change to a header, and collects the rows that it writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -33,8 +33,7 @@ impl Sessions<'_> {
     }
 
     /// Creates a new session from a point of another, which is not changed: its messages up to that
-    /// point, its state at that time, its owner, tags and metadata. Call ids of the source stay
-    /// used.
+    /// point, its state at that time, its owner, tags and metadata. Call ids of the source stay used.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the source, [`StoreError::AlreadyExists`] for the target,

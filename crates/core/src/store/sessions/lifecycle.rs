@@ -186,9 +186,9 @@ impl Sessions<'_> {
         }
     }
 
-    /// Deletes a session, as [`Sessions::delete_session`] does, if it had expired at this instant
-    /// and no run is running in it or in a descendant. Returns false if it stays, or does not exist
-    /// any more.
+    /// Deletes a session, as [`Sessions::delete_session`] does, if it had expired at this
+    /// instant and no run is running in it or in a descendant. Returns false if it stays, or
+    /// does not exist any more.
     ///
     /// # Errors
     /// If the store cannot be read or written.

@@ -11,8 +11,8 @@ impl Sessions<'_> {
     /// many messages, so that one of two appends to the same position loses.
     ///
     /// # Errors
-    /// [`StoreError::Invalid`] if a call has no result; [`StoreError::Refused`] if another writer
-    /// appended first.
+    /// [`StoreError::Invalid`] if a call has no result; [`StoreError::Refused`] if
+    /// another writer appended first.
     pub async fn append_messages(
         &self,
         session: &SessionId,

@@ -17,9 +17,8 @@ impl Sessions<'_> {
         self.change(&session, Change::StartRun(Box::new(run))).await
     }
 
-    /// Sets a run's status, and its end time unless it is running. A run ended this way leaves no
-    /// step open: its open step is closed and kept in the history, and its pending calls are
-    /// removed.
+    /// Sets a run's status, and its end time unless it is running. A run ended this way leaves no step
+    /// open: its open step is closed and kept in the history, and its pending calls are removed.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the run.

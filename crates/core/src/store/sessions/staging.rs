@@ -107,8 +107,8 @@ impl Sessions<'_> {
         self.change(session, forget(step)).await
     }
 
-    /// Discards all staged writes but those of this step. Returns the number of steps whose writes
-    /// were discarded.
+    /// Discards all staged writes but those of this step. Returns the number of steps
+    /// whose writes were discarded.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.

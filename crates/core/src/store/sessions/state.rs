@@ -13,8 +13,8 @@ use crate::store::{
 use crate::time::Timestamp;
 
 impl Sessions<'_> {
-    /// Loads a session with its state, its pending calls and all answered calls; `None` if it does
-    /// not exist.
+    /// Loads a session with its state, its pending calls and all answered calls; `None` if
+    /// it does not exist.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -78,9 +78,9 @@ impl Sessions<'_> {
         self.change(session, Change::WriteState(writes)).await
     }
 
-    /// Writes state, messages and a checkpoint, and applies staged writes, in one commit, as a
-    /// suspension and the end of a step need it. The staged writes of the step are applied to
-    /// `state` and discarded.
+    /// Writes state, messages and a checkpoint, and applies staged writes, in one commit, as
+    /// a suspension and the end of a step need it. The staged writes of the step are applied
+    /// to `state` and discarded.
     ///
     /// # Errors
     /// [`StoreError::Refused`] if `expected_version` is not the session's version;
