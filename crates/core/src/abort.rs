@@ -9,7 +9,7 @@ use crate::notify::Notify;
 #[derive(Debug, Default)]
 struct Shared {
     aborted: AtomicBool,
-    bell: Notify,
+    notify: Notify,
 }
 
 /// The sending side of an abort signal.
@@ -36,7 +36,7 @@ impl AbortHandle {
     /// Sends the signal. Sending it again has no effect.
     pub fn abort(&self) {
         self.shared.aborted.store(true, Ordering::Release);
-        self.shared.bell.ring();
+        self.shared.notify.ring();
     }
 }
 
@@ -58,7 +58,7 @@ impl AbortSignal {
         let signal = self.clone();
         async move {
             loop {
-                let heard = signal.shared.bell.heard();
+                let heard = signal.shared.notify.heard();
                 if signal.is_aborted() {
                     return;
                 }

@@ -80,7 +80,7 @@ impl Bounds {
         match self.check("a result", &result) {
             Ok(()) => Ok(result),
             Err(exceeded) => {
-                take_apart(result);
+                drop_iteratively(result);
                 Err(exceeded.of_result())
             }
         }
@@ -215,7 +215,7 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
 }
 
 /// Drops a refused value level by level: a deeply nested one could exhaust the stack.
-fn take_apart(value: Value) {
+fn drop_iteratively(value: Value) {
     let mut rest = vec![value];
     while let Some(value) = rest.pop() {
         match value {
@@ -228,13 +228,13 @@ fn take_apart(value: Value) {
 
 /// Counts what one writer writes to the state.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WriteBudget {
     bounds: Bounds,
     /// An upper bound on the size of its writes.
     bytes: usize,
 }
 
-impl Written {
+impl WriteBudget {
     pub(crate) fn within(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
@@ -336,9 +336,9 @@ mod tests {
             let path = format!("/{}", "x".repeat(bytes - 28));
             serde_json::from_value(json!([{ "op": "delete", "path": path }])).unwrap()
         };
-        let mut written = Written::default();
+        let mut written = WriteBudget::default();
         written.within(small());
-        let room = |written: &mut Written, net| written.room(|| wrote(net));
+        let room = |written: &mut WriteBudget, net| written.room(|| wrote(net));
         assert_eq!(json_bytes(&(change(50), wrote(60))), 50 + 60 + 3);
         assert!(room(&mut written, 30).take(&change(51)).is_err());
         for _ in 0..10 {

@@ -92,7 +92,7 @@ impl Entries {
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
         self.drive(session, performer, |found, start| {
-            plan_resume(there(found, session)?, start)
+            plan_resume(or_not_found(found, session)?, start)
         })
         .await
     }
@@ -108,7 +108,7 @@ impl Entries {
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
         self.drive(session, performer, |found, start| {
-            plan_recover(there(found, session)?, start)
+            plan_recover(or_not_found(found, session)?, start)
         })
         .await
     }
@@ -164,7 +164,7 @@ impl Entries {
                     let Ok(Some(now)) = self.store.find(session).await else {
                         return Err(error.into());
                     };
-                    if !is_made(&now, &drive.state, performer) {
+                    if !was_committed(&now, &drive.state, performer) {
                         return Err(error.into());
                     }
                     return Ok(RunState {
@@ -179,7 +179,7 @@ impl Entries {
 }
 
 /// Whether the run that was to start, or to be taken over, is now held by this performer.
-fn is_made(now: &Snapshot, wanted: &RunState, performer: &Performer) -> bool {
+fn was_committed(now: &Snapshot, wanted: &RunState, performer: &Performer) -> bool {
     let run = now.run.as_ref();
     let is_run = run.is_some_and(|run| run.id == wanted.run_id && !run.status.is_ended());
     let holder = now.lease.as_ref().map(|lease| &lease.holder);
@@ -188,7 +188,7 @@ fn is_made(now: &Snapshot, wanted: &RunState, performer: &Performer) -> bool {
     is_run && holder == me && now.fence >= wanted.fence
 }
 
-fn there<T>(found: Option<T>, session: &SessionId) -> Result<T, StoreError> {
+fn or_not_found<T>(found: Option<T>, session: &SessionId) -> Result<T, StoreError> {
     found.ok_or_else(|| StoreError::NotFound {
         session: session.clone(),
     })

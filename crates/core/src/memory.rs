@@ -132,7 +132,7 @@ impl Inner {
         }
         for (session, header) in &plan.headers {
             let before = headers.get(session).map(|before| &**before);
-            self.due.moved(session, before, header.as_deref());
+            self.due.update(session, before, header.as_deref());
             if let Some(header) = header
                 && let Some(record) = self.sessions.get_mut(session)
             {

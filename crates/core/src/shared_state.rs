@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::bounds::{Bounds, Written};
+use crate::bounds::{Bounds, WriteBudget};
 use crate::state::{ArrayMode, Draft, PatchOp, StateError, StateTracker, StepWrites};
 
 /// One writer's view of the state: the committed state plus its own writes. Clones share it.
@@ -22,7 +22,7 @@ pub struct SharedState {
 #[derive(Debug)]
 struct Shared {
     tracker: Mutex<StateTracker>,
-    written: Mutex<Written>,
+    written: Mutex<WriteBudget>,
     /// The thread that is making a change: a nested access from it would deadlock.
     changing: Mutex<Option<ThreadId>>,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::close::close_step;
-use super::start::{base, on, raised, say, take_hold};
+use super::start::{base, commit_on, raised, say, take_lease};
 use super::{Drive, EntryError, Start};
 use crate::agent::Agent;
 use crate::bounds::Bounds;
@@ -148,12 +148,16 @@ pub fn plan_execute(
     match (found, request.expects) {
         (None, Expects::Existing) => Err(StoreError::NotFound { session: named }.into()),
         (Some(_), Expects::New) => Err(StoreError::AlreadyExists { session: named }.into()),
-        (None, Expects::Any | Expects::New) => fresh(session, request, start),
-        (Some(found), Expects::Any | Expects::Existing) => continued(found, request, start),
+        (None, Expects::Any | Expects::New) => plan_new_session(session, request, start),
+        (Some(found), Expects::Any | Expects::Existing) => plan_next_turn(found, request, start),
     }
 }
 
-fn fresh(session: &SessionId, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
+fn plan_new_session(
+    session: &SessionId,
+    request: &Execute,
+    start: &Start,
+) -> Result<Drive, EntryError> {
     let mut state = SessionState::new(session.clone(), &request.agent_type, start.at);
     state.stream_id = Some(StreamId::of_session(session));
     let initial = &request.initial_state;
@@ -179,7 +183,7 @@ fn fresh(session: &SessionId, request: &Execute, start: &Start) -> Result<Drive,
     Ok(begin(&snapshot, commit, run, request, start))
 }
 
-fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
+fn plan_next_turn(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     if found.state.agent_type != request.agent_type {
         return Err(EntryError::OtherAgent {
@@ -195,7 +199,7 @@ fn continued(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive
     };
     let mut run = start.run(session.clone(), trigger);
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
-    let mut commit = close_step(on(found, start), found);
+    let mut commit = close_step(commit_on(found, start), found);
     if let Some(keys) = &request.state {
         // The whole state is replaced: writes made since it was read must not be lost.
         let as_read = Precondition::Version(found.state.version);
@@ -260,7 +264,7 @@ fn begin(
     let session = &found.state.session_id;
     let then = |commit: Commit, change| commit.then_in(session.clone(), change);
     run.messages = u32::try_from(request.messages.len()).unwrap_or(u32::MAX);
-    let mut commit = take_hold(commit, session, start);
+    let mut commit = take_lease(commit, session, start);
     for message in &request.messages {
         commit = then(commit, Change::AppendUser(message.clone()));
     }

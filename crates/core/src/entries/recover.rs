@@ -1,6 +1,6 @@
 //! The entry that takes a run over from a process that is gone.
 
-use super::start::{adopt, base, on, raised, say, take_hold};
+use super::start::{adopt, base, commit_on, raised, say, take_lease};
 use super::{Drive, EntryError, Start};
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::machine::{RunState, started_calls};
@@ -46,12 +46,12 @@ pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError
     // A process that only seems gone may have committed since this was read: the unknown marks
     // below must not overwrite known outcomes.
     let as_read = Precondition::Version(found.state.version);
-    let mut commit = on(found, start).when_in(session.clone(), as_read);
+    let mut commit = commit_on(found, start).when_in(session.clone(), as_read);
     if start.performer.lease.is_some() {
         commit = commit.when_in(session.clone(), Precondition::LeaseFree);
     }
     commit = commit.then_in(session.clone(), Change::TakeOver);
-    commit = take_hold(commit, session, start);
+    commit = take_lease(commit, session, start);
     let mut after = found.clone();
     if let Some(step) = &mut after.open_step {
         for index in started_calls(step) {

@@ -1,7 +1,7 @@
 //! The entry that continues a turn.
 
 use super::answers::take_answers;
-use super::start::{adopt, base, on, raised, say, take_hold};
+use super::start::{adopt, base, commit_on, raised, say, take_lease};
 use super::{Drive, EntryError, Start};
 use crate::machine::RunState;
 use crate::session::{RunStatus, RunTrigger, SessionStatus, StopRequest};
@@ -62,7 +62,7 @@ pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError>
     run.step_count = last.step_count;
     run.steps_before = last.step_count;
     run.corrections = last.corrections;
-    let mut commit = take_hold(on(found, start), session, start);
+    let mut commit = take_lease(commit_on(found, start), session, start);
     let step = found.open_step.as_ref();
     let base = base(&found.state, &run.id, step.map_or(0, |step| step.step));
     for field in [

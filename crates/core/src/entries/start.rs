@@ -90,7 +90,7 @@ pub struct Drive {
 }
 
 /// Starts a commit on a session as it was read: refused if anything relevant has changed.
-pub(super) fn on(found: &Snapshot, start: &Start) -> Commit {
+pub(super) fn commit_on(found: &Snapshot, start: &Start) -> Commit {
     let session = &found.state.session_id;
     let when = |commit: Commit, condition| commit.when_in(session.clone(), condition);
     let commit = Commit::new(found.state.root().clone(), start.at);
@@ -103,7 +103,7 @@ pub(super) fn on(found: &Snapshot, start: &Start) -> Commit {
 }
 
 /// Raises the fence, takes the lease and activates the stream.
-pub(super) fn take_hold(commit: Commit, session: &SessionId, start: &Start) -> Commit {
+pub(super) fn take_lease(commit: Commit, session: &SessionId, start: &Start) -> Commit {
     let commit = commit.then_in(session.clone(), Change::RaiseFence);
     let lease = start.performer.lease_request();
     commit

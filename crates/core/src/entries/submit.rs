@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Entries, EntryError, MAX_ATTEMPTS, there};
+use super::{Entries, EntryError, MAX_ATTEMPTS, or_not_found};
 use crate::id::{CallId, SessionId, UserId};
 use crate::session::{Answer, PendingCall, Submission, SubmissionError, SubmissionOutcome};
 use crate::store::{
@@ -202,12 +202,15 @@ fn continuation(owner: &Snapshot, answered: &[CallId]) -> Continuation {
 
 /// Loads the root of a session, to which answers are submitted.
 async fn root(entries: &Entries, session: &SessionId) -> Result<Snapshot, EntryError> {
-    let found = there(entries.store.find(session).await?, session)?;
+    let found = or_not_found(entries.store.find(session).await?, session)?;
     if found.state.key().is_root() {
         return Ok(found);
     }
     let root = found.state.root();
-    Ok(there(entries.store.load(root.as_root()).await?, root)?)
+    Ok(or_not_found(
+        entries.store.load(root.as_root()).await?,
+        root,
+    )?)
 }
 
 pub(super) async fn submit(

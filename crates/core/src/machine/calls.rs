@@ -98,11 +98,11 @@ impl Serialize for Standing {
 impl<'de> Deserialize<'de> for Standing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let letter = char::deserialize(deserializer)?;
-        Self::from_letter(letter).ok_or_else(|| unreadable(letter))
+        Self::from_letter(letter).ok_or_else(|| unknown_letter(letter))
     }
 }
 
-fn unreadable<E: serde::de::Error>(letter: char) -> E {
+fn unknown_letter<E: serde::de::Error>(letter: char) -> E {
     E::custom(format!("{letter:?} is not the letter of a call state"))
 }
 
@@ -178,7 +178,7 @@ impl Calls {
     }
 
     /// Marks every running call as one of unknown outcome.
-    pub(super) fn interrupt(&mut self) {
+    pub(super) fn mark_running_unknown(&mut self) {
         let running = |call: &&mut CallRef| call.standing == Standing::Running;
         for call in self.0.iter_mut().filter(running) {
             call.standing = Standing::Unknown;
@@ -236,7 +236,7 @@ impl<'de> Deserialize<'de> for Calls {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         let calls = text
             .chars()
-            .map(|letter| CallRef::from_letter(letter).ok_or_else(|| unreadable(letter)));
+            .map(|letter| CallRef::from_letter(letter).ok_or_else(|| unknown_letter(letter)));
         calls.collect::<Result<_, _>>().map(Self)
     }
 }

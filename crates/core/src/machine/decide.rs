@@ -123,7 +123,7 @@ impl RunState {
     }
 
     /// Returns an exclusive effect, which nothing else runs beside.
-    fn alone(&mut self, kind: EffectKind) -> Vec<Effect> {
+    fn exclusive(&mut self, kind: EffectKind) -> Vec<Effect> {
         let at = self.at();
         self.doing = Some(at.n);
         let first = self.first;
@@ -144,25 +144,25 @@ fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
             return Vec::new();
         }
         let error = error.clone();
-        return state.alone(EffectKind::End {
+        return state.exclusive(EffectKind::End {
             as_: EndAs::Failed { error },
         });
     }
     let Some(open) = state.open.take() else {
         if state.stop {
-            return state.alone(EffectKind::End {
+            return state.exclusive(EffectKind::End {
                 as_: EndAs::Stopped {},
             });
         }
         return ask_model(facts, state);
     };
-    let (open, effects) = in_step(state, open);
+    let (open, effects) = next_in_step(state, open);
     state.open = Some(open);
     effects
 }
 
 /// Returns the next effects while a step is open.
-fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
+fn next_in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
     let running = open.calls.any(|call| call == Standing::Running);
     if open.fatal && !state.stop {
         // Calls begun before a crash are resolved first: their outcome belongs in the history.
@@ -172,7 +172,7 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
         if !begun.is_empty() {
             let effects = begun
                 .into_iter()
-                .map(|(index, call)| run(state, &mut open, index, call))
+                .map(|(index, call)| run_call(state, &mut open, index, call))
                 .collect();
             return (open, effects);
         }
@@ -182,9 +182,9 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
         let effects = if running {
             Vec::new()
         } else if open.fatal {
-            state.alone(EffectKind::Settle {})
+            state.exclusive(EffectKind::Settle {})
         } else {
-            state.alone(EffectKind::End {
+            state.exclusive(EffectKind::End {
                 as_: EndAs::Stopped {},
             })
         };
@@ -198,7 +198,7 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
     if !runnable.is_empty() {
         let effects = runnable
             .into_iter()
-            .map(|(index, call)| run(state, &mut open, *index, *call))
+            .map(|(index, call)| run_call(state, &mut open, *index, *call))
             .collect();
         return (open, effects);
     }
@@ -207,7 +207,7 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
     }
     if regular.iter().any(|(_, call)| call.is_awaiting()) {
         let as_ = EndAs::Suspended {};
-        return (open, state.alone(EffectKind::End { as_ }));
+        return (open, state.exclusive(EffectKind::End { as_ }));
     }
     // Every regular call has its result: the finishing calls run one by one.
     let finishing = open.calls.of_phase(CallPhase::Finish);
@@ -215,17 +215,17 @@ fn in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
         .into_iter()
         .find(|(_, call)| *call != Standing::Terminal);
     let effects = match next {
-        Some((index, call)) if call.is_runnable() => vec![run(state, &mut open, index, call)],
+        Some((index, call)) if call.is_runnable() => vec![run_call(state, &mut open, index, call)],
         Some(_) => {
             let as_ = EndAs::Suspended {};
-            state.alone(EffectKind::End { as_ })
+            state.exclusive(EffectKind::End { as_ })
         }
-        None => state.alone(EffectKind::Settle {}),
+        None => state.exclusive(EffectKind::Settle {}),
     };
     (open, effects)
 }
 
-fn run(state: &mut RunState, open: &mut OpenRef, index: u32, call: Standing) -> Effect {
+fn run_call(state: &mut RunState, open: &mut OpenRef, index: u32, call: Standing) -> Effect {
     open.calls.set(index, Standing::Running);
     // The first effect of a run notifies the hooks; the ones beside it do not notify them again.
     let first = std::mem::take(&mut state.first);
@@ -252,7 +252,7 @@ fn ask_model(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
             .saturating_sub(state.corrections),
         resync: state.resync,
     };
-    state.alone(kind)
+    state.exclusive(kind)
 }
 
 fn after_failure(
@@ -263,13 +263,13 @@ fn after_failure(
     retry_after_ms: Option<u64>,
 ) -> Vec<Effect> {
     if state.stop {
-        return state.alone(EffectKind::End {
+        return state.exclusive(EffectKind::End {
             as_: EndAs::Stopped {},
         });
     }
     if !error.retryable || state.attempt > facts.model_retries {
         let as_ = EndAs::Failed { error };
-        return state.alone(EffectKind::End { as_ });
+        return state.exclusive(EffectKind::End { as_ });
     }
     let wait = retry_after_ms.map_or_else(|| back_off(state.attempt), Duration::from_millis);
     state.attempt += 1;
@@ -278,7 +278,7 @@ fn after_failure(
     state.first = false;
     state.resync = false;
     let until = now.saturating_add(wait);
-    state.alone(EffectKind::Sleep { until })
+    state.exclusive(EffectKind::Sleep { until })
 }
 
 /// Returns 1, 2, 4 s and so on.

@@ -46,7 +46,7 @@ impl RunState {
             open: step.map(|step| {
                 let mut open = OpenRef::of(step);
                 // Nothing is in progress yet: a call that was begun has an unknown outcome.
-                open.calls.interrupt();
+                open.calls.mark_running_unknown();
                 open
             }),
             broken: None,

@@ -17,7 +17,7 @@ pub(super) struct DueIndex {
 
 impl DueIndex {
     /// Records the new header of a session; `None` if it was deleted.
-    pub(super) fn moved(
+    pub(super) fn update(
         &mut self,
         session: &SessionId,
         before: Option<&Header>,

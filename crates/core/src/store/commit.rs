@@ -349,19 +349,19 @@ impl Commit {
     }
 
     /// Whether the commit writes to the root's stream.
-    pub(super) fn speaks(&self) -> bool {
+    pub(super) fn writes_stream(&self) -> bool {
         !self.chunks.is_empty() || self.stream.is_some()
     }
 
     /// Whether the commit creates a session under the root.
-    pub(super) fn has_births(&self) -> bool {
+    pub(super) fn creates_children(&self) -> bool {
         let changes = self.changes.iter();
         let mut made = changes.filter(|(_, change)| matches!(change, Change::Create(_)));
         made.any(|(session, _)| *session != self.root)
     }
 
     /// The sessions that the commit creates under a parent, each with its parent.
-    pub(super) fn births(&self) -> impl Iterator<Item = (&SessionId, &SessionId)> {
+    pub(super) fn new_children(&self) -> impl Iterator<Item = (&SessionId, &SessionId)> {
         let changes = self.changes.iter();
         changes.filter_map(|(session, change)| match change {
             Change::Create(made) => Some((session, made.parent_session_id.as_ref()?)),
@@ -376,10 +376,10 @@ impl Commit {
     pub fn sessions(&self) -> Vec<SessionId> {
         let conditions = self.preconditions.iter().map(|(session, _)| session);
         let changes = self.changes.iter().map(|(session, _)| session);
-        let root = (self.speaks() || self.has_births()).then_some(&self.root);
+        let root = (self.writes_stream() || self.creates_children()).then_some(&self.root);
         let named = conditions.chain(changes).chain(root);
         let mut known = BTreeSet::new();
-        let new = named.chain(self.births().map(|(_, parent)| parent));
+        let new = named.chain(self.new_children().map(|(_, parent)| parent));
         let new = new.filter(|session| known.insert(*session));
         new.cloned().collect()
     }

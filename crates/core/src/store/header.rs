@@ -176,7 +176,7 @@ impl Header {
                 lease.is_none_or(|lease| !lease.is_valid(now))
             }
             Precondition::Version(version) => self.session.version == *version,
-            Precondition::Effect(effect) => self.awaits(effect),
+            Precondition::Effect(effect) => self.is_uncommitted(effect),
             Precondition::Open(open) => self.mark.open == *open,
             Precondition::OpenCall {
                 step,
@@ -188,7 +188,7 @@ impl Header {
 
     /// Whether neither this effect nor a later one has been committed, and this attempt
     /// is its current one.
-    fn awaits(&self, effect: &EffectPlace) -> bool {
+    fn is_uncommitted(&self, effect: &EffectPlace) -> bool {
         let run = self.run.as_ref();
         run.is_some_and(|run| {
             run.id == effect.run
@@ -243,7 +243,7 @@ impl Header {
     }
 
     /// Whether its latest run is running or suspended: only then may a step be open.
-    pub(super) fn waits(&self) -> bool {
+    pub(super) fn may_have_open_step(&self) -> bool {
         let run = self.run.as_ref();
         run.is_none_or(|run| run.status == RunStatus::Running || run.status.is_suspended())
     }
@@ -288,31 +288,31 @@ impl Header {
         from
     }
 
-    /// Calls `tell` for each piece of due work: from when on, which kind, and for which call.
-    fn each_due(&self, mut tell: impl FnMut(Timestamp, DueKind, Option<&CallId>)) {
+    /// Calls `report` for each piece of due work: from when on, which kind, and for which call.
+    fn each_due(&self, mut report: impl FnMut(Timestamp, DueKind, Option<&CallId>)) {
         let now = Timestamp::default();
         if let Some(run) = &self.run {
             if run.status == RunStatus::Running {
                 // A host without leases recovers its runs by itself.
                 if let Some(lease) = &self.lease {
                     let until = if lease.given_up { now } else { lease.until };
-                    tell(until, DueKind::LapsedLease, None);
+                    report(until, DueKind::LapsedLease, None);
                 }
             } else {
                 if run.status.is_suspended()
                     && !self.calls.is_empty()
                     && self.calls.values().all(|mark| mark.answered)
                 {
-                    tell(now, DueKind::Answered, None);
+                    report(now, DueKind::Answered, None);
                 }
                 if self.stop.as_ref().is_some_and(|stop| stop.run_id == run.id) {
-                    tell(now, DueKind::OwedStop, None);
+                    report(now, DueKind::OwedStop, None);
                 }
             }
         }
         for (call, mark) in &self.calls {
             if let Some(deadline) = mark.deadline.filter(|_| !mark.answered) {
-                tell(deadline, DueKind::Deadline, Some(call));
+                report(deadline, DueKind::Deadline, Some(call));
             }
         }
         if self.is_running() {
@@ -320,10 +320,10 @@ impl Header {
             return;
         }
         if !self.inbox.is_empty() {
-            tell(now, DueKind::Inbox, None);
+            report(now, DueKind::Inbox, None);
         }
         if let Some(at) = self.session.expires_at {
-            tell(at, DueKind::Expired, None);
+            report(at, DueKind::Expired, None);
         }
     }
 }

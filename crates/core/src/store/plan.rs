@@ -95,12 +95,12 @@ pub fn plan(
         let header = headers.get(session).map(|header| &**header);
         check(&commit.root, session, precondition, header, now)?;
     }
-    let alive = signs_of_life(&commit);
+    let progressed = sessions_with_progress(&commit);
     check_chunks(&commit.root, &commit.chunks, limits)?;
-    let has_births = commit.has_births();
-    let needs_root = has_births || commit.speaks();
-    let births: BTreeMap<SessionId, SessionId> = commit
-        .births()
+    let creates_children = commit.creates_children();
+    let needs_root = creates_children || commit.writes_stream();
+    let new_children: BTreeMap<SessionId, SessionId> = commit
+        .new_children()
         .map(|(session, parent)| (session.clone(), parent.clone()))
         .collect();
     let mut plan = Plan {
@@ -140,11 +140,11 @@ pub fn plan(
                 session: commit.root,
             });
         };
-        if has_births {
+        if creates_children {
             plan.headers.insert(commit.root.clone(), Some(root));
         }
     }
-    check_parents(&births, |parent| {
+    check_parents(&new_children, |parent| {
         let there = match plan.headers.get(parent) {
             Some(changed) => changed.as_ref(),
             None => headers.get(parent),
@@ -153,7 +153,7 @@ pub fn plan(
     })?;
     for (session, header) in &mut plan.headers {
         if let Some(header) = header {
-            let has_ended = with_run.contains(session) && !header.waits();
+            let has_ended = with_run.contains(session) && !header.may_have_open_step();
             if has_ended && header.mark.open.is_some() {
                 return Err(StoreError::Invalid {
                     session: session.clone(),
@@ -168,7 +168,7 @@ pub fn plan(
             let header = Arc::make_mut(header);
             header.session.version = before + 1;
             header.session.updated_at = commit.at;
-            if alive.contains(session) {
+            if progressed.contains(session) {
                 header.takeovers = 0;
             }
         }
@@ -179,17 +179,17 @@ pub fn plan(
 /// Checks that the parents of new sessions exist and lead to the root: deleting a root finds the
 /// sessions under it through their parents.
 fn check_parents(
-    births: &BTreeMap<SessionId, SessionId>,
+    new_children: &BTreeMap<SessionId, SessionId>,
     is_there: impl Fn(&SessionId) -> bool,
 ) -> Result<(), StoreError> {
-    for (session, parent) in births {
+    for (session, parent) in new_children {
         if !is_there(parent) {
             return Err(StoreError::NotFound {
                 session: parent.clone(),
             });
         }
-        let above = std::iter::successors(Some(parent), |above| births.get(*above));
-        if above.take(births.len() + 1).count() > births.len() {
+        let above = std::iter::successors(Some(parent), |above| new_children.get(*above));
+        if above.take(new_children.len() + 1).count() > new_children.len() {
             return Err(StoreError::Invalid {
                 session: session.clone(),
                 reason: "it is created as its own parent or ancestor".to_owned(),
@@ -213,11 +213,11 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
 
 /// Returns the sessions whose run shows progress with this commit: it is made under the run's
 /// fence, and does more than hold the lease, take the run over, or record that something begins.
-fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
+fn sessions_with_progress(commit: &Commit) -> BTreeSet<SessionId> {
     let fenced = commit.preconditions.iter();
     let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
-    let mut alive: BTreeSet<_> = fenced.map(|(session, _)| session.clone()).collect();
-    alive.retain(|session| {
+    let mut progressed: BTreeSet<_> = fenced.map(|(session, _)| session.clone()).collect();
+    progressed.retain(|session| {
         let changes = commit.changes.iter().filter(|(of, _)| of == session);
         let (mut does, mut takes_over) = (false, false);
         for (_, change) in changes {
@@ -231,7 +231,7 @@ fn signs_of_life(commit: &Commit) -> BTreeSet<SessionId> {
         }
         does && !takes_over
     });
-    alive
+    progressed
 }
 
 fn check(

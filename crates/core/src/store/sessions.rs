@@ -42,7 +42,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Finds a session of which only the id is known.
-    async fn place(&self, session: &SessionId) -> Result<Place, StoreError> {
+    async fn locate(&self, session: &SessionId) -> Result<OwnedKey, StoreError> {
         let root = match self.store.root_of(session).await? {
             // The directory may name a child that was never created; then a root may have its id.
             Some(root) => {
@@ -51,28 +51,28 @@ impl<'a> Sessions<'a> {
             }
             None => None,
         };
-        Ok(Place {
+        Ok(OwnedKey {
             root: root.unwrap_or_else(|| session.clone()),
             session: session.clone(),
         })
     }
 
     /// Starts a commit on one session, made now.
-    async fn commit_on(&self, session: &SessionId) -> Result<OnOne, StoreError> {
-        let place = self.place(session).await?;
+    async fn commit_on(&self, session: &SessionId) -> Result<SessionCommit, StoreError> {
+        let place = self.locate(session).await?;
         Ok(self.commit_under(place.root, session))
     }
 
     /// Starts a commit on one session whose root is known.
-    fn commit_under(&self, root: SessionId, session: &SessionId) -> OnOne {
-        OnOne {
+    fn commit_under(&self, root: SessionId, session: &SessionId) -> SessionCommit {
+        SessionCommit {
             commit: Commit::new(root, self.clock.now()),
             session: session.clone(),
         }
     }
 
     /// Starts a commit on a session that was read.
-    fn commit_after(&self, found: &Snapshot) -> OnOne {
+    fn commit_after(&self, found: &Snapshot) -> SessionCommit {
         let key = found.state.key();
         self.commit_under(key.root.clone(), key.session)
     }
@@ -87,7 +87,7 @@ impl<'a> Sessions<'a> {
         self.change(session, Change::Set(field)).await
     }
 
-    async fn write(&self, on: OnOne) -> Result<Committed, StoreError> {
+    async fn write(&self, on: SessionCommit) -> Result<Committed, StoreError> {
         let mut receipt = self.store.commit(on.commit).await?;
         Ok(receipt.sessions.remove(&on.session).unwrap_or_default())
     }
@@ -106,7 +106,7 @@ impl<'a> Sessions<'a> {
         &self,
         session: &SessionId,
         expected_version: Option<u64>,
-        mut plan: impl AsyncFnMut(&Snapshot) -> Result<(OnOne, T), StoreError>,
+        mut plan: impl AsyncFnMut(&Snapshot) -> Result<(SessionCommit, T), StoreError>,
     ) -> Result<(Committed, T), StoreError> {
         let mut attempts = 0;
         loop {
@@ -127,24 +127,24 @@ impl<'a> Sessions<'a> {
 }
 
 /// A session and its root.
-struct Place {
+struct OwnedKey {
     root: SessionId,
     session: SessionId,
 }
 
-impl Place {
+impl OwnedKey {
     fn key(&self) -> SessionKey<'_> {
         SessionKey::new(&self.root, &self.session)
     }
 }
 
 /// A commit mostly about one session, which need not be its own root.
-struct OnOne {
+struct SessionCommit {
     commit: Commit,
     session: SessionId,
 }
 
-impl OnOne {
+impl SessionCommit {
     fn when(mut self, precondition: Precondition) -> Self {
         self.commit = self.commit.when_in(self.session.clone(), precondition);
         self

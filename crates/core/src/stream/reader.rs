@@ -49,7 +49,7 @@ pub struct StreamReader<'a> {
     incarnation: Option<Incarnation>,
     buffer: VecDeque<StoredChunk>,
     /// The stream's description after the last reading, used as the one before the next reading.
-    looked: Option<StreamInfo>,
+    last_info: Option<StreamInfo>,
     ended: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'a> StreamReader<'a> {
             cursor: after,
             incarnation: None,
             buffer: VecDeque::new(),
-            looked: None,
+            last_info: None,
             ended: false,
         }
     }
@@ -105,7 +105,7 @@ impl<'a> StreamReader<'a> {
     pub async fn next(&mut self) -> Result<Option<StreamItem>, StreamError> {
         while !self.ended {
             if let Some(info) = self.read_up_to() {
-                self.looked = None;
+                self.last_info = None;
                 self.wait(Some(info)).await?;
             }
             match self.step().await? {
@@ -122,8 +122,8 @@ impl<'a> StreamReader<'a> {
 
     /// The stream as it was after the last reading, if that was all of it and more may come.
     fn read_up_to(&self) -> Option<StreamInfo> {
-        let looked = self.looked.filter(|_| self.buffer.is_empty());
-        looked.filter(|info| info.status == StreamStatus::Active && info.last == self.cursor)
+        let info = self.last_info.filter(|_| self.buffer.is_empty());
+        info.filter(|info| info.status == StreamStatus::Active && info.last == self.cursor)
     }
 
     /// Waits until the stream differs from this description.
@@ -138,19 +138,19 @@ impl<'a> StreamReader<'a> {
                 self.cursor = stored.sequence;
                 return Ok(Step::Item(StreamItem::Chunk(stored)));
             }
-            // A stream that was seen before is read at once: the look after it tells whether it still
-            // is that one.
-            let mut looked = self.looked.take();
-            if looked.is_none() && self.incarnation.is_none() {
-                looked = self.streams.info(&self.root).await?;
-                if self.is_gone(looked) {
-                    return Ok(self.gone(looked));
+            // A stream that was read before is read at once: its description afterwards tells whether it
+            // is still the same stream.
+            let mut before = self.last_info.take();
+            if before.is_none() && self.incarnation.is_none() {
+                before = self.streams.info(&self.root).await?;
+                if self.is_gone(before) {
+                    return Ok(self.gone(before));
                 }
-                if looked.is_none() {
+                if before.is_none() {
                     return Ok(Step::Drained(None));
                 }
             }
-            if let Some(info) = looked {
+            if let Some(info) = before {
                 self.incarnation = Some(info.incarnation);
                 if self.cursor < info.trimmed {
                     self.cursor = info.trimmed;
@@ -167,11 +167,11 @@ impl<'a> StreamReader<'a> {
             let is_whole = after.is_some_and(|after| after.trimmed <= self.cursor);
             if is_whole && !chunks.is_empty() {
                 self.buffer.extend(chunks);
-            } else if after == looked {
+            } else if after == before {
                 // Nothing was written between the two looks: what is read is all there is.
                 return Ok(Step::Drained(after));
             }
-            self.looked = after;
+            self.last_info = after;
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) struct UsedIds {
 }
 
 impl UsedIds {
-    pub(super) fn note(&mut self, message: &Message, at: usize) {
+    pub(super) fn record(&mut self, message: &Message, at: usize) {
         if let Message::Assistant(assistant) = message {
             let calls = assistant.tool_calls();
             self.positions

@@ -59,7 +59,7 @@ impl Log {
         };
         let size = FIRST << place(at).0;
         let slots = bucket.get_or_init(|| (0..size).map(|_| Slot::new()).collect());
-        self.with_used(|used| used.note(&message, at));
+        self.with_used(|used| used.record(&message, at));
         match slots.get(offset) {
             Some(slot) => slot.set(message),
             None => Err(message),

@@ -105,7 +105,8 @@ impl Applying<'_> {
     }
 
     fn check_labels(&self, session: &SessionState) -> Result<(), StoreError> {
-        labels::excess(session).map_or(Ok(()), |excess| Err(self.invalid(excess)))
+        labels::limit_violation(session)
+            .map_or(Ok(()), |limit_violation| Err(self.invalid(limit_violation)))
     }
 
     fn add_answered(&mut self, calls: BTreeMap<CallId, Timestamp>) {
@@ -132,9 +133,9 @@ impl Applying<'_> {
         }
         // The calls of a run that is running or suspended must not be changed by others: its step
         // would be left without its pending calls.
-        let keeps_questions = header.run.is_some() && header.waits();
+        let keeps_pending = header.run.is_some() && header.may_have_open_step();
         let mut with_session = without_content(with);
-        if keeps_questions {
+        if keeps_pending {
             let kept = old.clone();
             with_session.suspended_step_id = kept.suspended_step_id;
             with_session.suspended_awaiting_children = kept.suspended_awaiting_children;
@@ -151,7 +152,7 @@ impl Applying<'_> {
             checkpoint_source: old.checkpoint_source,
             ..with_session
         };
-        if !keeps_questions {
+        if !keeps_pending {
             for call in std::mem::take(&mut header.calls).into_keys() {
                 self.row(Row::RemovePending(call));
             }

@@ -13,7 +13,7 @@ pub const MAX_METADATA_BYTES: usize = 64 * 1024;
 
 /// Returns why the labels of a session exceed the limits, and what to do; `None` if they do not.
 /// Each label is an indexed row.
-pub(super) fn excess(session: &SessionState) -> Option<String> {
+pub(super) fn limit_violation(session: &SessionState) -> Option<String> {
     let (tags, metadata) = (&session.tags, &session.metadata);
     if tags.len() > MAX_TAGS {
         let count = tags.len();

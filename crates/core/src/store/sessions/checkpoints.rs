@@ -116,7 +116,7 @@ impl Sessions<'_> {
         session: &SessionId,
         id: &CheckpointId,
     ) -> Result<Option<Checkpoint>, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         let found = self
             .store
             .checkpoints(place.key(), Lookup::One(id.clone()))
@@ -133,7 +133,7 @@ impl Sessions<'_> {
         session: &SessionId,
         page: Page,
     ) -> Result<Paged<Checkpoint>, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         self.store
             .checkpoints(place.key(), Lookup::Page(page))
             .await

@@ -58,7 +58,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<Vec<SubSessionRef>, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         let family = self.store.family(place.key()).await?;
         Ok(family.children)
     }

@@ -106,7 +106,7 @@ impl Sessions<'_> {
             match self.store.commit(commit).await {
                 Ok(_) => return Ok(true),
                 // Another writer created a session under the root, or deleted one, just now.
-                Err(error) if is_passed(&error) && attempts < MAX_ATTEMPTS => {}
+                Err(error) if lost_race(&error) && attempts < MAX_ATTEMPTS => {}
                 Err(error) => return Err(error),
             }
         }
@@ -229,13 +229,13 @@ impl Sessions<'_> {
         }
         match self.store.commit(commit).await {
             Ok(_) => Ok(true),
-            Err(error) if is_passed(&error) => Ok(false),
+            Err(error) if lost_race(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
 /// Whether another writer was faster.
-fn is_passed(error: &StoreError) -> bool {
+fn lost_race(error: &StoreError) -> bool {
     error.is_conflict() || matches!(error, StoreError::NotFound { .. })
 }

@@ -39,7 +39,7 @@ impl Sessions<'_> {
         page: Page,
         include_thinking: bool,
     ) -> Result<Paged<Message>, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         let mut messages = self.store.messages(place.key(), page).await?;
         if !include_thinking {
             for message in &mut messages.items {
@@ -78,7 +78,7 @@ impl Sessions<'_> {
     /// # Errors
     /// If the store cannot be read.
     pub async fn transcript(&self, session: &SessionId) -> Result<Transcript, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         let messages = self.store.messages(place.key(), Page::ALL).await?.items;
         let (mut transcript, _) = Transcript::load(messages);
         transcript.retire_call_ids(self.store.family(place.key()).await?.retired_call_ids);

@@ -73,7 +73,7 @@ impl Sessions<'_> {
         session: &SessionId,
         run: &RunId,
     ) -> Result<Option<RunRecord>, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         let found = self
             .store
             .runs(place.key(), Lookup::One(run.clone()))
@@ -90,7 +90,7 @@ impl Sessions<'_> {
         session: &SessionId,
         page: Page,
     ) -> Result<Paged<RunRecord>, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         self.store.runs(place.key(), Lookup::Page(page)).await
     }
 }

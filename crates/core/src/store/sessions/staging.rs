@@ -43,7 +43,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
     ) -> Result<BTreeMap<StepId, Vec<Staged>>, StoreError> {
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         let family = self.store.family(place.key()).await?;
         Ok(family.staged)
     }
@@ -74,7 +74,7 @@ impl Sessions<'_> {
                 let base = &snapshot.state.custom_state;
                 let writes = self.staged_writes(session, step, base).await?;
                 let commit = self.commit_after(snapshot).then(Change::WriteState(writes));
-                Ok((commit.then(forget(step)), ()))
+                Ok((commit.then(discard_staged(step)), ()))
             })
             .await?;
         Ok(committed)
@@ -104,7 +104,7 @@ impl Sessions<'_> {
         session: &SessionId,
         step: &StepId,
     ) -> Result<Committed, StoreError> {
-        self.change(session, forget(step)).await
+        self.change(session, discard_staged(step)).await
     }
 
     /// Discards all staged writes but those of this step. Returns the number of steps
@@ -127,6 +127,6 @@ impl Sessions<'_> {
     }
 }
 
-pub(super) fn forget(step: &StepId) -> Change {
+pub(super) fn discard_staged(step: &StepId) -> Change {
     Change::Unstage(Unstage::Step(step.clone()))
 }

@@ -41,7 +41,7 @@ impl Sessions<'_> {
         session: &SessionId,
     ) -> Result<BTreeMap<CallId, Timestamp>, StoreError> {
         let all = Lookup::Page(Page::ALL);
-        let place = self.place(session).await?;
+        let place = self.locate(session).await?;
         let answered = self.store.answered(place.key(), all).await?.items;
         Ok(answered.into_iter().map(|one| (one.call, one.at)).collect())
     }
@@ -109,7 +109,7 @@ impl Sessions<'_> {
                     let writes = self.staged_writes(session, step, base).await?;
                     versions += u64::from(!writes.is_empty());
                     commit = commit.then(Change::WriteState(writes));
-                    commit = commit.then(super::staging::forget(step));
+                    commit = commit.then(super::staging::discard_staged(step));
                 }
                 let count = snapshot.message_count + messages.len();
                 let checkpoint = checkpoint.clone().at(session, count, versions, state, self);

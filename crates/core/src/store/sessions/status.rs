@@ -1,6 +1,6 @@
 //! Changing the status of a session.
 
-use super::{OnOne, Sessions};
+use super::{SessionCommit, Sessions};
 use crate::error::ErrorRecord;
 use crate::id::SessionId;
 use crate::session::{InterruptContext, SessionStatus};
@@ -83,7 +83,11 @@ impl Sessions<'_> {
     }
 }
 
-fn with_status(commit: OnOne, status: SessionStatus, context: StatusContext) -> OnOne {
+fn with_status(
+    commit: SessionCommit,
+    status: SessionStatus,
+    context: StatusContext,
+) -> SessionCommit {
     let mut commit = commit.then(Change::Set(Field::Status(status)));
     if let Some(version) = context.expected_version {
         commit = commit.when(Precondition::Version(version));
