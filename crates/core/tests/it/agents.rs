@@ -69,7 +69,7 @@ impl AgentHooks for NoHooks {}
 
 /// proves: AGT-01
 #[test]
-fn an_agent_is_everything_it_was_given() {
+fn an_agent_returns_every_setting_it_was_built_with() {
     #[derive(Serialize)]
     struct State {
         notes: Vec<String>,
@@ -169,7 +169,7 @@ fn a_typed_tool_has_its_schema_from_its_type_and_runs() {
     );
 }
 
-/// Bad arguments never reach the tool; the model is told what to correct.
+/// Bad arguments never reach the tool; the model gets an error that says what to correct.
 ///
 /// proves: AGT-02
 #[test]
@@ -211,7 +211,7 @@ fn input_is_validated_before_the_tool_runs() {
         );
     }
     assert_eq!(runs.load(Ordering::SeqCst), 0);
-    // A type can be narrower than its schema: a number that JSON has and `i64` has not.
+    // A type can be narrower than its schema: JSON has numbers that `i64` has not.
     let error = block_on(tool.call(json!({"a": 1, "b": u64::MAX}), cx())).unwrap_err();
     assert!(
         error
@@ -317,9 +317,9 @@ fn options_that_exclude_each_other_are_refused() {
     assert_eq!(gated.spec().approval, ApprovalMode::Always);
 }
 
-/// Bad input: each is a typed error that says what to do.
+/// Each invalid definition is a typed error that says what to do.
 #[test]
-fn what_cannot_work_is_refused_and_says_what_to_do() {
+fn invalid_definitions_are_refused_with_a_remedy() {
     let agent = |name: &str| Agent::builder(name).model("m");
     let keys_that_are_pairs = std::collections::BTreeMap::from([((1, 2), "x")]);
     let schema = |json: Value| {
@@ -433,7 +433,7 @@ fn approval_is_asked_for_always_by_rule_and_when_the_rule_fails() {
 }
 
 #[test]
-fn a_tool_fails_in_two_ways() {
+fn a_tool_error_goes_to_the_model_or_ends_the_run() {
     let fails = |error: fn() -> ToolError| {
         let schema = json!({"type": "object"});
         let tool = Tool::raw(
@@ -479,7 +479,7 @@ impl ToolEvents for Recorder {
 }
 
 #[test]
-fn a_tool_reads_and_writes_the_state_and_tells_the_stream() {
+fn a_tool_reads_and_writes_the_state_and_emits_events() {
     #[derive(Serialize, Deserialize)]
     struct Notes {
         notes: Vec<String>,
@@ -533,9 +533,9 @@ fn a_tool_reads_and_writes_the_state_and_tells_the_stream() {
     assert_eq!(cx.idempotency_key().len(), 64);
 }
 
-/// A change of the state that asks for the state is told to use its draft; it does not hang.
+/// A state change that accesses the state is told to use its draft; it does not hang.
 #[test]
-fn a_change_cannot_wait_for_itself() {
+fn accessing_the_state_inside_a_change_is_an_error() {
     let cx = cx();
     let outer = cx.clone();
     let error = cx
@@ -556,7 +556,7 @@ fn a_change_cannot_wait_for_itself() {
 }
 
 #[test]
-fn an_abort_reaches_everyone_who_waits() {
+fn an_abort_wakes_all_waiting_tasks() {
     let handle = helix_agents_core::abort::AbortHandle::new();
     let cx = cx_builder().abort(handle.signal()).build();
     assert!(!cx.abort_signal().is_aborted());
@@ -572,7 +572,7 @@ fn an_abort_reaches_everyone_who_waits() {
 }
 
 #[test]
-fn hooks_do_nothing_unless_they_are_given() {
+fn hooks_do_nothing_by_default() {
     struct Counting(AtomicUsize);
     #[async_trait::async_trait]
     impl AgentHooks for Counting {

@@ -3,7 +3,7 @@ use helix_agents_core::{CallId, RunId, SessionId};
 use serde_json::{Value, json};
 
 #[test]
-fn equal_values_have_one_text() {
+fn equal_values_have_the_same_canonical_text() {
     let value = json!({"b": [1, 2.5, null, true], "a": {"z": "\"\n", "é": {}}});
     assert_eq!(
         canonical_json(&value),
@@ -35,9 +35,9 @@ fn parts_of_a_digest_cannot_run_into_each_other() {
 }
 
 #[test]
-fn digests_are_the_same_for_ever() {
+fn digests_never_change() {
     let digest = Digest::of_call("add", &json!({"a": 1}));
-    // Made outside of this program: SHA-256 over each part behind its length, 8 bytes big-endian.
+    // Computed outside this program: SHA-256 over each part after its length, 8 bytes big-endian.
     let expected = "0818635060a91bfd10d8b7eba2cebc0b55eb439ce42ffe1261c6fd0cef92272a";
     assert_eq!(digest.to_string(), expected);
     let json = serde_json::to_string(&digest).unwrap();
@@ -48,7 +48,7 @@ fn digests_are_the_same_for_ever() {
 }
 
 #[test]
-fn the_idempotency_key_is_of_session_run_and_call() {
+fn the_idempotency_key_depends_on_session_run_and_call() {
     let key = |session, run, call| {
         let (session, run) = (SessionId::new(session).unwrap(), RunId::new(run).unwrap());
         idempotency_key(&session, &run, &CallId::new(call).unwrap())

@@ -9,7 +9,7 @@ mod store {
     });
 }
 
-/// The same by a store that has a clock of its own.
+/// A store with its own clock.
 mod clocked_store {
     use helix_agents_core::memory::MemoryStore;
     use helix_agents_testkit::contract::Subject;
@@ -37,7 +37,7 @@ mod runtime {
     helix_agents_testkit::runtime_contract!(async || ThreadRuntime::new(MemoryStore::new()));
 }
 
-/// The same by a host whose runs remember what their own effects read and wrote.
+/// A host whose runs remember what their own effects read and wrote.
 mod remembering_runtime {
     use helix_agents_core::memory::MemoryStore;
     use helix_agents_testkit::ThreadRuntime;
@@ -47,7 +47,7 @@ mod remembering_runtime {
     });
 }
 
-/// The same by a host that keeps nothing in memory.
+/// A host that keeps nothing in memory.
 mod amnesiac_runtime {
     use std::sync::Arc;
 
@@ -70,11 +70,11 @@ mod lock {
 
     helix_agents_testkit::lock_contract!(async || InMemoryLockManager::new());
 
-    /// The one that locks nothing breaks the contract on purpose: everybody gets every lock.
+    /// The manager that locks nothing breaks the contract on purpose: every caller gets every lock.
     ///
     /// proves in part: LCK-02
     #[test]
-    fn the_noop_manager_refuses_nobody() {
+    fn the_noop_lock_manager_grants_every_lock() {
         block_on(async {
             let (now, ttl) = (Timestamp::from_millis(5), Duration::from_millis(10));
             for holder in ["a", "b"] {

@@ -1,10 +1,10 @@
-//! Every scenario, killed at every point, in memory.
+//! Plays every scenario in memory and crashes at every point.
 
-/// Hosts that do what a host must not do.
+/// Hosts that violate their contract.
 mod bad_hosts;
 /// Random interleavings.
 mod interleavings;
-/// Every order of what two executors, a submitter and a stopper do.
+/// Every order of the store calls of two executors, a submitter and a stopper.
 mod orders;
 /// A host whose engine delivers every effect twice.
 mod repeating;
@@ -18,14 +18,14 @@ async fn store() -> Backend {
     MemoryStore::new().into()
 }
 
-/// On the plainest host.
+/// On the simplest host.
 mod plain {
     use helix_agents_testkit::PlainHost;
 
     helix_agents_testkit::crash_tests!(PlainHost, super::store);
 }
 
-/// On a host that keeps nothing.
+/// On a host that keeps nothing in memory.
 mod amnesiac {
     use helix_agents_testkit::AmnesiacHost;
 

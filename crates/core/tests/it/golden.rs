@@ -1,12 +1,12 @@
-//! Keeps what was stored readable.
+//! Checks that stored records stay readable.
 
-/// Every chunk.
+/// The payloads of chunks.
 mod chunks;
-/// What the loop is made of.
+/// Run states, events and effects.
 mod machine;
 /// Messages, writes and usage.
 mod messages;
-/// Sessions and what belongs to them.
+/// Sessions and their records.
 mod records;
 
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ use serde_json::json;
 
 pub(crate) use records::full_session;
 
-/// The golden file of a kind and version, one stored value per line.
+/// Returns the golden file of a kind and version, one stored value per line.
 fn golden(kind: &str, version: u32) -> (PathBuf, Vec<String>) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -29,11 +29,11 @@ fn golden(kind: &str, version: u32) -> (PathBuf, Vec<String>) {
     (path, lines)
 }
 
-/// The golden file must say, line by line, exactly what we write today for these samples, and read
-/// back as them. Golden files of older versions must be readable, too: they stay when a version is
-/// raised.
+/// Checks that the golden file contains, line by line, exactly what is written today for these
+/// samples, and decodes to them. Golden files of older versions must be readable, too: they stay
+/// when a version is raised.
 ///
-/// `HELIX_WRITE_GOLDEN=1` adds the lines of new samples. It never changes or drops a line.
+/// `HELIX_WRITE_GOLDEN=1` adds the lines of new samples. It never changes or removes a line.
 fn pin<T: Stored + Debug + PartialEq>(samples: impl IntoIterator<Item = T>) {
     let samples: Vec<T> = samples.into_iter().collect();
     let lines: Vec<_> = samples.iter().map(|one| encode(one).unwrap()).collect();
@@ -71,7 +71,7 @@ fn pin<T: Stored + Debug + PartialEq>(samples: impl IntoIterator<Item = T>) {
 
 /// proves in part: SES-07
 #[test]
-fn what_was_stored_can_be_read() {
+fn stored_records_of_every_version_can_be_read() {
     pin(records::sessions());
     pin(records::headers());
     pin(records::runs());
@@ -90,7 +90,7 @@ fn what_was_stored_can_be_read() {
 }
 
 #[test]
-fn what_cannot_be_read_is_reported_and_not_guessed() {
+fn unreadable_records_are_reported_as_errors() {
     let text = encode(&records::checkpoint()).unwrap();
     let newer = text.replacen("[\"checkpoint\",1,", "[\"checkpoint\",2,", 1);
     let error = decode::<Checkpoint>(&newer).unwrap_err();
@@ -113,7 +113,7 @@ fn what_cannot_be_read_is_reported_and_not_guessed() {
     );
 }
 
-/// An older format is brought up to date one version at a time.
+/// An older format is upgraded one version at a time.
 #[test]
 fn older_formats_are_upgraded_step_by_step() {
     #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,4 +1,4 @@
-//! What a process knows of the lease that it holds.
+//! What a process knows about the lease that it holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn a_hold_is_valid_until_it_lapses() {
 }
 
 #[test]
-fn whoever_waits_is_told_of_a_renewal() {
+fn a_renewal_wakes_waiting_tasks() {
     let (clock, hold) = held();
     clock.advance(TEN);
     let mut waiting = Box::pin(hold.valid(&*clock));
@@ -37,7 +37,7 @@ fn whoever_waits_is_told_of_a_renewal() {
 }
 
 #[test]
-fn what_is_lost_stays_lost() {
+fn a_lost_lease_stays_lost() {
     let (clock, hold) = held();
     clock.advance(TEN);
     let mut waiting = Box::pin(hold.valid(&*clock));

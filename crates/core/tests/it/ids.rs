@@ -3,7 +3,7 @@ use helix_agents_core::{CallId, Coded, ErrorCode, SessionId};
 use helix_agents_testkit::SequentialIds;
 
 #[test]
-fn ids_within_the_limits_are_taken_and_round_trip() {
+fn valid_ids_are_accepted_and_round_trip() {
     let longest = "x".repeat(256);
     for text in ["a", "A-z_0.9:", "session-1", longest.as_str()] {
         let id = SessionId::new(text).unwrap();
@@ -14,9 +14,9 @@ fn ids_within_the_limits_are_taken_and_round_trip() {
     }
 }
 
-/// Bad input: an id out of limits is a typed error that says what to do.
+/// An invalid id is a typed error that says what to do.
 #[test]
-fn ids_outside_the_limits_are_refused_and_say_what_to_do() {
+fn invalid_ids_are_refused_with_a_remedy() {
     let cases = [
         (
             String::new(),

@@ -1,4 +1,4 @@
-//! What the framework tells through `tracing`.
+//! The events that the framework emits through `tracing`.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn turn(session: &str) -> RunRecord {
 
 const CHILD: &str = "HELIX_TEST_A_TURN_THAT_NOBODY_LISTENS_TO";
 
-/// Events have names and fields; with nobody listening, nothing is printed.
+/// Events have names and fields; without a subscriber, nothing is printed.
 ///
 /// proves: LOG-01
 #[test]

@@ -1,10 +1,10 @@
-//! The loop and its effects, driven by the plainest host.
+//! The loop and its effects, driven by the simplest host.
 
 /// Runs that are taken over.
 mod fences;
-/// Runs that chance makes, replayed and told twice.
+/// Randomly generated runs, replayed and with repeated events.
 mod replay;
-/// What follows what, row by row.
+/// Tables of states, events and the effects that follow.
 mod table;
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn facts() -> AgentFacts {
     .unwrap()
 }
 
-/// An object with some of its keys set.
+/// Returns the object with some of its keys set.
 fn with(mut base: Value, keys: Value) -> Value {
     let (Value::Object(all), Value::Object(keys)) = (&mut base, keys) else {
         panic!("both are objects");

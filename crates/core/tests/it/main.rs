@@ -1,5 +1,5 @@
-//! Core, seen from outside. One module per concept; what needs the test kit lives here, because an
-//! inline test would see a second copy of core.
+//! Tests of core from outside. One module per concept; tests that need the test kit are here,
+//! because an inline test would see a second copy of core.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,31 +13,31 @@
     reason = "tests read files, and start threads and processes"
 )]
 
-/// Helpers that several modules use: short ways to write messages and ids.
+/// Helpers for several modules: short ways to create messages and ids.
 mod make;
 
-/// How agents, tools and the registry are defined, and what is refused.
+/// The definitions of agents, tools and the registry, and which are refused.
 mod agents;
 /// Canonical JSON, digests, idempotency keys.
 mod canonical;
 /// The in-memory ports pass the contract suites.
 mod contracts;
-/// Every scenario, killed at every point.
+/// Every scenario, with a crash at every point.
 mod crashes;
 /// Codes, categories, user texts.
 mod errors;
-/// What is stored, in its present form and in the golden files.
+/// Stored records, in their current form and in the golden files.
 mod golden;
-/// What a process knows of its lease.
+/// What a process knows about its lease.
 mod holds;
-/// Ids and where they come from.
+/// Ids and their sources.
 mod ids;
-/// What is told to whoever keeps logs.
+/// The events in the log.
 mod logs;
 mod machine;
-/// What a plan says to a backend.
+/// The plan of a commit.
 mod plans;
-/// A stream's reader between changes.
+/// The reader of a changing stream.
 mod readers;
 /// From a model's events to a reply.
 mod replies;
@@ -47,7 +47,7 @@ mod runtimes;
 mod sessions;
 /// The state: drafts, writes, patches, merges.
 mod state;
-/// Step processing.
+/// Step processing and stop rules.
 mod steps;
 /// The transcript: pairing, healing, counters, call ids.
 mod transcripts;

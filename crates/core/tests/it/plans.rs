@@ -1,5 +1,5 @@
-//! What a plan says to a backend, where no reader can tell: which rows, in which order, and what is
-//! asked on the way.
+//! The parts of a plan that no reader of a store can see: which rows, in which order, and
+//! which callbacks are called.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::make::{call_id, calling, result};
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
 
-/// What the streams of these tests take.
+/// The limits of the streams in these tests.
 fn limits() -> StreamLimits {
     StreamLimits::new(1024)
 }
@@ -38,7 +38,7 @@ fn waiting(call: &str) -> PendingCall {
     PendingCall::client(session("s"), run, call_id(call), "t", json!({}), NOW)
 }
 
-/// Plans a commit in which nothing is cut.
+/// Plans a commit in which nothing is truncated.
 fn planned(commit: Commit, headers: &Headers) -> Result<Plan, StoreError> {
     plan(
         commit,
@@ -50,7 +50,7 @@ fn planned(commit: Commit, headers: &Headers) -> Result<Plan, StoreError> {
     )
 }
 
-/// The headers after a commit that creates a session and makes these changes.
+/// Returns the headers after a commit that creates a session and makes these changes.
 fn after(changes: impl IntoIterator<Item = Change>) -> Headers {
     let created = SessionState::new(session("s"), "agent", NOW);
     let first = commit().then(Change::Create(Box::new(created)));
@@ -63,7 +63,7 @@ fn after(changes: impl IntoIterator<Item = Change>) -> Headers {
 }
 
 #[test]
-fn a_header_of_an_earlier_version_gives_its_answered_calls_to_rows() {
+fn answered_calls_of_an_old_header_become_rows() {
     let mut headers = after([]);
     let header = Arc::make_mut(headers.get_mut(&session("s")).unwrap());
     let before = [("c1", 5), ("c2", 6)].map(|(call, at)| (call_id(call), at));
@@ -79,7 +79,7 @@ fn a_header_of_an_earlier_version_gives_its_answered_calls_to_rows() {
 }
 
 #[test]
-fn rows_come_in_the_order_of_the_changes_with_their_places() {
+fn rows_follow_the_order_of_the_changes() {
     let headers = after([Change::AppendUser(UserMessage::new("0"))]);
     let step = PairedStep::new(calling(&["c"]), [result("c")]).unwrap();
     let value = Arc::new(json!({ "a": 1 }));
@@ -106,7 +106,7 @@ fn rows_come_in_the_order_of_the_changes_with_their_places() {
 }
 
 #[test]
-fn a_cut_is_asked_about_once_and_only_when_it_cuts() {
+fn a_truncation_is_rounded_once_and_only_if_it_removes_messages() {
     let headers = after(["0", "1", "2"].map(|text| Change::AppendUser(UserMessage::new(text))));
     let mut asked = Vec::new();
     let cuts = [9, 3, 2].map(Change::Truncate);
@@ -131,7 +131,7 @@ fn a_cut_is_asked_about_once_and_only_when_it_cuts() {
 }
 
 #[test]
-fn a_session_begins_above_those_that_were_deleted() {
+fn a_new_session_begins_above_the_fences_of_deleted_ones() {
     let headers = after([Change::RaiseFence]);
     assert_eq!(headers[&session("s")].fence, Fence(8));
     let again = SessionState::new(session("s"), "agent", NOW);
@@ -163,7 +163,7 @@ fn a_save_replaces_the_rows_of_pending_calls() {
 }
 
 #[test]
-fn what_only_the_header_keeps_makes_no_row() {
+fn changes_of_header_fields_write_no_row() {
     let changes = [
         Change::RaiseFence,
         Change::Lease(Some(LeaseRequest::new("a", Duration::ZERO))),
@@ -191,7 +191,7 @@ fn a_header_has_no_content() {
 }
 
 #[test]
-fn looking_plans_nothing_and_is_told_of() {
+fn a_commit_without_changes_writes_nothing_and_returns_a_receipt() {
     let headers = after([]);
     let looking = commit()
         .when(Precondition::Exists)
@@ -207,7 +207,7 @@ fn looking_plans_nothing_and_is_told_of() {
 }
 
 #[test]
-fn the_first_precondition_that_fails_is_named() {
+fn the_first_failed_precondition_is_reported() {
     let commit = commit()
         .when(Precondition::Exists)
         .when(Precondition::MessageCount(1))
@@ -219,10 +219,10 @@ fn the_first_precondition_that_fails_is_named() {
     assert_eq!(expected, Precondition::MessageCount(1));
 }
 
-/// Who holds a version or a fence of a session that is gone has lost it to somebody; everybody else
-/// asks for something that is not there.
+/// A caller with a version or a fence of a deleted session has lost it to another writer; for every
+/// other caller the session does not exist.
 #[test]
-fn a_session_that_is_gone_is_a_conflict_for_those_who_knew_it() {
+fn a_deleted_session_is_a_conflict_for_a_caller_that_read_it() {
     for precondition in [
         Precondition::Version(1),
         Precondition::Fence(Default::default()),
@@ -287,9 +287,9 @@ fn a_session_is_indexed_under_the_earliest_instant_of_each_kind() {
     assert!(after([])[&session("s")].due_from().is_empty());
 }
 
-/// No backend has to know which versions of a state there were.
+/// A backend need not know which versions of a state exist.
 #[test]
-fn a_state_is_not_rewound_to_a_version_that_never_was() {
+fn a_rewind_to_an_unknown_state_version_is_refused() {
     let headers = after([]);
     for (version, exists) in [(0, false), (1, true), (2, false)] {
         let rewound = planned(commit().then(Change::RewindState(version)), &headers);
@@ -298,8 +298,8 @@ fn a_state_is_not_rewound_to_a_version_that_never_was() {
     }
 }
 
-/// Every session that a commit names is named once, in the order of first mention, however many there
-/// are.
+/// Every session that a commit names is listed once, in the order of first mention,
+/// however many there are.
 #[test]
 fn a_commit_names_each_of_its_sessions_once() {
     let names: Vec<_> = (0..2_000).map(|n| session(&format!("child-{n}"))).collect();

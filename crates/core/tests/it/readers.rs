@@ -1,4 +1,4 @@
-//! A stream's reader, against a stream that changes between any two of its questions.
+//! A stream reader, on a stream that changes between any two of its calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -93,7 +93,7 @@ fn resumed(root: &SessionId) -> Chunk {
 ///
 /// proves: STR-01
 #[test]
-fn a_reader_is_told_of_chunks_that_go_while_it_looks() {
+fn a_reader_is_told_about_chunks_that_are_trimmed_while_it_reads() {
     for (up_to, left) in [(2, 1), (3, 0)] {
         let inner = MemoryStore::new();
         let clock = VirtualClock::new(Timestamp::from_millis(1));

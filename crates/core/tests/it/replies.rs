@@ -137,7 +137,7 @@ fn call_ids_are_unique_before_anything_shows_them() {
 }
 
 #[test]
-fn arguments_that_are_not_json_stay_a_text() {
+fn arguments_that_are_not_json_are_kept_as_text() {
     let (_, reply) = build(
         &Transcript::new(),
         vec![
@@ -156,7 +156,7 @@ fn arguments_that_are_not_json_stay_a_text() {
 }
 
 #[test]
-fn arguments_too_deep_to_be_stored_stay_a_text() {
+fn arguments_too_deep_to_be_stored_are_kept_as_text() {
     let deep = format!("{}1{}", "[".repeat(101), "]".repeat(101));
     let (_, reply) = build(
         &Transcript::new(),
@@ -167,7 +167,7 @@ fn arguments_too_deep_to_be_stored_stay_a_text() {
     assert_eq!(call.arguments, json!(deep));
 }
 
-/// Some providers send empty text beside reasoning and calls; a part that says nothing is no part.
+/// Some providers send empty text beside reasoning and calls; an empty piece is not a part.
 #[test]
 fn empty_pieces_are_not_parts() {
     let (deltas, reply) = build(
@@ -190,7 +190,7 @@ fn empty_pieces_are_not_parts() {
 }
 
 #[test]
-fn a_stream_that_just_ends_is_a_dropped_connection() {
+fn a_stream_that_ends_before_the_reply_is_a_transport_error() {
     let (_, reply) = build(&Transcript::new(), vec![text("half a sen")]);
     assert_eq!(reply, Err(ModelErrorKind::Transport));
     let (_, reply) = build(&Transcript::new(), vec![finished(), text("more")]);

@@ -1,4 +1,4 @@
-//! Types on top of a runtime, hooks that a parent brings, and races a thousand times.
+//! Typed outcomes of a runtime, hooks of a parent, and a thousand races.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,9 +22,9 @@ fn agent(replies: impl IntoIterator<Item = MockReply>) -> Agent {
     agent.tools(browser).build().unwrap()
 }
 
-/// A run comes out as an output, a pause or a failure, and its handle shows what it said and used.
+/// A run ends with an output, a suspension or a failure, and its handle shows its text and usage.
 #[test]
-fn a_handle_gives_the_outcome_as_a_type() {
+fn a_handle_returns_the_typed_outcome() {
     let runtime = ThreadRuntime::new(MemoryStore::new());
     let agent = agent([
         MockReply::calls([("c1", "browser", json!({}))]).with_usage(TokenUsage::new(3, 2)),
@@ -89,11 +89,11 @@ impl AgentHooks for Named {
     }
 }
 
-/// Hooks of a parent come first, then the agent's own, then those of the execution.
+/// Hooks of a parent run first, then the agent's own, then those of the execution.
 ///
 /// proves in part: HKS-04
 #[test]
-fn a_parents_hooks_come_before_all_others() {
+fn hooks_of_a_parent_run_before_all_others() {
     let told = Arc::default();
     let named = |name| Named(name, Arc::clone(&told));
     let parents: Arc<dyn AgentHooks> = Arc::new(named("parent"));
@@ -118,7 +118,7 @@ fn a_parents_hooks_come_before_all_others() {
     assert_eq!(*told.lock().unwrap(), ["parent", "agent", "execution"]);
 }
 
-/// A race that comes out right once may come out wrong another time.
+/// Runs a race many times, because one that goes right once may go wrong another time.
 fn a_thousand_times(case: &impl AsyncFn(&RuntimeSubject)) {
     for _ in 0..1_000 {
         let runtime = ThreadRuntime::new(MemoryStore::new()).remembering();
@@ -127,14 +127,14 @@ fn a_thousand_times(case: &impl AsyncFn(&RuntimeSubject)) {
 }
 
 #[test]
-fn of_a_thousand_races_of_resumes_each_has_one_winner() {
+fn each_of_a_thousand_resume_races_has_one_winner() {
     a_thousand_times(&async |on: &RuntimeSubject| {
         runtime::of_many_resumes_exactly_one_runs(on).await;
     });
 }
 
 #[test]
-fn of_a_thousand_races_of_answers_each_has_one_winner() {
+fn each_of_a_thousand_answer_races_has_one_winner() {
     a_thousand_times(&async |on: &RuntimeSubject| {
         runtime::of_many_equal_answers_one_is_accepted(on).await;
     });

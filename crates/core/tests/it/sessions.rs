@@ -79,7 +79,7 @@ fn session_statuses_have_their_names_on_the_wire() {
     }
 }
 
-/// Every field of the session model is there, under the seeds' name.
+/// Every field of the session model exists, under its documented name.
 ///
 /// proves in part: SES-07
 #[test]
@@ -229,7 +229,7 @@ fn an_answer_must_be_of_the_kind_that_the_call_waits_for() {
         (client(Some(Value::Null), None), Client, Ok(())),
         (client(None, Some("no camera")), Client, Ok(())),
         (approval(), Approval, Ok(())),
-        // Giving up is allowed for both.
+        // Giving up is allowed for both kinds.
         (client(None, Some("abandoned")), Approval, Ok(())),
         (
             client(Some(json!("yes")), None),
@@ -246,9 +246,9 @@ fn an_answer_must_be_of_the_kind_that_the_call_waits_for() {
     }
 }
 
-/// An answer is bound to its question: approval id, and digest and run where they are named.
+/// An answer is bound to its request: approval id, and digest and run if they are named.
 #[test]
-fn an_answer_to_another_question_is_refused() {
+fn an_answer_to_another_request_is_refused() {
     let waits = pending(PendingKind::Approval);
     let answer = |approval: &str, digest: Option<Digest>, run: Option<&str>| {
         Submission::ApprovalResponse {
@@ -277,9 +277,9 @@ fn an_answer_to_another_question_is_refused() {
 }
 
 #[test]
-fn answers_have_limits() {
+fn answers_beyond_the_limits_are_refused() {
     let waits = pending(PendingKind::Client);
-    // A text is counted as it is stored, whatever its JSON would be.
+    // A text is measured as it is stored, whatever its JSON would be.
     for text in ["x", "\n"].map(|one| one.repeat(1024 * 1024)) {
         assert_eq!(client(Some(json!(text)), None).check(&waits), Ok(()));
         let as_json = client(Some(json!([text])), None).check(&waits);
@@ -305,9 +305,9 @@ fn answers_have_limits() {
     assert_eq!(deep.check(&waits).unwrap_err(), expected);
 }
 
-/// What is taken can be stored and read again, however it is nested.
+/// Every accepted answer can be stored and read again, however it is nested.
 #[test]
-fn the_deepest_answer_can_be_read_again() {
+fn the_deepest_accepted_answer_can_be_stored_and_read_again() {
     let nested = (0..100).fold(json!(1), |inner, _| json!([inner]));
     let mut waits = pending(PendingKind::Client);
     let submission = Submission::result(call_id("c"), nested.clone());
@@ -326,7 +326,7 @@ fn the_deepest_answer_can_be_read_again() {
     );
 }
 
-/// `null` is an output: a tool that returns nothing has finished all the same.
+/// `null` is an output: a tool that returns nothing has finished, too.
 #[test]
 fn an_output_of_null_is_not_lost() {
     let mut session = SessionState::new(SessionId::new("s").unwrap(), "a", Timestamp::default());
@@ -342,7 +342,7 @@ fn an_output_of_null_is_not_lost() {
 }
 
 #[test]
-fn submissions_have_the_seeds_form_on_the_wire() {
+fn submissions_have_their_documented_form_on_the_wire() {
     let json = json!({"kind": "client-tool-result", "toolCallId": "c", "result": {"x": 1}});
     assert_eq!(
         serde_json::to_value(client(Some(json!({"x": 1})), None)).unwrap(),

@@ -1,8 +1,8 @@
-//! State tracking: what a change reports, what parallel changes come to, and that stored and
-//! streamed changes always agree. Tables say what is reported; properties hold it together, against
-//! a plain model and the `json-patch` crate.
+//! State tracking: what a change reports, how parallel changes merge, and that stored and streamed
+//! changes always agree. Tables list what is reported; property tests compare with a plain model
+//! and the `json-patch` crate.
 
-// `cfg(test)` always holds here; it tells clippy that helpers may unwrap as tests do.
+// `cfg(test)` always holds here; it makes clippy allow helpers to unwrap as tests do.
 
 #[cfg(test)]
 mod draft;

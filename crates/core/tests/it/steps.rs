@@ -50,7 +50,7 @@ fn model_failure() -> StepResult {
     StepResult::failed(&ModelError::new(ModelErrorKind::Overloaded, "no room"))
 }
 
-/// The plan's message and settled results make a valid step.
+/// Checks that the plan's message and settled results form a valid step.
 fn assert_paired(plan: &helix_agents_core::step::StepProcessingPlan) {
     let message = plan.assistant_message.clone().unwrap();
     let mut transcript = Transcript::new();
@@ -106,7 +106,7 @@ fn a_reply_becomes_text_or_calls_and_should_stop_follows_from_the_reason() {
 
 /// proves: STP-02
 #[test]
-fn text_is_stored_and_ends_the_turn_unless_the_model_goes_on() {
+fn text_is_stored_and_ends_the_turn_unless_the_stop_reason_is_tool_use() {
     let going_on = plan(&text_step("Hello!", StopReason::ToolUse));
     assert_eq!(
         going_on.assistant_message,
@@ -127,7 +127,7 @@ fn text_is_stored_and_ends_the_turn_unless_the_model_goes_on() {
 
 /// proves: STP-02
 #[test]
-fn calls_are_pending_and_the_turn_goes_on() {
+fn calls_are_pending_and_the_turn_continues() {
     let calls = vec![
         call("tc1", "search", json!({"query": "test"})),
         call("tc2", "fetch", json!({"url": "https://example.test"})),
@@ -300,7 +300,7 @@ fn calls_of_a_reply_that_the_provider_cut_off_are_not_executed() {
 
 /// proves: STP-06
 #[test]
-fn stop_rules_come_in_their_order() {
+fn stop_rules_are_checked_in_order() {
     let config = StopConfig::default().max_steps(3).stop_when(
         |result| matches!(result, StepResult::ToolCalls(step) if step.tool_calls.len() == 2),
     );
@@ -389,7 +389,7 @@ fn stop_reasons_map_to_completed_or_failed() {
 
 /// proves: STP-08
 #[test]
-fn an_agent_that_owes_an_output_gets_another_chance_only_when_that_can_help() {
+fn a_missing_output_is_requested_again_only_if_that_can_help() {
     let recoverable: Vec<_> = REASONS
         .into_iter()
         .filter(|reason| is_recoverable_error_stop_reason(*reason))
@@ -421,7 +421,7 @@ fn an_agent_that_owes_an_output_gets_another_chance_only_when_that_can_help() {
     ];
     assert_eq!(corrections, expected);
 
-    // Without a schema the same cut-off is a failure.
+    // Without a schema the same truncation is a failure.
     let plan = plan(&text_step("some te", StopReason::MaxTokens));
     assert!(
         matches!(plan.status_update, Some(StatusUpdate::Failed { error }) if error.code == ErrorCode::MaxTokens)
@@ -430,7 +430,7 @@ fn an_agent_that_owes_an_output_gets_another_chance_only_when_that_can_help() {
 
 /// proves: STP-09
 #[test]
-fn messages_are_built_as_the_seeds_say() {
+fn messages_are_built_in_the_documented_form() {
     let message = create_assistant_message(AssistantMessagePlan {
         content: Some("Both.".to_owned()),
         tool_calls: vec![call("t1", "search", json!({}))],
@@ -485,7 +485,7 @@ fn messages_are_built_as_the_seeds_say() {
             (*content, *status)
         );
     }
-    // A text that looks like a number comes back as a text.
+    // A text that looks like a number is returned as a text.
     assert_eq!(contents[2].0.value(), json!("42"));
     assert_eq!(contents[3].0.value(), json!(42));
 
@@ -530,11 +530,11 @@ fn the_prompt_is_the_resolved_system_prompt_and_then_the_history() {
     );
 }
 
-/// The plan's word comes before the rules that stop a turn.
+/// The plan takes precedence over the rules that stop a turn.
 ///
 /// proves: STP-06
 #[test]
-fn what_comes_next_is_decided_in_one_place() {
+fn the_next_action_follows_the_plan_before_the_stop_rules() {
     let config = StopConfig::default().max_steps(2);
     let next = |step: &StepResult, schema: bool, count: u32| {
         let plan = if schema {
@@ -574,7 +574,7 @@ fn what_comes_next_is_decided_in_one_place() {
     assert_eq!(error.code, ErrorCode::ProviderOverloaded);
 }
 
-/// A custom loop, made of the public functions alone.
+/// A custom loop that uses only the public functions.
 ///
 /// proves: STP-11
 #[test]

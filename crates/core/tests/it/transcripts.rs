@@ -14,7 +14,7 @@ fn step(ids: &[&str]) -> PairedStep {
     PairedStep::new(calling(ids), ids.iter().map(|id| result(id))).unwrap()
 }
 
-/// What a provider insists on.
+/// Checks what providers require.
 fn assert_valid(transcript: &Transcript) {
     let messages: Vec<_> = transcript.iter().collect();
     let mut used = HashSet::new();
@@ -63,7 +63,7 @@ fn a_step_needs_exactly_one_result_for_each_call() {
     );
 }
 
-/// Results enter in the model's order, whatever order they came in.
+/// Results enter in the model's order, whatever order they arrived in.
 #[test]
 fn results_are_put_in_the_order_of_the_calls() {
     let results = ["c", "a", "b"].map(result);
@@ -78,7 +78,7 @@ fn results_are_put_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn counters_are_kept() {
+fn counters_match_the_messages() {
     let mut transcript = Transcript::new();
     assert_eq!(transcript.last_visible_user(), None);
     transcript.push_user(UserMessage::new("one"));
@@ -134,7 +134,7 @@ fn repeated_ids_get_the_smallest_free_suffix() {
     ];
     let expected = ["call_0_2", "call_0_4", "new", "new_2", "call-1"];
     assert_eq!(assign(&repeated), expected);
-    // A reply that is thrown away uses up nothing.
+    // A discarded reply uses no ids.
     assert_eq!(assign(&[Some("call_0")]), ["call_0_2"]);
 }
 
@@ -151,7 +151,7 @@ fn an_id_of_full_length_can_be_repeated() {
 }
 
 #[test]
-fn a_provider_that_repeats_one_id_for_ever_gets_ever_new_ones() {
+fn a_provider_that_always_repeats_one_id_gets_new_ones() {
     let ids = SequentialIds::new();
     let mut transcript = Transcript::new();
     for n in 1..200 {
@@ -189,7 +189,7 @@ fn truncation_rounds_down_to_whole_steps() {
 }
 
 #[test]
-fn clones_go_their_own_ways() {
+fn clones_that_append_differently_do_not_affect_each_other() {
     let mut trunk = Transcript::new();
     for n in 0..100 {
         trunk.push_user(UserMessage::new(format!("m{n}")));
@@ -214,9 +214,9 @@ fn clones_go_their_own_ways() {
     );
 }
 
-/// A clone that is thrown away, like a commit that failed, leaves no trace in where it came from.
+/// A dropped clone, like that of a failed commit, leaves no trace in its original.
 #[test]
-fn a_dropped_clone_uses_up_no_ids() {
+fn a_dropped_clone_uses_no_ids() {
     let ids = SequentialIds::new();
     let mut transcript = Transcript::new();
     transcript.push_step(step(&["a"])).unwrap();
@@ -235,7 +235,7 @@ fn a_dropped_clone_uses_up_no_ids() {
     assert_eq!(assign(&transcript, "c1"), assign(&loaded, "c1"));
 }
 
-/// What a longer clone found taken is not taken for a shorter one.
+/// An id that is taken in a longer clone may be free in a shorter one.
 #[test]
 fn a_longer_clone_does_not_hide_free_ids_of_a_shorter_one() {
     let ids = SequentialIds::new();
@@ -304,7 +304,7 @@ fn an_unpaired_finish_is_acknowledged_on_load() {
 }
 
 #[test]
-fn holes_are_healed_and_reported() {
+fn missing_and_misplaced_results_are_healed_and_reported() {
     let assistant = |ids: &[&str]| Message::Assistant(calling(ids));
     let tool = |id| Message::Tool(result(id));
     let (transcript, healed) = Transcript::load([
@@ -378,7 +378,7 @@ fn any_history() -> impl Strategy<Value = Vec<Message>> {
 }
 
 proptest! {
-    /// A random history with holes loads as a valid transcript, and nothing that was said is lost.
+    /// A random invalid history loads as a valid transcript, and no message is lost.
     ///
     /// proves: STP-04
     #[test]

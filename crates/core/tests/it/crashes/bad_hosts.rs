@@ -1,4 +1,4 @@
-//! Hosts that do what a host must not do. The crash test has to notice.
+//! Hosts that violate their contract. The crash test has to notice.
 
 use async_trait::async_trait;
 use helix_agents_core::machine::{Effect, EffectKind, Event, Happened, Standing};
@@ -8,7 +8,7 @@ use helix_agents_core::store::{Change, Commit, Precondition};
 use helix_agents_testkit::crash::{CrashTest, Scenario};
 use helix_agents_testkit::{Host, block_on, scenarios};
 
-/// Writes to the session of an effect, past everything that would refuse it.
+/// Writes to the session of an effect without any precondition.
 async fn meddle(effect: &Effect, ports: &Ports, change: Change) {
     let at = &effect.at;
     let commit = Commit::new(at.root_session_id.clone(), ports.clock.now())
@@ -52,7 +52,7 @@ impl Host for RunsTwice {
     }
 }
 
-/// Says that a call has its result, without having waited for it.
+/// Reports the result of a call without having waited for it.
 struct SettlesEarly;
 
 #[async_trait]
@@ -74,7 +74,7 @@ impl Host for SettlesEarly {
     }
 }
 
-/// Loses a reply that was paid for, and buys it again.
+/// Loses a reply that was paid for, and requests it again.
 struct BuysTwice;
 
 #[async_trait]
@@ -90,7 +90,7 @@ impl Host for BuysTwice {
     }
 }
 
-/// What the crash test says of a host.
+/// Returns the violations that the crash test finds with a host.
 fn verdict(scenario: Scenario, host: impl Host + 'static) -> Vec<String> {
     let test = CrashTest::new(scenario).on(host);
     block_on(test.every_point(super::store)).violations

@@ -27,8 +27,8 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever happens in whatever order, what is left is what an undisturbed run leaves. A failure
-    /// prints the disturbance, which is all that is random here.
+    /// Disturbances in any order leave the same result as an undisturbed run. A failure prints the
+    /// disturbance, which is all that is random here.
     #[test]
     fn any_disturbance_leaves_what_an_undisturbed_run_leaves(
         place in 0usize..18,

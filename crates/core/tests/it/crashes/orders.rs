@@ -1,8 +1,8 @@
-//! A small model checker: orders of what two executors, a submitter and a stopper do to a session, one
-//! call of the store after another.
+//! A small model checker: orders of the store calls that two executors, a submitter and a stopper
+//! make on one session.
 //!
-//! `HELIX_SEED` is the first seed of the random orders and `HELIX_ORDERS` how many there are of each
-//! scenario.
+//! `HELIX_SEED` is the first seed of the random orders, and `HELIX_ORDERS` their
+//! number for each scenario.
 
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
@@ -14,7 +14,7 @@ fn store() -> Backend {
     MemoryStore::new().into()
 }
 
-/// Scenarios, and how much more their orders can be explored than those of the longest.
+/// Scenarios, and how much deeper their orders can be explored than those of the longest.
 fn small() -> [(Scenario, usize); 4] {
     let soak = usize::from(number("HELIX_ORDERS", 0) >= 1000);
     [
@@ -25,7 +25,7 @@ fn small() -> [(Scenario, usize); 4] {
     ]
 }
 
-/// How an environment variable counts.
+/// Reads a number from an environment variable.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
@@ -46,7 +46,7 @@ fn check(scenario: &Scenario, report: &InterleavingReport, least: usize) {
 }
 
 #[test]
-fn of_an_executor_and_one_who_takes_over() {
+fn every_order_of_an_executor_and_a_take_over_keeps_all_guarantees() {
     for (scenario, more) in small() {
         let orders = Interleavings::new(scenario.clone()).takes_over();
         let orders = orders.every_order(2 + more / 2, store);
@@ -55,7 +55,7 @@ fn of_an_executor_and_one_who_takes_over() {
 }
 
 #[test]
-fn of_an_executor_and_somebody_who_answers() {
+fn every_order_of_an_executor_and_a_submitter_keeps_all_guarantees() {
     for (scenario, more) in small() {
         let orders = Interleavings::new(scenario.clone()).answers();
         check(&scenario, &orders.every_order(2 + more, store), 30);
@@ -63,7 +63,7 @@ fn of_an_executor_and_somebody_who_answers() {
 }
 
 #[test]
-fn of_an_executor_and_somebody_who_stops_it() {
+fn every_order_of_an_executor_and_a_stopper_keeps_all_guarantees() {
     for (scenario, more) in small() {
         for kind in [StopKind::Interrupt, StopKind::Abort] {
             let orders = Interleavings::new(scenario.clone()).stops(kind);
@@ -73,7 +73,7 @@ fn of_an_executor_and_somebody_who_stops_it() {
 }
 
 #[test]
-fn of_an_executor_a_submitter_and_a_stopper() {
+fn every_order_of_an_executor_a_submitter_and_a_stopper_keeps_all_guarantees() {
     for (scenario, more) in small() {
         for kind in [StopKind::Interrupt, StopKind::Abort] {
             let orders = Interleavings::new(scenario.clone()).answers().stops(kind);
@@ -83,7 +83,7 @@ fn of_an_executor_a_submitter_and_a_stopper() {
 }
 
 #[test]
-fn of_all_of_them() {
+fn random_orders_of_all_actors_keep_all_guarantees() {
     let seed = number("HELIX_SEED", 1);
     let count = number("HELIX_ORDERS", 90);
     eprintln!("HELIX_SEED={seed} HELIX_ORDERS={count}");

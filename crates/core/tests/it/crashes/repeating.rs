@@ -6,7 +6,7 @@ use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 use helix_agents_testkit::Host;
 
 /// Performs every effect that ended in a commit again, as an engine does that lost the
-/// acknowledgement, and goes on with the second event.
+/// acknowledgement, and continues with the second event.
 struct RepeatingHost;
 
 #[async_trait]

@@ -1,7 +1,8 @@
-//! Every scenario by random schedules: the store fails, delays and loses answers, processes die or
-//! only seem to, effects are performed several times, and others answer, stop and write meanwhile.
+//! Plays every scenario by random schedules: the store fails, delays and loses answers,
+//! processes die or only seem to, effects are performed several times, and other actors answer,
+//! stop and write meanwhile.
 //!
-//! `HELIX_SEED` is the first seed and `HELIX_SCHEDULES` how many there are on each host.
+//! `HELIX_SEED` is the first seed, and `HELIX_SCHEDULES` the number of schedules on each host.
 
 use helix_agents_testkit::crash::{Hosting, Schedules};
 
@@ -12,21 +13,21 @@ fn check(hosting: Hosting) {
 }
 
 #[test]
-fn on_the_plainest_host() {
+fn random_schedules_on_the_plain_host_keep_all_guarantees() {
     check(Hosting::Plain);
 }
 
 #[test]
-fn on_a_host_that_keeps_nothing() {
+fn random_schedules_on_a_host_without_memory_keep_all_guarantees() {
     check(Hosting::Amnesiac);
 }
 
 #[test]
-fn on_a_host_that_performs_effects_several_times() {
+fn random_schedules_on_a_host_that_repeats_effects_keep_all_guarantees() {
     check(Hosting::Crowded);
 }
 
 #[test]
-fn on_a_host_that_does_not_tell_which_attempt_it_is() {
+fn random_schedules_on_a_host_that_hides_the_attempt_keep_all_guarantees() {
     check(Hosting::CrowdedUntold);
 }

@@ -1,4 +1,4 @@
-//! Every chunk, with and without what it may leave out.
+//! Every chunk, with and without its optional fields.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::records::RUN_STATUSES;
 
-/// An object with some of its keys set.
+/// Returns the object with some of its keys set.
 fn with(base: &Value, keys: Value) -> Value {
     let mut all = base.clone();
     let (Value::Object(all_keys), Value::Object(keys)) = (&mut all, keys) else {

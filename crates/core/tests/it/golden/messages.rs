@@ -41,7 +41,7 @@ pub(super) fn assistant() -> AssistantMessage {
     ])
 }
 
-/// Reasoning that only the provider can read, beside some that is not signed.
+/// Reasoning that only the provider can read, beside reasoning without a signature.
 fn redacted() -> AssistantMessage {
     let mut redacted = Thinking::default();
     redacted.redacted = Some("b64".to_owned());

@@ -1,5 +1,5 @@
-//! Sessions and what belongs to them: every field set, every field that may be absent absent, and
-//! every value of every enum.
+//! Sessions and their records: every field set, every optional field absent, and every
+//! value of every enum.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -161,7 +161,7 @@ pub(super) fn sessions() -> Vec<SessionState> {
     samples
 }
 
-/// The content of a session is kept elsewhere, so it is empty in a header.
+/// The content of a session is stored in rows, so it is empty in a header.
 pub(super) fn headers() -> Vec<Header> {
     let mut session = full_session();
     session.custom_state = Arc::new(json!({}));

@@ -1,4 +1,4 @@
-//! A run that is taken over writes nothing more, wherever it was.
+//! A run that is taken over writes nothing more, at whichever point that happens.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -89,7 +89,7 @@ impl AgentHooks for TakesOver {
     }
 }
 
-/// Drives a run that is taken over within a hook, and holds it against what the other one left.
+/// Drives a run that is taken over within a hook, and compares the result with what the new run left.
 fn taken_over(within: &'static str, replies: Vec<MockReply>, remembering: bool) {
     let store = MemoryStore::new();
     let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_000)).auto_advance());

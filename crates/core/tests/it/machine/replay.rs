@@ -1,4 +1,4 @@
-//! Runs that chance makes: replayed, told twice, and measured.
+//! Randomly generated runs: replayed, with repeated events, and measured.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +19,14 @@ fn start() -> RunState {
     .unwrap()
 }
 
-/// A run as it was: every event, and what followed it.
+/// The record of a run: every event, and what followed it.
 #[derive(Debug)]
 struct Recorded {
     events: Vec<Event>,
     followed: Vec<(RunState, Vec<Effect>)>,
 }
 
-/// The event of an effect, as chance has it.
+/// Chooses a random event for an effect.
 fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> usize) -> Event {
     let at = &effect.at;
     let settled = |ended: Option<&str>, corrections: u32| {
@@ -82,7 +82,7 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
         EffectKind::End {
             as_: EndAs::Suspended {},
         } if dice(3) > 0 => {
-            // Some answers came: a client's is a result, a person's lets the call run.
+            // Some answers arrived: a client's is a result, a person's approves the call.
             let calls: String = stands
                 .chars()
                 .map(|call| match call {
@@ -109,7 +109,7 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
     serde_json::from_value(with(base, what)).unwrap()
 }
 
-/// Drives a run as chance has it, effects answered in any order.
+/// Drives a run with random outcomes, effects answered in any order.
 fn record(choices: &[Index]) -> Recorded {
     let mut choices = choices.iter();
     let mut dice = |sides: usize| choices.next().map_or(0, |choice| choice.index(sides));
@@ -157,9 +157,9 @@ proptest! {
         }
     }
 
-    /// An event that comes again, at any later time, changes nothing.
+    /// An event that is repeated, at any later time, changes nothing.
     #[test]
-    fn an_event_that_comes_again_changes_nothing(choices in choices()) {
+    fn a_repeated_event_changes_nothing(choices in choices()) {
         let recorded = record(&choices);
         for (at, (state, _)) in recorded.followed.iter().enumerate() {
             for event in &recorded.events[..=at] {
@@ -169,10 +169,10 @@ proptest! {
         }
     }
 
-    /// Effects are numbered once, one that is not a tool is alone, and calls that may finish the turn
-    /// run one at a time, when every regular call has its result.
+    /// Effects are numbered once, one that is not a tool is exclusive, and calls that may finish
+    /// the turn run one at a time, when every regular call has its result.
     #[test]
-    fn effects_keep_to_the_phases(choices in choices()) {
+    fn effects_respect_the_call_phases(choices in choices()) {
         let recorded = record(&choices);
         let mut seen = BTreeSet::new();
         let mut greeted = 0;
@@ -201,7 +201,7 @@ proptest! {
     }
 }
 
-/// However many calls a reply makes, and however long its names are, a run state stays small.
+/// However many calls a reply makes, and however long its names are, the run state stays small.
 #[test]
 fn a_step_of_two_thousand_calls_is_a_small_run_state() {
     let long = "x".repeat(200);

@@ -1,4 +1,4 @@
-//! `decide`, row by row: where a run stands and what happens, and what follows.
+//! Tables for `decide`: a state, an event, and what follows.
 
 use helix_agents_core::machine::{AgentFacts, Effect, EffectKind, EndAs, Event, RunState, decide};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn state(keys: Value) -> RunState {
     serde_json::from_value(with(fresh(), keys)).unwrap()
 }
 
-/// A run in its first step, whose calls stand like this. Effects up to 9 were given.
+/// A run in its first step, with its calls in these states. Effects up to 9 were given.
 fn open(calls: &str) -> RunState {
     let open = json!({ "id": "step-1", "calls": calls });
     state(json!({ "open": open, "effects": 9 }))
@@ -39,7 +39,7 @@ fn failed(retryable: bool) -> Event {
     event(json!({ "n": 1, "what": "model_failed", "error": error, "now": 1_000 }))
 }
 
-/// An effect in a few words, and a text for all of them.
+/// Describes effects in a short text.
 fn words(effects: &[Effect]) -> String {
     let words = effects.iter().map(|effect| {
         let first = if effect.first { "first " } else { "" };
@@ -82,9 +82,9 @@ fn calls(state: &RunState) -> String {
     open.map(|open| open.calls.to_string()).unwrap_or_default()
 }
 
-/// Each row: where the calls stand, what happens, what is to be done, where they stand then.
+/// Each row: the states of the calls, the event, the effects, and the new states of the calls.
 #[test]
-fn calls_follow_each_other() {
+fn each_event_of_a_call_leads_to_the_next_effects() {
     let started = Event::started;
     let replied = |letters: &str| {
         let open = json!({ "id": "step-1", "calls": letters });
@@ -108,7 +108,7 @@ fn calls_follow_each_other() {
         state(json!({ "open": open, "effects": 9, "doing": 9 }))
     };
     let rows = [
-        // Regular calls at once, those that may finish the turn after them and one by one.
+        // Regular calls run at once; those that may finish the turn run after them, one by one.
         (starting("rr"), started(), "tool 0, tool 1", "xx"),
         (starting("rRr"), started(), "tool 0, tool 2", "xRx"),
         (starting("RR"), started(), "tool 0", "XR"),
@@ -121,21 +121,21 @@ fn calls_follow_each_other() {
         (open("xR"), called(0), "tool 1", "tX"),
         (open("XR"), called(0), "tool 1", "TX"),
         (open("tXT"), called(1), "settle", "tTT"),
-        // Nothing that may finish the turn is begun while a regular call waits.
+        // No call that may finish the turn begins while a regular call is pending.
         (open("xcR"), called(0), "end suspended", "tcR"),
         (open("xsR"), called(0), "end suspended", "tsR"),
         (open("xx"), waits(0), "", "cx"),
         (open("x"), waits(0), "end suspended", "c"),
         (open("tX"), waits(1), "end suspended", "tC"),
-        // What was started before a crash is found out about, not run.
+        // A call that was started before a crash is resolved, not simply run.
         (starting("ruU"), started(), "tool 0, tool 1 unknown", "xxU"),
         (starting("tU"), started(), "tool 1 unknown", "tX"),
-        // Answers that came before the run could pause.
+        // Answers that arrived before the run could suspend.
         (doing("tca"), answered("tta"), "end suspended", "tta"),
         (doing("tca"), answered("ttr"), "tool 2", "ttx"),
         (doing("tcR"), answered("ttR"), "tool 2", "ttX"),
         (doing("tc"), answered("tt"), "settle", "tt"),
-        // A call that ends the run: what runs is waited for, nothing else is begun.
+        // A call that ends the run: running calls are awaited, and no other call begins.
         (open("xx"), fatal(0), "", "tx"),
         (open("xcR"), fatal(0), "settle", "tcR"),
     ];
@@ -161,12 +161,12 @@ fn a_fatal_call_settles_when_the_last_sibling_ends() {
 }
 
 #[test]
-fn a_step_in_the_history_is_followed_by_the_next() {
+fn a_settled_step_is_followed_by_the_next_model_call() {
     let settled = |keys: Value| {
         let base = json!({ "n": 9, "what": "settled", "steps": 1, "corrections": 0 });
         event(with(base, keys))
     };
-    // A call that was the last settles its step itself.
+    // A call that was the last one settles its step itself.
     for before in [open("tx"), with_doing(open("tt"))] {
         let (state, effects) = decide(&facts(), before, settled(json!({})));
         assert_eq!((state.steps, state.open), (1, None));
@@ -188,9 +188,9 @@ fn with_doing(mut state: RunState) -> RunState {
     state
 }
 
-/// The last step that is allowed is marked; steps in which an output is owed do not count.
+/// The last allowed step is marked; steps in which an output is missing do not count.
 #[test]
-fn the_limit_of_steps_is_told_to_the_last_one() {
+fn the_last_allowed_step_is_marked_as_the_last() {
     let two = with(
         serde_json::to_value(facts()).unwrap(),
         json!({ "maxSteps": 2 }),
@@ -215,9 +215,9 @@ fn the_limit_of_steps_is_told_to_the_last_one() {
     }
 }
 
-/// 1, 2 and 4 seconds, or what the provider asks for; then the turn fails.
+/// Waits 1, 2 and 4 seconds, or as long as the provider asks for; then the turn fails.
 #[test]
-fn a_model_that_fails_is_tried_again() {
+fn a_failed_model_call_is_retried_with_back_off() {
     for (attempt, event, effect) in [
         (1, failed(true), "sleep 2000"),
         (2, failed(true), "sleep 3000"),
@@ -244,9 +244,9 @@ fn a_model_that_fails_is_tried_again() {
     );
 }
 
-/// A request to stop begins nothing new and waits for what runs.
+/// After a stop request nothing new begins, and running calls are awaited.
 #[test]
-fn a_stop_waits_for_what_runs() {
+fn a_stop_waits_for_running_calls() {
     let (state, effects) = decide(&facts(), open("xxrR"), called(0).with_stop(true));
     assert_eq!(
         (words(&effects).as_str(), calls(&state)),
@@ -267,9 +267,9 @@ fn state_doing_model() -> RunState {
     state(json!({ "effects": 1, "doing": 1 }))
 }
 
-/// What answers nothing that is under way changes nothing.
+/// An event that belongs to no effect in progress changes nothing.
 #[test]
-fn what_answers_nothing_changes_nothing() {
+fn an_event_without_an_effect_in_progress_changes_nothing() {
     let settled = |n: u32, step: u32| {
         event(json!({ "n": n, "step": step, "what": "settled", "steps": step, "corrections": 0 }))
     };

@@ -1,4 +1,4 @@
-//! Properties of drafts, of what they report, and of `diff`.
+//! Properties of drafts, of their reports, and of `diff`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::model::{self, Command, oracle_patch, step};
 
 const MODES: [ArrayMode; 2] = [ArrayMode::Delta, ArrayMode::Replace];
 
-/// Runs commands on a draft and on the model, comparing after each, and returns the final state.
+/// Runs commands on a draft and on the model, compares after each, and returns the final state.
 fn run(draft: &mut Draft, state: &Value, commands: &[Command]) -> Result<Value, TestCaseError> {
     let mut model = state.clone();
     for command in commands {
@@ -45,7 +45,7 @@ fn run(draft: &mut Draft, state: &Value, commands: &[Command]) -> Result<Value, 
     Ok(model)
 }
 
-/// Every prefix of the path reads as in the model.
+/// Checks that every prefix of the path reads as in the model.
 fn check_reads(draft: &Draft, model: &Value, path: &Pointer) -> Result<(), TestCaseError> {
     let mut at = Some(model);
     let mut prefix = Pointer::root();
@@ -67,7 +67,7 @@ fn check_reads(draft: &Draft, model: &Value, path: &Pointer) -> Result<(), TestC
     Ok(())
 }
 
-/// No two places that are reported contain each other; only appends and increments repeat one.
+/// Checks that no two reported places contain each other; only appends and increments repeat one.
 fn check_disjoint(ops: &[StateOp]) -> Result<(), TestCaseError> {
     for (i, a) in ops.iter().enumerate() {
         for b in &ops[i + 1..] {
@@ -84,12 +84,12 @@ fn check_disjoint(ops: &[StateOp]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    /// One writer. whatever a draft does, the stored changes and the streamed patches both lead
-    /// from the old state to the draft's
+    /// One writer: whatever is done to a draft, the stored changes and the streamed patches both
+    /// lead from the old state to the draft's.
     ///
     /// proves: STT-02, STT-03, STT-04, STT-05
     #[test]
-    fn what_a_draft_reports_rebuilds_its_state(state in model::state(), commands in model::commands()) {
+    fn writes_and_patches_of_a_draft_rebuild_its_state(state in model::state(), commands in model::commands()) {
         for mode in MODES {
             let base = Arc::new(state.clone());
             let mut draft = Draft::new(Arc::clone(&base), mode);
@@ -112,8 +112,8 @@ proptest! {
         }
     }
 
-    /// Two drafts differ as the states do that they are drafts of, whatever of the base shows through
-    /// in both of them, and whether it is one base or two that are equal
+    /// The differences between two drafts are those between their states, whatever part of the base
+    /// both show, and whether they share a base or have two equal ones.
     ///
     /// proves in part: STT-03
     #[test]
@@ -137,8 +137,8 @@ proptest! {
         }
     }
 
-    /// In replace mode no change of an array is reported as an append, and nothing
-    /// is reported from inside an array in any mode
+    /// In replace mode no change of an array is reported as an append, and in no mode is a change
+    /// inside an array reported.
     ///
     /// proves: STT-04
     #[test]
@@ -159,7 +159,7 @@ proptest! {
         }
     }
 
-    /// Changes that do not apply leave the state as it was
+    /// Changes that do not apply leave the state as it was.
     ///
     /// proves: STT-05
     #[test]
@@ -180,7 +180,7 @@ proptest! {
         }
     }
 
-    /// The changes between two states lead from one to the other
+    /// The changes between two states lead from one to the other.
     ///
     /// proves: STT-05
     #[test]
@@ -199,7 +199,7 @@ proptest! {
         }
     }
 
-    /// The changes between a state and what a draft made of it lead there too
+    /// The changes between a state and a draft of it lead there too.
     ///
     /// proves: STT-05
     #[test]
@@ -214,7 +214,7 @@ proptest! {
     }
 }
 
-/// Reading and changing a draft copies neither the state nor what was not changed
+/// Reading and changing a draft copies neither the state nor its unchanged parts.
 ///
 /// proves: STT-01
 #[test]
@@ -246,7 +246,7 @@ fn an_unchanged_part_is_borrowed_from_the_base() {
     assert_eq!(Arc::strong_count(&base), 2);
 }
 
-/// A failed change leaves nothing behind, so what it passed is still borrowed
+/// A failed change leaves nothing behind, so the parts on its path are still borrowed.
 ///
 /// proves: STT-01
 #[test]
@@ -273,7 +273,7 @@ fn a_failed_change_leaves_no_trace() {
     assert!(draft.writes().is_empty());
 }
 
-/// A state's root is an object, whatever a draft is made of
+/// The root of a state is an object, whatever a draft is made of.
 ///
 /// proves: STT-10
 #[test]

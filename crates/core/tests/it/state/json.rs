@@ -1,4 +1,4 @@
-//! What may be stored.
+//! Which values may be stored.
 
 use std::{
     cell::RefCell,
@@ -50,11 +50,11 @@ enum Variant {
     Struct { x: f64 },
 }
 
-/// What JSON can hold becomes what `serde_json` makes of it
+/// A value that JSON can represent becomes what `serde_json` makes of it.
 ///
 /// proves: STT-10
 #[test]
-fn what_json_holds_is_as_serde_json_has_it() {
+fn json_values_are_converted_as_by_serde_json() {
     let everything = Everything {
         unit: (),
         none: None,
@@ -82,11 +82,11 @@ fn what_json_holds_is_as_serde_json_has_it() {
     );
 }
 
-/// What JSON cannot hold is refused, with the path to it
+/// A value that JSON cannot represent is refused, with the path to it.
 ///
 /// proves: STT-10
 #[test]
-fn what_json_cannot_hold_is_refused_with_its_path() {
+fn values_without_a_json_form_are_refused_with_their_path() {
     #[derive(Serialize)]
     struct Deep {
         items: Vec<HashMap<String, Variant>>,
@@ -144,7 +144,7 @@ fn what_json_cannot_hold_is_refused_with_its_path() {
     }
 }
 
-/// Only an object can be a state
+/// Only an object can be a state.
 ///
 /// proves: STT-10
 #[test]
@@ -167,7 +167,7 @@ fn a_state_is_an_object() {
 }
 
 proptest! {
-    /// JSON itself passes unchanged
+    /// A JSON value is converted to itself.
     ///
     /// proves: STT-10
     #[test]
@@ -176,17 +176,16 @@ proptest! {
     }
 }
 
-/// An array in an array in an array ...
+/// An array in an array in an array, to this depth.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inside, _| Value::Array(vec![inside]))
 }
 
-/// What is nested too deeply to be read again is refused, and so is what contains
-/// itself
+/// A value that is nested too deeply to be read again is refused, and so is one that contains itself.
 ///
 /// proves: STT-10
 #[test]
-fn what_is_nested_too_deeply_is_refused() {
+fn a_value_nested_too_deeply_is_refused() {
     #[derive(Serialize)]
     struct Circle {
         itself: RefCell<Option<Rc<Circle>>>,

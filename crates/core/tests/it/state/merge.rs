@@ -1,4 +1,4 @@
-//! What tools wrote in parallel.
+//! Merging the writes of parallel tools.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn overlap(path: &str, winner: &str, losers: &[&str]) -> Value {
 
 /// proves: STT-07
 #[test]
-fn parallel_changes() {
+fn parallel_changes_are_merged_in_order() {
     let base = json!({ "n": 1, "x": 0, "list": [0], "o": { "k": 1, "l": 2 }, "grid": [[1]] });
     let append = |v: Value| json!({ "op": "append", "path": "/list", "value": v });
     let add = |by: Value| json!({ "op": "increment", "path": "/n", "by": by });
@@ -195,7 +195,7 @@ fn parallel_changes() {
     }
 }
 
-/// A change that an earlier writer made impossible is dropped and reported
+/// A change that an earlier writer made impossible is dropped and reported.
 ///
 /// proves: STT-07
 #[test]
@@ -284,8 +284,8 @@ fn changes_that_no_longer_apply_are_dropped() {
     );
 }
 
-/// Writers that each changed the same state, with what tools report: one list each, or, when
-/// streamed, the lists of several updates one after the other.
+/// Writers that each changed the same state, with the writes that tools report: one list each, or,
+/// if streamed, the lists of several updates one after the other.
 fn writers(streamed: bool) -> impl Strategy<Value = (Value, Vec<Writer>)> {
     let scripts = proptest::collection::vec(model::commands(), 0..5);
     (model::state(), scripts).prop_map(move |(state, scripts)| {
@@ -307,7 +307,7 @@ fn writers(streamed: bool) -> impl Strategy<Value = (Value, Vec<Writer>)> {
     })
 }
 
-/// The same outcome, found the slow way: every two changes of different writers, side by side.
+/// Finds overlaps the slow way: compares every two changes of different writers.
 fn overlaps_naively(base: &Value, writers: &[Writer]) -> bool {
     let mut draft = Draft::new(base.clone(), ArrayMode::Delta);
     let mut applied: Vec<(usize, &StateOp)> = Vec::new();
@@ -334,8 +334,8 @@ fn overlaps_naively(base: &Value, writers: &[Writer]) -> bool {
     })
 }
 
-/// Merges writers that arrived in some order, checks what must always hold, and says whether
-/// overlaps were reported, and whether there are any.
+/// Merges writers that arrived in some order, checks the invariants, and returns whether overlaps
+/// were reported, and whether there are any.
 fn check(state: &Value, arrived: Vec<Writer>) -> Result<(bool, bool), TestCaseError> {
     let base = Arc::new(state.clone());
     let mut in_order = arrived.clone();
@@ -376,9 +376,8 @@ fn shuffled(streamed: bool) -> impl Strategy<Value = (Value, Vec<Writer>)> {
 }
 
 proptest! {
-    /// The outcome does not depend on who finished first, applies to the
-    /// state all started from, and is the same for store and client; overlaps are reported if and
-    /// only if there are any
+    /// The result does not depend on which writer finished first, applies to the initial state, and
+    /// is the same for store and client; overlaps are reported if and only if there are any.
     ///
     /// proves: STT-05, STT-07
     #[test]
@@ -387,8 +386,8 @@ proptest! {
         prop_assert_eq!(reported, found);
     }
 
-    /// The same for writers whose lists have several changes of one place;
-    /// what a writer overwrites itself may spare it a conflict
+    /// The same for writers whose lists have several changes of one place; a change that a writer
+    /// overwrites itself may avoid a conflict.
     ///
     /// proves: STT-05, STT-07
     #[test]
@@ -397,7 +396,7 @@ proptest! {
         prop_assert!(found || !reported);
     }
 
-    /// All appends survive and all increments count, with no conflict
+    /// All appends survive and all increments count, without a conflict.
     ///
     /// proves: STT-07
     #[test]

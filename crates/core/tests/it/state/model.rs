@@ -45,7 +45,7 @@ pub(crate) fn number() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// What to do at a path.
+/// The action at a path.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Set(Value),
@@ -55,8 +55,8 @@ pub(crate) enum Act {
     Insert(Value),
 }
 
-/// An act, and how to find its path in whatever state there is by then: each step goes to one of
-/// the children, or to a key that may not exist.
+/// An action, and how to find its path in the state at that time: each step goes to one of the
+/// children, or to a key that may not exist.
 #[derive(Debug, Clone)]
 pub(crate) struct Command {
     steps: Vec<(u8, String)>,
@@ -84,7 +84,8 @@ pub(crate) fn commands() -> impl Strategy<Value = Vec<Command>> {
 }
 
 impl Command {
-    /// The path in this state. It prefers what the act can be done to, and what leads further.
+    /// Returns the path in this state. It prefers values to which the action applies,
+    /// and those with children.
     pub(crate) fn path(&self, state: &Value) -> Pointer {
         let mut at = Some(state);
         let mut path = Pointer::root();
@@ -136,7 +137,7 @@ impl Command {
         }
     }
 
-    /// Does to `state` what [`run`](Self::run) should do; `None` when that should be an error.
+    /// Does to `state` what [`run`](Self::run) should do; `None` if that should be an error.
     pub(crate) fn model(&self, state: &Value, path: &Pointer) -> Option<(Value, bool)> {
         let segments: Vec<String> = path
             .segments()
@@ -148,7 +149,7 @@ impl Command {
     }
 }
 
-/// The child of `value` that a segment names.
+/// Returns the child of `value` that a segment names.
 pub(crate) fn step<'a>(value: &'a Value, segment: &str) -> Option<&'a Value> {
     match value {
         Value::Object(map) => map.get(segment),
@@ -167,7 +168,7 @@ fn act(value: &mut Value, path: &[String], what: &Act) -> Option<bool> {
         ([], Act::Set(new)) => *value = new.clone(),
         ([], Act::Push(new)) => value.as_array_mut()?.push(new.clone()),
         ([], Act::Increment(by)) => *value = sum(value, by)?,
-        // Removing and inserting are up to the parent, which the root has not.
+        // Removing and inserting are done by the parent, which the root does not have.
         ([], Act::Remove | Act::Insert(_)) => return None,
         ([last], Act::Remove) => {
             if step(value, last).is_none() {
@@ -215,7 +216,7 @@ fn act(value: &mut Value, path: &[String], what: &Act) -> Option<bool> {
     Some(true)
 }
 
-/// What a missing value becomes.
+/// Returns what a missing value becomes.
 fn create(path: &[String], what: &Act) -> Value {
     match (path, what) {
         ([first, rest @ ..], _) => {
@@ -243,7 +244,7 @@ fn sum(value: &Value, by: &Number) -> Option<Value> {
     }
 }
 
-/// Applies our patches with the `json-patch` crate.
+/// Applies patches with the `json-patch` crate.
 pub(crate) fn oracle_patch(
     state: &Value,
     patches: &[helix_agents_core::state::PatchOp],

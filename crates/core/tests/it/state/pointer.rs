@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::model;
 
-/// Pointer segments are escaped. , on the examples of RFC 6901
+/// Pointer segments are escaped, as in the examples of RFC 6901.
 ///
 /// proves: STT-02
 #[test]
@@ -35,11 +35,11 @@ fn segments_are_escaped_and_unescaped() {
     }
 }
 
-/// Text that is no pointer is refused, with what to write instead
+/// Text that is not a pointer is refused, with what to write instead.
 ///
 /// proves: STT-10
 #[test]
-fn text_that_is_no_pointer_is_refused() {
+fn text_that_is_not_a_pointer_is_refused() {
     for (text, message) in [
         (
             "a",
@@ -62,7 +62,7 @@ fn text_that_is_no_pointer_is_refused() {
 }
 
 proptest! {
-    /// A pointer is its segments, in either form
+    /// A pointer equals its segments, in either form.
     ///
     /// proves: STT-02
     #[test]

@@ -8,7 +8,7 @@ type Change = fn(&mut Draft) -> Result<(), StateError>;
 struct Case {
     name: &'static str,
     change: Change,
-    /// What is stored, and what clients get, in delta mode.
+    /// The stored writes, and the patches for clients, in delta mode.
     writes: Value,
     patches: Value,
 }
@@ -57,7 +57,7 @@ fn check(mode: ArrayMode, cases: impl IntoIterator<Item = Case>) {
 
 /// proves: STT-02
 #[test]
-fn values_and_keys() {
+fn changes_of_values_and_keys_are_reported_as_operations() {
     let cases = || {
         [
             Case {
@@ -195,11 +195,11 @@ fn values_and_keys() {
     );
 }
 
-/// Increment exists.
+/// A number can be incremented.
 ///
 /// proves: STT-02, STT-07
 #[test]
-fn increments() {
+fn increments_are_reported_as_operations() {
     check(
         ArrayMode::Delta,
         [
@@ -267,7 +267,7 @@ fn increments() {
 
 /// proves: STT-03
 #[test]
-fn arrays_in_delta_mode() {
+fn array_changes_are_reported_as_appends_in_delta_mode() {
     check(
         ArrayMode::Delta,
         [
@@ -365,7 +365,7 @@ fn arrays_in_delta_mode() {
 
 /// proves: STT-04
 #[test]
-fn arrays_in_replace_mode() {
+fn array_changes_are_reported_whole_in_replace_mode() {
     assert_eq!(ArrayMode::default(), ArrayMode::Replace);
     check(
         ArrayMode::Replace,
@@ -401,11 +401,11 @@ fn arrays_in_replace_mode() {
     );
 }
 
-/// What cannot be done is refused, and says what to do
+/// An impossible change is refused with an error that says what to do.
 ///
 /// proves: STT-10
 #[test]
-fn errors_say_what_to_do() {
+fn impossible_changes_are_refused_with_a_remedy() {
     let mut draft = Draft::new(base(), ArrayMode::Delta);
     let nan = draft.set("/count", f64::NAN);
     for (result, message) in [
@@ -471,11 +471,11 @@ fn errors_say_what_to_do() {
     assert!(draft.writes().is_empty());
 }
 
-/// A client refuses a patch that was not made for its state
+/// A client refuses a patch that was not made for its state.
 ///
 /// proves: STT-05
 #[test]
-fn patches_are_strict() {
+fn a_patch_for_another_state_is_refused() {
     for patch in [
         json!({ "op": "replace", "path": "/missing", "value": 1 }),
         json!({ "op": "remove", "path": "/missing" }),

@@ -67,7 +67,7 @@ fn updates_accumulate_until_tracking_is_reset() {
     );
 }
 
-/// The seed's test example shows `/items/-` in the default mode; it is one replacement
+/// In the default mode an array change is one replacement, not an addition to `/items/-`.
 ///
 /// proves: STT-04
 #[test]
@@ -81,7 +81,7 @@ fn the_default_mode_replaces_arrays() {
     );
 }
 
-/// What was added before a reset is there after it, so it is replaced, not added
+/// A value added before a reset exists after it, so it is replaced, not added.
 ///
 /// proves: STT-01
 #[test]
@@ -103,12 +103,12 @@ fn patches_are_relative_to_the_reset() {
     );
 }
 
-/// What was streamed one by one is stored as one list, each place once, in the
-/// order in which the places were first touched
+/// Changes that were streamed one by one are stored as one list, each place once, in the order in
+/// which the places were first changed.
 ///
 /// proves: STT-05
 #[test]
-fn all_writes_are_known_whatever_was_reset() {
+fn all_writes_are_kept_across_resets() {
     let mut tracker = StateTracker::empty(ArrayMode::Delta);
     for n in 1..=3 {
         tracker
@@ -133,11 +133,11 @@ fn all_writes_are_known_whatever_was_reset() {
     );
 }
 
-/// The state is shared, and copied only when an earlier one is still held
+/// The state is shared, and copied only while an earlier one is still held.
 ///
 /// proves: STT-01
 #[test]
-fn the_state_is_shared() {
+fn the_state_is_copied_only_while_an_earlier_one_is_held() {
     let initial = Arc::new(json!({ "count": 0 }));
     let mut tracker = StateTracker::new(Arc::clone(&initial), ArrayMode::Delta).unwrap();
     assert!(Arc::ptr_eq(&tracker.state(), &initial));
@@ -158,11 +158,11 @@ fn the_state_is_shared() {
     assert_eq!(Arc::as_ptr(&second), address, "changed in place");
 }
 
-/// An update that fails or panics leaves no trace
+/// An update that fails or panics leaves no trace.
 ///
 /// proves: STT-01
 #[test]
-fn a_failed_update_is_taken_back() {
+fn a_failed_update_is_rolled_back() {
     let initial = json!({ "a": { "n": 1 }, "items": [1, [2], 3] });
     let mut tracker = StateTracker::new(initial, ArrayMode::Delta).unwrap();
     tracker.update(|draft| draft.push("/items/1", 4)).unwrap();
@@ -239,8 +239,8 @@ impl Default for Settings {
     }
 }
 
-/// A typed update reports what it made different: unknown keys stay, defaults are
-/// not written, and one that is changed in part is written whole, so that it can be read again
+/// A typed update reports what it changed: unknown keys stay, defaults are not written, and one
+/// that is changed in part is written whole, so that it can be read again.
 ///
 /// proves: STT-01
 #[test]
@@ -303,12 +303,12 @@ impl Item {
     }
 }
 
-/// Keys that the type does not know stay in the elements of arrays, too, as long as it can be told
-/// which element is which, and never move from one to another
+/// Keys that the type does not know stay in the elements of arrays, too, as long as the elements
+/// can be identified, and never move from one to another.
 ///
 /// proves: STT-01
 #[test]
-fn a_typed_update_keeps_what_elements_hold_besides() {
+fn a_typed_update_keeps_unknown_keys_of_array_elements() {
     type Change = fn(&mut Vec<Item>);
     let initial = json!([
         { "a": 1, "owner": "x", "parts": [{ "a": 10, "owner": "p" }, { "a": 11, "owner": "q" }] },
@@ -391,9 +391,9 @@ fn a_typed_update_keeps_what_elements_hold_besides() {
     }
 }
 
-/// A type that sees only some elements cannot say which is which
+/// A type that sees only some elements cannot identify them.
 #[test]
-fn a_typed_update_that_sees_other_elements_is_taken_at_its_word() {
+fn a_typed_update_that_sees_other_elements_replaces_the_array() {
     #[derive(Deserialize, Serialize)]
     struct Known {
         #[serde(deserialize_with = "only_items")]
@@ -415,7 +415,7 @@ fn a_typed_update_that_sees_other_elements_is_taken_at_its_word() {
 
 /// proves: STT-10
 #[test]
-fn a_typed_update_that_is_no_json_is_refused() {
+fn a_typed_update_without_a_json_form_is_refused() {
     let mut tracker = StateTracker::new(json!({ "count": 1 }), ArrayMode::Delta).unwrap();
     let error = tracker.update_typed(|typed: &mut Typed| {
         typed.count = 5;
@@ -430,7 +430,7 @@ fn a_typed_update_that_is_no_json_is_refused() {
     StateTracker::new(json!(1), ArrayMode::Delta).unwrap_err();
 }
 
-/// One thing that happens to a tracker.
+/// One operation on a tracker.
 #[derive(Debug, Clone)]
 enum Event {
     Update { commands: Vec<Command>, fails: bool },
@@ -476,7 +476,7 @@ fn without_b(value: Value) -> Value {
     }
 }
 
-/// Two states, the second made of the first by some commands.
+/// Two states, the second made from the first by some commands.
 fn change() -> impl Strategy<Value = (Value, Value)> {
     (model::state(), model::commands()).prop_map(|(old, commands)| {
         let new = commands.iter().fold(old.clone(), |state, command| {
@@ -488,11 +488,11 @@ fn change() -> impl Strategy<Value = (Value, Value)> {
 }
 
 proptest! {
-    /// With a type that knows everything, a typed update is the plain difference
+    /// With a type that knows every key, a typed update writes the plain difference.
     ///
     /// proves: STT-01
     #[test]
-    fn a_type_that_knows_everything_writes_the_difference((old, new) in change()) {
+    fn a_complete_type_writes_the_plain_difference((old, new) in change()) {
         for mode in [ArrayMode::Delta, ArrayMode::Replace] {
             let mut tracker = StateTracker::new(old.clone(), mode).unwrap();
             tracker.update_typed(|value: &mut Value| *value = new.clone()).unwrap();
@@ -505,12 +505,12 @@ proptest! {
         }
     }
 
-    /// Whatever a type does not know, after an update it sees what it made, and nothing that it
-    /// does not know has changed as long as it changes nothing
+    /// Whatever a type does not know, after an update it reads back what it wrote, and an update
+    /// without changes changes none of the unknown keys.
     ///
     /// proves: STT-01
     #[test]
-    fn a_type_that_knows_a_part_sees_what_it_made((old, new) in change()) {
+    fn a_partial_type_reads_back_what_it_wrote((old, new) in change()) {
         let new = without_b(new);
         for mode in [ArrayMode::Delta, ArrayMode::Replace] {
             let mut tracker = StateTracker::new(old.clone(), mode).unwrap();
@@ -521,8 +521,8 @@ proptest! {
         }
     }
 
-    /// Whatever happens to a tracker, what it reports between two
-    /// resets, one after the other, leads from the first state to the last, for store and client
+    /// Whatever is done to a tracker, its reports between resets, one after the other, lead from
+    /// the first state to the last, for store and client.
     ///
     /// proves: STT-01, STT-05, STT-06
     #[test]
@@ -539,7 +539,8 @@ proptest! {
                         let result = tracker.try_update(|draft| {
                             for command in commands {
                                 let path = command.path(&next);
-                                // Commands that cannot be done change nothing, which is tested elsewhere.
+                                // Commands that cannot be done change nothing,
+                                // which is tested elsewhere.
                                 if command.run(draft, &path).is_ok() {
                                     next = command.model(&next, &path).unwrap().0;
                                 }
