@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use helix_agents_core::entries::Execute;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::model::Model;
-use helix_agents_core::runtime::{Backend, RunOptions, RuntimeExt};
+use helix_agents_core::runtime::{Backend, RuntimeExt, Turn};
 use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{Agent, SessionId, ToolResult};
 use helix_agents_models::{Script, ScriptedModel};
@@ -78,11 +77,11 @@ fn in_memory(report: &mut Report) -> Outcome<()> {
         let agent = writer(&stamps)?;
         threads.block_on(async {
             let runtime = LocalRuntime::new(Backend::from(MemoryStore::new()));
-            let execute = Execute::new(&agent, "Note.")
-                .in_session(SessionId::new("s")?)
-                .with_state(json!({ "log": [] }));
-            let run = runtime.execute_with(&agent, execute, RunOptions::default());
-            run.await?.result().await?;
+            let execute = Turn::new("Note.")
+                .session(SessionId::new("s")?)
+                .state(json!({ "log": [] }));
+            let run = runtime.execute(&agent, execute);
+            run.await?.outcome().await?;
             Outcome::Ok(())
         })?;
         let stamps = stamps.lock().unwrap_or_else(PoisonError::into_inner);

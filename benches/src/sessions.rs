@@ -45,7 +45,7 @@ async fn framework(delay_ms: u64) -> Outcome<()> {
         runs.push(runtime.execute(&agent, "Add.").await?);
     }
     for run in runs {
-        match run.result().await? {
+        match run.outcome().await? {
             RunOutcome::Done(_) => {}
             other => return Err(format!("a run ended as {other:?}").into()),
         }

@@ -306,7 +306,8 @@ pub(crate) fn read_deltas(arguments: &[String]) -> Outcome<()> {
     let store = block_on(SqliteStore::open(Path::new(file)))?;
     let count: u64 = count.parse()?;
     let session = SessionId::new(session)?;
-    let mut reader = helix_agents_core::stream::StreamReader::new(&store, session, Sequence::START);
+    let mut reader =
+        helix_agents_core::stream::StreamReader::new(Arc::new(store), session, Sequence::START);
     while reader.cursor() < Sequence(count) {
         block_on(reader.next())?;
     }

@@ -18,7 +18,7 @@ mod tools;
 
 use std::path::Path;
 
-use helix_agents_core::Agent;
+use helix_agents_core::agent::AnyAgent;
 use toml::de::DeTable;
 
 use crate::reference::TOP;
@@ -42,7 +42,7 @@ pub struct Config {
     /// How runs are performed.
     pub runtime: RuntimeConfig,
     /// The agents, in the order of the file.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<AnyAgent>,
     /// Addresses of the tools that are services, with the tool's name, for `helix doctor`.
     pub services: Vec<(String, String)>,
     /// The environment variables that tools need.

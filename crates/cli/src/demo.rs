@@ -10,14 +10,14 @@ mod support;
 
 use std::sync::Arc;
 
-use helix_agents_core::Agent;
+use helix_agents_core::agent::AnyAgent;
 use helix_agents_models::{Script, ScriptedModel};
 
 /// The demo agents.
 ///
 /// # Errors
 /// Never, unless this program is broken.
-pub fn agents() -> anyhow::Result<Vec<Agent>> {
+pub fn agents() -> anyhow::Result<Vec<AnyAgent>> {
     Ok(vec![
         support::agent()?,
         form::agent()?,

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use helix_agents_core::Error;
 use helix_agents_core::entries::EntryError;
 use helix_agents_core::runtime::RuntimeError;
 
@@ -42,7 +43,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     if error.is::<ConfigError>() || error.is::<UsageError>() {
         return Exit::Usage;
     }
-    match error.downcast_ref::<RuntimeError>() {
+    match said(error) {
         Some(
             RuntimeError::Agent(_)
             | RuntimeError::Entry(EntryError::OtherAgent { .. } | EntryError::Answer(_)),
@@ -50,4 +51,10 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         Some(RuntimeError::Entry(EntryError::AwaitingAnswers { .. })) => Exit::Suspended,
         _ => Exit::Failed,
     }
+}
+
+/// What the runtime said, where an error comes from one.
+fn said(error: &anyhow::Error) -> Option<&RuntimeError> {
+    let direct = error.downcast_ref::<RuntimeError>();
+    direct.or_else(|| error.downcast_ref::<Error>()?.downcast_ref())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use helix_agents_core::Agent;
+use helix_agents_core::agent::AnyAgent;
 use helix_agents_core::runtime::Runtime;
 use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_server::{Limits, RunMetrics, ServeError, Server, ServerBuilder, serve};
@@ -41,7 +41,7 @@ pub(crate) fn server(
     runtime: &LocalRuntime,
     metrics: RunMetrics,
     config: &ServerConfig,
-    agent: Option<&Agent>,
+    agent: Option<&AnyAgent>,
 ) -> ServerBuilder {
     let starts = u32::try_from(config.max_starts_per_minute).unwrap_or(u32::MAX);
     let mut server = Server::builder(Arc::new(runtime.clone()))

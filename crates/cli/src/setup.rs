@@ -5,8 +5,8 @@ mod place;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helix_agents_core::Agent;
 use helix_agents_core::agent::AgentRegistry;
+use helix_agents_core::agent::AnyAgent;
 use helix_agents_core::id::IdSource;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
@@ -85,12 +85,12 @@ impl Plan {
     ///
     /// # Errors
     /// [`ConfigError`] or [`UsageError`] name the others.
-    pub fn agent(&self, name: &str) -> anyhow::Result<&Agent> {
+    pub fn agent(&self, name: &str) -> anyhow::Result<&AnyAgent> {
         let agents = &self.config.agents;
         if let Some(agent) = agents.iter().find(|agent| agent.name() == name) {
             return Ok(agent);
         }
-        let known: Vec<&str> = agents.iter().map(Agent::name).collect();
+        let known: Vec<&str> = agents.iter().map(AnyAgent::name).collect();
         let why = match known.as_slice() {
             [] => "no agents are configured; write [agents.NAME]".to_owned(),
             known => format!(
@@ -108,7 +108,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::agent`].
-    pub fn default_agent(&self, asked: Option<&str>) -> anyhow::Result<Option<Agent>> {
+    pub fn default_agent(&self, asked: Option<&str>) -> anyhow::Result<Option<AnyAgent>> {
         match asked {
             Some(name) => self.agent(name).cloned().map(Some),
             None => Ok(self.config.agents.first().cloned()),

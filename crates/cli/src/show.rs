@@ -27,8 +27,8 @@ pub(crate) async fn show(
         live,
     };
     let mut reader = match taken_over {
-        Some(TakenOver { after }) => handle.stream_after(after),
-        None => handle.stream().await?,
+        Some(TakenOver { after }) => handle.reader(after),
+        None => handle.reader(None),
     };
     let mut ended = pin!(handle.ended());
     let mut over = false;

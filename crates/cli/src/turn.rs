@@ -3,11 +3,12 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use helix_agents_core::entries::{EntryError, ToolAnswer};
+use helix_agents_core::agent::AnyAgent;
+use helix_agents_core::entries::ToolAnswer;
 use helix_agents_core::runtime::{Handle, Outcome, Runtime, RuntimeError, RuntimeExt};
 use helix_agents_core::session::{PendingCall, SubmissionOutcome};
 use helix_agents_core::store::SessionKey;
-use helix_agents_core::{Agent, SessionId};
+use helix_agents_core::{Error, ErrorCode, SessionId};
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(8);
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     runtime: &'a LocalRuntime,
-    agent: &'a Agent,
+    agent: &'a AnyAgent,
     place: &'a Place,
     live: Live,
     signals: Signals,
@@ -54,7 +55,7 @@ impl<'a> Turn<'a> {
     /// A turn. From here on a request to end the process ends it in order.
     pub(crate) fn new(
         runtime: &'a LocalRuntime,
-        agent: &'a Agent,
+        agent: &'a AnyAgent,
         place: &'a Place,
         live: Live,
     ) -> std::io::Result<Self> {
@@ -98,7 +99,7 @@ impl<'a> Turn<'a> {
                     return Err(error.context(format!("if it has not ended, `{resume}` goes on")));
                 }
             };
-            let outcome = handle.result().await?;
+            let outcome = handle.outcome().await?;
             let pause = match outcome {
                 Outcome::Suspended(pause) => pause,
                 other => {
@@ -156,7 +157,8 @@ impl<'a> Turn<'a> {
             }
         };
         let is_handed_over = |error: &anyhow::Error| {
-            let cause = error.downcast_ref::<RuntimeError>();
+            let cause = error.downcast_ref::<Error>();
+            let cause = cause.and_then(Error::downcast_ref);
             matches!(cause, Some(RuntimeError::HandedOver { .. }))
         };
         match shown {
@@ -212,7 +214,7 @@ impl<'a> Turn<'a> {
 
     /// Gives an answer. One that came too late is not taken for one that counts.
     async fn submit(&mut self, call: &PendingCall, answer: ToolAnswer) -> anyhow::Result<()> {
-        let submitted = self.runtime.submit_tool_result(answer.clone()).await?;
+        let submitted = self.runtime.submit(answer.clone()).await?;
         if submitted.outcome == SubmissionOutcome::Accepted {
             return Ok(());
         }
@@ -233,10 +235,8 @@ impl<'a> Turn<'a> {
         &mut self,
         session: &SessionId,
     ) -> anyhow::Result<Option<Handle<Value>>> {
-        let gone_on = match self.runtime.resume_with(self.agent, session).await {
-            Err(RuntimeError::Entry(
-                gone_on @ (EntryError::AlreadyRunning { .. } | EntryError::AlreadyCompleted { .. }),
-            )) if self.is_late => gone_on,
+        let gone_on = match self.runtime.resume(self.agent, session).await {
+            Err(error) if self.is_late && went_on(&error) => error,
             resumed => return Ok(Some(resumed?)),
         };
         let show = self.place.command(&format!("sessions show {session}"));
@@ -292,7 +292,7 @@ impl<'a> Turn<'a> {
         let exit = match outcome {
             Outcome::Done(_) => Exit::Done,
             Outcome::Failed(error) => {
-                let text = format!("failed ({}): {}", error.code, error.detail);
+                let text = format!("failed ({}): {error}", error.code());
                 self.live.note(Look::Red, text)?;
                 Exit::Failed
             }
@@ -304,4 +304,12 @@ impl<'a> Turn<'a> {
         self.live.note(Look::Dim, format!("session {session}"))?;
         Ok(exit)
     }
+}
+
+/// Whether a session was not resumed because somebody else had resumed it.
+fn went_on(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::SessionRunning | ErrorCode::SessionCompleted
+    )
 }

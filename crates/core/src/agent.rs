@@ -2,6 +2,7 @@
 //!
 //! An [`Agent`] is plain data and code, fixed when it is built. It knows no store and no runtime:
 //! the same agent runs on every engine. `Out` is the type of its output; everything else is erased.
+//! Runtimes and registries keep agents as [`AnyAgent`].
 
 mod builder;
 mod error;
@@ -27,11 +28,15 @@ pub use registry::{AgentContext, AgentNotFound, AgentRegistry, AlreadyRegistered
 /// How often a model that owes an output is asked again, when an agent does not say.
 pub const DEFAULT_MAX_COMPLETION_RETRIES: u32 = 2;
 
-/// An agent whose output is an `Out`. Clones share everything.
-pub struct Agent<Out = Value> {
+/// An agent whose output is an `Out`; one without an output schema gives a text. Clones share
+/// everything.
+pub struct Agent<Out = String> {
     def: Arc<AgentDef>,
     out: PhantomData<fn() -> Out>,
 }
+
+/// An agent with its output as JSON, to be kept beside others.
+pub type AnyAgent = Agent<Value>;
 
 /// Which model an agent uses.
 #[derive(Debug, Clone)]
@@ -178,7 +183,7 @@ impl<Out> Agent<Out> {
 
     /// The same agent with its output as JSON, to be kept beside others.
     #[must_use]
-    pub fn erase(&self) -> Agent {
+    pub fn erase(&self) -> AnyAgent {
         Agent {
             def: Arc::clone(&self.def),
             out: PhantomData,

@@ -1,9 +1,13 @@
 //! The common interface of errors: a code, whether a retry may help, a sentence that is safe to show to a
 //! user, and the detail that a developer needs.
 
+mod surface;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use surface::Error;
 
 macro_rules! codes {
     ($($variant:ident = $text:literal, $category:ident, $retryable:literal, $user:literal;)*) => {

@@ -40,7 +40,7 @@ pub mod transcript;
 pub mod usage;
 
 pub use agent::{Agent, AgentRegistry, DefinitionError};
-pub use error::{Coded, ErrorCode, ErrorRecord};
+pub use error::{Coded, Error, ErrorCode, ErrorRecord};
 pub use id::{
     AgentId, ApprovalId, CallId, CheckpointId, IdError, MessageId, RunId, SessionId, StepId,
     StreamId, UsageId, UserId,

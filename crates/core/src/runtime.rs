@@ -1,35 +1,43 @@
 //! What users and servers talk to: a runtime, whatever engine is behind it.
 //!
 //! [`Runtime`] is the port: erased, in JSON values, so that a server can be built on any of them.
-//! [`RuntimeExt`] puts types on top. A run that was started goes on whoever looks; a [`Handle`] is a
-//! place to look from.
+//! [`RuntimeExt`] has the verbs that users call, with types. A run that was started goes on whoever
+//! looks; a [`Handle`] is a place to look from.
 
+mod asking;
 mod backend;
+mod chunks;
 mod error;
+mod ext;
 mod handle;
 mod outcome;
 mod run_reader;
+mod text;
+mod turn;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::de::DeserializeOwned;
 
-use crate::agent::{Agent, AgentRegistry};
+use crate::agent::AgentRegistry;
 use crate::entries::{Execute, Submitted, ToolAnswer};
 use crate::hooks::AgentHooks;
 use crate::id::{IdSource, RunId, SessionId};
-use crate::message::UserMessage;
-use crate::session::{PendingCall, RunRecord};
+use crate::session::RunRecord;
 use crate::store::SessionKey;
 use crate::time::Clock;
 
+pub use asking::{Pending, Stop};
 pub use backend::Backend;
+pub use chunks::ChunkStream;
 pub use error::RuntimeError;
+pub use ext::RuntimeExt;
 pub use handle::Handle;
-pub use outcome::{Outcome, Pause};
+pub use outcome::{NoOutput, Outcome, Pause};
 pub use run_reader::RunReader;
+pub use text::TextStream;
+pub use turn::Turn;
 
 /// A run that was started, durably.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,13 +94,18 @@ impl fmt::Debug for RunOptions {
     }
 }
 
-/// Runs agents on some engine.
+/// Runs agents on some engine: the port that engines implement. Users call the verbs of
+/// [`RuntimeExt`], which every runtime has.
 ///
-/// `start` and `resume` return when the run is durable; it goes on by itself. Entries are refused
-/// with the [`EntryError`](crate::entries::EntryError) that says why, and then nothing was written.
+/// `start` and `resume_session` return when the run is durable; it goes on by itself. Entries are
+/// refused with the [`EntryError`](crate::entries::EntryError) that says why, and then nothing was
+/// written.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait Runtime: Send + Sync + fmt::Debug {
+    /// This very runtime, to be kept by a handle.
+    fn shared(&self) -> Arc<dyn Runtime>;
+
     /// Where sessions and streams are.
     fn backend(&self) -> &Backend;
 
@@ -112,89 +125,66 @@ pub trait Runtime: Send + Sync + fmt::Debug {
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError>;
 
-    /// Goes on after a pause whose calls are all answered, or after an interruption.
-    async fn resume(
+    /// Resumes a session of an agent that is registered: after a pause whose calls are all answered, or
+    /// after an interruption.
+    async fn resume_session(
         &self,
         session: &SessionId,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError>;
 
     /// Answers a pending call. Durable when it returns.
-    async fn submit_tool_result(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError>;
+    async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError>;
 
     /// Waits for the end of a run, in whatever process it is performed. Safe to drop.
     async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError>;
 }
 
-/// Types on top of any runtime.
+/// A runtime that is shared is the same runtime.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
-pub trait RuntimeExt: Runtime + Clone + Sized + 'static {
-    /// Starts a turn in a new session.
-    async fn execute<Out>(
-        &self,
-        agent: &Agent<Out>,
-        message: impl Into<UserMessage> + crate::maybe_send::MaybeSend,
-    ) -> Result<Handle<Out>, RuntimeError>
-    where
-        Out: DeserializeOwned + 'static,
-    {
-        let request = Execute::new(agent, message);
-        self.execute_with(agent, request, RunOptions::default())
-            .await
+impl<R: Runtime + ?Sized> Runtime for Arc<R> {
+    fn shared(&self) -> Arc<dyn Runtime> {
+        (**self).shared()
     }
 
-    /// Starts a turn with everything that can be said about it.
-    async fn execute_with<Out>(
+    fn backend(&self) -> &Backend {
+        (**self).backend()
+    }
+
+    fn agents(&self) -> &Arc<AgentRegistry> {
+        (**self).agents()
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        (**self).clock()
+    }
+
+    fn ids(&self) -> &Arc<dyn IdSource> {
+        (**self).ids()
+    }
+
+    async fn start(
         &self,
-        agent: &Agent<Out>,
         request: Execute,
         options: RunOptions,
-    ) -> Result<Handle<Out>, RuntimeError>
-    where
-        Out: DeserializeOwned + 'static,
-    {
-        self.agents().keep(agent);
-        let run = self.start(request, options).await?;
-        Ok(Handle::new(Arc::new(self.clone()), run))
+    ) -> Result<StartedRun, RuntimeError> {
+        (**self).start(request, options).await
     }
 
-    /// Goes on with a session of an agent.
-    async fn resume_with<Out>(
+    async fn resume_session(
         &self,
-        agent: &Agent<Out>,
         session: &SessionId,
-    ) -> Result<Handle<Out>, RuntimeError>
-    where
-        Out: DeserializeOwned + 'static,
-    {
-        self.agents().keep(agent);
-        let run = self.resume(session, RunOptions::default()).await?;
-        Ok(Handle::new(Arc::new(self.clone()), run))
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
+        (**self).resume_session(session, options).await
     }
 
-    /// A handle on the latest run of a session; `None` when it never ran.
-    async fn handle<Out>(
-        &self,
-        agent: &Agent<Out>,
-        session: &SessionId,
-    ) -> Result<Option<Handle<Out>>, RuntimeError>
-    where
-        Out: DeserializeOwned + 'static,
-    {
-        self.agents().keep(agent);
-        let found = self.backend().store.find(session).await?;
-        let run = found.and_then(|found| {
-            let run = found.run?;
-            Some(StartedRun::new(found.state.key(), run.id))
-        });
-        Ok(run.map(|run| Handle::new(Arc::new(self.clone()), run)))
+    async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
+        (**self).submit_answer(answer).await
     }
 
-    /// What waits for somebody in a session and its children.
-    async fn pending(&self, session: &SessionId) -> Result<Vec<PendingCall>, RuntimeError> {
-        backend::pending(self.backend(), session).await
+    async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError> {
+        (**self).ended(run).await
     }
 }
-
-impl<R: Runtime + Clone + 'static> RuntimeExt for R {}

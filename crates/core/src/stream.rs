@@ -48,6 +48,12 @@ impl Sequence {
     }
 }
 
+impl From<u64> for Sequence {
+    fn from(sequence: u64) -> Self {
+        Self(sequence)
+    }
+}
+
 impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -58,15 +58,15 @@
 //! answered tomorrow and in another process, and resuming goes on where the run had paused.
 //!
 //! ```
-//! use helix_agents::{Agent, Outcome, RuntimeError, RuntimeExt};
+//! use helix_agents::prelude::*;
 //!
-//! async fn resolve<R: RuntimeExt>(runtime: &R, support: &Agent) -> Result<(), RuntimeError> {
-//!     let mut handle = runtime.execute(support, "Order 42 arrived broken.").await?;
-//!     while let Outcome::Suspended(pause) = handle.result().await? {
+//! async fn resolve(runtime: &dyn Runtime, support: &Agent) -> Result<(), Error> {
+//!     let mut run = runtime.execute(support, "Order 42 arrived broken.").await?;
+//!     while let Outcome::Suspended(pause) = run.outcome().await? {
 //!         for call in pause.pending() {
-//!             runtime.submit_tool_result(call.approve()).await?;
+//!             runtime.submit(call.approve()).await?;
 //!         }
-//!         handle = runtime.resume_with(support, pause.session()).await?;
+//!         run = runtime.resume(support, pause.session()).await?;
 //!     }
 //!     Ok(())
 //! }
@@ -83,24 +83,26 @@
 
 #[doc(hidden)]
 pub mod __private;
+pub mod prelude;
 
 pub use helix_agents_core as core;
-pub use helix_agents_core::agent::{AgentBuilder, ModelRef};
-pub use helix_agents_core::entries::{Continuation, EntryError, Execute, Submitted, ToolAnswer};
+pub use helix_agents_core::agent::{AgentBuilder, AnyAgent, ModelRef};
+pub use helix_agents_core::entries::{Continuation, EntryError, Expects, Submitted, ToolAnswer};
 pub use helix_agents_core::hooks::{AgentHooks, HookCx, HookResult};
 pub use helix_agents_core::memory::MemoryStore;
 pub use helix_agents_core::runtime::{
-    Backend, Handle, Outcome, Pause, RunOptions, Runtime, RuntimeError, RuntimeExt, StartedRun,
+    Backend, ChunkStream, Handle, NoOutput, Outcome, Pause, Pending, Runtime, RuntimeError,
+    RuntimeExt, StartedRun, Stop, TextStream, Turn,
 };
 pub use helix_agents_core::session::{
     PendingCall, PendingKind, RunRecord, RunStatus, Submission, SubmissionOutcome,
 };
-pub use helix_agents_core::stream::{ChunkPayload, StreamItem};
+pub use helix_agents_core::stream::{Chunk, ChunkPayload, Sequence, StoredChunk, StreamItem};
 pub use helix_agents_core::tool::{
     ApprovalMode, ExecutedBy, OnUnknown, Reconciled, ToolBuilder, ToolSpec,
 };
 pub use helix_agents_core::{
-    Agent, AgentId, AgentRegistry, ApprovalId, CallId, CheckpointId, Coded, DefinitionError,
+    Agent, AgentId, AgentRegistry, ApprovalId, CallId, CheckpointId, Coded, DefinitionError, Error,
     ErrorCode, ErrorRecord, IdError, IntoTools, Message, MessageId, RunId, SessionId, StepId,
     StreamId, Tool, ToolCx, ToolError, ToolResult, Transcript, UsageId, UserId,
 };

@@ -99,14 +99,14 @@ fn agent(steps: &Value) -> AgentBuilder {
         .initial_state(json!({ "notes": [], "count": 0, "last": null }))
 }
 
-fn built(agent: AgentBuilder) -> Agent {
+fn built<Out>(agent: AgentBuilder<Out>) -> Agent<Out> {
     match agent.build() {
         Ok(agent) => agent,
         Err(error) => unreachable!("a scenario's agent is wrong: {error}"),
     }
 }
 
-fn with_output(agent: AgentBuilder) -> AgentBuilder {
+fn with_output(agent: AgentBuilder) -> AgentBuilder<Value> {
     agent.output_schema(json!({
         "type": "object",
         "required": ["summary"],

@@ -8,7 +8,7 @@ use std::thread;
 
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, Either, select};
-use helix_agents_core::agent::{Agent, AgentContext, AgentRegistry};
+use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent};
 use helix_agents_core::entries::{
     Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
 };
@@ -192,7 +192,7 @@ impl ThreadRuntime {
     }
 
     /// The agent of a stored session. A run of an agent that is not here is not even begun.
-    async fn agent_of(&self, session: &SessionId) -> Result<Agent, RuntimeError> {
+    async fn agent_of(&self, session: &SessionId) -> Result<AnyAgent, RuntimeError> {
         let found = self.backend.store.load(session.as_root()).await?;
         let found = found.ok_or_else(|| StoreError::NotFound {
             session: session.clone(),
@@ -204,7 +204,7 @@ impl ThreadRuntime {
     /// Performs a run on a thread.
     fn perform(
         &self,
-        agent: &Agent,
+        agent: &AnyAgent,
         state: RunState,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
@@ -236,6 +236,10 @@ fn performer() -> Performer {
 
 #[async_trait]
 impl Runtime for ThreadRuntime {
+    fn shared(&self) -> Arc<dyn Runtime> {
+        Arc::new(self.clone())
+    }
+
     fn backend(&self) -> &Backend {
         &self.backend
     }
@@ -265,7 +269,7 @@ impl Runtime for ThreadRuntime {
         self.perform(&agent, state, options)
     }
 
-    async fn resume(
+    async fn resume_session(
         &self,
         session: &SessionId,
         options: RunOptions,
@@ -275,12 +279,15 @@ impl Runtime for ThreadRuntime {
         self.perform(&agent, state, options)
     }
 
-    async fn submit_tool_result(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
+    async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
         let mut submitted = self.entries().submit(&answer).await?;
         if !self.auto_continue || submitted.continuation != Continuation::CallerResumes {
             return Ok(submitted);
         }
-        submitted.continuation = match self.resume(&submitted.owner, RunOptions::default()).await {
+        submitted.continuation = match self
+            .resume_session(&submitted.owner, RunOptions::default())
+            .await
+        {
             Ok(_) => Continuation::NewRun,
             // Somebody was faster, and goes on with the answer.
             Err(RuntimeError::Entry(EntryError::AlreadyRunning { .. })) => Continuation::None,

@@ -18,12 +18,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helix_agents::core::store::PendingQuery;
 use helix_agents::models::{Script, ScriptedModel};
-use helix_agents::{
-    Agent, LocalRuntime, Outcome, Runtime, RuntimeExt, SqliteStore, ToolCx, ToolResult, UserId,
-    toolset,
-};
+use helix_agents::prelude::*;
 
 const SCRIPT: &str = r#"{ "default": [
     { "text": "This needs a yes.", "tool_calls": [ { "id": "deploy", "name": "deploy", "arguments": { "version": "1.4.0" } } ] },
@@ -58,8 +54,8 @@ async fn open(file: &Path) -> anyhow::Result<LocalRuntime> {
 /// Today: starts a turn, and ends when it waits for somebody.
 async fn ask(file: &Path) -> anyhow::Result<()> {
     let (runtime, operator) = (open(file).await?, operator()?);
-    let handle = runtime.execute(&operator, "Deploy 1.4.0.").await?;
-    let Outcome::Suspended(pause) = handle.result().await? else {
+    let run = runtime.execute(&operator, "Deploy 1.4.0.").await?;
+    let Outcome::Suspended(pause) = run.outcome().await? else {
         anyhow::bail!("the turn should wait for an approval");
     };
     for call in pause.pending() {
@@ -76,21 +72,14 @@ async fn ask(file: &Path) -> anyhow::Result<()> {
 /// Tomorrow: answers whatever is pending, and goes on.
 async fn answer(file: &Path) -> anyhow::Result<()> {
     let (runtime, operator) = (open(file).await?, operator()?);
-    let pending = runtime
-        .backend()
-        .store
-        .pending(&PendingQuery::default())
-        .await?;
-    println!("answer: {} pending", pending.total);
-    for call in pending.items {
+    let pending = runtime.pending(Pending::all()).await?;
+    println!("answer: {} pending", pending.len());
+    for call in pending {
         println!("answer: {}({}), approved", call.tool_name, call.input);
-        let yes = call.approve().decided_by(UserId::new("ada")?);
-        runtime.submit_tool_result(yes).await?;
-        let handle = runtime
-            .resume_with(&operator, &call.root_session_id)
-            .await?;
-        match handle.result().await? {
-            Outcome::Done(text) => println!("answer: {}", text.as_str().unwrap_or_default()),
+        runtime.submit(call.approve().by("ada")).await?;
+        let run = runtime.resume(&operator, &call.root_session_id).await?;
+        match run.outcome().await? {
+            Outcome::Done(text) => println!("answer: {text}"),
             other => anyhow::bail!("the turn came out as {other:?}"),
         }
     }

@@ -11,14 +11,11 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use helix_agents::models::{Script, ScriptedModel};
-use helix_agents::{
-    Agent, ChunkPayload, Handle, LocalRuntime, Outcome, Runtime, RuntimeExt, SqliteStore,
-    StreamItem, ToolError, ToolResult, toolset,
-};
+use helix_agents::prelude::*;
+use helix_agents::{ChunkPayload, Handle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +66,9 @@ struct Resolution {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let support = Agent::builder("support")
-        .model(Arc::new(ScriptedModel::new(Script::parse(SCRIPT)?)))
+        .model(std::sync::Arc::new(ScriptedModel::new(Script::parse(
+            SCRIPT,
+        )?)))
         .system_prompt("Resolve the complaint. Refund only what the order shows was paid.")
         .tools(Shop)
         .output::<Resolution>()
@@ -81,19 +80,19 @@ async fn main() -> anyhow::Result<()> {
 
     let complaint = "Order 42 arrived broken.";
     println!("customer: {complaint}");
-    let mut handle = runtime.execute(&support, complaint).await?;
+    let mut run = runtime.execute(&support, complaint).await?;
     let resolution = loop {
-        show(&handle).await?;
-        match handle.result().await? {
+        show(&run).await?;
+        match run.outcome().await? {
             Outcome::Done(resolution) => break resolution,
             // Nothing waits in memory now: store the session's id, exit, and answer tomorrow.
             Outcome::Suspended(pause) => {
                 for call in pause.pending() {
                     println!("\nmay it {}({})?", call.tool_name, call.input);
                     println!("  yes, says this program; you would ask somebody\n");
-                    runtime.submit_tool_result(call.approve()).await?;
+                    runtime.submit(call.approve()).await?;
                 }
-                handle = runtime.resume_with(&support, pause.session()).await?;
+                run = runtime.resume(&support, pause.session()).await?;
             }
             other => anyhow::bail!("the turn came out as {other:?}"),
         }
@@ -101,7 +100,7 @@ async fn main() -> anyhow::Result<()> {
 
     println!("\nresult: {}", resolution.summary);
     println!("refunded: {} cents", resolution.refunded_cents);
-    let usage = handle.usage().await?;
+    let usage = run.usage().await?;
     let (tokens, tools) = (usage.tokens, usage.tools);
     println!(
         "used: {} tokens in, {} out, {} tool calls",
@@ -112,15 +111,12 @@ async fn main() -> anyhow::Result<()> {
 }
 
 /// Prints what a run says while it says it.
-async fn show<Out>(handle: &Handle<Out>) -> anyhow::Result<()> {
-    let mut stream = handle.stream().await?;
+async fn show<Out>(run: &Handle<Out>) -> anyhow::Result<()> {
+    let mut chunks = run.chunks();
     let mut in_text = false;
-    while let Some(item) = stream.next().await? {
-        let StreamItem::Chunk(stored) = item else {
-            continue;
-        };
-        let payload = &stored.chunk.payload;
-        if let ChunkPayload::TextDelta { delta } = payload {
+    while let Some(stored) = chunks.next().await {
+        let payload = stored?.chunk.payload;
+        if let ChunkPayload::TextDelta { delta } = &payload {
             print!("{}{delta}", if in_text { "" } else { "agent: " });
             in_text = true;
             continue;

@@ -11,8 +11,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use helix_agents_core::SessionId;
-use helix_agents_core::entries::Execute;
-use helix_agents_core::runtime::{RunOptions, RuntimeExt};
+use helix_agents_core::runtime::{RuntimeExt, Turn};
 use helix_agents_core::store::SessionStore;
 use helix_agents_process_tests::{Crash, deployer, round, stop, take};
 use helix_agents_runtime_local::LocalRuntime;
@@ -45,10 +44,9 @@ fn main() -> Result<()> {
 #[tokio::main]
 async fn run(store: SqliteStore, session: SessionId) -> Result<()> {
     let (runtime, agent) = (LocalRuntime::new(store), deployer(Crash::Inside)?);
-    let request = Execute::new(&agent, "Deploy.").in_session(session);
-    let options = RunOptions::default();
-    let handle = runtime.execute_with(&agent, request, options).await?;
-    anyhow::bail!("the run ended: {:?}", handle.result().await?);
+    let request = Turn::new("Deploy.").session(session);
+    let handle = runtime.execute(&agent, request).await?;
+    anyhow::bail!("the run ended: {:?}", handle.outcome().await?);
 }
 
 fn write(

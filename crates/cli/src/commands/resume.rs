@@ -1,9 +1,10 @@
 //! `helix resume`: goes on with a session.
 
 use clap::Args;
+use helix_agents_core::SessionId;
+use helix_agents_core::agent::AnyAgent;
 use helix_agents_core::runtime::{Handle, RuntimeExt};
 use helix_agents_core::stream::Sequence;
-use helix_agents_core::{Agent, SessionId};
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
@@ -64,7 +65,7 @@ impl Resume {
 /// Takes over a run whose process is gone.
 async fn taken_over(
     runtime: &LocalRuntime,
-    agent: &Agent,
+    agent: &AnyAgent,
     session: &SessionId,
 ) -> anyhow::Result<Handle<Value>> {
     runtime.recover_session(session).await?;

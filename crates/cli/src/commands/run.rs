@@ -1,9 +1,9 @@
 //! `helix run`: one turn in this terminal.
 
 use clap::Args;
-use helix_agents_core::entries::{EntryError, Execute};
-use helix_agents_core::runtime::{RunOptions, RuntimeError, RuntimeExt};
-use helix_agents_core::{SessionId, UserId};
+use helix_agents_core::entries::EntryError;
+use helix_agents_core::runtime::{RuntimeError, RuntimeExt, Turn as Said};
+use helix_agents_core::{Error, SessionId, UserId};
 
 use super::id;
 use crate::UsageError;
@@ -46,18 +46,18 @@ impl Run {
         setup.plan.check_environment()?;
         let agent = setup.plan.agent(&self.agent)?;
 
-        let mut request = Execute::new(agent, self.message);
+        let mut said = Said::new(self.message);
         if let Some(session) = session {
-            request = request.in_session(session);
+            said = said.session(session);
         }
         if let Some(user) = user {
-            request = request.for_user(user);
+            said = said.user(user);
         }
         let runtime = setup.runtime();
         let live = Live::new(Screen::here(), self.json);
         let mut turn = Turn::new(&runtime, agent, &self.place, live)?;
         let handle = runtime
-            .execute_with(agent, request, RunOptions::default())
+            .execute(agent, said)
             .await
             .map_err(|error| hinted(error, &self.place))?;
         turn.follow(handle, None).await
@@ -65,9 +65,9 @@ impl Run {
 }
 
 /// A refusal with what to do about it here.
-fn hinted(error: RuntimeError, place: &Place) -> anyhow::Error {
-    match &error {
-        RuntimeError::Entry(EntryError::AlreadyRunning { session, .. }) => {
+fn hinted(error: Error, place: &Place) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(RuntimeError::Entry(EntryError::AlreadyRunning { session, .. })) => {
             let resume = place.command(&format!("resume {session}"));
             anyhow::anyhow!("{error}; when its process is gone, `{resume}` takes it over")
         }

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use helix_agents_core::entries::{Continuation, EntryError, ToolAnswer};
-use helix_agents_core::runtime::{Backend, Runtime, RuntimeError};
+use helix_agents_core::runtime::{Backend, RuntimeError, RuntimeExt};
 use helix_agents_core::session::{
     PendingCall, PendingKind, Submission, SubmissionError, SubmissionOutcome,
 };
-use helix_agents_core::{ApprovalId, CallId, SessionId, UserId};
+use helix_agents_core::{ApprovalId, CallId, Error, SessionId, UserId};
 use serde_json::{Value, json};
 
 use super::{id, load};
@@ -123,7 +123,7 @@ impl Submit {
             None => said.unbound(root.clone(), call.clone())?,
         };
         answer.decided_by = user;
-        let submitted = setup.runtime().submit_tool_result(answer.clone()).await;
+        let submitted = setup.runtime().submit(answer.clone()).await;
         let submitted = submitted.map_err(hinted)?;
         let before = match submitted.outcome {
             SubmissionOutcome::Accepted => None,
@@ -169,9 +169,11 @@ impl Submit {
 }
 
 /// A refusal with the flags to use instead.
-fn hinted(error: RuntimeError) -> anyhow::Error {
-    let RuntimeError::Entry(EntryError::Answer(SubmissionError::WrongKind { call, waits_for })) =
-        &error
+fn hinted(error: Error) -> anyhow::Error {
+    let Some(RuntimeError::Entry(EntryError::Answer(SubmissionError::WrongKind {
+        call,
+        waits_for,
+    }))) = error.downcast_ref()
     else {
         return error.into();
     };

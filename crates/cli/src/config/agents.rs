@@ -1,6 +1,6 @@
 //! `[agents.NAME]`: who answers.
 
-use helix_agents_core::Agent;
+use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::step::FINISH_TOOL;
 use helix_agents_models::Script;
 
@@ -16,7 +16,7 @@ pub(super) fn read(
     models: &Models,
     tools: &Tools,
     agents: &[String],
-) -> Result<Agent, ConfigError> {
+) -> Result<AnyAgent, ConfigError> {
     let mut builder = Agent::builder(name);
     if let Some(text) = section.text("description")? {
         builder = builder.description(text.value);
@@ -62,7 +62,7 @@ pub(super) fn read(
     }
     let built = match section.object("output_schema")? {
         Some(schema) => builder.output_schema(schema.value).build(),
-        None => builder.build(),
+        None => builder.build().map(|agent| agent.erase()),
     };
     section.finish()?;
     built.map_err(|error| section.wrong(format_args!("cannot be used: {}", chain(&error))))
@@ -70,7 +70,7 @@ pub(super) fn read(
 
 /// Whether an agent must give an output and its script never does: neither with `finish`, nor by
 /// calling a tool whose result is the output.
-pub(super) fn never_finishes(agent: &Agent, script: &Script) -> bool {
+pub(super) fn never_finishes(agent: &AnyAgent, script: &Script) -> bool {
     let tools = agent.tools().iter().filter(|tool| tool.spec().finish_with);
     let names = tools.map(|tool| tool.schema().name);
     agent.output_schema().is_some()

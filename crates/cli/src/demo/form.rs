@@ -1,6 +1,7 @@
 //! A form that the person at the screen fills in.
 
-use helix_agents_core::{Agent, Tool};
+use helix_agents_core::Tool;
+use helix_agents_core::agent::{Agent, AnyAgent};
 use serde_json::json;
 
 const SCRIPT: &str = r#"{
@@ -10,7 +11,7 @@ const SCRIPT: &str = r#"{
     { "text": "Thank you. I noted: {{tool_result:form}}" } ]
 }"#;
 
-pub(super) fn agent() -> anyhow::Result<Agent> {
+pub(super) fn agent() -> anyhow::Result<AnyAgent> {
     let fill_form = Tool::client_raw(
         "fill_form",
         "Shows a form to the user and waits until it is filled in.",
@@ -29,5 +30,5 @@ pub(super) fn agent() -> anyhow::Result<Agent> {
         .system_prompt("Ask for what you need with a form.")
         .tools(fill_form)
         .build()?;
-    Ok(agent)
+    Ok(agent.erase())
 }

@@ -1,6 +1,6 @@
 //! Research with notes, and an output of a fixed shape.
 
-use helix_agents_core::Agent;
+use helix_agents_core::agent::{Agent, AnyAgent};
 use serde_json::json;
 
 use crate::tools::{Allowed, Builtin};
@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"{
     { "finish": { "summary": "The answer is {{tool_result:sum}}.", "sources": ["calculator", "notes"] } } ]
 }"#;
 
-pub(super) fn agent() -> anyhow::Result<Agent> {
+pub(super) fn agent() -> anyhow::Result<AnyAgent> {
     let builtin =
         |which: Builtin, name| which.tool(name, which.description(), Allowed::public(), None);
     let agent = Agent::builder("researcher")

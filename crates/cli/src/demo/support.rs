@@ -1,7 +1,8 @@
 //! A customer's order, looked up and refunded.
 
+use helix_agents_core::Tool;
+use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::tool::{ToolCx, ToolError, ToolResult};
-use helix_agents_core::{Agent, Tool};
 use serde_json::{Value, json};
 
 const SCRIPT: &str = r#"{
@@ -18,7 +19,7 @@ const SCRIPT: &str = r#"{
   "default": [ { "text": "Hello! I am a scripted demo. Ask me to refund your order, or where it is. You said: {{last_user}}" } ]
 }"#;
 
-pub(super) fn agent() -> anyhow::Result<Agent> {
+pub(super) fn agent() -> anyhow::Result<AnyAgent> {
     let lookup = Tool::raw(
         "lookup_order",
         "Looks an order up by its number.",
@@ -47,7 +48,7 @@ pub(super) fn agent() -> anyhow::Result<Agent> {
         .tools([lookup, refund])
         .initial_state(json!({ "refundedCents": 0 }))
         .build()?;
-    Ok(agent)
+    Ok(agent.erase())
 }
 
 async fn refund(input: Value, cx: ToolCx) -> ToolResult<Value> {

@@ -21,7 +21,7 @@ use crate::tool::{IntoTools, Tool};
 
 /// An agent under construction. The first mistake is reported by [`AgentBuilder::build`].
 #[must_use = "an agent is made by `build`"]
-pub struct AgentBuilder<Out = Value> {
+pub struct AgentBuilder<Out = String> {
     name: String,
     description: String,
     model: Option<ModelRef>,
@@ -106,8 +106,8 @@ impl<Out> AgentBuilder<Out> {
         self.with_output(schema_of::<T>())
     }
 
-    /// The agent owes an output that fits this JSON schema.
-    pub fn output_schema(self, schema: Value) -> AgentBuilder {
+    /// The agent owes an output that fits this JSON schema, and gives it as JSON.
+    pub fn output_schema(self, schema: Value) -> AgentBuilder<Value> {
         self.with_output(schema)
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{Agent, DefinitionError};
+use super::{Agent, AnyAgent, DefinitionError};
 use crate::error::{Coded, ErrorCode};
 use crate::id::{RunId, SessionId, UserId};
 
-type Factory = Arc<dyn Fn(&AgentContext) -> Result<Agent, DefinitionError> + Send + Sync>;
+type Factory = Arc<dyn Fn(&AgentContext) -> Result<AnyAgent, DefinitionError> + Send + Sync>;
 
 /// For whom a factory makes an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,10 @@ impl Coded for AgentNotFound {
 
 /// The name is taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an agent named {name:?} is registered already; use `replace` to put another in its place")]
+#[error(
+    "another agent named {name:?} is registered; build an agent once and share its clones, give this one \
+     another name, or put it in the other's place with `AgentRegistry::replace`"
+)]
 #[non_exhaustive]
 pub struct AlreadyRegistered {
     /// The name.
@@ -73,6 +76,12 @@ pub enum ResolveError {
     /// No agent has this name.
     #[error(transparent)]
     NotFound(#[from] AgentNotFound),
+    /// Two agents were registered under this name.
+    #[error("two agents named {name:?} were registered; give each a name of its own")]
+    Twice {
+        /// The name.
+        name: String,
+    },
     /// The factory made something impossible.
     #[error("the factory of agent {name} failed")]
     Factory {
@@ -97,14 +106,16 @@ impl Coded for ResolveError {
         match self {
             Self::NotFound(error) => error.code(),
             Self::Factory { source, .. } => source.code(),
-            Self::OtherName { .. } => ErrorCode::DefinitionInvalid,
+            Self::Twice { .. } | Self::OtherName { .. } => ErrorCode::DefinitionInvalid,
         }
     }
 }
 
 enum Entry {
-    Agent(Agent),
+    Agent(AnyAgent),
     Factory(Factory),
+    /// Two agents were to have this name; neither is taken for the other.
+    Twice,
 }
 
 /// Agents by name. Shared by reference; every method takes `&self`.
@@ -149,15 +160,16 @@ impl AgentRegistry {
     ///
     /// # Errors
     /// [`AlreadyRegistered`] when the name is taken.
-    pub fn register_factory<F>(
+    pub fn register_factory<Out, F>(
         &self,
         name: impl Into<String>,
         factory: F,
     ) -> Result<(), AlreadyRegistered>
     where
-        F: Fn(&AgentContext) -> Result<Agent, DefinitionError> + Send + Sync + 'static,
+        F: Fn(&AgentContext) -> Result<Agent<Out>, DefinitionError> + Send + Sync + 'static,
     {
-        self.add(name.into(), Entry::Factory(Arc::new(factory)))
+        let erased = move |context: &AgentContext| factory(context).map(|agent| agent.erase());
+        self.add(name.into(), Entry::Factory(Arc::new(erased)))
     }
 
     /// Puts an agent in the place of whatever has its name. True when there was something.
@@ -168,12 +180,29 @@ impl AgentRegistry {
             .is_some()
     }
 
-    /// Makes sure that this very agent is what its name leads to.
-    pub fn keep<Out>(&self, agent: &Agent<Out>) {
-        let is_there = |entry: &Entry| matches!(entry, Entry::Agent(have) if have.is_same(agent));
-        let known = self.read().get(agent.name()).is_some_and(is_there);
-        if !known {
-            self.replace(agent);
+    /// Makes sure that this very agent is what its name leads to. Clones of an agent are the same; one
+    /// that is built a second time is another.
+    ///
+    /// # Errors
+    /// [`AlreadyRegistered`] when another agent, or a factory, has the name.
+    pub fn keep<Out>(&self, agent: &Agent<Out>) -> Result<(), AlreadyRegistered> {
+        let is_same = |entry: &Entry| matches!(entry, Entry::Agent(have) if have.is_same(agent));
+        if self.read().get(agent.name()).is_some_and(is_same) {
+            return Ok(());
+        }
+        match self.register(agent) {
+            // Somebody may have registered it between the look and this.
+            Err(_) if self.read().get(agent.name()).is_some_and(is_same) => Ok(()),
+            registered => registered,
+        }
+    }
+
+    /// As [`AgentRegistry::keep`], for those who cannot report a mistake: when another agent has the name,
+    /// using either is an error from then on.
+    pub fn keep_or_spoil<Out>(&self, agent: &Agent<Out>) {
+        if let Err(error) = self.keep(agent) {
+            tracing::error!(event = "agent.registered_twice", %error);
+            self.write().insert(error.name, Entry::Twice);
         }
     }
 
@@ -195,10 +224,10 @@ impl AgentRegistry {
 
     /// The agent of this name, unless a factory makes it.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<Agent> {
+    pub fn get(&self, name: &str) -> Option<AnyAgent> {
         match self.read().get(name)? {
             Entry::Agent(agent) => Some(agent.clone()),
-            Entry::Factory(_) => None,
+            Entry::Factory(_) | Entry::Twice => None,
         }
     }
 
@@ -212,12 +241,17 @@ impl AgentRegistry {
     ///
     /// # Errors
     /// [`ResolveError`] for an unknown name, or a factory that fails.
-    pub fn resolve(&self, name: &str, context: &AgentContext) -> Result<Agent, ResolveError> {
+    pub fn resolve(&self, name: &str, context: &AgentContext) -> Result<AnyAgent, ResolveError> {
         let factory = {
             let entries = self.read();
             match entries.get(name) {
                 Some(Entry::Agent(agent)) => return Ok(agent.clone()),
                 Some(Entry::Factory(factory)) => Arc::clone(factory),
+                Some(Entry::Twice) => {
+                    return Err(ResolveError::Twice {
+                        name: name.to_owned(),
+                    });
+                }
                 None => {
                     return Err(ResolveError::NotFound(AgentNotFound {
                         name: name.to_owned(),

@@ -1,7 +1,7 @@
 //! The errors of the entries. Nothing is written when one is returned.
 
 use crate::bounds::Exceeded;
-use crate::error::{Coded, ErrorCode};
+use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{CallId, IdError, RunId, SessionId};
 use crate::session::SubmissionError;
 use crate::state::StateError;
@@ -116,6 +116,38 @@ pub enum EntryError {
 fn list(calls: &[CallId]) -> String {
     let texts: Vec<_> = calls.iter().map(CallId::as_str).collect();
     texts.join(", ")
+}
+
+impl EntryError {
+    /// The session and the run it is about.
+    pub(crate) fn about(&self) -> (Option<&SessionId>, Option<&RunId>) {
+        match self {
+            Self::AlreadyRunning { session, run }
+            | Self::StillHeld { session, run, .. }
+            | Self::OtherHost { session, run, .. } => (Some(session), Some(run)),
+            Self::AwaitingAnswers { session, .. }
+            | Self::AlreadyCompleted { session }
+            | Self::Stale { session, .. }
+            | Self::NotRunning { session }
+            | Self::OtherAgent { session, .. } => (Some(session), None),
+            Self::Store(error) => (error.session(), None),
+            Self::Stream(error) => (error.session(), None),
+            Self::NoMessage
+            | Self::NoSession
+            | Self::Answer(_)
+            | Self::Exceeded(_)
+            | Self::State(_)
+            | Self::Id(_) => (None, None),
+        }
+    }
+}
+
+impl From<EntryError> for Error {
+    fn from(error: EntryError) -> Self {
+        let (session, run) = error.about();
+        let (session, run) = (session.cloned(), run.cloned());
+        Self::new(error).about(session.as_ref(), run.as_ref())
+    }
 }
 
 impl Coded for EntryError {

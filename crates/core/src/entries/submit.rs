@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Entries, EntryError, MAX_ATTEMPTS, or_not_found};
-use crate::id::{CallId, SessionId, UserId};
+use crate::id::{CallId, IdError, SessionId, UserId};
 use crate::session::{Answer, PendingCall, Submission, SubmissionError, SubmissionOutcome};
 use crate::store::{
     CallStanding, Change, Commit, Field, Lookup, Precondition, SessionKey, Snapshot,
@@ -21,6 +21,7 @@ pub struct ToolAnswer {
     pub submission: Submission,
     /// The user who submits it, if known.
     pub decided_by: Option<UserId>,
+    mistake: Option<IdError>,
 }
 
 impl ToolAnswer {
@@ -31,13 +32,17 @@ impl ToolAnswer {
             session_id,
             submission,
             decided_by: None,
+            mistake: None,
         }
     }
 
-    /// Sets the user who submits it.
+    /// Sets the user who submits it. A text that is not a user id is reported when it is submitted.
     #[must_use]
-    pub fn decided_by(mut self, user: UserId) -> Self {
-        self.decided_by = Some(user);
+    pub fn by(mut self, user: impl AsRef<str>) -> Self {
+        match UserId::new(user) {
+            Ok(user) => self.decided_by = Some(user),
+            Err(error) => self.mistake = Some(error),
+        }
         self
     }
 }
@@ -217,6 +222,9 @@ pub(super) async fn submit(
     entries: &Entries,
     answer: &ToolAnswer,
 ) -> Result<Submitted, EntryError> {
+    if let Some(mistake) = &answer.mistake {
+        return Err(mistake.clone().into());
+    }
     let call = answer.submission.tool_call_id();
     let mut attempts = 0;
     // When an answer was submitted whose acknowledgement was lost.

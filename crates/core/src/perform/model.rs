@@ -16,7 +16,7 @@ use super::shown::Shown;
 use super::work::{self, Look, Work, look, read};
 use super::writing::{self, Written, base, begin, make, say, then, write};
 use super::{Attempt, PerformError, Ports};
-use crate::agent::{Agent, ModelRef};
+use crate::agent::{AnyAgent, ModelRef};
 use crate::error::{Coded, ErrorCode, ErrorRecord};
 use crate::hooks::{AfterModelCall, AgentResumed, AgentStart, BeforeModelCall, SuspendReason};
 use crate::machine::{Effect, EffectKind, Event, Happened};
@@ -275,7 +275,7 @@ async fn begin_again(
 }
 
 /// The name of the model an agent uses.
-fn model_name(agent: &Agent) -> &str {
+fn model_name(agent: &AnyAgent) -> &str {
     match agent.model() {
         ModelRef::Named(name) => name,
         ModelRef::Given(model) => model.name(),
@@ -283,7 +283,7 @@ fn model_name(agent: &Agent) -> &str {
 }
 
 /// The model an agent uses.
-fn resolve(agent: &Agent, ports: &Ports) -> Result<Arc<dyn Model>, ErrorRecord> {
+fn resolve(agent: &AnyAgent, ports: &Ports) -> Result<Arc<dyn Model>, ErrorRecord> {
     match agent.model() {
         ModelRef::Given(model) => Ok(Arc::clone(model)),
         ModelRef::Named(name) => ports.models.model(name).ok_or_else(|| {
@@ -298,7 +298,7 @@ fn resolve(agent: &Agent, ports: &Ports) -> Result<Arc<dyn Model>, ErrorRecord> 
 
 fn prompt<'a>(
     history: &'a Transcript,
-    agent: &'a Agent,
+    agent: &'a AnyAgent,
     state: &serde_json::Value,
 ) -> Result<PromptMessages<'a>, ErrorRecord> {
     let made = caught_now(|| build_messages_for_llm(history, agent.system_prompt(), state));

@@ -13,7 +13,7 @@ use super::settle::{Settling, settle};
 use super::work::{self, Work};
 use super::writing::{Written, as_read, begin, then, write};
 use super::{PerformError, Ports};
-use crate::agent::Agent;
+use crate::agent::AnyAgent;
 use crate::bounds::Bounds;
 use crate::entries::ended;
 use crate::error::{ErrorCode, ErrorRecord};
@@ -184,7 +184,7 @@ pub(super) async fn take(
 
 /// What a reply means by the rules: the plan of its step, and what comes after.
 fn judge(
-    agent: &Agent,
+    agent: &AnyAgent,
     result: &StepResult,
     limits: Limits,
     bounds: Bounds,

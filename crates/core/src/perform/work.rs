@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::patience::patiently;
 use super::recorded::recorded;
 use super::{PerformError, Ports};
-use crate::agent::{Agent, AgentContext};
+use crate::agent::{AgentContext, AnyAgent};
 use crate::id::{CallId, SessionId, UserId};
 use crate::machine::{At, Effect, EffectKind, Event};
 use crate::message::Metadata;
@@ -20,7 +20,7 @@ use crate::transcript::{PairedStep, Transcript};
 /// What stays the same for a run.
 #[derive(Debug)]
 pub(super) struct Who {
-    pub(super) agent: Agent,
+    pub(super) agent: AnyAgent,
     pub(super) user_id: Option<UserId>,
     pub(super) tags: Arc<[String]>,
     pub(super) metadata: Arc<Metadata>,
@@ -115,7 +115,7 @@ impl Work {
         })
     }
 
-    pub(super) fn agent(&self) -> &Agent {
+    pub(super) fn agent(&self) -> &AnyAgent {
         &self.who.agent
     }
 

@@ -4,13 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::RuntimeError;
-use crate::id::{RunId, SessionId};
+use crate::id::RunId;
 use crate::memory::MemoryStore;
 use crate::meter::Meter;
-use crate::session::{PendingCall, RunRecord};
-use crate::store::{
-    Lookup, Page, PendingQuery, SessionKey, SessionStore, StoreError, WatchStops, Writable,
-};
+use crate::session::RunRecord;
+use crate::store::{Lookup, SessionKey, SessionStore, WatchStops, Writable};
 use crate::stream::{Retention, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
@@ -104,30 +102,6 @@ impl Backend {
                 return Ok(record);
             }
             self.streams.changed(session.root, known).await?;
-        }
-    }
-}
-
-pub(super) async fn pending(
-    backend: &Backend,
-    session: &SessionId,
-) -> Result<Vec<PendingCall>, RuntimeError> {
-    let found = backend.store.find(session).await?;
-    let root = found.map(|found| found.state.root().clone());
-    let root = root.ok_or_else(|| StoreError::NotFound {
-        session: session.clone(),
-    })?;
-    let mut all = Vec::new();
-    loop {
-        let query = PendingQuery {
-            root: Some(root.clone()),
-            page: Page::new(all.len(), Page::MAX),
-            ..PendingQuery::default()
-        };
-        let page = backend.store.pending(&query).await?;
-        all.extend(page.items);
-        if !page.has_more {
-            return Ok(all);
         }
     }
 }

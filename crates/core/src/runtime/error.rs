@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::agent::ResolveError;
 use crate::entries::EntryError;
-use crate::error::{Coded, ErrorCode};
+use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{RunId, SessionId};
 use crate::perform::PerformError;
 use crate::store::StoreError;
@@ -73,6 +73,31 @@ pub enum RuntimeError {
     /// The stream failed.
     #[error(transparent)]
     Stream(#[from] StreamError),
+}
+
+impl RuntimeError {
+    /// The session and the run it is about.
+    fn about(&self) -> (Option<&SessionId>, Option<&RunId>) {
+        match self {
+            Self::Entry(error) => error.about(),
+            Self::NoSuchRun { session, run } => (Some(session), Some(run)),
+            Self::Superseded { run }
+            | Self::Stalled { run, .. }
+            | Self::HandedOver { run }
+            | Self::OutputShape { run, .. } => (None, Some(run)),
+            Self::Store(error) => (error.session(), None),
+            Self::Stream(error) => (error.session(), None),
+            Self::Agent(_) | Self::Host { .. } | Self::ShuttingDown => (None, None),
+        }
+    }
+}
+
+impl From<RuntimeError> for Error {
+    fn from(error: RuntimeError) -> Self {
+        let (session, run) = error.about();
+        let (session, run) = (session.cloned(), run.cloned());
+        Self::new(error).about(session.as_ref(), run.as_ref())
+    }
 }
 
 impl Coded for RuntimeError {

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::backend::pending;
-use super::{Outcome, Pause, RunReader, Runtime, RuntimeError, StartedRun};
-use crate::error::{ErrorCode, ErrorRecord};
+use super::{
+    ChunkStream, NoOutput, Outcome, Pause, RunReader, Runtime, RuntimeError, RuntimeExt,
+    StartedRun, TextStream,
+};
+use crate::canonical::canonical_json;
+use crate::error::{Error, ErrorCode, ErrorRecord};
 use crate::id::{RunId, SessionId};
 use crate::message::Message;
 use crate::session::{RunRecord, RunStatus};
-use crate::store::{Lookup, Page, StoreError};
+use crate::store::{Page, StoreError};
 use crate::stream::Sequence;
 use crate::usage::UsageRollup;
 
@@ -45,29 +48,31 @@ impl<Out> Handle<Out> {
         &self.run.run_id
     }
 
-    /// The run's chunks as they come, from its beginning to its end.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn stream(&self) -> Result<RunReader<'_>, RuntimeError> {
-        let store = &self.runtime.backend().store;
-        let run = Lookup::One(self.run.run_id.clone());
-        let found = store.runs(self.run.key(), run).await?.items;
-        let start = found.first().map_or(0, |run| run.start_sequence);
-        Ok(self.stream_after(Sequence(start)))
+    /// What the agent says, piece by piece, from the beginning of the run to its end.
+    #[must_use]
+    pub fn text(&self) -> TextStream {
+        TextStream::new(self.chunks(), self.run.run_id.clone())
     }
 
-    /// The run's chunks after a sequence, to its end.
+    /// Everything that readers of the run are told, from its beginning to its end. For a root session
+    /// this includes its children.
     #[must_use]
-    pub fn stream_after(&self, after: Sequence) -> RunReader<'_> {
-        RunReader::new(self.runtime.backend(), &self.run, after)
+    pub fn chunks(&self) -> ChunkStream {
+        ChunkStream::of_run(Arc::clone(&self.runtime), self.reader(None))
+    }
+
+    /// Reads the run's chunks after a sequence, or from its beginning, to its end: [`Handle::chunks`]
+    /// for those who need every [`StreamItem`](crate::stream::StreamItem).
+    #[must_use]
+    pub fn reader(&self, after: impl Into<Option<Sequence>>) -> RunReader {
+        RunReader::new(self.runtime.backend(), self.run.clone(), after.into())
     }
 
     /// What the session used so far.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn usage(&self) -> Result<UsageRollup, RuntimeError> {
+    pub async fn usage(&self) -> Result<UsageRollup, Error> {
         let store = &self.runtime.backend().store;
         let entries = store.usage(self.run.key(), Page::ALL).await?;
         Ok(entries.items.iter().collect())
@@ -76,9 +81,17 @@ impl<Out> Handle<Out> {
     /// The run's record, once it has ended.
     ///
     /// # Errors
-    /// [`RuntimeError::Superseded`], [`RuntimeError::Stalled`], or what the store says.
-    pub async fn ended(&self) -> Result<RunRecord, RuntimeError> {
-        self.runtime.ended(&self.run).await
+    /// When the run stands still, was taken over by another process, or the store cannot be reached.
+    pub async fn ended(&self) -> Result<RunRecord, Error> {
+        let ended = self.runtime.ended(&self.run).await;
+        ended.map_err(|error| self.about(error))
+    }
+
+    /// An error of this run.
+    fn about(&self, error: impl Into<Error>) -> Error {
+        error
+            .into()
+            .about(Some(&self.run.session_id), Some(&self.run.run_id))
     }
 
     async fn last_text(&self) -> Result<Option<String>, StoreError> {
@@ -95,12 +108,36 @@ impl<Out> Handle<Out> {
 }
 
 impl<Out: DeserializeOwned> Handle<Out> {
+    /// The output of the run, once it has ended. A pause, a failure or an interruption is an error here;
+    /// [`Handle::outcome`] tells them apart.
+    ///
+    /// # Errors
+    /// When the run has no output: the error of a failed run, [`NoOutput`] otherwise. And as
+    /// [`Handle::outcome`].
+    pub async fn output(&self) -> Result<Out, Error> {
+        let (session, run) = (self.run.session_id.clone(), self.run.run_id.clone());
+        let why = match self.outcome().await? {
+            Outcome::Done(output) => return Ok(output),
+            Outcome::Failed(error) => return Err(error),
+            Outcome::Interrupted => NoOutput::Interrupted { session, run },
+            Outcome::Suspended(pause) => {
+                let open = pause.pending().iter();
+                let calls = open.map(|call| format!("{} ({})", call.tool_name, call.tool_call_id));
+                NoOutput::Suspended {
+                    session,
+                    run,
+                    calls: calls.collect(),
+                }
+            }
+        };
+        Err(self.about(Error::new(why)))
+    }
+
     /// How the run comes out, once it has ended.
     ///
     /// # Errors
-    /// [`RuntimeError::OutputShape`] when the output is of another type, and as
-    /// [`Handle::ended`].
-    pub async fn result(&self) -> Result<Outcome<Out>, RuntimeError> {
+    /// When the output is of another type, and as [`Handle::ended`].
+    pub async fn outcome(&self) -> Result<Outcome<Out>, Error> {
         let record = self.ended().await?;
         match record.status {
             RunStatus::Completed => {
@@ -108,24 +145,24 @@ impl<Out: DeserializeOwned> Handle<Out> {
                     Some(output) => output,
                     None => self.last_text().await?.map_or(Value::Null, Value::String),
                 };
-                let typed = serde_json::from_value(output);
-                typed
-                    .map(Outcome::Done)
-                    .map_err(|source| RuntimeError::OutputShape {
-                        run: self.run.run_id.clone(),
-                        source,
-                    })
+                let typed = typed(output).map_err(|source| RuntimeError::OutputShape {
+                    run: self.run.run_id.clone(),
+                    source,
+                });
+                typed.map(Outcome::Done).map_err(|error| self.about(error))
             }
-            RunStatus::Failed => Ok(Outcome::Failed(record.error.unwrap_or_else(|| {
-                ErrorRecord::new(
-                    ErrorCode::FrameworkInternal,
-                    "the run failed without a reason",
-                )
-            }))),
+            RunStatus::Failed => {
+                let error = record.error.unwrap_or_else(|| {
+                    ErrorRecord::new(
+                        ErrorCode::FrameworkInternal,
+                        "the run failed without a reason",
+                    )
+                });
+                Ok(Outcome::Failed(self.about(error)))
+            }
             RunStatus::Interrupted | RunStatus::Running => Ok(Outcome::Interrupted),
             status => {
-                let backend = self.runtime.backend();
-                let pending = pending(backend, &self.run.session_id).await?;
+                let pending = self.runtime.pending(&self.run.session_id).await?;
                 Ok(Outcome::Suspended(Pause::new(
                     self.run.session_id.clone(),
                     self.run.run_id.clone(),
@@ -134,6 +171,20 @@ impl<Out: DeserializeOwned> Handle<Out> {
                 )))
             }
         }
+    }
+}
+
+/// An output as a type. What is not a text is one as JSON, for those who want a text.
+fn typed<Out: DeserializeOwned>(output: Value) -> serde_json::Result<Out> {
+    let text = match &output {
+        Value::String(_) => None,
+        Value::Null => Some(String::new()),
+        other => Some(canonical_json(other)),
+    };
+    let typed = Out::deserialize(output);
+    match (typed, text) {
+        (Err(error), Some(text)) => Out::deserialize(Value::String(text)).map_err(|_| error),
+        (typed, _) => typed,
     }
 }
 

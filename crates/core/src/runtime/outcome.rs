@@ -1,19 +1,18 @@
 //! How a run came out.
 
-use crate::error::ErrorRecord;
+use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{RunId, SessionId};
 use crate::session::{PendingCall, RunStatus};
 
 /// How a run came out.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
+#[derive(Debug, PartialEq)]
 pub enum Outcome<Out> {
     /// The turn is completed. For an agent without an output schema this is its last text.
     Done(Out),
     /// Calls wait for somebody. Answer them and resume, now or tomorrow, here or elsewhere.
     Suspended(Pause),
     /// The turn failed.
-    Failed(ErrorRecord),
+    Failed(Error),
     /// The run was stopped and can be resumed.
     Interrupted,
 }
@@ -55,7 +54,7 @@ impl Pause {
         &self.run_id
     }
 
-    /// As what it paused.
+    /// The status of the run.
     #[must_use]
     pub fn status(&self) -> RunStatus {
         self.status
@@ -65,6 +64,42 @@ impl Pause {
     #[must_use]
     pub fn pending(&self) -> &[PendingCall] {
         &self.pending
+    }
+}
+
+/// Why a run that has ended has no output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoOutput {
+    /// Calls wait for somebody.
+    #[error(
+        "run {run} of session {session} waits for answers to {}; submit them and resume the session",
+        .calls.join(", ")
+    )]
+    Suspended {
+        /// The session.
+        session: SessionId,
+        /// The run.
+        run: RunId,
+        /// The calls that wait: tool and id.
+        calls: Vec<String>,
+    },
+    /// The run was stopped.
+    #[error("run {run} of session {session} was interrupted; resume the session to continue it")]
+    Interrupted {
+        /// The session.
+        session: SessionId,
+        /// The run.
+        run: RunId,
+    },
+}
+
+impl Coded for NoOutput {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Suspended { .. } => ErrorCode::SessionAwaitingAnswers,
+            Self::Interrupted { .. } => ErrorCode::FrameworkCancelled,
+        }
     }
 }
 

@@ -1,39 +1,57 @@
 //! Reads what one run says, and no more.
 
+use std::sync::Arc;
+
 use super::{Backend, RuntimeError, StartedRun};
 use crate::session::{RunRecord, RunStatus};
-use crate::store::Lookup;
+use crate::store::{Lookup, SessionStore};
 use crate::stream::{Chunk, ChunkPayload, Sequence, Step, StreamItem, StreamReader, StreamStatus};
 
 /// Reads the chunks of one run as they come, and ends when the run has ended, whatever else happens
-/// in its session meanwhile or afterwards. Made by [`Handle::stream`](super::Handle::stream).
+/// in its session meanwhile or afterwards. Made by [`Handle::reader`](super::Handle::reader).
 ///
 /// It gives the chunks of the run, and, when its session is a root, those of the session's children
-/// while the run goes on.
+/// while the run goes on. It owns what it needs.
 #[derive(Debug)]
-pub struct RunReader<'a> {
-    backend: &'a Backend,
-    run: &'a StartedRun,
-    reader: StreamReader<'a>,
+pub struct RunReader {
+    store: Arc<dyn SessionStore>,
+    run: StartedRun,
+    reader: StreamReader,
+    /// Whether it begins where the run does, and has not looked yet where that is.
+    from_start: bool,
     is_root: bool,
     /// How the run ended, once that is known. What it said before is in the stream then.
-    outcome: Option<StreamStatus>,
+    outcome: Option<RunRecord>,
     /// Whether the session's next run was seen to start: then this one has ended.
     overtaken: bool,
     ended: bool,
 }
 
-impl<'a> RunReader<'a> {
-    pub(super) fn new(backend: &'a Backend, run: &'a StartedRun, after: Sequence) -> Self {
+impl RunReader {
+    /// Without a place it begins where the run does.
+    pub(super) fn new(backend: &Backend, run: StartedRun, after: Option<Sequence>) -> Self {
+        let streams = Arc::clone(&backend.streams);
+        let root = run.root_session_id.clone();
         Self {
-            backend,
-            run,
+            store: Arc::clone(&backend.store),
+            from_start: after.is_none(),
             is_root: run.key().is_root(),
-            reader: StreamReader::new(backend.streams.as_ref(), run.root_session_id.clone(), after),
+            reader: StreamReader::new(streams, root, after.unwrap_or_default()),
+            run,
             outcome: None,
             overtaken: false,
             ended: false,
         }
+    }
+
+    pub(super) fn run(&self) -> &StartedRun {
+        &self.run
+    }
+
+    /// How the run ended, once the reader has come to its end.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&RunRecord> {
+        self.outcome.as_ref()
     }
 
     /// The sequence up to which the stream was read.
@@ -48,11 +66,12 @@ impl<'a> RunReader<'a> {
     /// # Errors
     /// When the stream or the store cannot be read. The reader can be asked again.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, RuntimeError> {
+        self.find_start().await?;
         while !self.ended {
             if self.overtaken {
                 let run = self.record().await?;
                 return Ok(match run {
-                    Some(run) => self.end(status(run.status)),
+                    Some(run) => self.end(run),
                     None => self.gone(),
                 });
             }
@@ -63,14 +82,14 @@ impl<'a> RunReader<'a> {
                     }
                 }
                 Step::Drained(info) => {
-                    if let Some(status) = self.outcome {
-                        return Ok(self.end(status));
+                    if let Some(run) = self.outcome.take() {
+                        return Ok(self.end(run));
                     }
                     match self.record().await? {
                         None => return Ok(self.gone()),
                         // What it said last may have come after the last look.
                         Some(run) if run.status.is_ended() => {
-                            self.outcome = Some(status(run.status));
+                            self.outcome = Some(run);
                         }
                         Some(_) => self.reader.wait(info).await?,
                     }
@@ -86,6 +105,7 @@ impl<'a> RunReader<'a> {
     /// # Errors
     /// As [`RunReader::next`].
     pub async fn next_at_hand(&mut self) -> Result<Option<StreamItem>, RuntimeError> {
+        self.find_start().await?;
         while !self.ended && !self.overtaken {
             let Step::Item(item) = self.reader.step().await? else {
                 return Ok(None);
@@ -129,8 +149,20 @@ impl<'a> RunReader<'a> {
         }
     }
 
-    fn end(&mut self, status: StreamStatus) -> Option<StreamItem> {
+    /// Goes to where the run begins, if it is to begin there.
+    async fn find_start(&mut self) -> Result<(), RuntimeError> {
+        if self.from_start {
+            let start = self.record().await?.map_or(0, |run| run.start_sequence);
+            self.reader.skip_to(Sequence(start));
+            self.from_start = false;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, run: RunRecord) -> Option<StreamItem> {
         self.ended = true;
+        let status = status(run.status);
+        self.outcome = Some(run);
         Some(StreamItem::End(status))
     }
 
@@ -149,7 +181,7 @@ impl<'a> RunReader<'a> {
 
     async fn record(&self) -> Result<Option<RunRecord>, RuntimeError> {
         let run = Lookup::One(self.run.run_id.clone());
-        let found = self.backend.store.runs(self.run.key(), run).await?;
+        let found = self.store.runs(self.run.key(), run).await?;
         Ok(found.items.into_iter().next())
     }
 }

@@ -1,6 +1,6 @@
 //! The errors of a store.
 
-use crate::error::{Coded, ErrorCode};
+use crate::error::{Coded, Error, ErrorCode};
 use crate::id::SessionId;
 use crate::session::SessionStatus;
 use crate::state::StateError;
@@ -130,6 +130,29 @@ impl StoreError {
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::AlreadyExists { .. })
+    }
+
+    /// The session it is about.
+    pub(crate) fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Refused { session, .. }
+            | Self::NotFound { session }
+            | Self::AlreadyExists { session }
+            | Self::Invalid { session, .. }
+            | Self::State { session, .. }
+            | Self::ChunkTooLarge { session, .. } => Some(session),
+            Self::Corrupt(_)
+            | Self::Full { .. }
+            | Self::Unavailable { .. }
+            | Self::Backend { .. } => None,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let session = error.session().cloned();
+        Self::new(error).about(session.as_ref(), None)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{Chunk, Sequence, StoredChunk, StreamInfo, StreamLimits};
-use crate::error::{Coded, ErrorCode};
+use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{SessionId, StepId};
 use crate::store::{Fence, Header, StoreError};
 
@@ -116,6 +116,24 @@ pub enum StreamError {
     /// The underlying store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl StreamError {
+    /// The session it is about.
+    pub(crate) fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Superseded { session } | Self::Overtaken { session } => Some(session),
+            Self::ChunkTooLarge { .. } => None,
+            Self::Store(error) => error.session(),
+        }
+    }
+}
+
+impl From<StreamError> for Error {
+    fn from(error: StreamError) -> Self {
+        let session = error.session().cloned();
+        Self::new(error).about(session.as_ref(), None)
+    }
 }
 
 impl Coded for StreamError {

@@ -1,6 +1,7 @@
 //! A stream reader: from any sequence, in any process, without loss and without repetition.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::{
     Incarnation, Sequence, StoredChunk, StreamError, StreamInfo, StreamManager, StreamStatus,
@@ -39,10 +40,10 @@ pub(crate) enum Step {
     Drained(Option<StreamInfo>),
 }
 
-/// Reads a stream from a sequence on, until it ends.
+/// Reads a stream from a sequence on, until it ends. It owns what it needs.
 #[derive(Debug)]
-pub struct StreamReader<'a> {
-    streams: &'a dyn StreamManager,
+pub struct StreamReader {
+    streams: Arc<dyn StreamManager>,
     root: SessionId,
     cursor: Sequence,
     /// The incarnation that is read, once it is known.
@@ -53,10 +54,10 @@ pub struct StreamReader<'a> {
     ended: bool,
 }
 
-impl<'a> StreamReader<'a> {
+impl StreamReader {
     /// Creates a reader of the chunks after a sequence. The stream need not exist yet.
     #[must_use]
-    pub fn new(streams: &'a dyn StreamManager, root: SessionId, after: Sequence) -> Self {
+    pub fn new(streams: Arc<dyn StreamManager>, root: SessionId, after: Sequence) -> Self {
         Self {
             streams,
             root,
@@ -75,6 +76,16 @@ impl<'a> StreamReader<'a> {
     pub fn of(mut self, incarnation: Incarnation) -> Self {
         self.incarnation = Some(incarnation);
         self
+    }
+
+    /// The root whose stream is read.
+    pub(crate) fn root(&self) -> &SessionId {
+        &self.root
+    }
+
+    /// Begins after this sequence instead, before anything was read.
+    pub(crate) fn skip_to(&mut self, after: Sequence) {
+        self.cursor = after;
     }
 
     /// Returns the sequence of the last chunk that was returned.

@@ -614,7 +614,8 @@ fn the_registry_finds_agents_by_name() {
     let taken = registry.register(&plain("b", "second")).unwrap_err();
     assert_eq!(
         taken.to_string(),
-        "an agent named \"b\" is registered already; use `replace` to put another in its place"
+        "another agent named \"b\" is registered; build an agent once and share its clones, give this \
+         one another name, or put it in the other's place with `AgentRegistry::replace`"
     );
     let description = |name| {
         registry
@@ -624,6 +625,15 @@ fn the_registry_finds_agents_by_name() {
             .to_owned()
     };
     assert_eq!(description("b"), "first");
+    let kept = plain("k", "kept");
+    registry.keep(&kept).unwrap();
+    registry.keep(&kept).unwrap();
+    assert!(registry.keep(&plain("k", "another")).is_err());
+    assert_eq!(description("k"), "kept");
+    registry.keep_or_spoil(&plain("k", "another"));
+    let twice = registry.resolve("k", &context()).unwrap_err();
+    assert_eq!(twice.code(), ErrorCode::DefinitionInvalid);
+    assert!(registry.unregister("k"));
     assert!(registry.replace(&plain("b", "second")));
     assert!(!registry.replace(&plain("c", "new")));
     assert_eq!(description("b"), "second");

@@ -31,7 +31,7 @@ fn turn(session: &str) -> RunRecord {
     let agent = Agent::builder("agent").model(Arc::new(model)).tools(fails);
     let agent = agent.build().unwrap();
     let runtime = ThreadRuntime::new(MemoryStore::new());
-    runtime.agents().keep(&agent);
+    runtime.agents().keep(&agent).unwrap();
     let request = Execute::new(&agent, "go").in_session(SessionId::new(session).unwrap());
     block_on(async {
         let run = runtime.start(request, RunOptions::default()).await.unwrap();

@@ -51,3 +51,5 @@ mod state;
 mod steps;
 /// The transcript: pairing, healing, counters, call ids.
 mod transcripts;
+/// What users call on a runtime.
+mod verbs;

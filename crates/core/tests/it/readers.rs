@@ -116,7 +116,7 @@ fn a_reader_is_told_about_chunks_that_are_trimmed_while_it_reads() {
                 up_to: Mutex::new(Some(Sequence(up_to))),
                 asked: AtomicUsize::new(0),
             };
-            let mut reader = StreamReader::new(&streams, root.clone(), Sequence::START);
+            let mut reader = StreamReader::new(Arc::new(streams), root.clone(), Sequence::START);
             let up_to = Sequence(up_to);
             assert_eq!(
                 reader.next().await.unwrap(),
@@ -139,11 +139,11 @@ fn a_chunk_costs_a_reader_that_waits_two_questions() {
     let inner = MemoryStore::new();
     let clock = VirtualClock::new(Timestamp::from_millis(1));
     let root = SessionId::new("s").unwrap();
-    let streams = TrimmedMeanwhile {
+    let streams = Arc::new(TrimmedMeanwhile {
         inner: inner.clone(),
         up_to: Mutex::new(None),
         asked: AtomicUsize::new(0),
-    };
+    });
     let say = async || {
         let commit = Commit::new(root.clone(), Timestamp::from_millis(1));
         let commit = commit.say(resumed(&root)).stream(StreamStatus::Active);
@@ -154,7 +154,8 @@ fn a_chunk_costs_a_reader_that_waits_two_questions() {
         let made = sessions.create_session(&root, NewSession::of("agent"));
         made.await.unwrap();
         say().await;
-        let mut reader = StreamReader::new(&streams, root.clone(), Sequence::START);
+        let own = Arc::clone(&streams) as Arc<dyn StreamManager>;
+        let mut reader = StreamReader::new(own, root.clone(), Sequence::START);
         reader.next().await.unwrap();
         for sequence in 2..6 {
             let asked = streams.asked.load(Ordering::Relaxed);

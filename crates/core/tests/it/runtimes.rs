@@ -8,7 +8,7 @@ use helix_agents_core::error::ErrorCode;
 use helix_agents_core::hooks::{AgentHooks, AgentStart, HookCx, HookResult};
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::model::{ModelErrorKind, TokenUsage};
-use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeExt};
+use helix_agents_core::runtime::{Outcome, RuntimeExt, Turn};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::stream::{ChunkPayload, StreamItem, StreamStatus};
 use helix_agents_core::tool::Tool;
@@ -33,7 +33,7 @@ fn a_handle_returns_the_typed_outcome() {
     ]);
     block_on(async {
         let handle = runtime.execute(&agent, "Look.").await.unwrap();
-        let pause = handle.result().await.unwrap().suspended().unwrap();
+        let pause = handle.outcome().await.unwrap().suspended().unwrap();
         assert_eq!(pause.status(), RunStatus::SuspendedClientTool);
         assert_eq!(
             (pause.session(), pause.run()),
@@ -46,11 +46,11 @@ fn a_handle_returns_the_typed_outcome() {
         assert_eq!(handle.usage().await.unwrap().tokens, TokenUsage::new(3, 2));
 
         let answer = pause.pending()[0].result("blue");
-        runtime.submit_tool_result(answer).await.unwrap();
-        let resumed = runtime.resume_with(&agent, pause.session()).await.unwrap();
-        let outcome = resumed.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("It is blue.")));
-        let mut reader = resumed.stream().await.unwrap();
+        runtime.submit(answer).await.unwrap();
+        let resumed = runtime.resume(&agent, pause.session()).await.unwrap();
+        let outcome = resumed.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("It is blue.".to_owned()));
+        let mut reader = resumed.reader(None);
         let mut said = Vec::new();
         while let Some(item) = reader.next().await.unwrap() {
             said.push(item);
@@ -65,17 +65,13 @@ fn a_handle_returns_the_typed_outcome() {
         assert_eq!(first.chunk.base.run_id, *resumed.run_id());
         assert_eq!(said.last(), Some(&StreamItem::End(StreamStatus::Ended)));
 
-        let failing = helix_agents_core::entries::Execute::new(&agent, "Again.");
-        let failing = failing.in_session(pause.session().clone());
-        let options = RunOptions::default();
-        let failed = runtime
-            .execute_with(&agent, failing, options)
-            .await
-            .unwrap();
-        let Outcome::Failed(error) = failed.result().await.unwrap() else {
+        let failing = Turn::new("Again.");
+        let failing = failing.session(pause.session().clone());
+        let failed = runtime.execute(&agent, failing).await.unwrap();
+        let Outcome::Failed(error) = failed.outcome().await.unwrap() else {
             panic!("it failed");
         };
-        assert_eq!(error.code, ErrorCode::ProviderAuth);
+        assert_eq!(error.code(), ErrorCode::ProviderAuth);
     });
 }
 
@@ -107,12 +103,8 @@ fn hooks_of_a_parent_run_before_all_others() {
     let agent = Agent::builder("agent").model(Arc::new(model));
     let agent = agent.hooks(named("agent")).build().unwrap();
     block_on(async {
-        let request = helix_agents_core::entries::Execute::new(&agent, "go");
-        let options = RunOptions::default().hooks(named("execution"));
-        let handle = runtime
-            .execute_with(&agent, request, options)
-            .await
-            .unwrap();
+        let request = Turn::new("go").hooks(named("execution"));
+        let handle = runtime.execute(&agent, request).await.unwrap();
         handle.ended().await.unwrap();
     });
     assert_eq!(*told.lock().unwrap(), ["parent", "agent", "execution"]);

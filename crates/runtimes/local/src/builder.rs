@@ -1,5 +1,6 @@
 //! A runtime that is not the usual one.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,9 +53,10 @@ impl LocalRuntimeBuilder {
         }
     }
 
-    /// Registers an agent: its runs can be resumed and recovered here from the beginning.
-    pub fn agent<Out>(self, agent: &Agent<Out>) -> Self {
-        self.agents.keep(agent);
+    /// Registers an agent: its runs are resumed and recovered here from the beginning. Two agents of one
+    /// name are a mistake, which is reported when either is used.
+    pub fn agent<Out>(self, agent: impl Borrow<Agent<Out>>) -> Self {
+        self.agents.keep_or_spoil(agent.borrow());
         self
     }
 

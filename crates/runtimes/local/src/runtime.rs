@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use helix_agents_core::SessionId;
-use helix_agents_core::agent::{Agent, AgentContext, AgentRegistry, ResolveError};
+use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent, ResolveError};
 use helix_agents_core::entries::{
     Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
 };
@@ -148,7 +148,7 @@ impl LocalRuntime {
     /// Both happen in a task of their own: a caller that stops waiting loses no run.
     pub(crate) async fn enter<F>(
         &self,
-        agent: &Agent,
+        agent: &AnyAgent,
         options: RunOptions,
         entry: F,
     ) -> Result<StartedRun, RuntimeError>
@@ -193,7 +193,7 @@ impl LocalRuntime {
     /// Goes on with a session of this agent.
     pub(crate) async fn go_on(
         &self,
-        agent: &Agent,
+        agent: &AnyAgent,
         session: &SessionId,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
@@ -204,7 +204,7 @@ impl LocalRuntime {
     }
 
     /// The agent of a session, where it is registered here.
-    pub(crate) fn agent_of(&self, found: &Snapshot) -> Result<Agent, ResolveError> {
+    pub(crate) fn agent_of(&self, found: &Snapshot) -> Result<AnyAgent, ResolveError> {
         let mut context = AgentContext::new(found.state.session_id.clone());
         context.user_id.clone_from(&found.state.user_id);
         self.inner.agents.resolve(&found.state.agent_type, &context)
@@ -214,7 +214,7 @@ impl LocalRuntime {
     /// what goes wrong here is left to whoever looks for due work.
     async fn continue_after(&self, session: &SessionId) -> Continuation {
         let options = RunOptions::default();
-        match self.resume(session, options).await {
+        match self.resume_session(session, options).await {
             Ok(_) => Continuation::NewRun,
             Err(RuntimeError::Entry(error)) if is_late(&error) => Continuation::NewRun,
             Err(RuntimeError::Agent(ResolveError::NotFound(_)) | RuntimeError::ShuttingDown) => {
@@ -287,6 +287,10 @@ pub(crate) fn tokio_here() -> Result<tokio::runtime::Handle, RuntimeError> {
 
 #[async_trait]
 impl Runtime for LocalRuntime {
+    fn shared(&self) -> Arc<dyn Runtime> {
+        Arc::new(self.clone())
+    }
+
     fn backend(&self) -> &Backend {
         &self.inner.backend
     }
@@ -321,7 +325,7 @@ impl Runtime for LocalRuntime {
         self.enter(&agent, options, entry).await
     }
 
-    async fn resume(
+    async fn resume_session(
         &self,
         session: &SessionId,
         options: RunOptions,
@@ -335,7 +339,7 @@ impl Runtime for LocalRuntime {
         self.go_on(&agent, session, options).await
     }
 
-    async fn submit_tool_result(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
+    async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
         let mut submitted = self.inner.entries.submit(&answer).await?;
         if self.inner.auto_continue && submitted.continuation == Continuation::CallerResumes {
             submitted.continuation = self.continue_after(&submitted.owner).await;

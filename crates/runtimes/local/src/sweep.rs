@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::{Either, select};
-use helix_agents_core::agent::{Agent, ResolveError};
+use helix_agents_core::agent::{AnyAgent, ResolveError};
 use helix_agents_core::entries::EntryError;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
@@ -234,7 +234,7 @@ impl LocalRuntime {
 
     fn take_over(
         &self,
-        agent: &Agent,
+        agent: &AnyAgent,
         session: &SessionId,
     ) -> impl Future<Output = Result<StartedRun, RuntimeError>> {
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use helix_agents_core::Agent;
+use helix_agents_core::agent::AnyAgent;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -62,7 +62,7 @@ pub(crate) async fn agents(
     }))
 }
 
-fn tools(agent: &Agent) -> Vec<ToolView> {
+fn tools(agent: &AnyAgent) -> Vec<ToolView> {
     let tools = agent.tools().iter().map(|tool| {
         let schema = tool.schema();
         ToolView {

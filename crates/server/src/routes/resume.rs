@@ -55,7 +55,9 @@ pub(crate) async fn resume(
     let started = match mode {
         ResumeMode::Continue => {
             let options = RunOptions::default();
-            app.runtime.resume(&body.session_id, options).await?
+            app.runtime
+                .resume_session(&body.session_id, options)
+                .await?
         }
         ResumeMode::WithMessage => with_message(&app, &found, body).await?,
         ResumeMode::Retry => return Err(not_built(&found, "retry")),

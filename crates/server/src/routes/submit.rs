@@ -135,7 +135,7 @@ pub(crate) async fn submit(
 
     let mut answer = ToolAnswer::new(root.clone(), submission);
     answer.decided_by = caller.principal.user;
-    let submitted = app.runtime.submit_tool_result(answer).await?;
+    let submitted = app.runtime.submit_answer(answer).await?;
     if submitted.outcome == SubmissionOutcome::UnknownToolCall {
         return Err(ApiError::not_found(format!(
             "unknown_tool_call: no call {call} waits in session {root}; read /status again"

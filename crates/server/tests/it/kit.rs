@@ -164,7 +164,7 @@ fn runtime_at(
     outside: &Arc<Outside>,
 ) -> LocalRuntime {
     LocalRuntime::builder(backend)
-        .agent(&desk(outside))
+        .agent(desk(outside))
         .clock(clock)
         .ids(Arc::new(SequentialIds::new()))
         .auto_continue(true)

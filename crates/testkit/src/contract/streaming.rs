@@ -1,5 +1,7 @@
 //! Helpers that write and read streams.
 
+use std::sync::Arc;
+
 use helix_agents_core::SessionId;
 use helix_agents_core::stream::{
     Chunk, ChunkPayload, Sequence, StoredChunk, StreamItem, StreamReader, StreamStatus,
@@ -70,16 +72,16 @@ pub(super) async fn turn(on: &Subject, writer: &StreamWriter, length: usize, sta
     accepted(on, last).await;
 }
 
-pub(super) fn reader<'a>(on: &'a Subject, root: &SessionId, after: Sequence) -> StreamReader<'a> {
-    StreamReader::new(&*on.streams, root.clone(), after)
+pub(super) fn reader(on: &Subject, root: &SessionId, after: Sequence) -> StreamReader {
+    StreamReader::new(Arc::clone(&on.streams), root.clone(), after)
 }
 
-pub(super) async fn next(reader: &mut StreamReader<'_>) -> Option<StreamItem> {
+pub(super) async fn next(reader: &mut StreamReader) -> Option<StreamItem> {
     in_time(GOES_ON, reader.next()).await.unwrap()
 }
 
 /// Reads to the end.
-pub(super) async fn rest(reader: &mut StreamReader<'_>) -> (Vec<StoredChunk>, StreamStatus) {
+pub(super) async fn rest(reader: &mut StreamReader) -> (Vec<StoredChunk>, StreamStatus) {
     let mut seen = Vec::new();
     loop {
         match next(reader).await {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use helix_agents_core::agent::AgentRegistry;
+use helix_agents_core::SessionId;
+use helix_agents_core::agent::{AgentRegistry, AnyAgent};
 use helix_agents_core::entries::{Entries, Performer};
 use helix_agents_core::hooks::AgentHooks;
 use helix_agents_core::id::IdSource;
@@ -12,7 +13,6 @@ use helix_agents_core::machine::AgentFacts;
 use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Clock;
-use helix_agents_core::{Agent, SessionId};
 
 use super::killable_store::KillableStore;
 use super::observer::Observer;
@@ -56,7 +56,7 @@ pub(super) struct Process {
     pub(super) entries: Entries,
     pub(super) ports: Ports,
     pub(super) facts: AgentFacts,
-    pub(super) agent: Agent,
+    pub(super) agent: AnyAgent,
     pub(super) performer: Performer,
 }
 

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use helix_agents_core::Agent;
+use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::entries::ToolAnswer;
 use helix_agents_core::session::PendingCall;
 use serde_json::Value;
 
 use super::World;
 
-type MakeAgent = Arc<dyn Fn(&World) -> Agent + Send + Sync>;
+type MakeAgent = Arc<dyn Fn(&World) -> AnyAgent + Send + Sync>;
 type Reply = Arc<dyn Fn(&PendingCall) -> ToolAnswer + Send + Sync>;
 
 /// An agent, the messages of a user, and the answers to its questions.
@@ -29,13 +29,13 @@ pub struct Scenario {
 impl Scenario {
     /// Makes a scenario with an agent. Every process makes the agent anew, so its tools keep their own data
     /// outside of it.
-    pub fn new(
+    pub fn new<Out>(
         name: impl Into<String>,
-        agent: impl Fn(&World) -> Agent + Send + Sync + 'static,
+        agent: impl Fn(&World) -> Agent<Out> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: name.into(),
-            agent: Arc::new(agent),
+            agent: Arc::new(move |world| agent(world).erase()),
             turns: Vec::new(),
             answers: Vec::new(),
             leaves: None,

@@ -34,7 +34,7 @@ fn a_run_that_stands_still_is_taken_over() {
     let agent = Agent::builder("agent").model(Arc::clone(&model));
     let agent = agent.build().unwrap();
     let first = ThreadRuntime::new(MemoryStore::new()).driven_by(gives_up());
-    first.agents().keep(&agent);
+    first.agents().keep(&agent).unwrap();
     block_on(async {
         let request = Execute::new(&agent, "go");
         let run = first.start(request, RunOptions::default()).await.unwrap();
@@ -46,7 +46,7 @@ fn a_run_that_stands_still_is_taken_over() {
         let second = ThreadRuntime::new(first.backend().clone())
             .with_clock(Arc::clone(first.clock()))
             .with_ids(Arc::new(helix_agents_testkit::SequentialIds::new()));
-        second.agents().keep(&agent);
+        second.agents().keep(&agent).unwrap();
         let taken = second.recover(&run.session_id).await.unwrap();
         assert_eq!(taken, run, "it is the same run");
         let ended = second.ended(&taken).await.unwrap();

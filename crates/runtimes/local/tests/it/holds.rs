@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use helix_agents_core::agent::Agent;
-use helix_agents_core::entries::Execute;
 use helix_agents_core::model::Model;
-use helix_agents_core::runtime::{Handle, Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::runtime::{Handle, Outcome, Runtime, RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::tool::{Tool, ToolBuilder, ToolCx};
 use helix_agents_core::{SessionId, ToolResult};
 use helix_agents_models::{Script, ScriptedModel};
@@ -17,7 +16,9 @@ use helix_agents_testkit::VirtualClock;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::kit::{Gate, LEASE, Place, Slow, clock, desk, desk_with, session, timed, waiting};
+use crate::kit::{
+    Gate, LEASE, Place, Slow, cause, clock, desk, desk_with, session, timed, waiting,
+};
 use crate::moody::{Mood, moody};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ struct Scene {
     reply: Arc<Gate>,
     tool: Arc<Gate>,
     runtime: LocalRuntime,
-    handle: Handle<Value>,
+    handle: Handle<String>,
 }
 
 impl Scene {
@@ -88,8 +89,8 @@ async fn no_effect_is_begun_after_the_lease_has_lapsed() {
             scene.time.advance(SECOND);
             a_while().await;
         }
-        let outcome = scene.handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let outcome = scene.handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
         assert_eq!((scene.reply.entered(), scene.tool.entered()), (2, 1));
         assert_eq!(scene.runtime.shutdown(SECOND).await.busy, 0);
     }
@@ -107,9 +108,9 @@ async fn whoever_lost_its_run_begins_nothing() {
         scene.reply.open();
         scene.mood.keeps_leases.store(false, Ordering::SeqCst);
         scene.time.advance(SECOND);
-        let told = scene.handle.result().await;
+        let told = scene.handle.outcome().await;
         assert!(
-            matches!(told, Err(RuntimeError::Superseded { .. })),
+            matches!(cause(&told), Some(RuntimeError::Superseded { .. })),
             "{told:?}"
         );
         assert_eq!(scene.reply.entered(), 1, "nothing was begun");
@@ -159,8 +160,8 @@ async fn tools_are_told_when_their_run_is_lost() {
             let (slow_time, time) = (clock(), clock());
             let slow = timed(&place, "slow", &slow_time).await;
             let name = SessionId::new(format!("by-renewal-{by_renewal}")).unwrap();
-            let request = Execute::new(&agent, "go").in_session(name);
-            let handle = slow.execute_with(&agent, request, RunOptions::default());
+            let request = Turn::new("go").session(name);
+            let handle = slow.execute(&agent, request);
             let handle = handle.await.unwrap();
             gate.reached().await;
             gate.reached().await;
@@ -177,9 +178,9 @@ async fn tools_are_told_when_their_run_is_lost() {
             } else {
                 gate.open();
             }
-            let ended = handle.result().await;
+            let ended = handle.outcome().await;
             assert!(
-                matches!(ended, Err(RuntimeError::Superseded { .. })),
+                matches!(cause(&ended), Some(RuntimeError::Superseded { .. })),
                 "{ended:?}"
             );
             a_while().await;
@@ -216,7 +217,7 @@ async fn a_process_that_is_ahead_takes_no_live_run() {
         let refused = other.recover_session(&session("s")).await;
         assert!(refused.is_err(), "{refused:?}");
         gate.open();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
     }
 }

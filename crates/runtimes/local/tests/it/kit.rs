@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use helix_agents_core::agent::Agent;
-use helix_agents_core::entries::{Entries, Execute};
+use helix_agents_core::entries::Entries;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::model::{EventStream, Model, ModelRequest};
-use helix_agents_core::runtime::{Backend, Handle, RunOptions, RuntimeExt};
+use helix_agents_core::runtime::{Backend, Handle, RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::RunRecord;
 use helix_agents_core::store::{Lookup, Page};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::tool::{Tool, ToolCx};
-use helix_agents_core::{SessionId, ToolResult};
+use helix_agents_core::{Error, SessionId, ToolResult};
 use helix_agents_models::{Script, ScriptedModel};
 use helix_agents_runtime_local::{LocalRuntime, LocalRuntimeBuilder, UuidIds};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
@@ -314,10 +314,19 @@ pub(crate) async fn timed(place: &Place, holder: &str, clock: &Arc<VirtualClock>
 }
 
 /// Starts a run in session `s` that stands before the gate.
-pub(crate) async fn waiting(runtime: &LocalRuntime, agent: &Agent, gate: &Gate) -> Handle<Value> {
-    let request = Execute::new(agent, "wait").in_session(session("s"));
-    let options = RunOptions::default();
-    let handle = runtime.execute_with(agent, request, options).await.unwrap();
+pub(crate) async fn waiting(runtime: &LocalRuntime, agent: &Agent, gate: &Gate) -> Handle<String> {
+    let request = Turn::new("wait").session(session("s"));
+    let handle = runtime.execute(agent, request).await.unwrap();
     gate.reached().await;
     handle
+}
+
+/// What a runtime said, where an error comes from one.
+pub(crate) fn cause<T, E>(told: &Result<T, E>) -> Option<&RuntimeError>
+where
+    E: std::error::Error + 'static,
+{
+    let error = told.as_ref().err()? as &dyn std::error::Error;
+    let direct = error.downcast_ref::<RuntimeError>();
+    direct.or_else(|| error.downcast_ref::<Error>()?.downcast_ref())
 }

@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use helix_agents_core::entries::Execute;
-use helix_agents_core::runtime::{Backend, Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::runtime::{Backend, Outcome, Runtime, RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::Lease;
 use helix_agents_core::time::Clock;
@@ -14,7 +13,9 @@ use helix_agents_models::{Script, ScriptedModel};
 use helix_agents_runtime_local::SweepReport;
 use serde_json::{Value, json};
 
-use crate::kit::{Gate, LEASE, Place, Slow, clock, desk, desk_with, session, timed, waiting};
+use crate::kit::{
+    Gate, LEASE, Place, Slow, cause, clock, desk, desk_with, session, timed, waiting,
+};
 
 async fn lease(backend: &Backend) -> Option<Lease> {
     let found = backend.store.load(session("s").as_root()).await.unwrap();
@@ -48,8 +49,8 @@ async fn a_lease_is_renewed_while_its_run_is_performed() {
             assert_eq!(other.recover().await.unwrap(), SweepReport::default());
         }
         gate.open();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
     }
 }
 
@@ -85,12 +86,8 @@ async fn a_run_that_never_waits_keeps_its_lease() {
         .build()
         .unwrap();
     let runtime = timed(&place, "one", &time).await;
-    let request = Execute::new(&agent, "go").in_session(session("s"));
-    let options = RunOptions::default();
-    let handle = runtime
-        .execute_with(&agent, request, options)
-        .await
-        .unwrap();
+    let request = Turn::new("go").session(session("s"));
+    let handle = runtime.execute(&agent, request).await.unwrap();
     assert!(handle.ended().await.unwrap().status.is_ended());
     let left = left.lock().unwrap().clone();
     assert_eq!(
@@ -113,9 +110,8 @@ async fn a_run_that_was_taken_over_is_superseded() {
             let (slow_time, time) = (clock(), clock());
             let slow = timed(&place, "slow", &slow_time).await;
             let agent = desk(&gate);
-            let request = Execute::new(&agent, "wait").in_session(session(name));
-            let options = RunOptions::default();
-            let handle = slow.execute_with(&agent, request, options).await.unwrap();
+            let request = Turn::new("wait").session(session(name));
+            let handle = slow.execute(&agent, request).await.unwrap();
             gate.reached().await;
 
             let other = timed(&place, "other", &time).await;
@@ -132,11 +128,11 @@ async fn a_run_that_was_taken_over_is_superseded() {
                 gate.open();
             }
             for _ in 0..2 {
-                let told = handle.result().await;
-                let Err(RuntimeError::Superseded { run }) = told else {
+                let told = handle.outcome().await;
+                let Some(RuntimeError::Superseded { run }) = cause(&told) else {
                     panic!("unexpected: {told:?}");
                 };
-                assert_eq!(run, *handle.run_id());
+                assert_eq!(run, handle.run_id());
             }
             assert_eq!(gate.passed(), usize::from(!by_renewal));
             assert_eq!(slow.shutdown(LEASE).await.busy, 0);
@@ -156,8 +152,8 @@ async fn a_runtime_does_not_take_its_own_runs_over() {
         time.advance(LEASE);
         assert_eq!(one.recover().await.unwrap(), SweepReport::default());
         gate.open();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
     }
 }
 
@@ -181,7 +177,7 @@ async fn a_run_that_comes_back_ends_here() {
     one_time.advance(LEASE * 2);
     let told = handle.ended().await;
     assert!(
-        matches!(told, Err(RuntimeError::Superseded { .. })),
+        matches!(cause(&told), Some(RuntimeError::Superseded { .. })),
         "{told:?}"
     );
     let report = one.recover().await.unwrap();

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AgentContext, AgentRegistry};
-use helix_agents_core::entries::{Continuation, Execute};
-use helix_agents_core::runtime::{Outcome, Pause, RunOptions, Runtime, RuntimeExt, StartedRun};
+use helix_agents_core::entries::Continuation;
+use helix_agents_core::runtime::{
+    Outcome, Pause, RunOptions, Runtime, RuntimeExt, StartedRun, Turn,
+};
 use helix_agents_core::session::{RunStatus, SessionStatus, SubmissionOutcome};
 use helix_agents_core::stream::{ChunkPayload, Sequence};
 use helix_agents_runtime_local::LocalRuntime;
-use serde_json::json;
 
 use crate::kit::{Gate, Place, desk, runs, session};
 
 /// Starts a turn in session `s` and gives its pause.
 async fn paused(runtime: &LocalRuntime, agent: &Agent, message: &str) -> Pause {
-    let request = Execute::new(agent, message).in_session(session("s"));
-    let options = RunOptions::default();
-    let handle = runtime.execute_with(agent, request, options).await.unwrap();
-    handle.result().await.unwrap().suspended().unwrap()
+    let request = Turn::new(message).session(session("s"));
+    let handle = runtime.execute(agent, request).await.unwrap();
+    handle.outcome().await.unwrap().suspended().unwrap()
 }
 
 /// The run is over when it waits: what it waits for is in the store and told to readers, and
@@ -91,7 +91,7 @@ async fn another_process_answers_and_resumes() {
         let answering = place.runtime().await;
         let pending = answering.pending(&session("s")).await.unwrap();
         assert_eq!(pending, pause.pending());
-        let submitted = answering.submit_tool_result(pending[0].approve()).await;
+        let submitted = answering.submit(pending[0].approve()).await;
         let submitted = submitted.unwrap();
         assert_eq!(submitted.outcome, SubmissionOutcome::Accepted);
         assert_eq!(submitted.continuation, Continuation::CallerResumes);
@@ -100,13 +100,13 @@ async fn another_process_answers_and_resumes() {
         drop(answering);
 
         let resuming = place.runtime().await;
-        let again = resuming.submit_tool_result(pending[0].approve()).await;
+        let again = resuming.submit(pending[0].approve()).await;
         let repeated = (SubmissionOutcome::AlreadyCompleted, Continuation::None);
         let again = again.unwrap();
         assert_eq!((again.outcome, again.continuation), repeated);
-        let handle = resuming.resume_with(&agent, pause.session()).await.unwrap();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("paid: 5")));
+        let handle = resuming.resume(&agent, pause.session()).await.unwrap();
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("paid: 5".to_owned()));
         assert_eq!(gate.passed(), 1);
 
         let usage = handle.usage().await.unwrap();
@@ -122,10 +122,7 @@ async fn another_process_answers_and_resumes() {
         drop(resuming);
 
         let later = place.runtime().await;
-        let again = later
-            .submit_tool_result(pending[0].approve())
-            .await
-            .unwrap();
+        let again = later.submit(pending[0].approve()).await.unwrap();
         assert_eq!((again.outcome, again.continuation), repeated);
         assert_eq!(gate.passed(), 1);
     }
@@ -140,12 +137,12 @@ async fn a_denied_call_is_never_run() {
         let runtime = place.runtime().await;
         let pause = paused(&runtime, &agent, "pay").await;
         let no = pause.pending()[0].deny("not today");
-        runtime.submit_tool_result(no).await.unwrap();
-        let handle = runtime.resume_with(&agent, pause.session()).await.unwrap();
-        let Outcome::Done(text) = handle.result().await.unwrap() else {
+        runtime.submit(no).await.unwrap();
+        let handle = runtime.resume(&agent, pause.session()).await.unwrap();
+        let Outcome::Done(text) = handle.outcome().await.unwrap() else {
             panic!("the turn goes on");
         };
-        let text = text.as_str().unwrap();
+        let text = text.as_str();
         assert!(
             text.contains("was not approved") && text.contains("not today"),
             "{text}"
@@ -164,25 +161,15 @@ async fn the_last_answer_continues() {
         let [first, last] = pause.pending() else {
             panic!("two calls wait");
         };
-        let one = runtime
-            .submit_tool_result(first.result("one"))
-            .await
-            .unwrap();
+        let one = runtime.submit(first.result("one")).await.unwrap();
         assert_eq!(one.continuation, Continuation::None);
-        let two = runtime
-            .submit_tool_result(last.result("two"))
-            .await
-            .unwrap();
+        let two = runtime.submit(last.result("two")).await.unwrap();
         assert_eq!(two.continuation, Continuation::NewRun);
 
-        let handle = runtime
-            .handle(&agent, &session("s"))
-            .await
-            .unwrap()
-            .unwrap();
+        let handle = runtime.handle(&agent, session("s")).await.unwrap().unwrap();
         assert_ne!(handle.run_id(), pause.run());
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("answers: one two")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("answers: one two".to_owned()));
         assert_eq!(runs(runtime.backend(), &session("s")).await.len(), 2);
     }
 }
@@ -195,7 +182,7 @@ async fn a_runtime_without_the_agent_continues_nothing() {
     let pause = paused(&place.runtime().await, &agent, "pay").await;
     let other = place.builder().await.auto_continue(true).build();
     let yes = pause.pending()[0].approve();
-    let submitted = other.submit_tool_result(yes).await.unwrap();
+    let submitted = other.submit(yes).await.unwrap();
     assert_eq!(submitted.outcome, SubmissionOutcome::Accepted);
     assert_eq!(submitted.continuation, Continuation::CallerResumes);
     assert_eq!(runs(other.backend(), &session("s")).await.len(), 1);
@@ -216,14 +203,15 @@ async fn a_continuation_that_comes_second_is_no_error() {
     let (resuming, session) = (faster.clone(), pause.session().clone());
     let factory = move |_: &AgentContext| {
         let (host, runtime, session) = (host.clone(), resuming.clone(), session.clone());
-        let resumes = move || host.block_on(runtime.resume(&session, RunOptions::default()));
+        let resumes =
+            move || host.block_on(runtime.resume_session(&session, RunOptions::default()));
         std::thread::spawn(resumes).join().unwrap().unwrap();
         Ok(agent.clone())
     };
     registry.register_factory("desk", factory).unwrap();
     let answering = place.builder().await.agents(registry).auto_continue(true);
     let yes = pause.pending()[0].approve();
-    let submitted = answering.build().submit_tool_result(yes).await.unwrap();
+    let submitted = answering.build().submit(yes).await.unwrap();
     assert_eq!(submitted.outcome, SubmissionOutcome::Accepted);
     assert_eq!(submitted.continuation, Continuation::NewRun);
 

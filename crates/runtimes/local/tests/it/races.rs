@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::entries::{EntryError, Execute};
-use helix_agents_core::runtime::{Outcome, Pause, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::entries::EntryError;
+use helix_agents_core::runtime::{
+    Outcome, Pause, RunOptions, Runtime, RuntimeError, RuntimeExt, Turn,
+};
 use helix_agents_core::session::{RunStatus, SubmissionOutcome};
 use helix_agents_runtime_local::LocalRuntime;
-use serde_json::json;
 use tokio::sync::Barrier;
 
 use crate::kit::{Gate, Place, desk, runs, session};
@@ -15,10 +16,9 @@ use crate::kit::{Gate, Place, desk, runs, session};
 const TIMES: usize = 1_000;
 
 async fn paused(runtime: &LocalRuntime, agent: &helix_agents_core::Agent, name: &str) -> Pause {
-    let request = Execute::new(agent, "pay").in_session(session(name));
-    let options = RunOptions::default();
-    let handle = runtime.execute_with(agent, request, options).await.unwrap();
-    handle.result().await.unwrap().suspended().unwrap()
+    let request = Turn::new("pay").session(session(name));
+    let handle = runtime.execute(agent, request).await.unwrap();
+    handle.outcome().await.unwrap().suspended().unwrap()
 }
 
 /// Of two resumes at once exactly one runs; the other is told why not.
@@ -37,20 +37,23 @@ async fn resume_at_once(place: &Place, times: usize) {
     let two = [place.runtime().await, place.runtime().await];
     let gate = Gate::new();
     let agent = desk(&gate);
-    two.iter().for_each(|runtime| runtime.agents().keep(&agent));
+    two.iter()
+        .for_each(|runtime| runtime.agents().keep(&agent).unwrap());
     let [one, _] = &two;
     let (mut while_running, mut after_the_end) = (0, 0);
     for time in 0..times {
         let pause = paused(one, &agent, &format!("s{time}")).await;
         let yes = pause.pending().first().unwrap().approve();
-        one.submit_tool_result(yes).await.unwrap();
+        one.submit(yes).await.unwrap();
 
         let barrier = Arc::new(Barrier::new(2));
         let resumes = two.clone().map(|runtime| {
             let (barrier, session) = (Arc::clone(&barrier), pause.session().clone());
             tokio::spawn(async move {
                 barrier.wait().await;
-                let resumed = runtime.resume(&session, RunOptions::default()).await;
+                let resumed = runtime
+                    .resume_session(&session, RunOptions::default())
+                    .await;
                 (runtime, resumed)
             })
         });
@@ -114,7 +117,7 @@ async fn answer_at_once(place: &Place, times: usize) {
             );
             tokio::spawn(async move {
                 barrier.wait().await;
-                runtime.submit_tool_result(yes).await.unwrap().outcome
+                runtime.submit(yes).await.unwrap().outcome
             })
         });
         let mut outcomes = Vec::new();
@@ -129,8 +132,8 @@ async fn answer_at_once(place: &Place, times: usize) {
         assert_eq!(outcomes, expected, "time {time}");
 
         let handle = one.handle(&agent, pause.session()).await.unwrap().unwrap();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("paid: 5")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("paid: 5".to_owned()));
         assert_eq!(runs(&backend, pause.session()).await.len(), 2);
         assert_eq!(gate.passed(), time + 1, "the call is run once");
     }

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use helix_agents_core::entries::{EntryError, Execute, Performer};
 use helix_agents_core::message::{Message, ResultStatus};
-use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::runtime::{Outcome, Runtime, RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::store::{Due, Page};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 use helix_agents_store_sqlite::SqliteStore;
-use serde_json::json;
 
-use crate::kit::{Gate, LEASE, Place, clock, desk, entries, runs, session, timed, waiting};
+use crate::kit::{Gate, LEASE, Place, cause, clock, desk, entries, runs, session, timed, waiting};
 use crate::moody::{Lie, moody};
 
 /// A process is killed inside of a call: its tasks are gone between two polls.
@@ -52,11 +51,11 @@ fn a_run_whose_process_is_gone_is_taken_over() {
             assert_eq!(report.recovered.len(), 1, "the lease has lapsed");
             assert_eq!(report.recovered[0].run_id, run);
 
-            let handle = next.handle(&agent, &session("s")).await.unwrap().unwrap();
-            let Outcome::Done(text) = handle.result().await.unwrap() else {
+            let handle = next.handle(&agent, session("s")).await.unwrap().unwrap();
+            let Outcome::Done(text) = handle.outcome().await.unwrap() else {
                 panic!("the run ends");
             };
-            let text = text.as_str().unwrap();
+            let text = text.as_str();
             assert!(text.contains("may or may not have taken effect"), "{text}");
             assert_eq!(gate.entered(), 1, "what may have happened is not repeated");
             assert_eq!(runs(next.backend(), &session("s")).await.len(), 1);
@@ -77,8 +76,8 @@ async fn a_run_that_cannot_write_stalls_and_is_recovered() {
         let handle = waiting(&runtime, &agent, &gate).await;
         mood.refuses.store(true, Ordering::SeqCst);
         gate.open();
-        let told = handle.result().await;
-        let Err(RuntimeError::Stalled { source, .. }) = told else {
+        let told = handle.outcome().await;
+        let Some(RuntimeError::Stalled { source, .. }) = cause(&told) else {
             panic!("unexpected: {told:?}");
         };
         assert!(source.to_string().contains("in a mood"), "{source}");
@@ -105,8 +104,8 @@ async fn a_broken_driver_is_told_and_its_run_recovered() {
     let handle = waiting(&runtime, &agent, &gate).await;
     mood.panics.store(true, Ordering::SeqCst);
     gate.open();
-    let told = handle.result().await;
-    let Err(RuntimeError::Host { why }) = told else {
+    let told = handle.outcome().await;
+    let Some(RuntimeError::Host { why }) = cause(&told) else {
         panic!("unexpected: {told:?}");
     };
     assert!(why.contains(handle.run_id().as_str()), "{why}");
@@ -139,8 +138,8 @@ async fn a_run_in_good_hands_is_left_there() {
             assert_eq!(beside.recover().await.unwrap(), SweepReport::default());
         }
         gate.open();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
     }
 }
 
@@ -165,7 +164,8 @@ async fn runs_of_other_hosts_are_left_alone() {
             local.agents().register(&agent).unwrap();
             assert_eq!(local.recover().await.unwrap(), SweepReport::default());
             let refused = local.recover_session(&session(name)).await;
-            let Err(RuntimeError::Entry(EntryError::OtherHost { has, .. })) = refused else {
+            let Some(RuntimeError::Entry(EntryError::OtherHost { has, .. })) = cause(&refused)
+            else {
                 panic!("unexpected: {refused:?}");
             };
             assert_eq!(has, "elsewhere");
@@ -189,17 +189,18 @@ async fn a_runtime_does_not_recover_what_it_performs() {
         let handle = waiting(&runtime, &agent, &gate).await;
         for _ in 0..2 {
             let refused = runtime.recover_session(&session("s")).await;
-            let Err(RuntimeError::Entry(EntryError::StillHeld { run, .. })) = refused else {
+            let Some(RuntimeError::Entry(EntryError::StillHeld { run, .. })) = cause(&refused)
+            else {
                 panic!("unexpected: {refused:?}");
             };
-            assert_eq!(run, *handle.run_id());
+            assert_eq!(run, handle.run_id());
             time.advance(LEASE);
         }
         mood.keeps_leases.store(false, Ordering::SeqCst);
         time.advance(LEASE);
         gate.open();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
         assert_eq!((gate.entered(), gate.passed()), (1, 1));
     }
 }
@@ -214,8 +215,8 @@ async fn runtimes_of_one_process_have_names_of_their_own() {
     let mut holders = Vec::new();
     for name in ["s", "t"] {
         let runtime = LocalRuntime::new(backend.clone());
-        let request = Execute::new(&agent, "wait").in_session(session(name));
-        let handle = runtime.execute_with(&agent, request, RunOptions::default());
+        let request = Turn::new("wait").session(session(name));
+        let handle = runtime.execute(&agent, request);
         handle.await.unwrap();
         gate.reached().await;
         let found = backend
@@ -254,7 +255,7 @@ async fn siblings_of_a_call_that_fails_are_kept() {
             tokio::task::yield_now().await;
         }
         gate.open();
-        let told = handle.result().await;
+        let told = handle.outcome().await;
         assert!(matches!(told, Ok(Outcome::Failed(_))), "{told:?}");
         assert_eq!(gate.passed(), 2);
         let store = &runtime.backend().store;

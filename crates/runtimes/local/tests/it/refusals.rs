@@ -7,13 +7,12 @@ use async_trait::async_trait;
 use helix_agents_core::agent::ResolveError;
 use helix_agents_core::entries::{EntryError, Execute, Expects};
 use helix_agents_core::hooks::{AgentHooks, AgentStart, BeforeTool, HookCx, HookResult};
-use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::RunTrigger;
 use helix_agents_core::store::StoreError;
 use helix_agents_runtime_local::LocalRuntime;
-use serde_json::json;
 
-use crate::kit::{Gate, Place, desk, runs, session};
+use crate::kit::{Gate, Place, cause, desk, runs, session};
 
 #[tokio::test]
 async fn an_unknown_agent_is_named_and_nothing_is_written() {
@@ -22,7 +21,7 @@ async fn an_unknown_agent_is_named_and_nothing_is_written() {
         let agent = desk(&Gate::new());
         let request = Execute::new(&agent, "hello").in_session(session("s"));
         let refused = runtime.start(request, RunOptions::default()).await;
-        let Err(RuntimeError::Agent(ResolveError::NotFound(error))) = refused else {
+        let Some(RuntimeError::Agent(ResolveError::NotFound(error))) = cause(&refused) else {
             panic!("unexpected: {refused:?}");
         };
         assert_eq!(error.name, "desk");
@@ -42,21 +41,27 @@ async fn a_session_whose_agent_is_unknown_is_not_resumed() {
     for place in Place::all() {
         let agent = desk(&Gate::new());
         let knows = place.runtime().await;
-        let request = Execute::new(&agent, "pay").in_session(session("s"));
-        let options = RunOptions::default();
-        let handle = knows.execute_with(&agent, request, options).await.unwrap();
-        let pause = handle.result().await.unwrap().suspended().unwrap();
+        let request = Turn::new("pay").session(session("s"));
+        let handle = knows.execute(&agent, request).await.unwrap();
+        let pause = handle.outcome().await.unwrap().suspended().unwrap();
         let yes = pause.pending()[0].approve();
-        knows.submit_tool_result(yes).await.unwrap();
+        knows.submit(yes).await.unwrap();
 
         let other = place.runtime().await;
-        let refused = other.resume(&session("s"), RunOptions::default()).await;
+        let refused = other
+            .resume_session(&session("s"), RunOptions::default())
+            .await;
         assert!(
-            matches!(refused, Err(RuntimeError::Agent(ResolveError::NotFound(_)))),
+            matches!(
+                cause(&refused),
+                Some(RuntimeError::Agent(ResolveError::NotFound(_)))
+            ),
             "{refused:?}"
         );
         assert_eq!(runs(other.backend(), &session("s")).await.len(), 1);
-        let resumed = knows.resume(&session("s"), RunOptions::default()).await;
+        let resumed = knows
+            .resume_session(&session("s"), RunOptions::default())
+            .await;
         let ended = knows.ended(&resumed.unwrap()).await.unwrap();
         assert!(ended.status.is_ended());
     }
@@ -65,11 +70,13 @@ async fn a_session_whose_agent_is_unknown_is_not_resumed() {
 #[tokio::test]
 async fn a_session_that_is_not_there_is_named() {
     let runtime = Place::memory().runtime().await;
-    let refused = runtime.resume(&session("s"), RunOptions::default()).await;
+    let refused = runtime
+        .resume_session(&session("s"), RunOptions::default())
+        .await;
     assert!(
         matches!(
-            refused,
-            Err(RuntimeError::Entry(EntryError::Store(
+            cause(&refused),
+            Some(RuntimeError::Entry(EntryError::Store(
                 StoreError::NotFound { .. }
             )))
         ),
@@ -83,34 +90,31 @@ async fn a_session_runs_once_at_a_time() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let runtime = place.runtime().await;
-        let request = Execute::new(&agent, "wait").in_session(session("s"));
-        let start = |runtime: &LocalRuntime| {
-            let (runtime, agent, request) = (runtime.clone(), agent.clone(), request.clone());
-            async move {
-                let options = RunOptions::default();
-                runtime.execute_with(&agent, request, options).await
-            }
+        let start = async |runtime: &LocalRuntime| {
+            let turn = Turn::new("wait").session(session("s"));
+            runtime.execute(&agent, turn).await
         };
         let handle = start(&runtime).await.unwrap();
         gate.reached().await;
         for refused in [
             start(&runtime).await,
             start(&place.runtime().await).await,
-            runtime.resume_with(&agent, &session("s")).await,
+            runtime.resume(&agent, session("s")).await,
         ] {
-            let Err(RuntimeError::Entry(EntryError::AlreadyRunning { run, .. })) = refused else {
+            let Some(RuntimeError::Entry(EntryError::AlreadyRunning { run, .. })) = cause(&refused)
+            else {
                 panic!("unexpected: {refused:?}");
             };
-            assert_eq!(run, *handle.run_id());
+            assert_eq!(run, handle.run_id());
         }
         gate.open();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
-        let refused = runtime.resume_with(&agent, &session("s")).await;
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
+        let refused = runtime.resume(&agent, session("s")).await;
         assert!(
             matches!(
-                refused,
-                Err(RuntimeError::Entry(EntryError::AlreadyCompleted { .. }))
+                cause(&refused),
+                Some(RuntimeError::Entry(EntryError::AlreadyCompleted { .. }))
             ),
             "{refused:?}"
         );
@@ -124,10 +128,10 @@ async fn a_tool_that_panics_fails_and_the_run_goes_on() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
         let handle = runtime.execute(&agent, "boom").await.unwrap();
-        let Outcome::Done(text) = handle.result().await.unwrap() else {
+        let Outcome::Done(text) = handle.outcome().await.unwrap() else {
             panic!("the turn goes on");
         };
-        let text = text.as_str().unwrap();
+        let text = text.as_str();
         assert!(
             text.starts_with("told: ") && text.contains("failed"),
             "{text}"
@@ -166,14 +170,10 @@ async fn a_hook_that_panics_fails_nothing_else() {
         gate.open();
         let agent = desk(&gate);
         let runtime = place.runtime().await;
-        let options = RunOptions::default().hooks(Falls(Arc::clone(&fell)));
-        let request = Execute::new(&agent, "wait");
-        let handle = runtime
-            .execute_with(&agent, request, options)
-            .await
-            .unwrap();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let request = Turn::new("wait").hooks(Falls(Arc::clone(&fell)));
+        let handle = runtime.execute(&agent, request).await.unwrap();
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
         assert_eq!(fell.load(Ordering::SeqCst), 2, "both were called");
     }
 }
@@ -185,9 +185,9 @@ fn without_tokio_nothing_is_started() {
     });
     let request = Execute::new(&agent, "hello").in_session(session("s"));
     helix_agents_testkit::block_on(async {
-        runtime.agents().keep(&agent);
+        runtime.agents().keep(&agent).unwrap();
         let refused = runtime.start(request, RunOptions::default()).await;
-        let Err(RuntimeError::Host { why }) = refused else {
+        let Some(RuntimeError::Host { why }) = cause(&refused) else {
             panic!("unexpected: {refused:?}");
         };
         assert!(why.contains("tokio runtime"), "{why}");

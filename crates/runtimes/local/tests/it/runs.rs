@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use helix_agents_core::Agent;
 use helix_agents_core::entries::Execute;
-use helix_agents_core::runtime::{Handle, Outcome, RunOptions, RunReader, Runtime, RuntimeExt};
+use helix_agents_core::runtime::{
+    Handle, Outcome, RunOptions, RunReader, Runtime, RuntimeExt, Turn,
+};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::Sessions;
 use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamStatus};
 use helix_agents_runtime_local::{LocalRuntime, blocking};
-use serde_json::json;
 
 use crate::kit::{Gate, Place, Slow, Sum, counter, desk, desk_with, model, runs, session, waiting};
 
@@ -20,8 +21,8 @@ async fn a_turn_ends_with_the_last_text() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
         let handle = runtime.execute(&agent, "hello").await.unwrap();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("Hello, how are you?")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("Hello, how are you?".to_owned()));
 
         let record = handle.ended().await.unwrap();
         assert_eq!(record.status, RunStatus::Completed);
@@ -44,7 +45,7 @@ async fn an_output_has_its_type() {
     for place in Place::all() {
         let runtime = place.runtime().await;
         let handle = runtime.execute(&counter(), "count").await.unwrap();
-        let outcome = handle.result().await.unwrap();
+        let outcome = handle.outcome().await.unwrap();
         assert_eq!(outcome, Outcome::Done(Sum { total: 42 }));
     }
 }
@@ -58,12 +59,11 @@ async fn a_handle_streams_its_run() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
         let first = runtime.execute(&agent, "hello").await.unwrap();
-        first.result().await.unwrap();
-        let again = Execute::new(&agent, "hello").in_session(first.session_id().clone());
-        let options = RunOptions::default();
-        let handle = runtime.execute_with(&agent, again, options).await.unwrap();
+        first.outcome().await.unwrap();
+        let again = Turn::new("hello").session(first.session_id().clone());
+        let handle = runtime.execute(&agent, again).await.unwrap();
 
-        let mut stream = handle.stream().await.unwrap();
+        let mut stream = handle.reader(None);
         let (mut text, mut ends, mut of_run) = (String::new(), Vec::new(), true);
         while let Some(item) = stream.next().await.unwrap() {
             match item {
@@ -92,27 +92,26 @@ async fn a_handles_stream_ends_with_its_run_whatever_comes_after() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let first = runtime.execute(&agent, "hello").await.unwrap();
-        let mut slow = first.stream().await.unwrap();
+        let mut slow = first.reader(None);
         let begins = slow.next().await.unwrap();
         assert!(matches!(begins, Some(StreamItem::Chunk(_))), "{begins:?}");
-        first.result().await.unwrap();
-        let again = Execute::new(&agent, "wait").in_session(first.session_id().clone());
-        let options = RunOptions::default();
-        let second = runtime.execute_with(&agent, again, options).await.unwrap();
+        first.outcome().await.unwrap();
+        let again = Turn::new("wait").session(first.session_id().clone());
+        let second = runtime.execute(&agent, again).await.unwrap();
         gate.reached().await;
 
-        let mut late = first.stream().await.unwrap();
+        let mut late = first.reader(None);
         let whole = said_by(&first, &mut late).await;
         assert_eq!(said_by(&first, &mut slow).await, whole[1..]);
-        let mut live = second.stream().await.unwrap();
+        let mut live = second.reader(None);
         gate.open();
         let of_second = said_by(&second, &mut live).await;
         assert_ne!(of_second[0], whole[0]);
         // Nothing goes on any more, and it is the same.
-        let mut late = first.stream().await.unwrap();
+        let mut late = first.reader(None);
         assert_eq!(said_by(&first, &mut late).await, whole);
         let after = slow.cursor();
-        let mut rest = first.stream_after(after);
+        let mut rest = first.reader(after);
         assert!(said_by(&first, &mut rest).await.is_empty());
     }
 }
@@ -126,17 +125,16 @@ async fn a_handles_stream_may_begin_before_its_run() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let first = runtime.execute(&agent, "hello").await.unwrap();
-        first.result().await.unwrap();
-        let again = Execute::new(&agent, "wait").in_session(first.session_id().clone());
-        let options = RunOptions::default();
-        let second = runtime.execute_with(&agent, again, options).await.unwrap();
+        first.outcome().await.unwrap();
+        let again = Turn::new("wait").session(first.session_id().clone());
+        let second = runtime.execute(&agent, again).await.unwrap();
         gate.reached().await;
-        let mut early = second.stream_after(Sequence::START);
+        let mut early = second.reader(Sequence::START);
         let begins = early.next().await.unwrap();
         gate.open();
         assert!(matches!(begins, Some(StreamItem::Chunk(_))), "{begins:?}");
         let rest = said_by(&second, &mut early).await;
-        let mut whole = second.stream().await.unwrap();
+        let mut whole = second.reader(None);
         assert_eq!(said_by(&second, &mut whole).await[1..], rest);
     }
 }
@@ -149,9 +147,9 @@ async fn a_run_that_is_ended_from_outside_ends_for_all_who_wait() {
         let gate = Gate::new();
         let agent = desk_with(Arc::new(Slow(Arc::clone(&gate))), &gate);
         let run = waiting(&runtime, &agent, &gate).await.run_id().clone();
-        let handle = elsewhere.handle(&agent, &session("s")).await;
+        let handle = elsewhere.handle(&agent, session("s")).await;
         let handle = handle.unwrap().unwrap();
-        let mut reader = handle.stream().await.unwrap();
+        let mut reader = handle.reader(None);
         let begins = reader.next().await.unwrap();
         assert!(matches!(begins, Some(StreamItem::Chunk(_))), "{begins:?}");
 
@@ -169,7 +167,7 @@ async fn a_run_that_is_ended_from_outside_ends_for_all_who_wait() {
 }
 
 /// The sequences of what a run said, to its end, once that is told.
-async fn said_by(run: &Handle<serde_json::Value>, reader: &mut RunReader<'_>) -> Vec<u64> {
+async fn said_by(run: &Handle<String>, reader: &mut RunReader) -> Vec<u64> {
     let mut said = Vec::new();
     loop {
         match reader.next().await.unwrap() {
@@ -195,19 +193,18 @@ async fn a_handles_stream_ends_as_its_run_did() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
         let first = runtime.execute(&agent, "fail").await.unwrap();
-        first.result().await.unwrap();
-        let again = Execute::new(&agent, "hello").in_session(first.session_id().clone());
-        let options = RunOptions::default();
-        let second = runtime.execute_with(&agent, again, options).await.unwrap();
-        second.result().await.unwrap();
-        let mut reader = first.stream().await.unwrap();
+        first.outcome().await.unwrap();
+        let again = Turn::new("hello").session(first.session_id().clone());
+        let second = runtime.execute(&agent, again).await.unwrap();
+        second.outcome().await.unwrap();
+        let mut reader = first.reader(None);
         let mut last = None;
         while let Some(item) = reader.next().await.unwrap() {
             last = Some(item);
         }
         assert_eq!(last, Some(StreamItem::End(StreamStatus::Failed)));
 
-        let mut reader = second.stream().await.unwrap();
+        let mut reader = second.reader(None);
         reader.next().await.unwrap();
         let sessions = Sessions::new(&*runtime.backend().store, &**runtime.clock());
         sessions.delete_session(first.session_id()).await.unwrap();
@@ -238,14 +235,8 @@ async fn a_dropped_handle_stops_nothing() {
         let agent = desk(&gate);
         let backend = place.open().await;
         let runtime = LocalRuntime::new(backend.clone());
-        let request = Execute::new(&agent, "wait").in_session(session("s"));
-        let options = RunOptions::default();
-        drop(
-            runtime
-                .execute_with(&agent, request, options)
-                .await
-                .unwrap(),
-        );
+        let request = Turn::new("wait").session(session("s"));
+        drop(runtime.execute(&agent, request).await.unwrap());
         gate.reached().await;
         // Nor does dropping the runtime.
         drop(runtime);
@@ -289,15 +280,15 @@ async fn models_are_found_by_name() {
         .unwrap();
     let with = place.builder().await.model("house/model", model()).build();
     let handle = with.execute(&agent, "hello").await.unwrap();
-    let outcome = handle.result().await.unwrap();
-    assert_eq!(outcome, Outcome::Done(json!("Hello, how are you?")));
+    let outcome = handle.outcome().await.unwrap();
+    assert_eq!(outcome, Outcome::Done("Hello, how are you?".to_owned()));
 
     let without = place.runtime().await;
     let handle = without.execute(&agent, "hello").await.unwrap();
-    let Outcome::Failed(error) = handle.result().await.unwrap() else {
+    let Outcome::Failed(error) = handle.outcome().await.unwrap() else {
         panic!("a model that is not there fails the run");
     };
-    assert!(error.detail.contains("house/model"), "{error:?}");
+    assert!(error.to_string().contains("house/model"), "{error:?}");
 }
 
 #[tokio::test]
@@ -321,7 +312,7 @@ async fn many_runs_at_once_all_end() {
         handles.push(runtime.execute(&agent, "hello").await.unwrap());
     }
     for handle in handles {
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("Hello, how are you?")));
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("Hello, how are you?".to_owned()));
     }
 }

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use helix_agents_core::entries::Execute;
-use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::runtime::{Outcome, Runtime, RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::time::Clock;
-use serde_json::json;
 
-use crate::kit::{Gate, Place, Slow, clock, desk, desk_with, runs, session};
+use crate::kit::{Gate, Place, Slow, cause, clock, desk, desk_with, runs, session};
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -23,12 +21,8 @@ async fn what_goes_on_is_handed_over() {
         let agent = desk(&gate);
         // The clocks stand still: nothing here waits for a lease to lapse.
         let leaving = place.builder_at(&clock()).await.holder("a").build();
-        let request = Execute::new(&agent, "wait").in_session(session("s"));
-        let options = RunOptions::default();
-        let handle = leaving
-            .execute_with(&agent, request, options)
-            .await
-            .unwrap();
+        let request = Turn::new("wait").session(session("s"));
+        let handle = leaving.execute(&agent, request).await.unwrap();
         gate.reached().await;
 
         let shutdown = leaving.shutdown(GRACE);
@@ -36,20 +30,20 @@ async fn what_goes_on_is_handed_over() {
         assert!(futures_util::poll!(&mut shutdown).is_pending());
         let refused = leaving.execute(&agent, "hello").await;
         assert!(
-            matches!(refused, Err(RuntimeError::ShuttingDown)),
+            matches!(cause(&refused), Some(RuntimeError::ShuttingDown)),
             "{refused:?}"
         );
         gate.open();
         let report = shutdown.await;
         assert_eq!((report.ended, report.handed_over, report.busy), (0, 1, 0));
-        let told = handle.result().await;
+        let told = handle.outcome().await;
         assert!(
-            matches!(told, Err(RuntimeError::HandedOver { .. })),
+            matches!(cause(&told), Some(RuntimeError::HandedOver { .. })),
             "{told:?}"
         );
         let refused = leaving.recover().await;
         assert!(
-            matches!(refused, Err(RuntimeError::ShuttingDown)),
+            matches!(cause(&refused), Some(RuntimeError::ShuttingDown)),
             "{refused:?}"
         );
 
@@ -62,9 +56,9 @@ async fn what_goes_on_is_handed_over() {
         let report = next.recover().await.unwrap();
         assert_eq!(report.recovered.len(), 1);
         assert_eq!(report.recovered[0].run_id, *handle.run_id());
-        let taken = next.handle(&agent, &session("s")).await.unwrap().unwrap();
-        let outcome = taken.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let taken = next.handle(&agent, session("s")).await.unwrap().unwrap();
+        let outcome = taken.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
         assert_eq!(
             gate.entered(),
             1,
@@ -86,9 +80,8 @@ async fn calls_of_the_last_reply_are_run_before_the_end() {
         let (reply, gate) = (Gate::new(), Gate::new());
         let agent = desk_with(Arc::new(Slow(Arc::clone(&reply))), &gate);
         let leaving = place.builder_at(&clock()).await.holder("a").build();
-        let request = Execute::new(&agent, "wait").in_session(session("s"));
-        let options = RunOptions::default();
-        let handle = leaving.execute_with(&agent, request, options).await;
+        let request = Turn::new("wait").session(session("s"));
+        let handle = leaving.execute(&agent, request).await;
         reply.reached().await;
         let shutdown = leaving.shutdown(GRACE);
         reply.open();
@@ -110,9 +103,9 @@ async fn calls_of_the_last_reply_are_run_before_the_end() {
             .agent(&agent)
             .build();
         assert_eq!(next.recover().await.unwrap().recovered.len(), 1);
-        let taken = next.handle(&agent, &session("s")).await.unwrap().unwrap();
-        let outcome = taken.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("waited: done")));
+        let taken = next.handle(&agent, session("s")).await.unwrap().unwrap();
+        let outcome = taken.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("waited: done".to_owned()));
     }
 }
 
@@ -154,8 +147,8 @@ async fn a_run_that_ends_meanwhile_has_ended() {
     gate.open();
     let report = shutdown.await;
     assert_eq!((report.ended, report.handed_over, report.busy), (1, 0, 0));
-    let outcome = handle.result().await.unwrap();
-    assert_eq!(outcome, Outcome::Done(json!("closed")));
+    let outcome = handle.outcome().await.unwrap();
+    assert_eq!(outcome, Outcome::Done("closed".to_owned()));
 }
 
 /// A paused run has no task, so there is nothing to wait for, and it can still be answered.
@@ -165,14 +158,14 @@ async fn a_paused_run_costs_nothing() {
     let agent = desk(&Gate::new());
     let runtime = place.builder().await.clock(clock()).build();
     let handle = runtime.execute(&agent, "pay").await.unwrap();
-    let pause = handle.result().await.unwrap().suspended().unwrap();
+    let pause = handle.outcome().await.unwrap().suspended().unwrap();
     let report = runtime.shutdown(GRACE).await;
     assert_eq!((report.ended, report.handed_over, report.busy), (0, 0, 0));
     let yes = pause.pending()[0].approve();
-    runtime.submit_tool_result(yes).await.unwrap();
-    let refused = runtime.resume_with(&agent, pause.session()).await;
+    runtime.submit(yes).await.unwrap();
+    let refused = runtime.resume(&agent, pause.session()).await;
     assert!(
-        matches!(refused, Err(RuntimeError::ShuttingDown)),
+        matches!(cause(&refused), Some(RuntimeError::ShuttingDown)),
         "{refused:?}"
     );
     assert_eq!(runs(runtime.backend(), pause.session()).await.len(), 1);
@@ -207,6 +200,6 @@ async fn a_run_that_only_waits_is_handed_over_at_once() {
     }
     time.advance(Duration::from_secs(1));
     let taken = next.handle(&agent, handle.session_id()).await.unwrap();
-    let outcome = taken.unwrap().result().await.unwrap();
-    assert_eq!(outcome, Outcome::Done(json!("not busy any more")));
+    let outcome = taken.unwrap().outcome().await.unwrap();
+    assert_eq!(outcome, Outcome::Done("not busy any more".to_owned()));
 }

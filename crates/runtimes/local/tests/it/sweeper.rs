@@ -7,13 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use helix_agents_core::agent::{Agent, AgentContext};
 use helix_agents_core::entries::{Continuation, Execute, Performer};
-use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeExt};
+use helix_agents_core::runtime::{Outcome, Runtime, RuntimeExt, Turn};
 use helix_agents_core::session::{StopKind, StopRequest};
 use helix_agents_core::store::{Change, Commit, Field, NewSession, Sessions};
 use helix_agents_core::stream::{Retention, StreamError};
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
-use serde_json::json;
 
 use crate::kit::{Gate, LEASE, Place, clock, desk, entries, runs, session, timed, waiting};
 use crate::moody::{Lie, moody};
@@ -25,12 +24,11 @@ async fn answers_that_nobody_continued_are_due_work() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let asking = place.runtime().await;
-        let request = Execute::new(&agent, "pay").in_session(session("s"));
-        let options = RunOptions::default();
-        let handle = asking.execute_with(&agent, request, options).await.unwrap();
-        let pause = handle.result().await.unwrap().suspended().unwrap();
+        let request = Turn::new("pay").session(session("s"));
+        let handle = asking.execute(&agent, request).await.unwrap();
+        let pause = handle.outcome().await.unwrap().suspended().unwrap();
         let yes = pause.pending()[0].approve();
-        let submitted = asking.submit_tool_result(yes).await.unwrap();
+        let submitted = asking.submit(yes).await.unwrap();
         assert_eq!(submitted.continuation, Continuation::CallerResumes);
 
         let without = place.builder().await.agent(&agent).build();
@@ -60,12 +58,11 @@ async fn due_work_of_others_does_not_hide_ours() {
     let time = clock();
     let asking = timed(&place, "asking", &time).await;
     for at in 0..300 {
-        let request = Execute::new(&agent, "pay").in_session(session(&format!("paused-{at}")));
-        let options = RunOptions::default();
-        let handle = asking.execute_with(&agent, request, options).await.unwrap();
-        let pause = handle.result().await.unwrap().suspended().unwrap();
+        let request = Turn::new("pay").session(session(&format!("paused-{at}")));
+        let handle = asking.execute(&agent, request).await.unwrap();
+        let pause = handle.outcome().await.unwrap().suspended().unwrap();
         let yes = pause.pending()[0].approve();
-        asking.submit_tool_result(yes).await.unwrap();
+        asking.submit(yes).await.unwrap();
     }
     let handle = waiting(&asking, &agent, &gate).await;
     let shutdown = asking.shutdown(LEASE);
@@ -99,21 +96,20 @@ async fn the_sweeper_finds_what_comes_later() {
         assert_eq!(time.sleepers(), 1, "one sweeper, which has looked once");
 
         let asking = place.runtime().await;
-        let request = Execute::new(&agent, "pay").in_session(session("s"));
-        let options = RunOptions::default();
-        let handle = asking.execute_with(&agent, request, options).await.unwrap();
-        let pause = handle.result().await.unwrap().suspended().unwrap();
+        let request = Turn::new("pay").session(session("s"));
+        let handle = asking.execute(&agent, request).await.unwrap();
+        let pause = handle.outcome().await.unwrap().suspended().unwrap();
         let yes = pause.pending()[0].approve();
-        asking.submit_tool_result(yes).await.unwrap();
+        asking.submit(yes).await.unwrap();
         assert_eq!(runs(asking.backend(), &session("s")).await.len(), 1);
 
         time.advance(every);
         while runs(asking.backend(), &session("s")).await.len() == 1 {
             tokio::task::yield_now().await;
         }
-        let handle = asking.handle(&agent, &session("s")).await.unwrap().unwrap();
-        let outcome = handle.result().await.unwrap();
-        assert_eq!(outcome, Outcome::Done(json!("paid: 5")));
+        let handle = asking.handle(&agent, session("s")).await.unwrap().unwrap();
+        let outcome = handle.outcome().await.unwrap();
+        assert_eq!(outcome, Outcome::Done("paid: 5".to_owned()));
 
         sweeping.shutdown(every).await;
         while time.sleepers() > 0 {
@@ -202,12 +198,11 @@ async fn a_stop_of_a_paused_run_is_attended_to() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let asking = place.runtime().await;
-        let request = Execute::new(&agent, "pay").in_session(session("s"));
-        let options = RunOptions::default();
-        let handle = asking.execute_with(&agent, request, options).await.unwrap();
-        let pause = handle.result().await.unwrap().suspended().unwrap();
+        let request = Turn::new("pay").session(session("s"));
+        let handle = asking.execute(&agent, request).await.unwrap();
+        let pause = handle.outcome().await.unwrap().suspended().unwrap();
         let yes = pause.pending()[0].approve();
-        asking.submit_tool_result(yes).await.unwrap();
+        asking.submit(yes).await.unwrap();
         let without = place.builder().await.agent(&agent).build();
         assert_eq!(without.recover().await.unwrap(), SweepReport::default());
 
@@ -263,7 +258,7 @@ async fn expired_sessions_are_removed() {
         assert_eq!(sweeping.recover().await.unwrap().removed, 3);
         assert_eq!(there().await, 1, "its run goes on");
         gate.open();
-        assert!(handle.result().await.is_ok());
+        assert!(handle.outcome().await.is_ok());
         assert_eq!(sweeping.recover().await.unwrap().removed, 1);
         assert_eq!(there().await, 0);
         let stream = sweeping.backend().streams.info(&session("s")).await;

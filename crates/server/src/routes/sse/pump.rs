@@ -104,7 +104,7 @@ impl Pump {
             return Ok(());
         }
         let streams = Arc::clone(self.app.streams());
-        let mut reader = StreamReader::new(streams.as_ref(), self.root.clone(), self.cursor);
+        let mut reader = StreamReader::new(Arc::clone(&streams), self.root.clone(), self.cursor);
         if let Some(stream) = self.stream {
             reader = reader.of(stream);
         }

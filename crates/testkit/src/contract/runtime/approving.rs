@@ -102,7 +102,7 @@ pub async fn an_approval_is_asked_for_and_resumes(on: &RuntimeSubject) {
     );
 
     let ada = UserId::new("ada").unwrap();
-    on.answered(pending.approve().decided_by(ada.clone())).await;
+    on.answered(pending.approve().by(&ada)).await;
     assert_eq!(log.take(), [""; 0], "an answer runs nothing");
     let run = on.resumed().await;
     assert_eq!(run.status, RunStatus::Completed);

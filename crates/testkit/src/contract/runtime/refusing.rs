@@ -24,7 +24,7 @@ pub async fn an_unknown_agent_is_refused(on: &RuntimeSubject) {
     on.runtime.agents().unregister("agent");
     on.refuses(ErrorCode::AgentNotFound, async || on.try_resume().await)
         .await;
-    on.runtime.agents().keep(&agent);
+    on.runtime.agents().keep(&agent).unwrap();
     assert_eq!(on.resumed().await.status, RunStatus::Completed);
 }
 
@@ -123,7 +123,9 @@ pub async fn a_turn_needs_a_message_and_its_own_agent(on: &RuntimeSubject) {
     .await;
     on.refuses(ErrorCode::SessionNotFound, async || {
         let nowhere = builders::session("nowhere");
-        on.runtime.resume(&nowhere, RunOptions::default()).await
+        on.runtime
+            .resume_session(&nowhere, RunOptions::default())
+            .await
     })
     .await;
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
-use helix_agents_core::agent::Agent;
+use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::entries::{Execute, Submitted, ToolAnswer};
 use helix_agents_core::message::Message;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
@@ -61,7 +61,7 @@ pub struct RuntimeSubject {
     /// Whether waits take exactly as long as they should.
     pub(super) exact: bool,
     make: Make,
-    agents: Arc<Mutex<Vec<Agent>>>,
+    agents: Arc<Mutex<Vec<AnyAgent>>>,
     kept: Vec<Guard>,
 }
 
@@ -134,7 +134,9 @@ impl RuntimeSubject {
     async fn another(&self, wanted: Wanted) -> Self {
         let runtime = (self.make)(wanted).await;
         let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        agents.iter().for_each(|agent| runtime.agents().keep(agent));
+        for agent in agents.iter() {
+            runtime.agents().replace(agent);
+        }
         drop(agents);
         Self {
             runtime,
@@ -143,11 +145,11 @@ impl RuntimeSubject {
     }
 
     /// Lets the runtime, and those after it, know an agent.
-    pub(super) fn keep(&self, agent: &Agent) {
+    pub(super) fn keep<Out>(&self, agent: &Agent<Out>) {
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        agents.push(agent.clone());
+        agents.push(agent.erase());
         drop(agents);
-        self.runtime.agents().keep(agent);
+        self.runtime.agents().replace(agent);
     }
 
     pub(super) fn backend(&self) -> &Backend {
@@ -161,9 +163,9 @@ impl RuntimeSubject {
     }
 
     /// Asks for a turn in the session of the case.
-    pub(super) async fn try_start(
+    pub(super) async fn try_start<Out>(
         &self,
-        agent: &Agent,
+        agent: &Agent<Out>,
         text: &str,
     ) -> Result<StartedRun, RuntimeError> {
         let request = Execute::new(agent, text).in_session(session());
@@ -172,13 +174,13 @@ impl RuntimeSubject {
     }
 
     /// Starts a turn in the session of the case.
-    pub(super) async fn start(&self, agent: &Agent, text: &str) -> StartedRun {
+    pub(super) async fn start<Out>(&self, agent: &Agent<Out>, text: &str) -> StartedRun {
         self.keep(agent);
         self.try_start(agent, text).await.unwrap()
     }
 
     /// A turn from its message to the end of its first run.
-    pub(super) async fn turn(&self, agent: &Agent, text: &str) -> RunRecord {
+    pub(super) async fn turn<Out>(&self, agent: &Agent<Out>, text: &str) -> RunRecord {
         let run = self.start(agent, text).await;
         self.ended(&run).await
     }
@@ -191,7 +193,7 @@ impl RuntimeSubject {
 
     pub(super) async fn try_resume(&self) -> Result<StartedRun, RuntimeError> {
         let session = session();
-        let resuming = self.runtime.resume(&session, RunOptions::default());
+        let resuming = self.runtime.resume_session(&session, RunOptions::default());
         in_time("a session is resumed or refused", resuming).await
     }
 
@@ -202,7 +204,7 @@ impl RuntimeSubject {
     }
 
     pub(super) async fn submit(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
-        let submitting = self.runtime.submit_tool_result(answer);
+        let submitting = self.runtime.submit_answer(answer);
         in_time("an answer is taken or refused", submitting).await
     }
 

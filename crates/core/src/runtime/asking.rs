@@ -1,0 +1,124 @@
+//! What verbs of a runtime are told beside a message: whose pending calls, which run to stop.
+
+use crate::error::Error;
+use crate::id::{IdError, SessionId, UserId};
+
+/// Which pending calls are asked for.
+///
+/// ```
+/// use helix_agents_core::runtime::Pending;
+///
+/// let of_alice = Pending::of_user("alice");
+/// let of_a_chat = Pending::of_session("chat-7");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "nothing is asked before it is given to a runtime"]
+pub struct Pending {
+    user: Option<UserId>,
+    session: Option<SessionId>,
+    limit: Option<usize>,
+    mistake: Option<IdError>,
+}
+
+impl Pending {
+    /// Everything that waits, whoever it waits for.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// What waits in the sessions of a user.
+    pub fn of_user(user: impl AsRef<str>) -> Self {
+        let mut this = Self::default();
+        match UserId::new(user) {
+            Ok(user) => this.user = Some(user),
+            Err(error) => this.mistake = Some(error),
+        }
+        this
+    }
+
+    /// What waits in a session, its root and all their children.
+    pub fn of_session(session: impl AsRef<str>) -> Self {
+        let mut this = Self::default();
+        match SessionId::new(session) {
+            Ok(session) => this.session = Some(session),
+            Err(error) => this.mistake = Some(error),
+        }
+        this
+    }
+
+    /// At most so many, the oldest first.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<Wanted, Error> {
+        match self.mistake {
+            Some(mistake) => Err(mistake.into()),
+            None => Ok(Wanted {
+                user: self.user,
+                session: self.session,
+                limit: self.limit.unwrap_or(usize::MAX),
+            }),
+        }
+    }
+}
+
+/// What [`Pending`] asks for, once it is known to make sense.
+pub(super) struct Wanted {
+    pub(super) user: Option<UserId>,
+    pub(super) session: Option<SessionId>,
+    pub(super) limit: usize,
+}
+
+impl From<&SessionId> for Pending {
+    fn from(session: &SessionId) -> Self {
+        Self::of_session(session)
+    }
+}
+
+/// Which run is asked to stop, and why.
+///
+/// ```
+/// use helix_agents_core::runtime::Stop;
+///
+/// let stop = Stop::of("chat-7").because("the user left");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "nothing stops before it is given to a runtime"]
+pub struct Stop {
+    session: Result<SessionId, IdError>,
+    reason: Option<String>,
+}
+
+impl Stop {
+    /// The run that is in progress in a session.
+    pub fn of(session: impl AsRef<str>) -> Self {
+        Self {
+            session: SessionId::new(session),
+            reason: None,
+        }
+    }
+
+    /// Says why. The reason is stored with the run.
+    pub fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<(SessionId, Option<String>), Error> {
+        Ok((self.session?, self.reason))
+    }
+}
+
+impl From<&SessionId> for Stop {
+    fn from(session: &SessionId) -> Self {
+        Self::of(session)
+    }
+}
+
+impl From<&str> for Stop {
+    fn from(session: &str) -> Self {
+        Self::of(session)
+    }
+}

@@ -1,0 +1,197 @@
+//! What users do with a runtime.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+
+use super::asking::Wanted;
+use super::{ChunkStream, Handle, Pending, RunOptions, Runtime, StartedRun, Stop, Turn};
+use crate::agent::Agent;
+use crate::entries::{Submitted, ToolAnswer};
+use crate::error::Error;
+use crate::id::{RunId, SessionId};
+use crate::maybe_send::MaybeSend;
+use crate::session::{PendingCall, StopKind};
+use crate::store::{Page, PendingQuery, Sessions, StoreError};
+use crate::stream::Sequence;
+
+/// What users do with a runtime: one verb for each thing.
+///
+/// It is there for every [`Runtime`], also behind `&dyn Runtime` and `Arc<dyn Runtime>`. Whatever else
+/// can be said about a call travels in its argument: a text or a [`Turn`], a [`Pending`], a [`Stop`].
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+pub trait RuntimeExt: Runtime {
+    /// Starts a turn: in a new session, or in the one that the [`Turn`] names.
+    ///
+    /// The run is durable when this returns, and goes on by itself; dropping the handle stops nothing.
+    ///
+    /// # Errors
+    /// When the turn cannot begin; nothing is written then. A session whose last turn has not ended
+    /// refuses another.
+    async fn execute<Out>(
+        &self,
+        agent: &Agent<Out>,
+        turn: impl Into<Turn> + MaybeSend,
+    ) -> Result<Handle<Out>, Error>
+    where
+        Out: DeserializeOwned + 'static,
+    {
+        let (request, options) = turn.into().request(agent)?;
+        let session = request.session_id.clone();
+        self.agents().keep(agent)?;
+        let run = self.start(request, options).await;
+        let run = run.map_err(|error| Error::from(error).about(session.as_ref(), None))?;
+        Ok(Handle::new(self.shared(), run))
+    }
+
+    /// Starts the next turn of a session whose last turn has ended.
+    ///
+    /// # Errors
+    /// As [`RuntimeExt::execute`], and when there is no such session.
+    async fn send<Out>(
+        &self,
+        agent: &Agent<Out>,
+        session: impl AsRef<str> + MaybeSend,
+        turn: impl Into<Turn> + MaybeSend,
+    ) -> Result<Handle<Out>, Error>
+    where
+        Out: DeserializeOwned + 'static,
+    {
+        let session = SessionId::new(session)?;
+        self.execute(agent, turn.into().in_session(session)).await
+    }
+
+    /// Resumes a session: after a pause whose calls are all answered, or after an interruption.
+    ///
+    /// # Errors
+    /// When there is nothing to resume, or calls still wait for an answer; nothing is written then.
+    async fn resume<Out>(
+        &self,
+        agent: &Agent<Out>,
+        session: impl AsRef<str> + MaybeSend,
+    ) -> Result<Handle<Out>, Error>
+    where
+        Out: DeserializeOwned + 'static,
+    {
+        let session = SessionId::new(session)?;
+        self.agents().keep(agent)?;
+        let run = self.resume_session(&session, RunOptions::default()).await;
+        let run = run.map_err(|error| Error::from(error).in_session(&session))?;
+        Ok(Handle::new(self.shared(), run))
+    }
+
+    /// Answers a pending call. The answer is durable when this returns.
+    ///
+    /// # Errors
+    /// For an answer that does not fit its question; nothing is stored then.
+    async fn submit(&self, answer: ToolAnswer) -> Result<Submitted, Error> {
+        let session = answer.session_id.clone();
+        let submitted = self.submit_answer(answer).await;
+        submitted.map_err(|error| Error::from(error).in_session(&session))
+    }
+
+    /// Asks the run of a session to stop where it is. It keeps what it has, and can be resumed. Gives
+    /// the run, or `None` when none is in progress. The request is durable when this returns.
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be reached.
+    async fn interrupt(&self, stop: impl Into<Stop> + MaybeSend) -> Result<Option<RunId>, Error> {
+        request_stop(self, stop.into(), StopKind::Interrupt).await
+    }
+
+    /// Asks the run of a session to fail. Otherwise as [`RuntimeExt::interrupt`].
+    ///
+    /// # Errors
+    /// As [`RuntimeExt::interrupt`].
+    async fn abort(&self, stop: impl Into<Stop> + MaybeSend) -> Result<Option<RunId>, Error> {
+        request_stop(self, stop.into(), StopKind::Abort).await
+    }
+
+    /// The calls that wait for a person or a client, oldest first.
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be reached.
+    async fn pending(
+        &self,
+        pending: impl Into<Pending> + MaybeSend,
+    ) -> Result<Vec<PendingCall>, Error> {
+        list_pending(self, pending.into().checked()?).await
+    }
+
+    /// A handle on the latest run of a session; `None` when the session never ran.
+    ///
+    /// # Errors
+    /// When the store cannot be reached.
+    async fn handle<Out>(
+        &self,
+        agent: &Agent<Out>,
+        session: impl AsRef<str> + MaybeSend,
+    ) -> Result<Option<Handle<Out>>, Error>
+    where
+        Out: DeserializeOwned + 'static,
+    {
+        let session = SessionId::new(session)?;
+        self.agents().keep(agent)?;
+        let found = self.backend().store.find(&session).await?;
+        let run = found.and_then(|found| {
+            let run = found.run?;
+            Some(StartedRun::new(found.state.key(), run.id))
+        });
+        Ok(run.map(|run| Handle::new(self.shared(), run)))
+    }
+
+    /// The chunks of a session after a sequence, for a reader that comes back: those that are stored, and
+    /// then those that come, until nothing more comes for now. A session that does not exist gives an
+    /// error.
+    fn chunks(&self, session: impl AsRef<str>, from: impl Into<Sequence>) -> ChunkStream {
+        match SessionId::new(session) {
+            Ok(session) => ChunkStream::of_session(self.backend(), session, from.into()),
+            Err(error) => ChunkStream::failed(error.into()),
+        }
+    }
+}
+
+impl<R: Runtime + ?Sized> RuntimeExt for R {}
+
+async fn request_stop<R: Runtime + ?Sized>(
+    runtime: &R,
+    stop: Stop,
+    kind: StopKind,
+) -> Result<Option<RunId>, Error> {
+    let (session, reason) = stop.checked()?;
+    let store = Arc::clone(&runtime.backend().store);
+    let sessions = Sessions::new(store.as_ref(), runtime.clock().as_ref());
+    Ok(sessions.request_stop(&session, kind, reason).await?)
+}
+
+async fn list_pending<R: Runtime + ?Sized>(
+    runtime: &R,
+    wanted: Wanted,
+) -> Result<Vec<PendingCall>, Error> {
+    let store = &runtime.backend().store;
+    let root = match wanted.session {
+        None => None,
+        Some(session) => {
+            let found = store.find(&session).await?;
+            let found = found.ok_or(StoreError::NotFound { session })?;
+            Some(found.state.root().clone())
+        }
+    };
+    let mut all = Vec::new();
+    loop {
+        let most = wanted.limit.saturating_sub(all.len()).min(Page::MAX);
+        let query = PendingQuery {
+            user_id: wanted.user.clone(),
+            root: root.clone(),
+            page: Page::new(all.len(), most),
+        };
+        let page = store.pending(&query).await?;
+        let is_last = page.items.is_empty() || !page.has_more;
+        all.extend(page.items);
+        if is_last || all.len() >= wanted.limit {
+            return Ok(all);
+        }
+    }
+}

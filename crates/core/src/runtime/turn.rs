@@ -1,0 +1,181 @@
+//! What a turn begins with.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::RunOptions;
+use crate::agent::Agent;
+use crate::canonical::canonical_json;
+use crate::entries::{Execute, Expects};
+use crate::error::Error;
+use crate::hooks::AgentHooks;
+use crate::id::{SessionId, UserId};
+use crate::message::UserMessage;
+use crate::state::to_json;
+
+/// A turn: what the user says, and everything else that can be said about it.
+///
+/// A text is a turn, so most callers never name this type:
+///
+/// ```
+/// use helix_agents_core::runtime::Turn;
+///
+/// let plain: Turn = "Hi".into();
+/// let full = Turn::new("Hi").session("chat-7").user("alice").metadata("tenant", "acme").tag("beta");
+/// ```
+///
+/// A mistake, like an id with a space in it, is reported by the call that the turn is given to.
+#[derive(Default)]
+#[must_use = "a turn begins when it is given to a runtime"]
+pub struct Turn {
+    messages: Vec<UserMessage>,
+    session: Option<SessionId>,
+    user: Option<UserId>,
+    tags: Vec<String>,
+    metadata: BTreeMap<String, String>,
+    state: Option<Value>,
+    expects: Expects,
+    options: RunOptions,
+    mistake: Option<Error>,
+}
+
+impl Turn {
+    /// A turn that begins with a message.
+    pub fn new(message: impl Into<UserMessage>) -> Self {
+        Self::default().message(message)
+    }
+
+    /// Adds a message.
+    pub fn message(mut self, message: impl Into<UserMessage>) -> Self {
+        self.messages.push(message.into());
+        self
+    }
+
+    /// The session: a new one of this id, or one whose last turn has ended. Without it a new session is
+    /// made.
+    pub fn session(mut self, session: impl AsRef<str>) -> Self {
+        match SessionId::new(session) {
+            Ok(session) => self.session = Some(session),
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
+    /// The owner of a new session.
+    pub fn user(mut self, user: impl AsRef<str>) -> Self {
+        match UserId::new(user) {
+            Ok(user) => self.user = Some(user),
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
+    /// Sets metadata of the session, which tools and hooks read. A text is kept as it is, anything else as
+    /// JSON.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
+        match to_json(&value) {
+            Ok(Value::String(text)) => {
+                self.metadata.insert(key.into(), text);
+            }
+            Ok(value) => {
+                self.metadata.insert(key.into(), canonical_json(&value));
+            }
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
+    /// Tags the session.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// Sets keys of the session's state, on top of what is there.
+    pub fn state(mut self, state: impl Serialize) -> Self {
+        match to_json(&state) {
+            Ok(state) => self.state = Some(state),
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
+    /// Adds hooks of this run alone, after the agent's own. They are gone when the process is.
+    pub fn hooks(mut self, hooks: impl AgentHooks + 'static) -> Self {
+        self.options = self.options.hooks(hooks);
+        self
+    }
+
+    /// Which session it may begin in; any, unless this says otherwise.
+    pub fn expecting(mut self, expects: Expects) -> Self {
+        self.expects = expects;
+        self
+    }
+
+    pub(super) fn in_session(mut self, session: SessionId) -> Self {
+        self.session = Some(session);
+        self.expects = Expects::Existing;
+        self
+    }
+
+    fn note(&mut self, mistake: impl Into<Error>) {
+        self.mistake.get_or_insert_with(|| mistake.into());
+    }
+
+    /// The turn as a request to the runtime of an agent.
+    pub(super) fn request<Out>(self, agent: &Agent<Out>) -> Result<(Execute, RunOptions), Error> {
+        if let Some(mistake) = self.mistake {
+            return Err(mistake);
+        }
+        let request = Execute {
+            session_id: self.session,
+            agent_type: agent.name().to_owned(),
+            initial_state: Arc::clone(agent.initial_state()),
+            messages: self.messages,
+            state: self.state,
+            user_id: self.user,
+            tags: self.tags,
+            metadata: self.metadata,
+            expects: self.expects,
+        };
+        Ok((request, self.options))
+    }
+}
+
+impl From<&str> for Turn {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<&String> for Turn {
+    fn from(text: &String) -> Self {
+        Self::new(text.as_str())
+    }
+}
+
+impl From<String> for Turn {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<UserMessage> for Turn {
+    fn from(message: UserMessage) -> Self {
+        Self::new(message)
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn")
+            .field("messages", &self.messages)
+            .field("session", &self.session)
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}

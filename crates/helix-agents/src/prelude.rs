@@ -1,0 +1,16 @@
+//! What most programs need, to be imported at once: `use helix_agents::prelude::*`.
+
+pub use futures_util::StreamExt;
+pub use helix_agents_core::agent::Agent;
+pub use helix_agents_core::error::Error;
+pub use helix_agents_core::id::{RunId, SessionId, UserId};
+pub use helix_agents_core::memory::MemoryStore;
+pub use helix_agents_core::model::Model;
+pub use helix_agents_core::runtime::{Handle, Outcome, Pending, Runtime, RuntimeExt, Stop, Turn};
+pub use helix_agents_core::tool::{Tool, ToolCx, ToolError, ToolResult};
+pub use helix_agents_macros::{tool, toolset};
+#[cfg(feature = "runtime-local")]
+pub use helix_agents_runtime_local::LocalRuntime;
+#[cfg(feature = "store-sqlite")]
+pub use helix_agents_store_sqlite::SqliteStore;
+pub use serde_json::json;
