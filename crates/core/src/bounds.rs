@@ -314,19 +314,19 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_counted_with_and_without_something_in_the_innermost() {
+    fn empty_and_filled_innermost_levels_are_counted_alike() {
         for innermost in [json!([]), json!({}), json!([1]), json!({ "a": 1 })] {
             let value = json!({ "a": [1, { "b": innermost }] });
             assert!(fits(&value, 4) && !fits(&value, 3), "{value}");
         }
         assert!(fits(&json!("text"), 0) && !fits(&json!([]), 0));
         let endless = (0..200_000).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
-        let told = Bounds::default().take_result(endless).unwrap_err();
-        assert!(told.starts_with("The call ran, but"), "{told}");
+        let error = Bounds::default().take_result(endless).unwrap_err();
+        assert!(error.starts_with("The call ran, but"), "{error}");
     }
 
     #[test]
-    fn a_writer_is_held_to_what_its_writes_come_to() {
+    fn the_writes_of_one_writer_are_limited_by_their_net_size() {
         let change = |bytes: usize| -> Vec<PatchOp> {
             let value = "x".repeat(bytes - 41);
             let patches = json!([{ "op": "replace", "path": "/a", "value": value }]);

@@ -38,7 +38,7 @@ use streams::Log;
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,
-    bell: Notify,
+    notify: Notify,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -69,9 +69,9 @@ impl MemoryStore {
         self
     }
 
-    /// Returns the current time of this store; `told` is the caller's time, used without a clock.
-    fn now(&self, told: Timestamp) -> Timestamp {
-        self.clock.as_ref().map_or(told, |clock| clock.now())
+    /// Returns the current time of this store; `given` is the caller's time, used without a clock.
+    fn now(&self, given: Timestamp) -> Timestamp {
+        self.clock.as_ref().map_or(given, |clock| clock.now())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -173,7 +173,7 @@ impl SessionStore for MemoryStore {
         let now = self.now(commit.at);
         let receipt = inner.commit(commit, now)?;
         drop(inner);
-        self.bell.ring();
+        self.notify.ring();
         Ok(receipt)
     }
 
@@ -298,7 +298,7 @@ impl WatchStops for MemoryStore {
         run: &RunId,
     ) -> Result<StopRequest, StoreError> {
         loop {
-            let heard = self.bell.heard();
+            let heard = self.notify.heard();
             let stop = self.lock().get(session)?.header.stop.clone();
             if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
                 return Ok(stop);

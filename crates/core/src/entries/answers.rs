@@ -111,9 +111,9 @@ fn apply(
                     failed_result(&call.id, &call.name, text, ResultStatus::Error)
                 }
             };
-            let said = ended(&result);
+            let chunk = ended(&result);
             open.settle(result);
-            vec![said]
+            vec![chunk]
         }
         Submission::ApprovalResponse {
             approval_id,
@@ -121,7 +121,7 @@ fn apply(
             reason,
             ..
         } => {
-            let mut said = vec![ChunkPayload::ToolApprovalResponse {
+            let mut chunks = vec![ChunkPayload::ToolApprovalResponse {
                 tool_call_id: call.id.clone(),
                 approval_id: approval_id.clone(),
                 approved: *approved,
@@ -140,7 +140,7 @@ fn apply(
                     idempotency_key(&session.session_id, &pending.run_id, &call.id),
                     answer.submitted_at,
                 ));
-                said.push(started(call));
+                chunks.push(started(call));
             } else {
                 let mut text = format!("The call of {} was not approved.", call.name);
                 if let Some(reason) = reason {
@@ -148,10 +148,10 @@ fn apply(
                     text.push_str(reason);
                 }
                 let result = failed_result(&call.id, &call.name, &text, ResultStatus::Denied);
-                said.push(ended(&result));
+                chunks.push(ended(&result));
                 open.settle(result);
             }
-            said
+            chunks
         }
     }
 }

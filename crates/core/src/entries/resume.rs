@@ -49,8 +49,8 @@ pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError>
     let waiting = pending.values().filter(|call| call.answer.is_none());
     let calls: Vec<_> = waiting.map(|call| call.tool_call_id.clone()).collect();
     // A run with a stop request from its suspension continues only to end.
-    let owed = found.stop.as_ref().filter(|stop| stop.run_id == last.id);
-    if !calls.is_empty() && owed.is_none() {
+    let stop_request = found.stop.as_ref().filter(|stop| stop.run_id == last.id);
+    if !calls.is_empty() && stop_request.is_none() {
         return Err(EntryError::AwaitingAnswers {
             session: session.clone(),
             calls,
@@ -88,7 +88,7 @@ pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError>
         after.open_step = Some(taken.step);
     }
     commit = adopt(commit, session, run.step_count, after.open_step.as_ref());
-    after.stop = owed.map(|stop| StopRequest {
+    after.stop = stop_request.map(|stop| StopRequest {
         run_id: run.id.clone(),
         ..stop.clone()
     });

@@ -169,8 +169,8 @@ impl Record {
 impl Header {
     /// A temporary header of a record, replaced in the same commit.
     fn placeholder() -> Self {
-        let nobody = SessionId::placeholder();
-        let session = SessionState::new(nobody, "", Timestamp::default());
+        let placeholder = SessionId::placeholder();
+        let session = SessionState::new(placeholder, "", Timestamp::default());
         Self::created(session, Fence::default())
     }
 }

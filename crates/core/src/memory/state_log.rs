@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_version_is_far_from_a_whole_state() {
+    fn every_version_is_rebuilt_from_a_nearby_whole_state() {
         let mut log = StateLog::default();
         let text = "x".repeat(20_000);
         log.set(Arc::new(json!({ "text": text, "log": [] })));

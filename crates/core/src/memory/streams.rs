@@ -73,7 +73,7 @@ impl MemoryStore {
             writer.admit(header(&writer.session), header(&writer.root))?;
             write(inner.stream(&writer.root))
         };
-        self.bell.ring();
+        self.notify.ring();
         Ok(result)
     }
 }
@@ -139,7 +139,7 @@ impl StreamManager for MemoryStore {
         known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
         loop {
-            let heard = self.bell.heard();
+            let heard = self.notify.heard();
             let now = self.info(root).await?;
             if StreamInfo::differs(now, known) {
                 return Ok(());

@@ -213,10 +213,10 @@ impl OpenStep {
     /// Returns the model's message and the results that exist so far.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
-        let said = Message::Assistant(self.message.clone());
+        let message = Message::Assistant(self.message.clone());
         let results = self.calls.iter().filter_map(|call| call.result.clone());
         let results = results.map(Message::Tool);
-        std::iter::once(said).chain(results).collect()
+        std::iter::once(message).chain(results).collect()
     }
 
     /// Creates the open step of a reply; `state` returns the initial state of each call.

@@ -40,7 +40,7 @@ pub struct RunRecord {
     pub trigger: RunTrigger,
     /// The number of its turn, from 1. A turn that suspends has several runs.
     pub turn: u32,
-    /// The number of messages with which the run began.
+    /// The number of user messages with which the run started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u32,
     /// The number of steps in the turn so far.

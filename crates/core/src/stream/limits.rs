@@ -330,11 +330,11 @@ mod tests {
             status: RunStatus::SuspendedClientTool,
             tool_call_ids: ids.clone(),
         }));
-        let told = fitted.into_iter().flat_map(|chunk| match chunk.payload {
+        let ids_in_chunks = fitted.into_iter().flat_map(|chunk| match chunk.payload {
             ChunkPayload::RunPaused { tool_call_ids, .. } => tool_call_ids,
             other => panic!("a pause stays a pause: {other:?}"),
         });
-        assert_eq!(told.collect::<Vec<_>>(), ids);
+        assert_eq!(ids_in_chunks.collect::<Vec<_>>(), ids);
     }
 
     #[test]

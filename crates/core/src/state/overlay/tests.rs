@@ -29,7 +29,7 @@ proptest! {
     ///
     /// proves: STT-03
     #[test]
-    fn pieces_read_as_a_vector(len in 0_usize..8, steps in proptest::collection::vec(step(), 0..40)) {
+    fn an_array_of_pieces_reads_as_a_vector(len in 0_usize..8, steps in proptest::collection::vec(step(), 0..40)) {
         let base: Vec<Value> = (0..len).map(|n| json!({ "base": n })).collect();
         let mut model = base.clone();
         let mut array = ArrayNode::over(len);

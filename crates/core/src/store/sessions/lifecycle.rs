@@ -100,8 +100,8 @@ impl Sessions<'_> {
             let Some(mut commit) = self.removal(found.state.root()).await? else {
                 return Ok(false);
             };
-            for doomed in self.descendants(session).await? {
-                commit = commit.then_in(doomed, Change::Delete);
+            for id in self.descendants(session).await? {
+                commit = commit.then_in(id, Change::Delete);
             }
             match self.store.commit(commit).await {
                 Ok(_) => return Ok(true),
@@ -210,22 +210,22 @@ impl Sessions<'_> {
         // A writer that extends its life meanwhile, or starts a run, wins.
         let version = Precondition::Version(found.state.version);
         commit = commit.when_in(session.clone(), version);
-        for doomed in self.descendants(session).await? {
-            let run = match doomed == *session {
+        for id in self.descendants(session).await? {
+            let run = match id == *session {
                 true => found.run.clone(),
-                false => match self.store.load(key.beside(&doomed)).await? {
+                false => match self.store.load(key.beside(&id)).await? {
                     Some(child) => child.run,
                     None => continue,
                 },
             };
-            let still = match run {
+            let unchanged = match run {
                 Some(run) if run.status == RunStatus::Running => return Ok(false),
                 Some(run) => Precondition::Run(run.id, vec![run.status]),
                 None => Precondition::CurrentRun(None),
             };
             commit = commit
-                .when_in(doomed.clone(), still)
-                .then_in(doomed, Change::Delete);
+                .when_in(id.clone(), unchanged)
+                .then_in(id, Change::Delete);
         }
         match self.store.commit(commit).await {
             Ok(_) => Ok(true),
