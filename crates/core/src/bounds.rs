@@ -20,7 +20,7 @@ use crate::state::{StateError, StepWrites};
 use crate::stream::{ChunkPayload, StreamLimits};
 
 pub use text::MAX_TEXT_BYTES;
-pub(crate) use text::{cut_off, cut_reason, shortened};
+pub(crate) use text::{cut_off, cut_reason, shortened, up_to};
 
 /// The maximum number of levels of arrays and objects in a value, its root included.
 ///

@@ -24,7 +24,7 @@ use crate::stream::StreamManager;
 use crate::time::Clock;
 
 pub(crate) use answers::{ended, started, take_answers};
-pub(crate) use close::{Begun, close_calls, close_step, may_have_begun, waits};
+pub(crate) use close::{Begun, close_calls, close_step, may_have_begun};
 pub use error::EntryError;
 pub use execute::{Execute, Expects, plan_execute};
 pub(crate) use recover::MAX_TAKEOVERS;

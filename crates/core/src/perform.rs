@@ -5,29 +5,35 @@
 //! beside itself the effect is performed; performing one again whose commit was made gives the event
 //! that it gave, and runs nothing.
 
+mod after_step;
 mod applied;
 mod attempt;
 mod clocked;
+mod closing;
+mod commit;
 mod deltas;
 mod end;
+mod ending;
 mod error;
 mod executable;
 mod guard;
 mod hold;
 mod hooks;
 mod intents;
+mod memory;
 mod model;
 mod patches;
 mod patience;
 mod ports;
+mod reading;
 mod recorded;
 mod reply;
+mod scope;
 mod settle;
 mod shown;
 mod sleep;
 mod tool;
-mod work;
-mod writing;
+mod view;
 
 use crate::error::Coded;
 use crate::machine::{Effect, EffectKind, Event, Happened};
@@ -36,6 +42,9 @@ pub use attempt::Attempt;
 pub use error::PerformError;
 pub use hold::Hold;
 pub use ports::{Models, Ports};
+
+use scope::{Scope, chunk_base};
+use view::SessionView;
 
 /// Performs an effect and gives its event. `attempt` says whether it may have been begun before.
 ///
@@ -48,25 +57,31 @@ pub async fn perform(
     attempt: Attempt,
     ports: &Ports,
 ) -> Result<Event, PerformError> {
+    let base = chunk_base(&effect.at);
+    let scope = Scope {
+        effect,
+        ports,
+        base: &base,
+    };
     let performed = match &effect.kind {
-        EffectKind::Model { .. } => model::perform(effect, attempt, ports).await,
+        EffectKind::Model { .. } => model::perform(scope, attempt).await,
         EffectKind::Tool { index, unknown } => {
-            tool::perform(effect, *index, *unknown, attempt, ports).await
+            tool::perform(scope, *index, *unknown, attempt).await
         }
-        EffectKind::Settle {} => settle::perform(effect, ports).await,
-        EffectKind::Sleep { until } => return sleep::perform(effect, *until, ports).await,
-        EffectKind::End { as_ } => return end::perform(effect, as_, ports).await,
+        EffectKind::Settle {} => settle::perform(scope).await,
+        EffectKind::Sleep { until } => return sleep::perform(scope, *until).await,
+        EffectKind::End { as_ } => return end::perform(scope, as_).await,
         EffectKind::Children {} => Err(PerformError::NotBuilt { what: "children" }),
     };
     match performed {
-        Err(error) if error.is_permanent() => Ok(broke(effect, &error)),
+        Err(error) if error.is_permanent() => Ok(broke(scope, &error)),
         other => other,
     }
 }
 
 /// The event of an effect that cannot be performed.
-fn broke(effect: &Effect, error: &PerformError) -> Event {
-    let at = &effect.at;
+fn broke(scope: Scope<'_>, error: &PerformError) -> Event {
+    let at = scope.at();
     tracing::error!(
         event = "effect.broke",
         session = %at.session_id,
@@ -74,9 +89,9 @@ fn broke(effect: &Effect, error: &PerformError) -> Event {
         step = at.step,
         %error,
     );
-    let index = match &effect.kind {
+    let index = match &scope.effect.kind {
         EffectKind::Tool { index, .. } => Some(*index),
         _ => None,
     };
-    Event::of(at, Happened::broke(error.to_record(), index))
+    scope.event(Happened::broke(error.to_record(), index))
 }

@@ -31,8 +31,8 @@ pub(crate) fn cut_reason(text: &str) -> Option<&str> {
     Some(why)
 }
 
-/// Returns the beginning of a text, without splitting a character.
-fn up_to(text: &str, bytes: usize) -> &str {
+/// The longest beginning of a text of at most so many bytes that splits no character.
+pub(crate) fn up_to(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len()))
         .rev()
         .find(|end| text.is_char_boundary(*end));

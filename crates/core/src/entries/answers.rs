@@ -43,13 +43,9 @@ pub(crate) fn take_answers(
         usage: Vec::new(),
     };
     for (call, open) in step.message.tool_calls().zip(&mut taken.step.calls) {
-        let waits = matches!(
-            open.state,
-            CallState::AwaitingClient | CallState::AwaitingApproval
-        );
         let pending = session.pending_client_tool_calls.get(&call.id);
         let answered = pending.and_then(|pending| Some((pending, pending.answer.as_ref()?)));
-        let Some((pending, answer)) = answered.filter(|_| waits) else {
+        let Some((pending, answer)) = answered.filter(|_| open.is_awaiting_answer()) else {
             continue;
         };
         taken

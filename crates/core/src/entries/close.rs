@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::answers::ended;
 use super::start::base;
 use crate::machine::started_calls;
-use crate::session::{CallState, EffectState, OpenCall, OpenStep, SessionState};
+use crate::session::{EffectState, OpenCall, OpenStep, SessionState};
 use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkBase};
@@ -17,14 +17,6 @@ pub(crate) enum Begun {
     Known,
     /// All whose turn it was: their outcome is not known.
     Reached,
-}
-
-/// Whether the call waits for a client or a person.
-pub(crate) fn waits(call: &OpenCall) -> bool {
-    matches!(
-        call.state,
-        CallState::AwaitingClient | CallState::AwaitingApproval
-    )
 }
 
 /// Whether the call may have taken effect.
@@ -56,13 +48,8 @@ pub(crate) fn close_calls(
         if open.result.is_some() {
             continue;
         }
-        let pending = session.pending_client_tool_calls.get(&call.id);
-        if waits(open) || pending.is_some() {
-            let standing = match pending {
-                None => CallStanding::Absent,
-                Some(pending) if pending.answer.is_some() => CallStanding::Answered,
-                Some(_) => CallStanding::Open,
-            };
+        let standing = session.call_standing(&call.id);
+        if open.is_awaiting_answer() || standing != CallStanding::Absent {
             let as_read = Precondition::Call(call.id.clone(), standing);
             let owner = Field::CallOwner(call.id.clone(), None);
             commit = commit

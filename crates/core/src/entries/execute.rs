@@ -230,9 +230,7 @@ fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
             });
         }
         if run.status.is_suspended() {
-            let pending = found.state.pending_client_tool_calls.values();
-            let open = pending.filter(|call| call.answer.is_none());
-            let calls: Vec<_> = open.map(|call| call.tool_call_id.clone()).collect();
+            let calls = found.state.unanswered_calls();
             if calls.is_empty() {
                 return Err(EntryError::Stale {
                     session: session(),

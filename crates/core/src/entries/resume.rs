@@ -45,9 +45,7 @@ pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError>
         | RunStatus::SuspendedAwaitingChildren
         | RunStatus::SuspendedStepPartial => {}
     }
-    let pending = &found.state.pending_client_tool_calls;
-    let waiting = pending.values().filter(|call| call.answer.is_none());
-    let calls: Vec<_> = waiting.map(|call| call.tool_call_id.clone()).collect();
+    let calls = found.state.unanswered_calls();
     // A run with a stop request from its suspension continues only to end.
     let stop_request = found.stop.as_ref().filter(|stop| stop.run_id == last.id);
     if !calls.is_empty() && stop_request.is_none() {

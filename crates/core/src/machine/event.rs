@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{At, OpenRef, Standing};
+use crate::bounds::up_to;
 use crate::error::ErrorRecord;
 use crate::session::{CallPhase, OpenCall, OpenStep, RunStatus};
 use crate::store::ModelFailure;
@@ -226,8 +227,7 @@ impl Happened {
 fn shortened(mut error: ErrorRecord) -> ErrorRecord {
     for text in [&mut error.message, &mut error.detail] {
         if text.len() > MAX_TEXT {
-            let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at));
-            text.truncate(end.unwrap_or(0));
+            text.truncate(up_to(text, MAX_TEXT).len());
             text.push('…');
         }
     }

@@ -93,12 +93,7 @@ impl Record {
             Row::OpenStep(step) => self.open_step = step,
             Row::OpenCall(call, open) => {
                 if let Some(step) = &mut self.open_step {
-                    let step = Arc::make_mut(step);
-                    let mut ids = step.message.tool_calls();
-                    let index = ids.position(|made| made.id == call);
-                    if let Some(slot) = index.and_then(|index| step.calls.get_mut(index)) {
-                        *slot = *open;
-                    }
+                    Arc::make_mut(step).set_call(&call, *open);
                 }
             }
             Row::Pending(pending) => {

@@ -1,22 +1,19 @@
-//! What a step does to the state.
+//! The writes of a step, applied to the state.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::PerformError;
 use super::hooks::Hooks;
-use super::patches::corrections;
-use super::work::Work;
-use super::writing::then;
-use super::{PerformError, Ports};
+use super::patches::{Streamed, corrections};
+use super::scope::{EffectContext, Scope};
 use crate::entries::may_have_begun;
-use crate::machine::At;
 use crate::session::{CallPhase, OpenCall, OpenStep};
 use crate::state::{ArrayMode, StateConflict, StateTracker, StepWrites, Writer, merge_writes};
-use crate::store::{Change, Commit};
-use crate::stream::{Chunk, ChunkPayload, Sequence};
+use crate::stream::ChunkPayload;
 
-/// What the calls of a step wrote, brought together and applied, and what hooks add to it.
+/// The writes of the calls of a step, merged and applied, and those that hooks add.
 ///
 /// The state itself is not copied: what was written lies over it.
 pub(super) struct Applied {
@@ -55,13 +52,8 @@ impl Applied {
     }
 
     /// Hooks over the state as it is with all that was written.
-    pub(super) fn hooks<'a>(
-        &self,
-        at: &'a At,
-        work: &'a Work,
-        ports: &'a Ports,
-    ) -> Result<Hooks<'a>, PerformError> {
-        Hooks::after(at, work, ports, &self.before, &self.writes)
+    pub(super) fn hooks<'a>(&self, cx: EffectContext<'a>) -> Result<Hooks<'a>, PerformError> {
+        Hooks::after(cx, &self.before, &self.writes)
     }
 
     /// Adds what hooks wrote on top.
@@ -73,28 +65,23 @@ impl Applied {
         Ok(())
     }
 
-    /// What was written, once the state is of no more use here: whoever holds it keeps others from
+    /// The writes, once the state is of no more use here: whoever holds it keeps others from
     /// changing it in place.
     pub(super) fn into_writes(self) -> StepWrites {
         self.writes
     }
 
-    /// What brings readers from what they have to what is committed. `after` is a place in the stream
-    /// before the patches of the step; `None`: there are none but those in `unsent`, which go with the
-    /// commit.
+    /// The chunks that bring readers from what they have, by what was streamed, to what is committed.
     pub(super) async fn told(
         &self,
-        at: &At,
-        ports: &Ports,
-        after: Option<Sequence>,
-        unsent: &[Chunk],
+        scope: Scope<'_>,
+        streamed: Streamed<'_>,
     ) -> Result<Vec<ChunkPayload>, PerformError> {
         let mut told = Vec::new();
         if !self.writes.is_empty() || self.was_interrupted {
-            let after = after.unwrap_or(Sequence(u64::MAX));
-            let patches = corrections(at, ports, after, &self.before, &self.state, unsent).await?;
+            let patches = corrections(scope, streamed, &self.before, &self.state).await?;
             if !patches.is_empty() {
-                told.extend(ports.bounds().state_patches(patches));
+                told.extend(scope.ports.bounds().state_patches(patches));
             }
         }
         if !self.conflicts.is_empty() {
@@ -105,15 +92,7 @@ impl Applied {
     }
 }
 
-/// Adds what was written to a commit.
-pub(super) fn write_state(commit: Commit, at: &At, writes: &StepWrites) -> Commit {
-    if writes.is_empty() {
-        return commit;
-    }
-    then(commit, at, [Change::WriteState(writes.clone())])
-}
-
-/// What each call wrote, in the model's order.
+/// The writes of each call, in the model's order.
 pub(super) fn writers(open: &OpenStep) -> Vec<Writer> {
     let calls = open.calls().enumerate();
     calls

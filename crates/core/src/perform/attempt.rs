@@ -1,6 +1,6 @@
 //! Whether an effect may have been begun before.
 
-/// What a host knows of earlier attempts at an effect.
+/// Earlier attempts at an effect, as far as a host knows of them.
 ///
 /// Engines perform an effect at least once: again when a worker died or took too long, perhaps while
 /// the earlier attempt still goes on. This has nothing to do with the attempts at a model call that

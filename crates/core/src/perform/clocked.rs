@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
 
-/// What came first.
+/// The first of two things.
 pub(super) enum First<A, B> {
     /// The one that is asked first.
     One(A),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::PerformError;
 use super::patience::{MayPass, Patience, patiently};
-use super::work::Work;
-use super::writing::base;
-use super::{PerformError, Ports};
-use crate::machine::At;
+use super::scope::{EffectContext, Scope};
+use crate::bounds::up_to;
+use crate::id::IdSource;
 use crate::session::OpenStep;
 use crate::stream::{Chunk, ChunkBase, ChunkPayload, DeltasOf, Sequence, StreamWriter};
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 
 /// How long a delta waits for others, so that a stored row is a batch.
 pub(super) const WINDOW: Duration = Duration::from_millis(5);
@@ -26,11 +26,8 @@ const PAGE: usize = 512;
 /// a while, nothing is lost and nothing stops: what could not be written waits for the next batch, or
 /// for the commit.
 pub(super) struct Deltas<'a> {
-    at: &'a At,
-    ports: &'a Ports,
+    scope: Scope<'a>,
     writer: StreamWriter,
-    /// The base of chunks that go with the commit.
-    base: Arc<ChunkBase>,
     /// Which attempt at the effect this is.
     attempt: u32,
     /// The base of chunks that are written before it, once there are any.
@@ -53,29 +50,21 @@ pub(super) struct Deltas<'a> {
 
 impl<'a> Deltas<'a> {
     /// The deltas of a model call.
-    pub(super) fn of_model(at: &'a At, ports: &'a Ports, work: &Work) -> Self {
-        let by = DeltasOf::Effect {
-            n: at.n,
-            attempt: work.attempt,
-        };
-        let earliest = work.sequence.unwrap_or(Sequence(work.run.start_sequence));
-        Self::new(at, ports, by, work.attempt, earliest)
+    pub(super) fn of_model(cx: EffectContext<'a>) -> Self {
+        let (n, attempt) = (cx.at().n, cx.view.attempt);
+        let earliest = cx.view.sequence;
+        let earliest = earliest.unwrap_or(Sequence(cx.view.run.start_sequence));
+        Self::new(cx.scope, DeltasOf::Effect { n, attempt }, attempt, earliest)
     }
 
     /// The deltas of an attempt at a call.
-    pub(super) fn of_call(
-        at: &'a At,
-        ports: &'a Ports,
-        step: &OpenStep,
-        index: u32,
-        attempt: u32,
-    ) -> Self {
+    pub(super) fn of_call(scope: Scope<'a>, step: &OpenStep, index: u32, attempt: u32) -> Self {
         let by = DeltasOf::Call {
             step: step.id.clone(),
             index,
             attempt,
         };
-        Self::new(at, ports, by, attempt, step.start_sequence)
+        Self::new(scope, by, attempt, step.start_sequence)
     }
 
     /// Keeps everything for the commit.
@@ -84,12 +73,10 @@ impl<'a> Deltas<'a> {
         self
     }
 
-    fn new(at: &'a At, ports: &'a Ports, by: DeltasOf, attempt: u32, earliest: Sequence) -> Self {
+    fn new(scope: Scope<'a>, by: DeltasOf, attempt: u32, earliest: Sequence) -> Self {
         Self {
-            at,
-            ports,
-            writer: writer(at).of(by),
-            base: base(at),
+            scope,
+            writer: writer(scope).of(by),
             attempt,
             streamed: None,
             waiting: Vec::new(),
@@ -103,21 +90,17 @@ impl<'a> Deltas<'a> {
         }
     }
 
-    pub(super) fn base(&self) -> &Arc<ChunkBase> {
-        &self.base
-    }
-
     /// Adds a delta. A text that is too large for a chunk becomes several; anything else is
     /// shortened here, so that what settles the step knows what readers are told.
     pub(super) fn push(&mut self, payload: ChunkPayload) {
-        let now = self.ports.clock.now();
+        let now = self.scope.now();
         self.since.get_or_insert(now);
         // Escaping makes a text at most six times as long.
-        let limits = self.ports.streams.limits();
+        let limits = self.scope.ports.streams.limits();
         let piece = (limits.max_chunk_bytes / 8).max(64);
         let streamed = self.streamed.get_or_insert_with(|| {
-            let base = ChunkBase::clone(&self.base);
-            Arc::new(base.of_attempt(self.at.n, self.attempt))
+            let base = ChunkBase::clone(self.scope.base);
+            Arc::new(base.of_attempt(self.scope.at().n, self.attempt))
         });
         let waiting = &mut self.waiting;
         split(payload, piece, |payload| {
@@ -128,6 +111,23 @@ impl<'a> Deltas<'a> {
                 waiting.extend(limits.fit(chunk));
             }
         });
+    }
+
+    /// Adds several deltas.
+    pub(super) fn extend(&mut self, payloads: impl IntoIterator<Item = ChunkPayload>) {
+        for payload in payloads {
+            self.push(payload);
+        }
+    }
+
+    /// The clock of the effect.
+    pub(super) fn clock(&self) -> &'a dyn Clock {
+        self.scope.ports.clock.as_ref()
+    }
+
+    /// The ids of the effect.
+    pub(super) fn ids(&self) -> &'a dyn IdSource {
+        self.scope.ports.ids.as_ref()
     }
 
     /// When what waits is written.
@@ -150,10 +150,10 @@ impl<'a> Deltas<'a> {
         }
         match self.write_waiting().await {
             Err(error) if error.may_pass() => {
-                tracing::warn!(event = "stream.unavailable", session = %self.at.session_id, %error);
+                tracing::warn!(event = "stream.unavailable", session = %self.scope.at().session_id, %error);
                 self.unsure = true;
                 // The next look comes by itself, also when nothing more is said.
-                self.since = Some(self.ports.clock.now());
+                self.since = Some(self.scope.now());
                 Ok(())
             }
             other => other,
@@ -175,7 +175,7 @@ impl<'a> Deltas<'a> {
 
     async fn write_waiting(&mut self) -> Result<(), PerformError> {
         self.make_sure().await?;
-        let limits = self.ports.streams.limits();
+        let limits = self.scope.ports.streams.limits();
         let is_too_large = |chunk: &Chunk| limits.check(std::slice::from_ref(chunk)).is_err();
         let fitting = self.waiting.iter().position(is_too_large);
         self.held = fitting.is_some();
@@ -184,7 +184,7 @@ impl<'a> Deltas<'a> {
             return Ok(());
         }
         let chunks: Vec<Chunk> = self.waiting.iter().take(count).cloned().collect();
-        let streams = &self.ports.streams;
+        let streams = &self.scope.ports.streams;
         let last = streams.append_deltas(&self.writer, chunks).await?;
         self.was_written(count, last);
         Ok(())
@@ -206,8 +206,8 @@ impl<'a> Deltas<'a> {
         let (mut count, mut last) = (0, self.earliest);
         let mut cursor = self.before.unwrap_or(self.earliest);
         loop {
-            let root = &self.at.root_session_id;
-            let page = self.ports.streams.read(root, cursor, PAGE).await?;
+            let root = &self.scope.at().root_session_id;
+            let page = self.scope.ports.streams.read(root, cursor, PAGE).await?;
             for stored in &page {
                 cursor = stored.sequence;
                 if Some(&stored.chunk.base) == self.streamed.as_ref() {
@@ -227,20 +227,20 @@ impl<'a> Deltas<'a> {
         Ok(())
     }
 
-    /// What waits, for the commit.
+    /// Takes the deltas that wait, for the commit.
     ///
     /// # Errors
     /// When it cannot be found out, for longer than one has patience, what was written before.
     pub(super) async fn take(&mut self) -> Result<Vec<Chunk>, PerformError> {
-        let mut patience = Patience::new(self.ports);
+        let mut patience = Patience::new(self.scope.ports);
         while let Err(error) = self.make_sure().await {
-            patience.bear(error, self.ports).await?;
+            patience.bear(error, self.scope.ports).await?;
         }
         self.since = None;
         self.held = false;
         let mut waiting = std::mem::take(&mut self.waiting);
         for chunk in &mut waiting {
-            chunk.base = Arc::clone(&self.base);
+            chunk.base = Arc::clone(self.scope.base);
         }
         Ok(waiting)
     }
@@ -256,26 +256,31 @@ impl<'a> Deltas<'a> {
         let Some(before) = self.before.take() else {
             return Ok(());
         };
-        discard(self.at, self.ports, &self.writer, before, reason).await
+        discard(self.scope, &self.writer, before, reason).await
     }
 }
 
-/// Who writes an effect's deltas.
-fn writer(at: &At) -> StreamWriter {
+/// The writer of an effect's deltas.
+fn writer(scope: Scope<'_>) -> StreamWriter {
+    let at = scope.at();
     StreamWriter::new(at.root_session_id.clone(), at.session_id.clone(), at.fence)
 }
 
 async fn discard(
-    at: &At,
-    ports: &Ports,
+    scope: Scope<'_>,
     writer: &StreamWriter,
     after: Sequence,
     reason: &str,
 ) -> Result<(), PerformError> {
     let reason = reason.to_owned();
-    let say = ChunkPayload::StepDiscarded { reason };
-    let say = Chunk::new(base(at), ports.clock.now(), say);
-    let discard = || ports.streams.discard_deltas(writer, after, say.clone());
+    let discarded = ChunkPayload::StepDiscarded { reason };
+    let discarded = Chunk::new(Arc::clone(scope.base), scope.now(), discarded);
+    let ports = scope.ports;
+    let discard = || {
+        ports
+            .streams
+            .discard_deltas(writer, after, discarded.clone())
+    };
     patiently(ports, discard).await?;
     Ok(())
 }
@@ -283,11 +288,11 @@ async fn discard(
 /// Throws away what was streamed of a reply that was never committed: by a process that is gone, or
 /// by an earlier attempt at this effect. `after` is a place in the stream before it.
 pub(super) async fn discard_orphans(
-    at: &At,
-    ports: &Ports,
+    scope: Scope<'_>,
     attempt: u32,
     after: Sequence,
 ) -> Result<(), PerformError> {
+    let (at, ports) = (scope.at(), scope.ports);
     let mut cursor = after;
     let mut committed = after;
     let mut orphaned = false;
@@ -318,7 +323,7 @@ pub(super) async fn discard_orphans(
     }
     let reason = "the attempt that streamed it was given up";
     let by = DeltasOf::Effect { n: at.n, attempt };
-    discard(at, ports, &writer(at).of(by), committed, reason).await
+    discard(scope, &writer(scope).of(by), committed, reason).await
 }
 
 /// Gives a payload, or one for each piece of a text that is longer than one.
@@ -356,12 +361,8 @@ fn pieces(text: &str, size: usize) -> impl Iterator<Item = String> + '_ {
         if rest.is_empty() {
             return None;
         }
-        let end = (0..=size.min(rest.len()))
-            .rev()
-            .find(|at| rest.is_char_boundary(*at))
-            .filter(|end| *end > 0)
-            .unwrap_or(rest.len());
-        let (piece, after) = rest.split_at(end);
+        let end = Some(up_to(rest, size).len()).filter(|end| *end > 0);
+        let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
         rest = after;
         Some(piece.to_owned())
     })

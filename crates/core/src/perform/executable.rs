@@ -1,4 +1,4 @@
-//! What may be run.
+//! Calls that may be run.
 
 use crate::canonical::Digest;
 use crate::message::ToolCall;

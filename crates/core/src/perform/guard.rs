@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
-/// What a panic said.
+/// A panic of user code, with its message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it panicked: {0}")]
 pub(crate) struct Panicked(String);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::notify::Notify;
 use crate::time::{Clock, Timestamp};
 
-/// What a process knows of the lease of a run that it performs, by its own clock.
+/// The lease of a run as the process that performs it knows it, by its own clock.
 ///
 /// A lease is asked for by its length, and counts here from before it was asked for: so it ends for
 /// its holder no later than for the store. While it is not known to be valid, nothing is begun and

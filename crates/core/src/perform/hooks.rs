@@ -4,31 +4,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::work::Work;
-use super::{PerformError, Ports};
-use crate::hooks::{AgentHooks, HookCx};
+use super::PerformError;
+use super::scope::EffectContext;
+use crate::hooks::{AgentHooks, AgentResumed, AgentStart, HookCx, SuspendReason};
 use crate::machine::At;
+use crate::message::{Message, UserMessage};
+use crate::session::RunTrigger;
 use crate::shared_state::SharedState;
 use crate::state::StepWrites;
 use crate::stream::ChunkPayload;
+use crate::transcript::Transcript;
 
 /// The hooks of a run, over one view of the state.
 pub(super) struct Hooks<'a> {
-    at: &'a At,
-    work: &'a Work,
-    ports: &'a Ports,
+    cx: EffectContext<'a>,
     state: Option<SharedState>,
     said: Arc<Mutex<Vec<ChunkPayload>>>,
 }
 
 impl<'a> Hooks<'a> {
     /// Hooks over a state. What they write is theirs alone until it is committed.
-    pub(super) fn over(at: &'a At, work: &'a Work, ports: &'a Ports, state: &Arc<Value>) -> Self {
-        let hooks = Self::on(at, work, ports, None);
+    pub(super) fn over(cx: EffectContext<'a>, state: &Arc<Value>) -> Self {
+        let hooks = Self::on(cx, None);
         if hooks.is_empty() {
             return hooks;
         }
-        let state = SharedState::of_committed(Arc::clone(state)).bounded(ports.bounds());
+        let state = SharedState::of_committed(Arc::clone(state)).bounded(cx.ports().bounds());
         Self {
             state: Some(state),
             ..hooks
@@ -37,17 +38,15 @@ impl<'a> Hooks<'a> {
 
     /// Hooks over a state after some writes, which are not theirs.
     pub(super) fn after(
-        at: &'a At,
-        work: &'a Work,
-        ports: &'a Ports,
+        cx: EffectContext<'a>,
         state: &Arc<Value>,
         writes: &StepWrites,
     ) -> Result<Self, PerformError> {
-        let hooks = Self::on(at, work, ports, None);
+        let hooks = Self::on(cx, None);
         if hooks.is_empty() {
             return Ok(hooks);
         }
-        let state = SharedState::after(Arc::clone(state), writes)?.bounded(ports.bounds());
+        let state = SharedState::after(Arc::clone(state), writes)?.bounded(cx.ports().bounds());
         Ok(Self {
             state: Some(state),
             ..hooks
@@ -55,16 +54,9 @@ impl<'a> Hooks<'a> {
     }
 
     /// Hooks over a view that somebody else writes, too.
-    pub(super) fn on(
-        at: &'a At,
-        work: &'a Work,
-        ports: &'a Ports,
-        state: Option<SharedState>,
-    ) -> Self {
+    pub(super) fn on(cx: EffectContext<'a>, state: Option<SharedState>) -> Self {
         Self {
-            at,
-            work,
-            ports,
+            cx,
             state,
             said: Arc::default(),
         }
@@ -72,21 +64,23 @@ impl<'a> Hooks<'a> {
 
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
-        Self::is_none(self.work, self.ports)
+        Self::is_none(self.cx)
     }
 
     /// Whether a run has none.
-    pub(super) fn is_none(work: &Work, ports: &Ports) -> bool {
+    pub(super) fn is_none(cx: EffectContext<'_>) -> bool {
+        let ports = cx.ports();
         ports.parent_hooks.is_empty()
-            && work.agent().hooks().is_empty()
+            && cx.view.agent().hooks().is_empty()
             && ports.execution_hooks.is_empty()
     }
 
     /// All of them, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<dyn AgentHooks>> {
-        let own = self.work.agent().hooks().iter();
-        let parents = self.ports.parent_hooks.iter();
-        parents.chain(own).chain(&self.ports.execution_hooks)
+        let own = self.cx.view.agent().hooks().iter();
+        let ports = self.cx.ports();
+        let parents = ports.parent_hooks.iter();
+        parents.chain(own).chain(&ports.execution_hooks)
     }
 
     /// The surroundings of the call of a hook. `what` names it within its step.
@@ -95,23 +89,24 @@ impl<'a> Hooks<'a> {
             session_id,
             run_id,
             step,
+            agent_type,
             ..
-        } = self.at;
-        let who = &self.work.who;
+        } = self.cx.at();
+        let (ports, run) = (self.cx.ports(), &self.cx.view.context);
         let said = Arc::clone(&self.said);
         HookCx::builder(session_id.clone(), run_id.clone())
-            .agent_type(&self.at.agent_type)
+            .agent_type(agent_type)
             .step(*step)
             .invocation_id(format!("{session_id}:{run_id}:{step}:{what}:{index}"))
             .session_fields(
-                who.user_id.clone(),
-                Arc::clone(&who.tags),
-                Arc::clone(&who.metadata),
+                run.user_id.clone(),
+                Arc::clone(&run.tags),
+                Arc::clone(&run.metadata),
             )
-            .parent_session_id(who.parent.clone())
+            .parent_session_id(run.parent.clone())
             .state(self.state.clone().unwrap_or_default())
-            .abort(self.ports.abort.clone())
-            .bounds(self.ports.bounds())
+            .abort(ports.abort.clone())
+            .bounds(ports.bounds())
             .emit(move |event_name, data| {
                 let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
                 said.push(ChunkPayload::Custom { event_name, data });
@@ -119,20 +114,15 @@ impl<'a> Hooks<'a> {
             .build()
     }
 
-    /// The state that is committed.
-    pub(super) fn committed(&self) -> Arc<Value> {
-        self.work.state()
-    }
-
     /// The state as the hooks left it.
     pub(super) fn state(&self) -> Result<Arc<Value>, PerformError> {
         match &self.state {
             Some(state) => Ok(state.get()?),
-            None => Ok(self.work.state()),
+            None => Ok(self.cx.view.state()),
         }
     }
 
-    /// What they wrote.
+    /// The writes of the hooks.
     pub(super) fn writes(&self) -> Result<StepWrites, PerformError> {
         match &self.state {
             Some(state) => Ok(state.writes()?),
@@ -140,7 +130,7 @@ impl<'a> Hooks<'a> {
         }
     }
 
-    /// What they told readers, once.
+    /// Takes what they told readers.
     pub(super) fn take_said(&self) -> Vec<ChunkPayload> {
         std::mem::take(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -170,3 +160,39 @@ macro_rules! fire {
     };
 }
 pub(super) use fire;
+
+impl Hooks<'_> {
+    /// Fires the hooks of a run that begins, or goes on.
+    pub(super) async fn fire_started(&self, history: &Transcript) -> Result<(), PerformError> {
+        if self.cx.view.run.trigger == RunTrigger::Continue {
+            self.fire_resumed().await;
+            return Ok(());
+        }
+        let mut input: Vec<UserMessage> = Vec::new();
+        for message in history.iter().rev() {
+            match message {
+                Message::User(user) => input.push(user.clone()),
+                _ => break,
+            }
+        }
+        input.reverse();
+        let state = self.state()?;
+        fire!(
+            self,
+            on_agent_start,
+            "on_agent_start",
+            AgentStart::new(&input, &state)
+        );
+        Ok(())
+    }
+
+    /// Fires the hooks of a run that goes on after a pause.
+    pub(super) async fn fire_resumed(&self) {
+        fire!(
+            self,
+            on_agent_resumed,
+            "on_agent_resumed",
+            AgentResumed::new(SuspendReason::ClientTool, &self.cx.view.answered)
+        );
+    }
+}

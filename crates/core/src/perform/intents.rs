@@ -1,45 +1,39 @@
-//! What becomes of each call of a reply before anything is run.
+//! Sorts the calls of a reply before anything is run.
 
+use super::PerformError;
 use super::hooks::Hooks;
-use super::work::Work;
-use super::{PerformError, Ports};
+use super::scope::EffectContext;
+use crate::agent::AnyAgent;
 use crate::canonical::{Digest, idempotency_key};
 use crate::entries::started;
-use crate::id::{IdSourceExt, SessionId};
-use crate::machine::{At, Effect};
+use crate::id::{ApprovalId, IdSourceExt};
 use crate::message::{ResultStatus, ToolCall};
 use crate::session::{CallPhase, CallState, EffectRecord, OpenCall, OpenStep, PendingCall};
 use crate::shared_state::SharedState;
 use crate::step::failed_result;
-use crate::store::{Change, Field};
 use crate::stream::ChunkPayload;
-use crate::time::Timestamp;
-use crate::tool::{ApprovalMode, ExecutedBy, Tool, ToolCx, ToolError, ToolSpec};
+use crate::tool::{ApprovalMode, ExecutedBy, Tool, ToolCx, ToolCxBuilder, ToolError, ToolSpec};
 
-/// What is to be done about the calls of a reply.
+/// The calls of a reply as they enter the open step, with the questions that they ask.
 pub(super) struct Intents {
     pub(super) calls: Vec<OpenCall>,
-    pub(super) changes: Vec<(SessionId, Change)>,
-    pub(super) said: Vec<ChunkPayload>,
+    pub(super) questions: Vec<PendingCall>,
+    pub(super) told: Vec<ChunkPayload>,
 }
 
 /// Sorts the calls of a reply: refused, for a client, for a person to decide, or ready to run.
 pub(super) async fn intents(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
+    cx: EffectContext<'_>,
     hooks: &Hooks<'_>,
     open: &OpenStep,
-    now: Timestamp,
 ) -> Result<Intents, PerformError> {
-    let at = &effect.at;
     let mut all = Intents {
         calls: Vec::with_capacity(open.calls.len()),
-        changes: Vec::new(),
-        said: Vec::new(),
+        questions: Vec::new(),
+        told: Vec::new(),
     };
     for call in open.message.tool_calls() {
-        let tool = match fitting(work, call) {
+        let tool = match fitting_tool(cx.view.agent(), call) {
             Ok(tool) => tool,
             Err(text) => {
                 all.refuse(call, &text);
@@ -53,27 +47,20 @@ pub(super) async fn intents(
             CallPhase::Regular
         };
         if spec.executed_by == ExecutedBy::Client {
-            let pending = pending(at, call, spec, now);
-            all.said.push(started(call));
-            all.wait(at, pending, CallState::AwaitingClient);
+            all.told.push(started(call));
+            all.wait(pending(cx, call, spec), CallState::AwaitingClient);
             continue;
         }
-        if needs_approval(at, work, ports, hooks, call, tool).await? {
-            let approval_id = ports.ids.approval_id()?;
-            let pending = pending(at, call, spec, now).needing_approval(approval_id.clone());
-            all.said.push(ChunkPayload::ToolApprovalRequest {
-                tool_call_id: call.id.clone(),
-                tool_name: call.name.clone(),
-                approval_id,
-                input: call.arguments.clone(),
-                digest: pending.digest.clone(),
-            });
-            all.wait(at, pending, CallState::AwaitingApproval);
+        if needs_approval(cx, hooks, call, tool).await? {
+            let approval_id = cx.ports().ids.approval_id()?;
+            let pending = pending(cx, call, spec).needing_approval(approval_id.clone());
+            all.told.push(approval_request(call, approval_id, &pending));
+            all.wait(pending, CallState::AwaitingApproval);
             continue;
         }
-        all.said.push(started(call));
+        all.told.push(started(call));
         all.calls.push(OpenCall {
-            effect: Some(intended(at, call, now)),
+            effect: Some(intended(cx, call)),
             ..OpenCall::new(phase, CallState::Ready)
         });
     }
@@ -82,9 +69,7 @@ pub(super) async fn intents(
 
 /// Whether a person has to agree first.
 async fn needs_approval(
-    at: &At,
-    work: &Work,
-    ports: &Ports,
+    cx: EffectContext<'_>,
     hooks: &Hooks<'_>,
     call: &ToolCall,
     tool: &Tool,
@@ -93,14 +78,14 @@ async fn needs_approval(
         return Ok(false);
     }
     let state = SharedState::of_committed(hooks.state()?);
-    let cx = surroundings(at, work, ports, call, state).build();
-    Ok(tool.needs_approval(&call.arguments, &cx).await)
+    let tool_cx = tool_cx(cx, call, state).build();
+    Ok(tool.needs_approval(&call.arguments, &tool_cx).await)
 }
 
 /// The tool of a call whose arguments fit, or what the model is told.
-fn fitting<'a>(work: &'a Work, call: &ToolCall) -> Result<&'a Tool, String> {
-    let Some(tool) = work.agent().tool(&call.name) else {
-        let names: Vec<_> = work.agent().tools().iter().map(Tool::name).collect();
+fn fitting_tool<'a>(agent: &'a AnyAgent, call: &ToolCall) -> Result<&'a Tool, String> {
+    let Some(tool) = agent.tool(&call.name) else {
+        let names: Vec<_> = agent.tools().iter().map(Tool::name).collect();
         return Err(format!(
             "There is no tool named {}. Use one of: {}.",
             call.name,
@@ -115,55 +100,57 @@ fn fitting<'a>(work: &'a Work, call: &ToolCall) -> Result<&'a Tool, String> {
     Err(refused.model_text().to_owned())
 }
 
-fn intended(at: &At, call: &ToolCall, now: Timestamp) -> EffectRecord {
+fn intended(cx: EffectContext<'_>, call: &ToolCall) -> EffectRecord {
+    let at = cx.at();
     let key = idempotency_key(&at.session_id, &at.run_id, &call.id);
-    EffectRecord::intended(key, now)
+    EffectRecord::intended(key, cx.now)
 }
 
 /// A question about a call.
-pub(super) fn pending(at: &At, call: &ToolCall, spec: &ToolSpec, now: Timestamp) -> PendingCall {
-    let mut pending = pending_of(at, call, now);
-    pending.deadline = spec.deadline.map(|wait| now.saturating_add(wait));
+pub(super) fn pending(cx: EffectContext<'_>, call: &ToolCall, spec: &ToolSpec) -> PendingCall {
+    let mut pending = pending_without_tool(cx, call);
+    pending.deadline = spec.deadline.map(|wait| cx.now.saturating_add(wait));
     pending
 }
 
 /// A question about a call whose tool is gone.
-pub(super) fn pending_of(at: &At, call: &ToolCall, now: Timestamp) -> PendingCall {
+pub(super) fn pending_without_tool(cx: EffectContext<'_>, call: &ToolCall) -> PendingCall {
+    let at = cx.at();
     let mut pending = PendingCall::client(
         at.session_id.clone(),
         at.run_id.clone(),
         call.id.clone(),
         &call.name,
         call.arguments.clone(),
-        now,
+        cx.now,
     );
     debug_assert_eq!(pending.digest, Digest::of_call(&call.name, &call.arguments));
     pending.root_session_id = at.root_session_id.clone();
     pending
 }
 
-/// The changes that put a question on the list, where the root finds its owner.
-pub(super) fn asking(at: &At, pending: PendingCall) -> [(SessionId, Change); 2] {
-    let call = pending.tool_call_id.clone();
-    let owner = Field::CallOwner(call, Some(at.session_id.clone()));
-    [
-        (at.session_id.clone(), Change::Pending(Box::new(pending))),
-        (at.root_session_id.clone(), Change::Set(owner)),
-    ]
+/// The chunk that asks readers for an approval.
+pub(super) fn approval_request(
+    call: &ToolCall,
+    approval_id: ApprovalId,
+    pending: &PendingCall,
+) -> ChunkPayload {
+    ChunkPayload::ToolApprovalRequest {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        approval_id,
+        input: call.arguments.clone(),
+        digest: pending.digest.clone(),
+    }
 }
 
-/// What a tool, or a rule about it, sees.
-pub(super) fn surroundings(
-    at: &At,
-    work: &Work,
-    ports: &Ports,
-    call: &ToolCall,
-    state: SharedState,
-) -> crate::tool::ToolCxBuilder {
+/// The context that a tool, or a rule about it, is given.
+pub(super) fn tool_cx(cx: EffectContext<'_>, call: &ToolCall, state: SharedState) -> ToolCxBuilder {
+    let (at, ports) = (cx.at(), cx.ports());
     ToolCx::builder(at.session_id.clone(), at.run_id.clone(), call.id.clone())
         .agent_type(&at.agent_type)
         .step(at.step)
-        .user_id(work.who.user_id.clone())
+        .user_id(cx.view.context.user_id.clone())
         .state(state)
         .abort(ports.abort.clone())
         .bounds(ports.bounds())
@@ -171,7 +158,7 @@ pub(super) fn surroundings(
 
 impl Intents {
     fn refuse(&mut self, call: &ToolCall, text: &str) {
-        self.said.push(ChunkPayload::ToolInputError {
+        self.told.push(ChunkPayload::ToolInputError {
             tool_call_id: call.id.clone(),
             tool_name: call.name.clone(),
             input: call.arguments.clone(),
@@ -182,8 +169,8 @@ impl Intents {
             .push(OpenCall::settled(CallPhase::Regular, result));
     }
 
-    fn wait(&mut self, at: &At, pending: PendingCall, state: CallState) {
-        self.changes.extend(asking(at, pending));
+    fn wait(&mut self, pending: PendingCall, state: CallState) {
+        self.questions.push(pending);
         self.calls.push(OpenCall::new(CallPhase::Regular, state));
     }
 }

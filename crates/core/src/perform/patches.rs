@@ -4,36 +4,43 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::PerformError;
 use super::patience::patiently;
-use super::{PerformError, Ports};
-use crate::machine::At;
+use super::scope::Scope;
 use crate::state::{ArrayMode, PatchOp, StateTracker, apply_all};
 use crate::stream::{Chunk, ChunkPayload, Sequence};
+
+/// Where the patches of a step are that readers have, or get with the commit.
+#[derive(Clone, Copy)]
+pub(super) struct Streamed<'a> {
+    /// A place in the stream before the patches of the step; `None`: there are none.
+    pub(super) after: Option<Sequence>,
+    /// The chunks of the effect that go with the commit.
+    pub(super) unsent: &'a [Chunk],
+}
 
 /// The patches that turn what readers of the stream have into what is committed.
 ///
 /// Parallel calls stream their patches as they come, calls that crash leave some behind, and hooks
 /// stream none. So what readers have is found out by reading what they read: the patches of this
-/// step since `after`, and those that `unsent` holds, on top of `base`, the state before the step.
+/// step since `after`, and those that go with the commit, on top of `base`, the state before the step.
 pub(super) async fn corrections(
-    at: &At,
-    ports: &Ports,
-    after: Sequence,
+    scope: Scope<'_>,
+    streamed: Streamed<'_>,
     base: &Arc<Value>,
     committed: &StateTracker,
-    unsent: &[Chunk],
 ) -> Result<Vec<PatchOp>, PerformError> {
     let mut seen = StateTracker::over(Arc::clone(base), ArrayMode::Delta);
     let mut apply = |patches: &[PatchOp]| {
         if let Err(error) = seen.update(|draft| apply_all(draft, patches)) {
-            tracing::warn!(event = "state.patch_does_not_apply", session = %at.session_id, %error);
+            tracing::warn!(event = "state.patch_does_not_apply", session = %scope.at().session_id, %error);
         }
     };
-    streamed(at, ports, after)
-        .await?
-        .iter()
-        .for_each(|patches| apply(patches));
-    for chunk in unsent {
+    // Without a place to begin at, the end of the stream is read.
+    let after = streamed.after.unwrap_or(Sequence(u64::MAX));
+    let patches = patches_since(scope, after).await?;
+    patches.iter().for_each(|patches| apply(patches));
+    for chunk in streamed.unsent {
         if let ChunkPayload::StatePatch { patches } = &chunk.payload {
             apply(patches);
         }
@@ -42,12 +49,12 @@ pub(super) async fn corrections(
 }
 
 /// The patches that calls of this step streamed since readers last had the committed state.
-async fn streamed(
-    at: &At,
-    ports: &Ports,
+async fn patches_since(
+    scope: Scope<'_>,
     after: Sequence,
 ) -> Result<Vec<Vec<PatchOp>>, PerformError> {
     const PAGE: usize = 512;
+    let (at, ports) = (scope.at(), scope.ports);
     let mut cursor = after;
     let mut calls_began = false;
     let mut all = Vec::new();

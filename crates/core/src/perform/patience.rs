@@ -1,4 +1,4 @@
-//! How long an effect bears with a store that cannot be reached.
+//! Tries again while a store cannot be reached.
 //!
 //! Reads, deltas and commits share this: what was paid for, and what runs, is not thrown away because
 //! a store restarts or a file is locked for a while.

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::PerformError;
 use super::hold::Hold;
-use super::work::Memo;
+use super::memory::Memory;
 use crate::abort::AbortSignal;
 use crate::agent::AgentRegistry;
 use crate::bounds::Bounds;
 use crate::hooks::AgentHooks;
 use crate::id::IdSource;
-use crate::machine::At;
 use crate::meter::Meter;
 use crate::model::Model;
 use crate::store::{SessionStore, WatchStops};
@@ -35,11 +33,11 @@ impl Models for BTreeMap<String, Arc<dyn Model>> {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Ports {
-    /// What keeps sessions.
+    /// The store of sessions.
     pub store: Arc<dyn SessionStore>,
-    /// What keeps streams.
+    /// The store of streams.
     pub streams: Arc<dyn StreamManager>,
-    /// What tells the time and waits.
+    /// The clock that effects read and wait by.
     pub clock: Arc<dyn Clock>,
     /// Where ids come from.
     pub ids: Arc<dyn IdSource>,
@@ -60,7 +58,7 @@ pub struct Ports {
     pub abort: AbortSignal,
     /// Whether the run is held, for hosts that have leases; without it, it always is.
     pub hold: Option<Arc<Hold>>,
-    pub(super) memo: Option<Arc<Mutex<Memo>>>,
+    pub(super) memory: Memory,
 }
 
 impl Ports {
@@ -86,11 +84,11 @@ impl Ports {
             execution_hooks: Vec::new(),
             abort: AbortSignal::default(),
             hold: None,
-            memo: None,
+            memory: Memory::none(),
         }
     }
 
-    /// How large what enters may be.
+    /// The bounds of values that come from outside.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds::of(self.streams.limits())
     }
@@ -116,27 +114,10 @@ impl Ports {
         self
     }
 
-    /// Resolves when the run may commit: at once where its host holds no lease, or the lease is valid;
-    /// else when it was renewed.
-    ///
-    /// # Errors
-    /// [`PerformError::Superseded`] when the lease is lost.
-    pub(super) async fn held(&self, at: &At) -> Result<(), PerformError> {
-        let Some(hold) = &self.hold else {
-            return Ok(());
-        };
-        if hold.valid(self.clock.as_ref()).await {
-            return Ok(());
-        }
-        Err(PerformError::Superseded {
-            session: at.session_id.clone(),
-        })
-    }
-
     /// The same ports without a memory.
     #[must_use]
     pub fn forgetful(mut self) -> Self {
-        self.memo = None;
+        self.memory = Memory::none();
         self
     }
 
@@ -147,7 +128,7 @@ impl Ports {
     /// the fence keeps a run that was taken over from writing.
     #[must_use]
     pub fn remembering(mut self) -> Self {
-        self.memo = Some(Arc::default());
+        self.memory = Memory::empty();
         self
     }
 }

@@ -1,13 +1,14 @@
 //! The event of an effect whose commit was made, from what it left behind.
 
-use crate::machine::{Effect, EffectKind, Event, Happened, OpenRef, Settled, Standing};
+use super::scope::Scope;
+use crate::machine::{EffectKind, Event, Happened, OpenRef, Settled, Standing};
 use crate::session::RunStatus;
 use crate::store::Snapshot;
 
 /// The event that an effect gave when its commit was made; `None` while it was not, and when later
 /// effects have left nothing to tell it by.
-pub(super) fn recorded(effect: &Effect, snapshot: &Snapshot) -> Option<Event> {
-    let at = &effect.at;
+pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
+    let at = scope.at();
     let run = snapshot.run.as_ref()?;
     let open = snapshot
         .open_step
@@ -17,7 +18,7 @@ pub(super) fn recorded(effect: &Effect, snapshot: &Snapshot) -> Option<Event> {
     let settled = (run.step_count >= at.step && open.is_none())
         .then(|| Happened::Settled(Settled::new(run.step_count, run.corrections, ended)));
     let is_last = snapshot.mark.effect == at.n;
-    let what = match &effect.kind {
+    let what = match &scope.effect.kind {
         EffectKind::Model { .. } => match open {
             Some(open) => Some(Happened::Replied {
                 open: OpenRef::of(open),
@@ -29,7 +30,7 @@ pub(super) fn recorded(effect: &Effect, snapshot: &Snapshot) -> Option<Event> {
         },
         EffectKind::Tool { index, .. } => match open {
             Some(open) => {
-                let call = open.calls.get(usize::try_from(*index).ok()?)?;
+                let (_, call) = open.call_at(*index)?;
                 let is_open = Standing::of(call).is_unfinished();
                 (!is_open).then(|| Happened::called(open, *index)).flatten()
             }
@@ -46,7 +47,6 @@ pub(super) fn recorded(effect: &Effect, snapshot: &Snapshot) -> Option<Event> {
         },
         EffectKind::Sleep { .. } | EffectKind::Children {} => None,
     }?;
-    let stop = snapshot.stop.as_ref();
-    let stop = stop.is_some_and(|stop| stop.run_id == at.run_id);
-    Some(Event::of(at, what).with_stop(stop))
+    let stop = scope.is_stopped_by(snapshot.stop.as_ref());
+    Some(scope.event(what).with_stop(stop))
 }

@@ -1,18 +1,17 @@
-//! What a reply means, and the commit that makes it durable.
+//! Judges a reply, and makes it durable.
 
 use std::sync::Arc;
 
-use super::applied::write_state;
+use super::PerformError;
+use super::commit::{CommitOutcome, EffectCommit};
 use super::deltas::Deltas;
 use super::guard::caught_now;
 use super::hooks::Hooks;
 use super::intents::intents;
-use super::model::step_result;
+use super::patches::Streamed;
 use super::patience::patiently;
+use super::scope::EffectContext;
 use super::settle::{Settling, settle};
-use super::work::{self, Work};
-use super::writing::{Written, as_read, begin, then, write};
-use super::{PerformError, Ports};
 use crate::agent::AnyAgent;
 use crate::bounds::Bounds;
 use crate::entries::ended;
@@ -20,7 +19,7 @@ use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::IdSourceExt;
 use crate::machine::{Effect, EffectKind, Event, Happened, OpenRef};
 use crate::model::ModelReply;
-use crate::session::{OpenCall, OpenStep, ReplyUsage};
+use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
 use crate::state::to_rfc6902;
 use crate::step::{
     Correction, FINISH_TOOL, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig,
@@ -29,13 +28,17 @@ use crate::step::{
 use crate::store::Change;
 use crate::stream::{Chunk, Sequence};
 
-/// How the model was asked.
-pub(super) struct Asked {
+/// A whole reply, how it was asked for, and its deltas.
+pub(super) struct Replied<'a> {
+    pub(super) reply: ModelReply,
+    /// The name of the model.
     pub(super) model: String,
+    /// Whether the text of the reply is to be the output.
     pub(super) native: bool,
+    pub(super) deltas: Deltas<'a>,
 }
 
-/// What the loop allows after this reply.
+/// The limits of the loop after this reply.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     step: u32,
@@ -72,117 +75,119 @@ impl Limits {
 /// Makes a reply durable: with its calls as the open step, or, where nothing is left to do, in the
 /// history.
 pub(super) async fn take(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
+    cx: EffectContext<'_>,
     hooks: &Hooks<'_>,
-    reply: ModelReply,
-    asked: &Asked,
-    mut deltas: Deltas<'_>,
+    replied: Replied<'_>,
 ) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let agent = work.agent();
+    let cx = cx.renewed();
+    let EffectContext { scope, view, now } = cx;
+    let (at, ports) = (scope.at(), scope.ports);
+    let Replied {
+        reply,
+        model,
+        native,
+        mut deltas,
+    } = replied;
     let usage = reply.usage;
-    let result = step_result(reply, asked.native);
-    let (plan, after) = judge(agent, &result, Limits::of(effect), ports.bounds());
-    let now = ports.clock.now();
-    let base = Arc::clone(deltas.base());
-    let tell = |payload| Chunk::new(Arc::clone(&base), now, payload);
+    let result = step_result(reply, native);
+    let limits = Limits::of(scope.effect);
+    let (plan, after) = judge(view.agent(), &result, limits, ports.bounds());
+    let chunk = |payload| Chunk::new(Arc::clone(scope.base), now, payload);
     // What readers are told with the commit.
     let mut chunks = deltas.take().await?;
 
-    let message = plan
-        .assistant_message
-        .ok_or_else(|| PerformError::Missing {
-            session: at.session_id.clone(),
-            what: "a message in its reply",
-        })?;
+    let message = plan.assistant_message;
+    let message = message.ok_or_else(|| scope.missing("a message in its reply"))?;
     let mut settled = plan.settled_results.into_iter();
     let mut open = OpenStep::new(
         ports.ids.step_id()?,
         at.run_id.clone(),
         at.step,
         message,
-        |_| OpenCall::new(Default::default(), crate::session::CallState::Ready),
+        |_| OpenCall::new(CallPhase::default(), CallState::Ready),
     );
     open.after = after;
-    open.usage = Some(ReplyUsage::new(&asked.model, usage));
+    open.usage = Some(ReplyUsage::new(model, usage));
     for call in &mut open.calls {
         if let Some(result) = settled.next() {
             if result.tool_name != FINISH_TOOL {
-                chunks.push(tell(ended(&result)));
+                chunks.push(chunk(ended(&result)));
             }
             call.settle(result);
         }
     }
-    let mut pending = Vec::new();
+    let mut questions = Vec::new();
     if !open.is_settled() {
-        let intents = intents(effect, ports, work, hooks, &open, now).await?;
+        let intents = intents(cx, hooks, &open).await?;
         open.calls = intents.calls;
-        pending = intents.changes;
-        chunks.extend(intents.said.into_iter().map(tell));
+        questions = intents.questions;
+        chunks.extend(intents.told.into_iter().map(chunk));
     }
     let writes = hooks.writes()?;
-    let begun = |chunks: &[Chunk]| {
-        let mut commit = as_read(begin(effect, work, now), at, None);
-        commit.chunks.extend_from_slice(chunks);
-        commit
-    };
+    let begun = |chunks: &[Chunk]| cx.begin().unless_moved(None).chunks(chunks);
     if open.is_settled() {
         let settling = Settling {
-            open,
             writes,
             output: plan.output,
-            begun: || begun(&chunks),
-            unsent: &chunks,
-            base: &base,
             // Nothing but this commit speaks of the state.
-            after: None,
-            greet: false,
-            ending: None,
-            heeds_stop: true,
-            plain: false,
+            streamed: Streamed {
+                after: None,
+                unsent: &chunks,
+            },
+            ..Settling::new(open, || begun(&chunks))
         };
-        return settle(effect, ports, work, settling).await;
+        return settle(cx, settling).await;
     }
 
     // Everything up to here was there before the reply: calls stream after its commit.
-    let before = match deltas.before().or(work.sequence) {
+    let before = match deltas.before().or(view.sequence) {
         Some(before) => before,
         None => patiently(ports, || ports.streams.info(&at.root_session_id))
             .await?
             .map_or(Sequence::START, |info| info.last),
     };
     open.start_sequence = before;
-    chunks.extend(hooks.take_said().into_iter().map(tell));
+    chunks.extend(hooks.take_said().into_iter().map(chunk));
     if !writes.is_empty() {
         // Readers learn of it before any call of the step begins.
-        let patches = to_rfc6902(&writes, &work.state())?;
-        let told = ports.bounds().state_patches(patches).map(tell);
+        let patches = to_rfc6902(&writes, &view.state())?;
+        let told = ports.bounds().state_patches(patches).map(chunk);
         chunks.splice(0..0, told);
     }
     let open = Arc::new(open);
     let commit = || {
-        let commit = write_state(begun(&chunks), at, &writes);
-        let mut commit = then(commit, at, [Change::OpenStep(Some(Arc::clone(&open)))]);
-        commit.changes.extend_from_slice(&pending);
-        commit
+        let commit = begun(&chunks)
+            .write_state(&writes)
+            .change(Change::OpenStep(Some(Arc::clone(&open))));
+        questions.iter().cloned().fold(commit, EffectCommit::ask)
     };
-    let committed = match write(effect, ports, commit).await? {
-        Written::Now(committed) => committed,
-        Written::Before(event) => return Ok(event),
+    let committed = match scope.write(commit).await? {
+        CommitOutcome::Made(committed) => committed,
+        CommitOutcome::Before(event) => return Ok(event),
     };
     let reference = OpenRef::of(&open);
-    work.let_go();
-    work::update(ports, &committed, |work| {
-        work.write(&writes);
-        work.open = Some(open);
+    view.let_go();
+    ports.memory.update(&committed, |view| {
+        view.write(&writes);
+        view.open = Some(open);
     });
     let replied = Happened::Replied { open: reference };
-    Ok(Event::of(at, replied).with_stop(committed.stop.is_some()))
+    Ok(scope.event(replied).with_stop(committed.stop.is_some()))
 }
 
-/// What a reply means by the rules: the plan of its step, and what comes after.
+/// The result of a step that a reply amounts to.
+fn step_result(reply: ModelReply, native: bool) -> StepResult {
+    let parsed = native
+        .then(|| reply.message.content())
+        .flatten()
+        .and_then(|text| serde_json::from_str(&text).ok());
+    match parsed {
+        Some(output) => StepResult::structured_output(output),
+        None => StepResult::from_reply(reply),
+    }
+}
+
+/// Judges a reply by the rules: the plan of its step, and what comes after.
 fn judge(
     agent: &AnyAgent,
     result: &StepResult,

@@ -5,46 +5,45 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::applied::{Applied, write_state};
-use super::end::{self, Ending};
+use super::PerformError;
+use super::after_step::AfterStep;
+use super::applied::Applied;
+use super::closing::{Closing, close};
+use super::commit::{CommitOutcome, EffectCommit};
+use super::ending::Ending;
 use super::hooks::{Hooks, fire};
-use super::work::{self, Look, Work, look, look_again, read};
-use super::writing::{self, Written, as_read, begin, say, then, write};
-use super::{PerformError, Ports};
-use crate::entries::{Begun, close_calls, take_answers};
+use super::patches::Streamed;
+use super::reading::Reading;
+use super::scope::{EffectContext, Scope};
+use crate::entries::Begun;
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
-use crate::machine::{At, Effect, Event, Happened, Settled};
-use crate::message::{Message, ToolMessage};
-use crate::session::{CallPhase, Checkpoint, OpenStep, ReplyUsage, RunRecord, RunStatus};
+use crate::machine::{Event, Happened, Settled};
+use crate::message::Message;
+use crate::session::{Checkpoint, OpenStep, ReplyUsage, RunRecord};
 use crate::state::StepWrites;
-use crate::step::{NextAction, StopCause, correction_message};
-use crate::store::{Change, Commit, Field, Precondition};
-use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence};
-use crate::time::Timestamp;
+use crate::store::{Change, Field};
+use crate::stream::ChunkPayload;
 use crate::transcript::PairedStep;
 use crate::usage::{UsageEntry, UsageKind};
 
 /// How often a step is put together anew because the session changed beside the run.
 const MAX_TRIES: usize = 5;
 
-/// A step whose calls all have results, and the commit so far.
+/// A step whose calls all have results, and how it is settled.
 pub(super) struct Settling<'a, F> {
     pub(super) open: OpenStep,
-    /// What the effect wrote to the state, beside the calls.
+    /// Puts together what the commit begins with.
+    pub(super) begun: F,
+    /// The writes of the effect to the state, beside those of the calls.
     pub(super) writes: StepWrites,
     /// The output that the reply itself gave.
     pub(super) output: Option<Value>,
-    /// Puts together what the commit begins with.
-    pub(super) begun: F,
-    /// What the effect streamed that goes with the commit, and is in what it begins with.
-    pub(super) unsent: &'a [Chunk],
-    pub(super) base: &'a Arc<ChunkBase>,
-    /// From where on calls may have streamed patches.
-    pub(super) after: Option<Sequence>,
-    /// Whether the hooks are to be told first that the run goes on.
-    pub(super) greet: bool,
-    /// How the run ends with this step, whatever the rules say.
+    /// Where the patches of the step are. The commit begins with those that were not sent.
+    pub(super) streamed: Streamed<'a>,
+    /// Whether the hooks are told first that the run was resumed.
+    pub(super) resumed: bool,
+    /// As what the run ends with this step, whatever the rules say.
     pub(super) ending: Option<Ending>,
     /// Whether the run does not end like this when it is asked to stop.
     pub(super) heeds_stop: bool,
@@ -52,216 +51,156 @@ pub(super) struct Settling<'a, F> {
     pub(super) plain: bool,
 }
 
-/// What comes after the step.
-enum Then {
-    Next,
-    Ask(crate::message::UserMessage),
-    End(Ending),
-}
-
-impl Then {
-    fn is_end(&self) -> bool {
-        matches!(self, Self::End(_))
-    }
-
-    fn ended(&self) -> Option<RunStatus> {
-        match self {
-            Self::End(ending) => Some(ending.status()),
-            Self::Next | Self::Ask(_) => None,
-        }
-    }
-
-    /// A run that was asked to stop does not end by itself: the step is kept, and the run ends as it
-    /// was asked.
-    fn heed_stop(&mut self) {
-        if self.is_end() {
-            *self = Self::Next;
-        }
-    }
-}
-
-pub(super) async fn perform(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let mut found = look(effect, ports).await?;
-    for _ in 0..MAX_TRIES {
-        let work = match found {
-            Look::Work(work) => *work,
-            Look::Done(event) => return Ok(event),
+impl<F> Settling<'_, F> {
+    /// Settles a step by the rules, after calls that may have streamed patches.
+    pub(super) fn new(open: OpenStep, begun: F) -> Self {
+        let streamed = Streamed {
+            after: Some(open.start_sequence),
+            unsent: &[],
         };
-        let open = work.open_step(at)?;
+        Self {
+            open,
+            begun,
+            writes: StepWrites::default(),
+            output: None,
+            streamed,
+            resumed: false,
+            ending: None,
+            heeds_stop: true,
+            plain: false,
+        }
+    }
+}
+
+pub(super) async fn perform(scope: Scope<'_>) -> Result<Event, PerformError> {
+    let mut reading = scope.reading().await?;
+    for _ in 0..MAX_TRIES {
+        let view = match reading {
+            Reading::View(view) => *view,
+            Reading::Recorded(event) => return Ok(event),
+        };
+        let cx = EffectContext::new(scope, &view);
+        let open = view.open_step(scope)?;
         let is_fatal = open.calls.iter().any(|call| call.fatal.is_some());
-        let now = ports.clock.now();
-        let begun = || as_read(begin(effect, &work, now), at, Some(open));
+        let begun = || cx.begin().unless_moved(Some(open));
         let (open, closed) = if open.is_settled() {
             (OpenStep::clone(open), None)
         } else if is_fatal {
             // The run ends: what came meanwhile is kept, and nothing is waited for.
-            let why = "the run ended before it.";
-            let closed = close(effect, ports, open, begun(), Begun::Known, why).await?;
-            (closed.0, Some(closed.1))
+            let closing = Closing {
+                begun: Begun::Known,
+                why: "the run ended before it.",
+            };
+            let (open, closed) = close(scope, open, begun(), closing).await?;
+            (open, Some(closed))
         } else {
-            return Err(PerformError::Missing {
-                session: at.session_id.clone(),
-                what: "a result for every call of its open step",
-            });
+            return Err(scope.missing("a result for every call of its open step"));
         };
+        let begun = || closed.clone().unwrap_or_else(begun);
         let settling = Settling {
-            after: Some(open.start_sequence),
-            open,
-            writes: StepWrites::default(),
-            output: None,
-            begun: || closed.clone().unwrap_or_else(begun),
-            unsent: &[],
-            base: &writing::base(at),
-            greet: effect.first,
-            ending: None,
-            heeds_stop: true,
-            plain: false,
+            resumed: scope.effect.first,
+            ..Settling::new(open, begun)
         };
-        match settle(effect, ports, &work, settling).await {
-            Err(error) if error.is_moved() => found = look_again(effect, ports).await?,
+        match settle(cx, settling).await {
+            Err(error) if error.is_moved() => reading = scope.fresh_reading().await?,
             other => return other,
         }
     }
-    Err(moving(at))
-}
-
-/// Somebody writes beside the run all the time.
-pub(super) fn moving(at: &At) -> PerformError {
-    PerformError::Missing {
-        session: at.session_id.clone(),
-        what: "an open step that stays the same for the length of a commit",
-    }
-}
-
-/// Closes an open step: takes the answers that came and that nobody took, and tells the truth about
-/// every call that has no result. A run that ends loses no answer.
-pub(super) async fn close(
-    effect: &Effect,
-    ports: &Ports,
-    open: &OpenStep,
-    commit: Commit,
-    begun: Begun,
-    why: &str,
-) -> Result<(OpenStep, Commit), PerformError> {
-    let at = &effect.at;
-    let (base, now) = (writing::base(at), commit.at);
-    let session = read(at, ports).await?.state;
-    let taken = take_answers(&session, open, &at.run_id, now);
-    let commit = taken.write(commit, &at.session_id, &base, now);
-    let mut step = taken.step;
-    let commit = close_calls(commit, &session, &mut step, begun, why, &base);
-    Ok((step, commit))
+    Err(scope.moving())
 }
 
 /// Settles a step: hooks in the model's order, then one commit with everything.
-pub(super) async fn settle<F: Fn() -> Commit>(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
+pub(super) async fn settle<'a, F: Fn() -> EffectCommit<'a>>(
+    cx: EffectContext<'a>,
     settling: Settling<'_, F>,
 ) -> Result<Event, PerformError> {
-    let at = &effect.at;
+    let EffectContext { scope, view, .. } = cx;
+    let (at, memory) = (scope.at(), &scope.ports.memory);
     let Settling {
         open,
+        begun,
         writes,
         output,
-        begun,
-        unsent,
-        base,
-        after,
-        greet,
+        streamed,
+        resumed,
         ending,
         heeds_stop,
         plain,
     } = settling;
-    let now = ports.clock.now();
     let is_natural = ending.is_none();
-    let mut then_ = ending.map_or_else(|| conclude(&open, output), Then::End);
-    if is_natural && work.stop {
-        then_.heed_stop();
+    let mut after = ending.map_or_else(|| AfterStep::of(&open, output), AfterStep::End);
+    if is_natural && view.stop {
+        after.heed_stop();
     }
 
     let (mut told, mut wrote_state) = (Vec::new(), StepWrites::default());
-    let is_quiet = Hooks::is_none(work, ports) && Applied::is_nothing(&writes, &open);
+    let is_quiet = Hooks::is_none(cx) && Applied::is_nothing(&writes, &open);
     if !plain && !is_quiet {
-        let mut applied = Applied::new(&work.state(), writes, &open)?;
-        let hooks = applied.hooks(at, work, ports)?;
-        if greet {
-            super::model::greet_again(&hooks, work).await?;
+        let mut applied = Applied::new(&view.state(), writes, &open)?;
+        let hooks = applied.hooks(cx)?;
+        if resumed {
+            hooks.fire_resumed().await;
         }
-        tell_hooks(&hooks, &open, &then_, work, ports).await?;
+        fire_step_hooks(cx, &hooks, &open, &after).await?;
         applied.add(&hooks)?;
-        told = applied.told(at, ports, after, unsent).await?;
+        told = applied.told(scope, streamed).await?;
         told.extend(hooks.take_said());
         drop(hooks);
         wrote_state = applied.into_writes();
     }
 
-    let usage = reply_usage(&open, at, now, ports)?;
+    let usage = reply_usage(cx, &open)?;
     let step_id = open.id.clone();
-    let done = Done {
-        effect,
-        ports,
-        work,
+    let step = StepCommit {
+        cx,
         begun,
-        base,
-        now,
         heeds_stop,
         told,
         writes: wrote_state,
         usage,
         paired: open.into_paired()?,
-        // The store fills in what the session is then.
-        checkpoint: writing::checkpoint(at, ports, now)?,
+        checkpoint: cx.checkpoint()?,
     };
-    let (mut run, mut wrote) = done.write(&then_).await;
+    let (mut run, mut wrote) = step.write(&after).await;
     // Whoever asked the run to stop before it ends by itself is heard.
     if is_natural
-        && then_.is_end()
+        && after.is_end()
         && let Err(error) = &wrote
         && error.is_stopped()
     {
-        then_.heed_stop();
-        (run, wrote) = done.write(&then_).await;
+        after.heed_stop();
+        (run, wrote) = step.write(&after).await;
     }
     let committed = match wrote? {
-        Written::Now(committed) => committed,
-        Written::Before(event) => return Ok(event),
+        CommitOutcome::Made(committed) => committed,
+        CommitOutcome::Before(event) => return Ok(event),
     };
     let corrections_made = run.corrections;
-    let ended = then_.ended();
-    if let Then::End(ending) = &then_ {
+    let ended = after.ended();
+    if let AfterStep::End(ending) = &after {
         ending.log(at);
-        work::forget(ports);
+        memory.forget();
     } else {
-        work.let_go();
-        let Done { paired, writes, .. } = done;
-        work::update(ports, &committed, |work| {
-            work.settle(paired, &writes);
-            work.run = Arc::new(run);
-            if let Then::Ask(message) = then_ {
-                work.message_count += 1;
-                if let Some(history) = &mut work.transcript {
-                    history.push_user(message);
-                }
+        view.let_go();
+        let StepCommit { paired, writes, .. } = step;
+        memory.update(&committed, |view| {
+            view.settle(paired, &writes);
+            view.run = Arc::new(run);
+            if let AfterStep::Correct(message) = after {
+                view.add_user(message);
             }
         });
     }
     tracing::debug!(event = "step.committed", session = %at.session_id, run = %at.run_id, step = at.step, %step_id);
     let settled = Settled::new(at.step, corrections_made, ended);
     let stop = committed.stop.is_some() && ended.is_none();
-    Ok(Event::of(at, Happened::Settled(settled)).with_stop(stop))
+    Ok(scope.event(Happened::Settled(settled)).with_stop(stop))
 }
 
-/// A step that is put together, and has to be written.
-struct Done<'a, F> {
-    effect: &'a Effect,
-    ports: &'a Ports,
-    work: &'a Work,
+/// The commit of a step that is put together, but for what follows the step.
+struct StepCommit<'a, F> {
+    cx: EffectContext<'a>,
     begun: F,
-    base: &'a Arc<ChunkBase>,
-    now: Timestamp,
     heeds_stop: bool,
     told: Vec<ChunkPayload>,
     writes: StepWrites,
@@ -270,122 +209,80 @@ struct Done<'a, F> {
     checkpoint: (Checkpoint, ChunkPayload),
 }
 
-impl<F: Fn() -> Commit> Done<'_, F> {
-    /// Makes the commit of the step, with what comes after it.
-    async fn write(&self, then_: &Then) -> (RunRecord, Result<Written, PerformError>) {
-        let run = self.run(then_);
-        let commit = || self.commit(then_, &run);
-        let wrote = write(self.effect, self.ports, commit).await;
+impl<'a, F: Fn() -> EffectCommit<'a>> StepCommit<'a, F> {
+    /// Makes the commit of the step, with what follows it.
+    async fn write(&self, after: &AfterStep) -> (RunRecord, Result<CommitOutcome, PerformError>) {
+        let run = self.run(after);
+        let wrote = self.cx.scope.write(|| self.commit(after, &run)).await;
         (run, wrote)
     }
 
     /// The run as it is after the step.
-    fn run(&self, then_: &Then) -> RunRecord {
-        let mut run = RunRecord::clone(&self.work.run);
-        run.step_count = self.effect.at.step;
-        match then_ {
-            Then::Next => {}
-            Then::Ask(_) => run.corrections += 1,
-            Then::End(ending) => ending.note(&mut run, self.now),
+    fn run(&self, after: &AfterStep) -> RunRecord {
+        let mut run = RunRecord::clone(&self.cx.view.run);
+        run.step_count = self.cx.at().step;
+        match after {
+            AfterStep::Continue => {}
+            AfterStep::Correct(_) => run.corrections += 1,
+            AfterStep::End(ending) => ending.note(&mut run, self.cx.now),
         }
         run
     }
 
-    fn commit(&self, then_: &Then, run: &RunRecord) -> Commit {
-        let (at, base, now) = (&self.effect.at, self.base, self.now);
-        let mut commit = say((self.begun)(), base, now, self.told.iter().cloned());
-        commit = write_state(commit, at, &self.writes);
-        commit = then(commit, at, self.usage.clone());
-        commit = then(commit, at, [Change::AppendStep(self.paired.clone())]);
-        if self.work.open.is_some() {
-            commit = then(commit, at, [Change::OpenStep(None)]);
+    fn commit(&self, after: &AfterStep, run: &RunRecord) -> EffectCommit<'a> {
+        let mut commit = (self.begun)()
+            .tell(self.told.iter().cloned())
+            .write_state(&self.writes)
+            .changes(self.usage.clone())
+            .change(Change::AppendStep(self.paired.clone()));
+        if self.cx.view.open.is_some() {
+            commit = commit.change(Change::OpenStep(None));
         }
-        if let Then::Ask(message) = then_ {
-            commit = then(commit, at, [Change::AppendUser(message.clone())]);
+        if let AfterStep::Correct(message) = after {
+            commit = commit.change(Change::AppendUser(message.clone()));
         }
-        commit = then(commit, at, [Change::Set(Field::StepCount(at.step))]);
         // The store fills in how many messages there are.
         let in_history = ChunkPayload::StepCommitted { message_count: 0 };
         let (checkpoint, created) = &self.checkpoint;
-        commit = say(commit, base, now, [in_history, created.clone()]);
-        commit = match then_ {
-            Then::End(ending) => {
+        commit = commit
+            .set([Field::StepCount(self.cx.at().step)])
+            .tell([in_history, created.clone()]);
+        commit = match after {
+            AfterStep::End(ending) => {
                 if self.heeds_stop {
-                    let not_stopped = Precondition::Stop(at.run_id.clone(), false);
-                    commit = commit.when_in(at.session_id.clone(), not_stopped);
+                    commit = commit.unless_stopped();
                 }
-                end::write_end(commit, at, run, ending, base, now)
+                ending.write(commit, run)
             }
-            Then::Next | Then::Ask(_) => then(commit, at, [Change::Run(Box::new(run.clone()))]),
+            AfterStep::Continue | AfterStep::Correct(_) => {
+                commit.change(Change::Run(Box::new(run.clone())))
+            }
         };
         // The checkpoint is written last, so that it knows how the run ended.
-        then(commit, at, [Change::CheckpointHere(checkpoint.clone())])
+        commit.change(Change::CheckpointHere(checkpoint.clone()))
     }
 }
 
 /// The entry of what the reply cost.
 pub(super) fn reply_usage(
+    cx: EffectContext<'_>,
     open: &OpenStep,
-    at: &At,
-    now: Timestamp,
-    ports: &Ports,
 ) -> Result<Option<Change>, PerformError> {
     let Some(ReplyUsage { model, tokens }) = open.usage.clone() else {
         return Ok(None);
     };
-    let id = ports.ids.usage_id()?;
+    let id = cx.ports().ids.usage_id()?;
     let kind = UsageKind::Tokens { model, tokens };
-    let entry = UsageEntry::new(id, open.run_id.clone(), at.step, now, kind);
+    let entry = UsageEntry::new(id, open.run_id.clone(), cx.at().step, cx.now, kind);
     Ok(Some(Change::Usage(entry)))
 }
 
-/// What the rules say comes after the step.
-fn conclude(open: &OpenStep, output: Option<Value>) -> Then {
-    if let Some(error) = open.calls.iter().find_map(|call| call.fatal.clone()) {
-        return Then::End(Ending::Failed { error });
-    }
-    if let Some(result) = finishing_result(open) {
-        return Then::End(Ending::Completed {
-            cause: StopCause::StructuredOutput,
-            output: Some(result.value()),
-        });
-    }
-    match &open.after {
-        NextAction::Continue => Then::Next,
-        NextAction::Correct(correction) => Then::Ask(correction_message(correction)),
-        NextAction::Fail(error) => Then::End(Ending::Failed {
-            error: error.clone(),
-        }),
-        NextAction::Complete => Then::End(Ending::Completed {
-            cause: if output.is_some() {
-                StopCause::StructuredOutput
-            } else if open.calls.is_empty() {
-                StopCause::Text
-            } else {
-                StopCause::StopWhen
-            },
-            output,
-        }),
-    }
-}
-
-/// The result that ends the turn.
-pub(super) fn finishing_result(open: &OpenStep) -> Option<&ToolMessage> {
-    let finishing = open
-        .calls
-        .iter()
-        .filter(|call| call.phase == CallPhase::Finish);
-    let mut results = finishing.filter_map(|call| call.result.as_ref());
-    results.find(|result| result.status.is_success())
-}
-
-/// `onMessage` and `afterTool` in the model's order, then what the end of a run calls for.
-async fn tell_hooks(
+/// Fires `on_message` and `after_tool` in the model's order, then what the end of a run calls for.
+async fn fire_step_hooks(
+    cx: EffectContext<'_>,
     hooks: &Hooks<'_>,
     open: &OpenStep,
-    then: &Then,
-    work: &Work,
-    ports: &Ports,
+    after: &AfterStep,
 ) -> Result<(), PerformError> {
     if hooks.is_empty() {
         return Ok(());
@@ -410,20 +307,21 @@ async fn tell_hooks(
             AfterTool::new(call, result, duration)
         );
     }
-    match then {
-        Then::Next | Then::Ask(_) | Then::End(Ending::Interrupted { .. }) => Ok(()),
-        Then::End(Ending::Completed { output, .. }) => {
+    match after {
+        AfterStep::Continue
+        | AfterStep::Correct(_)
+        | AfterStep::End(Ending::Interrupted { .. }) => {}
+        AfterStep::End(Ending::Completed { output, .. }) => {
             let state = hooks.state()?;
-            let duration = ports.clock.now().since(work.run.started_at);
+            let duration = cx.scope.now().since(cx.view.run.started_at);
             fire!(
                 hooks,
                 on_agent_complete,
                 "on_agent_complete",
                 AgentComplete::new(output.as_ref(), &state, open.step, duration)
             );
-            Ok(())
         }
-        Then::End(Ending::Failed { error }) => {
+        AfterStep::End(Ending::Failed { error }) => {
             let state = hooks.state()?;
             fire!(
                 hooks,
@@ -431,7 +329,7 @@ async fn tell_hooks(
                 "on_agent_fail",
                 AgentFail::new(error, &state, open.step)
             );
-            Ok(())
         }
     }
+    Ok(())
 }

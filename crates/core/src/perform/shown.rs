@@ -1,19 +1,19 @@
-//! What readers are told of a reply while it comes.
+//! Shows a reply to readers while it comes.
 
 use crate::id::CallId;
 use crate::model::ReplyDelta;
 use crate::step::FINISH_TOOL;
 use crate::stream::ChunkPayload;
 
-/// What readers are told of a reply. `__finish__` is between the framework and the model: its
-/// arguments are shown as the output, once they are one.
+/// Turns the pieces of a reply into chunks for readers. `__finish__` is between the framework and the
+/// model: its arguments are shown as the output, once they are one.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     finishing: Vec<CallId>,
 }
 
 impl Shown {
-    /// What is told of a piece.
+    /// The chunk of a piece, where it has one.
     pub(super) fn of(&mut self, delta: ReplyDelta) -> Option<ChunkPayload> {
         Some(match delta {
             ReplyDelta::Text(delta) => ChunkPayload::TextDelta { delta },

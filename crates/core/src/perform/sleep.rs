@@ -1,18 +1,14 @@
 //! Waits, unless the run is asked to stop.
 
+use super::PerformError;
 use super::clocked::{First, first};
-use super::work::read;
-use super::{PerformError, Ports};
-use crate::machine::{Effect, Event, Happened};
+use super::scope::Scope;
+use crate::machine::{Event, Happened};
 use crate::time::Timestamp;
 
-pub(super) async fn perform(
-    effect: &Effect,
-    until: Timestamp,
-    ports: &Ports,
-) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let slept = Event::of(at, Happened::Slept {});
+pub(super) async fn perform(scope: Scope<'_>, until: Timestamp) -> Result<Event, PerformError> {
+    let (at, ports) = (scope.at(), scope.ports);
+    let slept = scope.event(Happened::Slept {});
     if let Some(stops) = &ports.stops {
         let stopped = async {
             match stops.stopped(at.key(), &at.run_id).await {
@@ -28,7 +24,6 @@ pub(super) async fn perform(
     } else {
         ports.clock.sleep_until(until).await;
     }
-    let stop = read(at, ports).await?.stop;
-    let stop = stop.is_some_and(|stop| stop.run_id == at.run_id);
-    Ok(slept.with_stop(stop))
+    let stop = scope.snapshot().await?.stop;
+    Ok(slept.with_stop(scope.is_stopped_by(stop.as_ref())))
 }

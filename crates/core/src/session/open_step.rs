@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::EffectRecord;
 use crate::canonical::Digest;
 use crate::error::ErrorRecord;
-use crate::id::{ApprovalId, RunId, StepId, UserId};
+use crate::id::{ApprovalId, CallId, RunId, StepId, UserId};
 use crate::message::{AssistantMessage, Message, ToolCall, ToolMessage};
 use crate::model::TokenUsage;
 use crate::state::StepWrites;
@@ -202,6 +202,14 @@ impl OpenCall {
         self.effect.as_ref().map_or(0, |effect| effect.attempts)
     }
 
+    /// Whether somebody outside is to answer the call: a client that runs it, or a person who decides.
+    pub(crate) fn is_awaiting_answer(&self) -> bool {
+        matches!(
+            self.state,
+            CallState::AwaitingClient | CallState::AwaitingApproval
+        )
+    }
+
     /// Settles the call with its result.
     pub fn settle(&mut self, result: ToolMessage) {
         self.state = CallState::Terminal;
@@ -245,6 +253,19 @@ impl OpenStep {
     #[must_use]
     pub fn call(&self, index: usize) -> Option<(&ToolCall, &OpenCall)> {
         self.calls().nth(index)
+    }
+
+    /// The same by the place as effects and changes name it.
+    pub(crate) fn call_at(&self, index: u32) -> Option<(&ToolCall, &OpenCall)> {
+        self.call(usize::try_from(index).ok()?)
+    }
+
+    /// Replaces what is known of a call; an id that is not of this step changes nothing.
+    pub(crate) fn set_call(&mut self, id: &CallId, call: OpenCall) {
+        let place = self.message.tool_calls().position(|made| made.id == *id);
+        if let Some(slot) = place.and_then(|place| self.calls.get_mut(place)) {
+            *slot = call;
+        }
     }
 
     /// Iterates over the calls with their states, in the model's order.

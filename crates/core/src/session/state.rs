@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{CheckpointSource, ChildWait, PendingCall, SessionStatus};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
+use crate::store::CallStanding;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
@@ -163,6 +164,22 @@ impl SessionState {
     #[must_use]
     pub fn root(&self) -> &SessionId {
         self.root_session_id.as_ref().unwrap_or(&self.session_id)
+    }
+
+    /// The pending calls that nobody has answered yet.
+    pub(crate) fn unanswered_calls(&self) -> Vec<CallId> {
+        let pending = self.pending_client_tool_calls.values();
+        let unanswered = pending.filter(|call| call.answer.is_none());
+        unanswered.map(|call| call.tool_call_id.clone()).collect()
+    }
+
+    /// The entry of a call on the list of pending calls, as a precondition names it.
+    pub(crate) fn call_standing(&self, call: &CallId) -> CallStanding {
+        match self.pending_client_tool_calls.get(call) {
+            None => CallStanding::Absent,
+            Some(pending) if pending.answer.is_some() => CallStanding::Answered,
+            Some(_) => CallStanding::Open,
+        }
     }
 }
 

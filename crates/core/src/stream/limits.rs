@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Chunk, ChunkPayload, StreamError};
+use crate::bounds::up_to;
 use crate::state::PatchOp;
 
 /// The limits of a stream.
@@ -226,10 +227,7 @@ fn text(text: &mut String, piece: usize) {
     if all <= piece {
         return;
     }
-    let end = (0..=piece)
-        .rev()
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0);
+    let end = up_to(text, piece).len();
     text.truncate(end);
     let left = all - end;
     text.push_str(&format!(

@@ -1,27 +1,26 @@
 //! Stops a run that was asked to.
 
-use super::{Ending, How, close_run};
+use super::{EndOptions, close_run};
 use crate::entries::Begun;
 use crate::error::{ErrorCode, ErrorRecord};
-use crate::machine::{Effect, Event};
-use crate::perform::work::{Work, read};
-use crate::perform::{PerformError, Ports};
+use crate::machine::Event;
+use crate::perform::PerformError;
+use crate::perform::closing::Closing;
+use crate::perform::ending::Ending;
+use crate::perform::scope::EffectContext;
 use crate::session::{StopKind, StopRequest};
 
 /// Ends the run because it was asked to stop. What the open step has is kept: an answer that was
 /// accepted, too. A call that was agreed to is not begun any more.
 pub(super) async fn stop(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
+    cx: EffectContext<'_>,
     begun: Begun,
     plain: bool,
 ) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let request = read(at, ports).await?.stop;
-    let request = request.unwrap_or_else(|| {
-        StopRequest::new(at.run_id.clone(), StopKind::Interrupt, ports.clock.now())
-    });
+    let at = cx.at();
+    let request = cx.scope.snapshot().await?.stop;
+    let request =
+        request.unwrap_or_else(|| StopRequest::new(at.run_id.clone(), StopKind::Interrupt, cx.now));
     let ending = match request.kind {
         StopKind::Interrupt => Ending::Interrupted {
             reason: request.reason,
@@ -35,11 +34,13 @@ pub(super) async fn stop(
             }
         }
     };
-    let how = How {
-        begun,
-        why: "the run was stopped.",
+    let options = EndOptions {
+        closing: Closing {
+            begun,
+            why: "the run was stopped.",
+        },
         heeds_stop: false,
         plain,
     };
-    close_run(effect, ports, work, ending, how).await
+    close_run(cx, ending, options).await
 }

@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::entries::{take_answers, waits};
+use crate::entries::take_answers;
 use crate::hooks::{AgentSuspended, SuspendReason};
 use crate::id::{CallId, IdSourceExt};
-use crate::machine::{Effect, Event, Happened, OpenRef};
+use crate::machine::{Event, Happened, OpenRef};
 use crate::message::ToolCall;
-use crate::perform::applied::{Applied, write_state};
+use crate::perform::PerformError;
+use crate::perform::applied::Applied;
+use crate::perform::commit::{CommitOutcome, EffectCommit};
 use crate::perform::hooks::fire;
-use crate::perform::intents::{asking, pending, pending_of};
-use crate::perform::settle::{moving, reply_usage};
-use crate::perform::work::{Look, Work, judge, read};
-use crate::perform::writing::{Written, as_read, base, begin, checkpoint, say, then, write};
-use crate::perform::{PerformError, Ports};
+use crate::perform::intents::{approval_request, pending, pending_without_tool};
+use crate::perform::patches::Streamed;
+use crate::perform::reading::Reading;
+use crate::perform::scope::{EffectContext, Scope};
+use crate::perform::settle::reply_usage;
 use crate::session::{CallState, OpenCall, OpenStep, RunRecord, RunStatus, Suspended};
 use crate::state::StepWrites;
-use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
+use crate::store::{CallStanding, Change, Field, Precondition, Snapshot};
 use crate::stream::{ChunkPayload, StreamStatus};
 
 /// How often answers, stops and siblings may come between looking and writing.
@@ -24,17 +26,18 @@ const MAX_TRIES: usize = 8;
 
 /// Ends the run paused, unless an answer came meanwhile, or somebody asked it to stop: then the same
 /// run goes on.
-pub(super) async fn suspend(effect: &Effect, ports: &Ports) -> Result<Event, PerformError> {
-    let at = &effect.at;
+pub(super) async fn suspend(scope: Scope<'_>) -> Result<Event, PerformError> {
+    let at = scope.at();
     for _ in 0..MAX_TRIES {
-        let found = read(at, ports).await?;
-        let work = match judge(effect, found.clone(), ports)? {
-            Look::Work(work) => *work,
-            Look::Done(event) => return Ok(event),
+        let found = scope.snapshot().await?;
+        let view = match scope.judge(found.clone())? {
+            Reading::View(view) => *view,
+            Reading::Recorded(event) => return Ok(event),
         };
-        let tried = match go_on(effect, ports, &work, &found).await {
+        let cx = EffectContext::new(scope, &view);
+        let tried = match go_on(cx, &found).await {
             Ok(Some(event)) => return Ok(event),
-            Ok(None) => pause(effect, ports, &work, &found).await,
+            Ok(None) => pause(cx, &found).await,
             Err(error) => Err(error),
         };
         match tried {
@@ -44,102 +47,77 @@ pub(super) async fn suspend(effect: &Effect, ports: &Ports) -> Result<Event, Per
         }
         tracing::debug!(event = "run.pause_refused", session = %at.session_id, run = %at.run_id);
     }
-    Err(moving(at))
+    Err(scope.moving())
 }
 
 /// Takes answers that came before the run could pause: the same run goes on with them. Also when
 /// they were taken by an earlier attempt at this effect, and when the run is asked to stop.
-async fn go_on(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
-    found: &Snapshot,
-) -> Result<Option<Event>, PerformError> {
-    let at = &effect.at;
+async fn go_on(cx: EffectContext<'_>, found: &Snapshot) -> Result<Option<Event>, PerformError> {
+    let EffectContext { scope, view, now } = cx;
+    let at = scope.at();
     let Some(open) = &found.open_step else {
-        return Err(PerformError::Missing {
-            session: at.session_id.clone(),
-            what: "an open step to pause in",
-        });
+        return Err(scope.missing("an open step to pause in"));
     };
-    let now = ports.clock.now();
     let taken = take_answers(&found.state, open, &at.run_id, now);
-    if work.stop || taken.is_empty() {
+    if view.stop || taken.is_empty() {
         // Who stops the run takes the answers with it.
         let open = OpenRef::of(open);
         let waits = open.calls.is_waiting();
-        let answered = Event::of(at, Happened::Answered { open }).with_stop(work.stop);
-        return Ok((work.stop || !waits).then_some(answered));
+        let answered = scope
+            .event(Happened::Answered { open })
+            .with_stop(view.stop);
+        return Ok((view.stop || !waits).then_some(answered));
     }
     let commit = || {
-        let commit = as_read(begin(effect, work, now), at, Some(open));
-        taken.write(commit, &at.session_id, &base(at), now)
+        let commit = cx.begin().unless_moved(Some(open));
+        commit.with(|commit| taken.write(commit, &at.session_id, scope.base, now))
     };
-    let committed = match write(effect, ports, commit).await? {
-        Written::Now(committed) => committed,
-        Written::Before(event) => return Ok(Some(event)),
+    let committed = match scope.write(commit).await? {
+        CommitOutcome::Made(committed) => committed,
+        CommitOutcome::Before(event) => return Ok(Some(event)),
     };
     let open = OpenRef::of(&taken.step);
-    let event = Event::of(at, Happened::Answered { open });
+    let event = scope.event(Happened::Answered { open });
     Ok(Some(event.with_stop(committed.stop.is_some())))
 }
 
 /// The calls that wait for somebody.
 fn waiting(open: &OpenStep) -> impl Iterator<Item = (&ToolCall, &OpenCall)> {
-    open.calls().filter(|(_, call)| waits(call))
+    open.calls().filter(|(_, call)| call.is_awaiting_answer())
 }
 
 /// Asks again about calls whose question is not on the list any more: somebody put an older reading
 /// of the session in its place.
-fn ask_again(
-    mut commit: Commit,
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
+fn ask_again<'a>(
+    cx: EffectContext<'_>,
+    mut commit: EffectCommit<'a>,
     found: &Snapshot,
     open: &OpenStep,
-) -> Result<Commit, PerformError> {
-    let at = &effect.at;
+) -> Result<EffectCommit<'a>, PerformError> {
     for (call, state) in waiting(open) {
-        let standing = match found.state.pending_client_tool_calls.get(&call.id) {
-            Some(_) => CallStanding::Open,
-            None => {
-                let now = commit.at;
-                let tool = work.agent().tool(&call.name);
-                let mut asked = match tool {
-                    Some(tool) => pending(at, call, tool.spec(), now),
-                    None => pending_of(at, call, now),
-                };
-                if state.state == CallState::AwaitingApproval {
-                    let approval_id = ports.ids.approval_id()?;
-                    asked = asked.needing_approval(approval_id.clone());
-                    let request = ChunkPayload::ToolApprovalRequest {
-                        tool_call_id: call.id.clone(),
-                        tool_name: call.name.clone(),
-                        approval_id,
-                        input: call.arguments.clone(),
-                        digest: asked.digest.clone(),
-                    };
-                    commit = say(commit, &base(at), now, [request]);
-                }
-                commit.changes.extend(asking(at, asked));
-                CallStanding::Absent
+        let standing = found.state.call_standing(&call.id);
+        if standing == CallStanding::Absent {
+            let mut asked = match cx.view.agent().tool(&call.name) {
+                Some(tool) => pending(cx, call, tool.spec()),
+                None => pending_without_tool(cx, call),
+            };
+            if state.state == CallState::AwaitingApproval {
+                let approval_id = cx.ports().ids.approval_id()?;
+                asked = asked.needing_approval(approval_id.clone());
+                commit = commit.tell([approval_request(call, approval_id, &asked)]);
             }
-        };
-        let as_read = Precondition::Call(call.id.clone(), standing);
-        commit = commit.when_in(at.session_id.clone(), as_read);
+            commit = commit.ask(asked);
+        }
+        commit = commit.when(Precondition::Call(call.id.clone(), standing));
     }
     Ok(commit)
 }
 
-async fn pause(
-    effect: &Effect,
-    ports: &Ports,
-    work: &Work,
-    found: &Snapshot,
-) -> Result<Event, PerformError> {
-    let at = &effect.at;
-    let open = work.open_step(at)?;
+/// Ends the run paused.
+async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, PerformError> {
+    let EffectContext { scope, view, now } = cx;
+    let at = scope.at();
+    let open = view.open_step(scope)?;
     let waiting: Vec<CallId> = waiting(open).map(|(call, _)| call.id.clone()).collect();
     let is_partial = open.calls.iter().any(|call| call.result.is_some());
     let status = if is_partial {
@@ -149,24 +127,20 @@ async fn pause(
     } else {
         RunStatus::SuspendedClientTool
     };
-    let now = ports.clock.now();
-    let base = base(at);
-    let not_stopped = Precondition::Stop(at.run_id.clone(), false);
-    let commit = as_read(begin(effect, work, now), at, Some(open))
-        .when_in(at.session_id.clone(), not_stopped);
-    let asked = ask_again(commit, effect, ports, work, found, open)?;
+    let commit = cx.begin().unless_moved(Some(open)).unless_stopped();
+    let asked = ask_again(cx, commit, found, open)?;
 
     // What finished siblings wrote is applied now, and not again when the step is settled.
-    let mut applied = Applied::new(&work.state(), StepWrites::default(), open)?;
+    let mut applied = Applied::new(&view.state(), StepWrites::default(), open)?;
     let mut kept = OpenStep::clone(open);
     for call in &mut kept.calls {
         call.writes = StepWrites::default();
     }
     // What the reply cost is recorded now, too: a pause may be long.
-    let usage = reply_usage(&kept, at, now, ports)?;
+    let usage = reply_usage(cx, &kept)?;
     kept.usage = None;
     let kept = Arc::new(kept);
-    let hooks = applied.hooks(at, work, ports)?;
+    let hooks = applied.hooks(cx)?;
     let reason = if waiting.is_empty() {
         SuspendReason::AwaitingChildren
     } else {
@@ -179,15 +153,18 @@ async fn pause(
         AgentSuspended::new(reason, &waiting)
     );
     applied.add(&hooks)?;
-    let after = Some(open.start_sequence);
-    let mut told = applied.told(at, ports, after, &[]).await?;
+    let streamed = Streamed {
+        after: Some(open.start_sequence),
+        unsent: &[],
+    };
+    let mut told = applied.told(scope, streamed).await?;
     told.extend(hooks.take_said());
 
-    let mut run = RunRecord::clone(&work.run);
+    let mut run = RunRecord::clone(&view.run);
     run.status = status;
     run.ended_at = Some(now);
     run.suspended = Some(Suspended::new(open.id.clone(), waiting.clone(), Vec::new()));
-    let (mut checkpoint, created) = checkpoint(at, ports, now)?;
+    let (mut checkpoint, created) = cx.checkpoint()?;
     checkpoint.open_step = Some(open.id.clone());
     told.push(created);
     told.push(ChunkPayload::RunPaused {
@@ -195,27 +172,26 @@ async fn pause(
         tool_call_ids: waiting.clone(),
     });
     let commit = || {
-        let mut commit = then(asked.clone(), at, usage.clone());
-        let kept = Change::OpenStep(Some(Arc::clone(&kept)));
-        commit = write_state(then(commit, at, [kept]), at, &applied.writes);
         let paused = [
             Change::Set(Field::SuspendedStep(Some(open.id.clone()))),
             Change::Run(Box::new(run.clone())),
             Change::CheckpointHere(checkpoint.clone()),
             Change::Lease(None),
         ];
-        commit = say(then(commit, at, paused), &base, now, told.iter().cloned());
-        if at.session_id == at.root_session_id {
-            commit = commit.stream(StreamStatus::Paused);
-        }
+        let commit = asked.clone().changes(usage.clone());
         commit
+            .change(Change::OpenStep(Some(Arc::clone(&kept))))
+            .write_state(&applied.writes)
+            .changes(paused)
+            .tell(told.iter().cloned())
+            .stream(StreamStatus::Paused)
     };
-    match write(effect, ports, commit).await? {
-        Written::Now(_) => {}
-        Written::Before(event) => return Ok(event),
+    match scope.write(commit).await? {
+        CommitOutcome::Made(_) => {}
+        CommitOutcome::Before(event) => return Ok(event),
     }
     for call in &waiting {
         tracing::info!(event = "client_tool.suspended", session = %at.session_id, run = %at.run_id, %call);
     }
-    Ok(Event::of(at, Happened::Ended { status }))
+    Ok(scope.event(Happened::Ended { status }))
 }

@@ -1,49 +1,39 @@
 //! Says durably that a call begins, where others may have begun it.
 
-use std::sync::Arc;
-
-use super::missing;
-use crate::machine::{Effect, Event, Standing};
-use crate::perform::work::{Look, Work, judge, read};
-use crate::perform::writing::{Made, begin, make, then};
-use crate::perform::{PerformError, Ports};
-use crate::session::{EffectState, OpenStep};
-use crate::store::{Change, Snapshot};
+use super::called;
+use crate::machine::{Event, Standing};
+use crate::perform::reading::Reading;
+use crate::perform::scope::{EffectContext, Scope};
+use crate::perform::{PerformError, SessionView};
+use crate::session::EffectState;
+use crate::store::Snapshot;
 
 /// How often somebody else may be faster.
 const MAX_TRIES: usize = 5;
 
-/// What became of a claim.
+/// The outcome of a claim.
 pub(super) enum Claimed {
     /// The call is this attempt's.
     Mine {
         /// Whether somebody had begun it before.
         was_begun: bool,
     },
-    /// It has come to something already.
-    Done(Event),
+    /// The call has its result already, or waits for somebody; this is its event.
+    Recorded(Event),
 }
 
 /// Claims a call: attempts before this one can neither stream nor commit any more.
 pub(super) async fn claim(
-    effect: &Effect,
-    ports: &Ports,
-    work: &mut Work,
+    scope: Scope<'_>,
+    view: &mut SessionView,
     index: u32,
 ) -> Result<Claimed, PerformError> {
-    let by = ports.ids.next("claim");
+    let by = scope.ports.ids.next("claim");
     for _ in 0..MAX_TRIES {
-        let now = ports.clock.now();
-        let mut step = OpenStep::clone(work.open_step(&effect.at)?);
-        let found = usize::try_from(index).ok();
-        let id = found.and_then(|place| step.call(place));
-        let id = id.map(|(call, _)| call.id.clone());
-        let slot = found.and_then(|place| step.calls.get_mut(place));
-        let (Some(id), Some(slot)) = (id, slot) else {
-            return Err(missing(effect));
-        };
-        let was_begun = Standing::of(slot) != Standing::Ready;
-        if let Some(record) = &mut slot.effect {
+        let (call, open) = called(scope, view, index)?;
+        let (id, mut claimed) = (call.id.clone(), open.clone());
+        let was_begun = Standing::of(open) != Standing::Ready;
+        if let Some(record) = &mut claimed.effect {
             record.attempts += 1;
             record.claim = Some(by.clone());
             // One that was begun stays one of unknown outcome.
@@ -52,35 +42,29 @@ pub(super) async fn claim(
                 false => EffectState::Started,
             };
         }
-        let commit = || {
-            let claimed = Change::OpenCall(index, id.clone(), Box::new(slot.clone()));
-            then(begin(effect, work, now), &effect.at, [claimed])
-        };
+        let cx = EffectContext::new(scope, view);
+        let commit = || cx.begin().set_call(index, &id, &claimed);
         let is_mine = |found: &Snapshot| is_claimed(found, index, &by).then_some(());
-        match make(effect, ports, commit, is_mine).await {
-            Ok(Made::Now(_) | Made::Before(())) => {
-                work.open = Some(Arc::new(step));
+        match scope.make(commit, is_mine).await {
+            Ok(_) => {
+                view.set_call(&id, claimed);
                 return Ok(Claimed::Mine { was_begun });
             }
             Err(PerformError::Overtaken { .. }) => {}
             Err(error) => return Err(error),
         }
         // Somebody else was faster: with a claim of its own, or with a result.
-        let found = read(&effect.at, ports).await?;
-        match judge(effect, found, ports)? {
-            Look::Done(event) => return Ok(Claimed::Done(event)),
-            Look::Work(found) => *work = *found,
+        match scope.judge(scope.snapshot().await?)? {
+            Reading::Recorded(event) => return Ok(Claimed::Recorded(event)),
+            Reading::View(found) => *view = *found,
         }
     }
-    Err(PerformError::Overtaken {
-        session: effect.at.session_id.clone(),
-    })
+    Err(scope.overtaken())
 }
 
 fn is_claimed(found: &Snapshot, index: u32, by: &str) -> bool {
     let step = found.open_step.as_ref();
-    let place = usize::try_from(index).ok();
-    let call = step.and_then(|step| step.calls.get(place?));
-    let record = call.and_then(|call| call.effect.as_ref());
+    let call = step.and_then(|step| step.call_at(index));
+    let record = call.and_then(|(_, call)| call.effect.as_ref());
     record.is_some_and(|record| record.claim.as_deref() == Some(by))
 }

@@ -7,21 +7,21 @@ use serde_json::Value;
 
 use super::Calling;
 use super::sink::Sink;
+use crate::agent::AnyAgent;
 use crate::bounds::Bounds;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::{BeforeTool, StateChange};
 use crate::machine::At;
 use crate::message::{ResultStatus, ToolCall, ToolMessage};
+use crate::perform::PerformError;
 use crate::perform::applied::writers;
 use crate::perform::clocked::{First, first};
 use crate::perform::deltas::{Deltas, WINDOW};
 use crate::perform::executable::ExecutableCall;
 use crate::perform::guard::caught;
 use crate::perform::hooks::{Hooks, fire};
-use crate::perform::intents::surroundings;
-use crate::perform::work::Work;
-use crate::perform::{PerformError, Ports};
-use crate::session::{CallPhase, OpenCall, OpenStep};
+use crate::perform::intents::tool_cx;
+use crate::session::CallPhase;
 use crate::shared_state::SharedState;
 use crate::state::{PatchOp, StepWrites, merge_writes, to_rfc6902};
 use crate::step::{
@@ -31,8 +31,8 @@ use crate::step::{
 use crate::tool::{OnUnknown, Reconciled, Tool, ToolCx, ToolError, ToolEvents};
 use crate::usage::CustomUsage;
 
-/// What a call came to.
-pub(super) struct Came {
+/// The outcome of a call.
+pub(super) struct CallOutcome {
     pub(super) result: ToolMessage,
     pub(super) fatal: Option<ErrorRecord>,
     pub(super) writes: StepWrites,
@@ -44,128 +44,143 @@ pub(super) struct Came {
     pub(super) pause: bool,
 }
 
-/// What a call sees: the committed state, and, when it may finish the turn, what the others wrote.
-fn view(work: &Work, step: &OpenStep, open: &OpenCall) -> Result<SharedState, PerformError> {
-    let state = work.state();
-    if open.phase == CallPhase::Finish {
-        let merged = merge_writes(&state, writers(step));
-        return Ok(SharedState::after(state, &merged.writes)?);
-    }
-    Ok(SharedState::of_committed(state))
-}
-
-/// Runs a call that may be run, and says what it came to. One that may have begun before is found out
-/// about first: it is never told as not executed, also when its tool is gone or asks for an approval
-/// now.
-pub(super) async fn run(
-    calling: &Calling<'_>,
-    may_have_begun: bool,
-    deltas: &mut Deltas<'_>,
-) -> Result<Came, PerformError> {
-    let Calling {
-        effect,
-        ports,
-        work,
-        step,
-        call,
-        open,
-        ..
-    } = *calling;
-    let at = &effect.at;
-    let state = view(work, step, open)?.bounded(ports.bounds());
-    let hooks = Hooks::on(at, work, ports, Some(state.clone()));
-    if effect.first {
-        crate::perform::model::greet_again(&hooks, work).await?;
-        for payload in hooks.take_said() {
-            deltas.push(payload);
+impl Calling<'_> {
+    /// The state that the call sees: the committed one, and, when it may finish the turn, what the
+    /// others wrote.
+    fn state(&self) -> Result<SharedState, PerformError> {
+        let state = self.cx.view.state();
+        if self.open.phase == CallPhase::Finish {
+            let merged = merge_writes(&state, writers(self.step));
+            return Ok(SharedState::after(state, &merged.writes)?);
         }
+        Ok(SharedState::of_committed(state))
     }
-    // What the hooks wrote is kept, also when the tool is not run.
-    let without_running = |came: Came| {
-        let writes = state.writes()?;
-        Ok(Came { writes, ..came })
-    };
-    let Some(tool) = work.agent().tool(&call.name) else {
-        if may_have_begun {
-            return without_running(Came::unknown(call));
-        }
-        let text = format!("There is no tool named {} any more.", call.name);
-        return without_running(Came::failed(call, &text, ResultStatus::Error));
-    };
-    let sink = Arc::new(Sink::default());
-    let mut cx = surroundings(at, work, ports, call, state.clone())
-        .events(Arc::clone(&sink) as Arc<dyn ToolEvents>);
-    if let Some(effect) = &open.effect {
-        cx = cx.idempotency_key(&effect.idempotency_key);
-    }
-    let cx = cx.build();
-    let executable = ExecutableCall::new(call, open, tool);
-    let may_run = executable.is_some();
-    if may_have_begun && let Some(came) = find_out(tool, call, may_run, &cx, ports.bounds()).await {
-        return without_running(came);
-    }
-    let Some(executable) = executable else {
-        tracing::error!(event = "approval.missing", session = %at.session_id, call = %call.id);
-        let why = "it needs an approval that it does not have.";
-        let result = synthesize_not_executed_result(&call.id, &call.name, why);
-        return without_running(Came::with(result));
-    };
 
-    let named = |hook: &str| format!("{hook}:{}", call.id);
-    fire!(
-        hooks,
-        before_tool,
-        &named("before_tool"),
-        BeforeTool::new(tool.spec(), call)
-    );
-    let began = ports.clock.now();
-    let outcome = execute(&executable, cx, &sink, deltas, ports).await?;
-    let duration = ports.clock.now().since(began);
-    for payload in hooks.take_said() {
-        deltas.push(payload);
+    /// The writes of the call as patches of the state that it saw.
+    fn patches(&self, writes: &StepWrites) -> Result<Vec<PatchOp>, PerformError> {
+        let base = self.state()?.get()?;
+        Ok(to_rfc6902(writes, &base)?)
     }
-    let Outcome { mut result, fatal } = outcome.judged(&executable, at, ports.bounds());
-    if open.phase == CallPhase::Finish {
-        result = fitting_output(result, work);
-    }
-    let writes = state.writes()?;
-    if !writes.is_empty() && !hooks.is_empty() {
-        let patches = patches(&writes, work, step, open)?;
-        let now = state.get()?;
+
+    /// Runs a call that may be run. One that may have begun before is found out about first: it is
+    /// never told as not executed, also when its tool is gone or asks for an approval now.
+    pub(super) async fn run(
+        &self,
+        may_have_begun: bool,
+        deltas: &mut Deltas<'_>,
+    ) -> Result<CallOutcome, PerformError> {
+        let Calling { cx, call, open, .. } = *self;
+        let (scope, bounds) = (cx.scope, cx.ports().bounds());
+        let state = self.state()?.bounded(bounds);
+        let hooks = Hooks::on(cx, Some(state.clone()));
+        if scope.effect.first {
+            hooks.fire_resumed().await;
+            deltas.extend(hooks.take_said());
+        }
+        // What the hooks wrote is kept, also when the tool is not run.
+        let without_running = |outcome: CallOutcome| {
+            let writes = state.writes()?;
+            Ok(CallOutcome { writes, ..outcome })
+        };
+        let Some(tool) = cx.view.agent().tool(&call.name) else {
+            if may_have_begun {
+                return without_running(CallOutcome::unknown(call));
+            }
+            let text = format!("There is no tool named {} any more.", call.name);
+            let result = failed_result(&call.id, &call.name, &text, ResultStatus::Error);
+            return without_running(CallOutcome::not_run(result));
+        };
+        let sink = Arc::new(Sink::default());
+        let mut tool_cx =
+            tool_cx(cx, call, state.clone()).events(Arc::clone(&sink) as Arc<dyn ToolEvents>);
+        if let Some(effect) = &open.effect {
+            tool_cx = tool_cx.idempotency_key(&effect.idempotency_key);
+        }
+        let tool_cx = tool_cx.build();
+        let executable = ExecutableCall::new(call, open, tool);
+        if may_have_begun
+            && let Some(outcome) = self.find_out(tool, executable.is_some(), &tool_cx).await
+        {
+            return without_running(outcome);
+        }
+        let Some(executable) = executable else {
+            tracing::error!(event = "approval.missing", session = %cx.at().session_id, call = %call.id);
+            let why = "it needs an approval that it does not have.";
+            let result = synthesize_not_executed_result(&call.id, &call.name, why);
+            return without_running(CallOutcome::not_run(result));
+        };
+
+        let named = |hook: &str| format!("{hook}:{}", call.id);
         fire!(
             hooks,
-            on_state_change,
-            &named("on_state_change"),
-            StateChange::new(&call.id, &patches, &now)
+            before_tool,
+            &named("before_tool"),
+            BeforeTool::new(tool.spec(), call)
         );
-        for payload in hooks.take_said() {
-            deltas.push(payload);
+        let began = scope.now();
+        let execution = execute(&executable, tool_cx, &sink, deltas).await?;
+        let duration = scope.now().since(began);
+        deltas.extend(hooks.take_said());
+        let ToolOutcome { mut result, fatal } = execution.judged(&executable, cx.at(), bounds);
+        if open.phase == CallPhase::Finish {
+            result = fitting_output(result, cx.view.agent());
         }
+        let writes = state.writes()?;
+        if !writes.is_empty() && !hooks.is_empty() {
+            let patches = self.patches(&writes)?;
+            let now = state.get()?;
+            fire!(
+                hooks,
+                on_state_change,
+                &named("on_state_change"),
+                StateChange::new(&call.id, &patches, &now)
+            );
+            deltas.extend(hooks.take_said());
+        }
+        Ok(CallOutcome {
+            result,
+            fatal,
+            writes: state.writes()?,
+            usage: sink.take_usage(),
+            duration,
+            ran: true,
+            pause: false,
+        })
     }
-    Ok(Came {
-        result,
-        fatal,
-        writes: state.writes()?,
-        usage: sink.take_usage(),
-        duration,
-        ran: true,
-        pause: false,
-    })
-}
 
-fn patches(
-    writes: &StepWrites,
-    work: &Work,
-    step: &OpenStep,
-    open: &OpenCall,
-) -> Result<Vec<PatchOp>, PerformError> {
-    let base = view(work, step, open)?.get()?;
-    Ok(to_rfc6902(writes, &base)?)
+    /// Finds out about a call that may have begun before. `None`: it is run, if it may be.
+    async fn find_out(&self, tool: &Tool, may_run: bool, cx: &ToolCx) -> Option<CallOutcome> {
+        let call = self.call;
+        if let Some(reconciler) = tool.reconciler() {
+            let asked = reconciler.reconcile(call.arguments.clone(), cx.clone());
+            match caught(asked).await {
+                Ok(Ok(Reconciled::Done(value))) => {
+                    let result = self.cx.ports().bounds().take_result(value);
+                    return Some(CallOutcome::not_run(result_message(call, result)));
+                }
+                Ok(Ok(Reconciled::NotDone)) => return None,
+                Ok(Ok(Reconciled::Unknown)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(event = "reconcile.failed", call = %call.id, %error);
+                }
+                Err(panicked) => {
+                    tracing::warn!(event = "reconcile.failed", call = %call.id, %panicked);
+                }
+            }
+        }
+        let spec = tool.spec();
+        if spec.is_repeatable() && may_run {
+            return None;
+        }
+        let mut outcome = CallOutcome::unknown(call);
+        outcome.pause = spec.on_unknown == OnUnknown::Pause;
+        Some(outcome)
+    }
 }
 
 /// A result that would end the turn has to be an output of the agent.
-fn fitting_output(result: ToolMessage, work: &Work) -> ToolMessage {
-    let schema = work.agent().output_schema();
+fn fitting_output(result: ToolMessage, agent: &AnyAgent) -> ToolMessage {
+    let schema = agent.output_schema();
     let Some(schema) = schema.filter(|_| result.status.is_success()) else {
         return result;
     };
@@ -185,51 +200,15 @@ fn fitting_output(result: ToolMessage, work: &Work) -> ToolMessage {
     failed_result(tool_call_id, tool_name, &text, ResultStatus::Error)
 }
 
-/// Finds out about a call that may have begun before. `None`: it is run, if it may be.
-async fn find_out(
-    tool: &Tool,
-    call: &ToolCall,
-    may_run: bool,
-    cx: &ToolCx,
-    bounds: Bounds,
-) -> Option<Came> {
-    if let Some(reconciler) = tool.reconciler() {
-        let asked = reconciler.reconcile(call.arguments.clone(), cx.clone());
-        match caught(asked).await {
-            Ok(Ok(Reconciled::Done(value))) => {
-                return Some(Came::with(create_tool_result_message(ToolResultInput {
-                    tool_call_id: call.id.clone(),
-                    tool_name: call.name.clone(),
-                    result: bounds.take_result(value),
-                })));
-            }
-            Ok(Ok(Reconciled::NotDone)) => return None,
-            Ok(Ok(Reconciled::Unknown)) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(event = "reconcile.failed", call = %call.id, %error);
-            }
-            Err(panicked) => {
-                tracing::warn!(event = "reconcile.failed", call = %call.id, %panicked);
-            }
-        }
-    }
-    let spec = tool.spec();
-    if spec.is_repeatable() && may_run {
-        return None;
-    }
-    let mut came = Came::unknown(call);
-    came.pause = spec.on_unknown == OnUnknown::Pause;
-    Some(came)
-}
-
-/// What running a tool gave.
-enum Ran {
+/// How the run of a tool ended.
+enum Execution {
     Returned(Result<Value, ToolError>),
     Panicked(String),
     TookTooLong(Duration),
 }
 
-struct Outcome {
+/// The result of a tool that was run, and why the run ends with it.
+struct ToolOutcome {
     result: ToolMessage,
     fatal: Option<ErrorRecord>,
 }
@@ -240,29 +219,29 @@ async fn execute(
     cx: ToolCx,
     sink: &Sink,
     deltas: &mut Deltas<'_>,
-    ports: &Ports,
-) -> Result<Ran, PerformError> {
+) -> Result<Execution, PerformError> {
+    let clock = deltas.clock();
     let (call, tool) = (executable.call(), executable.tool());
     let timeout = tool.spec().timeout;
-    let deadline = timeout.map(|wait| ports.clock.now().saturating_add(wait));
+    let deadline = timeout.map(|wait| clock.now().saturating_add(wait));
     let mut running = std::pin::pin!(caught(tool.call(call.arguments.clone(), cx)));
-    let ran = loop {
+    let execution = loop {
         let said = async {
             sink.something().await;
-            let due = ports.clock.now().saturating_add(WINDOW);
-            ports.clock.sleep_until(due).await;
+            let due = clock.now().saturating_add(WINDOW);
+            clock.sleep_until(due).await;
         };
         let late = async {
             match deadline {
-                Some(deadline) => ports.clock.sleep_until(deadline).await,
+                Some(deadline) => clock.sleep_until(deadline).await,
                 None => std::future::pending().await,
             }
         };
         match first(running.as_mut(), first(said, late)).await {
-            First::One(Ok(returned)) => break Ran::Returned(returned),
-            First::One(Err(panicked)) => break Ran::Panicked(panicked.to_string()),
+            First::One(Ok(returned)) => break Execution::Returned(returned),
+            First::One(Err(panicked)) => break Execution::Panicked(panicked.to_string()),
             First::Other(First::Other(())) => {
-                break Ran::TookTooLong(timeout.unwrap_or_default());
+                break Execution::TookTooLong(timeout.unwrap_or_default());
             }
             First::Other(First::One(())) => {
                 sink.drain(deltas);
@@ -271,13 +250,13 @@ async fn execute(
         }
     };
     sink.drain(deltas);
-    Ok(ran)
+    Ok(execution)
 }
 
-impl Ran {
-    fn judged(self, executable: &ExecutableCall<'_>, at: &At, bounds: Bounds) -> Outcome {
+impl Execution {
+    fn judged(self, executable: &ExecutableCall<'_>, at: &At, bounds: Bounds) -> ToolOutcome {
         let (call, tool) = (executable.call(), executable.tool());
-        let fail = |text: &str, status| Outcome {
+        let fail = |text: &str, status| ToolOutcome {
             result: failed_result(&call.id, &call.name, text, status),
             fatal: None,
         };
@@ -327,7 +306,7 @@ impl Ran {
 }
 
 /// The result of a tool that gave one.
-fn accepted(call: &ToolCall, tool: &Tool, value: Value) -> Outcome {
+fn accepted(call: &ToolCall, tool: &Tool, value: Value) -> ToolOutcome {
     let errors = tool
         .spec()
         .output
@@ -340,19 +319,23 @@ fn accepted(call: &ToolCall, tool: &Tool, value: Value) -> Outcome {
         tracing::warn!(event = "tool.output_invalid", call = %call.id, tool = call.name, ?errors);
         Err("The tool gave a result that does not fit its own schema.".to_owned())
     };
-    Outcome {
-        result: create_tool_result_message(ToolResultInput {
-            tool_call_id: call.id.clone(),
-            tool_name: call.name.clone(),
-            result,
-        }),
+    ToolOutcome {
+        result: result_message(call, result),
         fatal: None,
     }
 }
 
-impl Came {
-    /// A result without having run.
-    fn with(result: ToolMessage) -> Self {
+fn result_message(call: &ToolCall, result: Result<Value, String>) -> ToolMessage {
+    create_tool_result_message(ToolResultInput {
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        result,
+    })
+}
+
+impl CallOutcome {
+    /// The outcome of a call whose tool was not run.
+    fn not_run(result: ToolMessage) -> Self {
         Self {
             result,
             fatal: None,
@@ -364,12 +347,8 @@ impl Came {
         }
     }
 
-    /// Nobody knows what became of it.
+    /// The outcome of a call that nobody knows the effect of.
     fn unknown(call: &ToolCall) -> Self {
-        Self::with(synthesize_unknown_result(&call.id, &call.name))
-    }
-
-    fn failed(call: &ToolCall, text: &str, status: ResultStatus) -> Self {
-        Self::with(failed_result(&call.id, &call.name, text, status))
+        Self::not_run(synthesize_unknown_result(&call.id, &call.name))
     }
 }

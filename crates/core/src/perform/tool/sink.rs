@@ -1,4 +1,4 @@
-//! What a tool says while it runs.
+//! Collects the events of a tool while it runs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::stream::ChunkPayload;
 use crate::tool::{ToolEvent, ToolEvents};
 use crate::usage::CustomUsage;
 
-/// Takes what a tool says, from any thread.
+/// Takes the events of a tool, from any thread.
 #[derive(Default)]
 pub(super) struct Sink {
     said: Mutex<Said>,
@@ -25,11 +25,11 @@ struct Said {
 impl ToolEvents for Sink {
     fn emit(&self, _: &CallId, event: ToolEvent) {
         match event {
-            ToolEvent::StatePatch(patches) => self.say(ChunkPayload::StatePatch { patches }),
+            ToolEvent::StatePatch(patches) => self.tell(ChunkPayload::StatePatch { patches }),
             ToolEvent::Custom {
                 name: event_name,
                 data,
-            } => self.say(ChunkPayload::Custom { event_name, data }),
+            } => self.tell(ChunkPayload::Custom { event_name, data }),
             ToolEvent::Usage(usage) => self.lock().usage.push(usage),
         }
     }
@@ -40,12 +40,12 @@ impl Sink {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, payload: ChunkPayload) {
+    fn tell(&self, payload: ChunkPayload) {
         self.lock().payloads.push(payload);
         self.bell.ring();
     }
 
-    /// What was used, once.
+    /// Takes the usage that the tool reported.
     pub(super) fn take_usage(&self) -> Vec<CustomUsage> {
         std::mem::take(&mut self.lock().usage)
     }
@@ -64,8 +64,6 @@ impl Sink {
     /// Moves what was said to the deltas.
     pub(super) fn drain(&self, deltas: &mut Deltas<'_>) {
         let payloads = std::mem::take(&mut self.lock().payloads);
-        for payload in payloads {
-            deltas.push(payload);
-        }
+        deltas.extend(payloads);
     }
 }

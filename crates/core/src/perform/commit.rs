@@ -1,0 +1,279 @@
+//! The commit of an effect: how it is put together, and how it is made.
+
+use std::sync::Arc;
+
+use super::PerformError;
+use super::patience::Patience;
+use super::recorded::recorded;
+use super::scope::{EffectContext, Scope};
+use crate::id::{CallId, IdSourceExt};
+use crate::machine::{EffectKind, Event};
+use crate::session::{Checkpoint, OpenCall, OpenStep, PendingCall, SessionStatus};
+use crate::state::StepWrites;
+use crate::store::{
+    Change, Commit, Committed, EffectPlace, Field, OpenMark, Precondition, Receipt, Snapshot,
+    StoreError,
+};
+use crate::stream::{Chunk, ChunkPayload, StreamStatus};
+use crate::time::Timestamp;
+
+/// Puts the commit of an effect together: everything in it is of the effect's session, and bears one
+/// instant.
+#[derive(Clone)]
+#[must_use]
+pub(super) struct EffectCommit<'a> {
+    scope: Scope<'a>,
+    commit: Commit,
+}
+
+impl<'a> EffectContext<'a> {
+    /// Begins the commit of the effect. It cannot be made by a run that was taken over, nor once the
+    /// effect, or a later one of its run, was committed.
+    pub(super) fn begin(self) -> EffectCommit<'a> {
+        let commit = self.scope.fenced_commit(self.now);
+        match (&self.scope.effect.kind, &self.view.open) {
+            (EffectKind::Tool { index, .. }, Some(open)) => {
+                let call = open.call_at(*index);
+                commit.when(Precondition::OpenCall {
+                    step: open.id.clone(),
+                    index: *index,
+                    attempt: call.map_or(0, |(_, call)| call.attempts()),
+                })
+            }
+            _ => commit
+                .when(Precondition::Effect(self.scope.place(self.view.attempt)))
+                .change(Change::Effect(self.at().n, None)),
+        }
+    }
+
+    /// A checkpoint of the session after the commit, and the chunk that tells of it. The store fills
+    /// in what the session is then.
+    pub(super) fn checkpoint(self) -> Result<(Checkpoint, ChunkPayload), PerformError> {
+        let checkpoint = Checkpoint::new(
+            self.ports().ids.checkpoint_id()?,
+            self.at().session_id.clone(),
+            self.at().run_id.clone(),
+            SessionStatus::Active,
+            self.now,
+        );
+        let created = ChunkPayload::CheckpointCreated {
+            checkpoint_id: checkpoint.id.clone(),
+        };
+        Ok((checkpoint, created))
+    }
+}
+
+impl EffectCommit<'_> {
+    /// The instant of the commit.
+    pub(super) fn now(&self) -> Timestamp {
+        self.commit.at
+    }
+
+    /// The commit as stores take it.
+    pub(super) fn build(self) -> Commit {
+        self.commit
+    }
+
+    /// Hands the commit to code that adds to a plain one.
+    pub(super) fn with(mut self, add: impl FnOnce(Commit) -> Commit) -> Self {
+        self.commit = add(self.commit);
+        self
+    }
+
+    /// Adds a precondition.
+    pub(super) fn when(mut self, precondition: Precondition) -> Self {
+        let session = self.scope.at().session_id.clone();
+        self.commit = self.commit.when_in(session, precondition);
+        self
+    }
+
+    /// Refuses the commit when the open step is not as it was read: a call has come to something.
+    pub(super) fn unless_moved(self, open: Option<&OpenStep>) -> Self {
+        self.when(Precondition::Open(open.map(OpenMark::of)))
+    }
+
+    /// Refuses the commit when the run is asked to stop.
+    pub(super) fn unless_stopped(self) -> Self {
+        let run = self.scope.at().run_id.clone();
+        self.when(Precondition::Stop(run, false))
+    }
+
+    /// Adds a change.
+    pub(super) fn change(mut self, change: Change) -> Self {
+        let session = self.scope.at().session_id.clone();
+        self.commit = self.commit.then_in(session, change);
+        self
+    }
+
+    /// Adds changes.
+    pub(super) fn changes(self, changes: impl IntoIterator<Item = Change>) -> Self {
+        changes.into_iter().fold(self, Self::change)
+    }
+
+    /// Sets fields.
+    pub(super) fn set(self, fields: impl IntoIterator<Item = Field>) -> Self {
+        self.changes(fields.into_iter().map(Change::Set))
+    }
+
+    /// Sets a call of the open step.
+    pub(super) fn set_call(self, index: u32, id: &CallId, call: &OpenCall) -> Self {
+        let call = Box::new(call.clone());
+        self.change(Change::OpenCall(index, id.clone(), call))
+    }
+
+    /// Writes to the state, where there is something to write.
+    pub(super) fn write_state(self, writes: &StepWrites) -> Self {
+        if writes.is_empty() {
+            return self;
+        }
+        self.change(Change::WriteState(writes.clone()))
+    }
+
+    /// Puts a question on the list, where the root finds its owner.
+    pub(super) fn ask(self, pending: PendingCall) -> Self {
+        let at = self.scope.at();
+        let call = pending.tool_call_id.clone();
+        let owner = Field::CallOwner(call, Some(at.session_id.clone()));
+        let mut asked = self.change(Change::Pending(Box::new(pending)));
+        let root = at.root_session_id.clone();
+        asked.commit = asked.commit.then_in(root, Change::Set(owner));
+        asked
+    }
+
+    /// Tells readers something.
+    pub(super) fn tell(mut self, payloads: impl IntoIterator<Item = ChunkPayload>) -> Self {
+        let (base, now) = (self.scope.base, self.commit.at);
+        let chunks = payloads.into_iter();
+        let chunks = chunks.map(|payload| Chunk::new(Arc::clone(base), now, payload));
+        self.commit.chunks.extend(chunks);
+        self
+    }
+
+    /// Adds chunks as they are.
+    pub(super) fn chunks(mut self, chunks: &[Chunk]) -> Self {
+        self.commit.chunks.extend_from_slice(chunks);
+        self
+    }
+
+    /// Sets the status of the stream, which is the root's to set.
+    pub(super) fn stream(mut self, status: StreamStatus) -> Self {
+        let at = self.scope.at();
+        if at.session_id == at.root_session_id {
+            self.commit = self.commit.stream(status);
+        }
+        self
+    }
+}
+
+/// The outcome of a commit.
+pub(super) enum CommitOutcome<T = Event> {
+    /// It was made, and the session is this now.
+    Made(Committed),
+    /// It, or that of another attempt, had been made before, as what is stored shows.
+    Before(T),
+}
+
+impl<'a> Scope<'a> {
+    /// A commit of the run, which a run that was taken over cannot make.
+    pub(super) fn fenced_commit(self, now: Timestamp) -> EffectCommit<'a> {
+        let at = self.at();
+        let commit = EffectCommit {
+            scope: self,
+            commit: Commit::new(at.root_session_id.clone(), now),
+        };
+        commit.when(Precondition::Fence(at.fence))
+    }
+
+    /// The place of an attempt at the effect.
+    pub(super) fn place(self, attempt: u32) -> EffectPlace {
+        let at = self.at();
+        EffectPlace::new(at.run_id.clone(), at.step, at.n, attempt)
+    }
+
+    /// Makes the commit of the effect, as [`Scope::make`] does; what is stored tells its event when it
+    /// was made before.
+    pub(super) async fn write(
+        self,
+        commit: impl Fn() -> EffectCommit<'a>,
+    ) -> Result<CommitOutcome, PerformError> {
+        self.make(commit, |found| recorded(self, found)).await
+    }
+
+    /// Makes a commit. While the store cannot be reached it is tried again: what was paid for is not
+    /// thrown away. A commit whose acknowledgement was lost is never made again before a look has
+    /// shown that it was not made.
+    ///
+    /// `commit` puts it together: once, and again when it has to be made again. It gives the same
+    /// commit each time, with the same ids and instants. `made` finds out by what is stored whether it
+    /// was made before.
+    pub(super) async fn make<T>(
+        self,
+        commit: impl Fn() -> EffectCommit<'a>,
+        made: impl Fn(&Snapshot) -> Option<T>,
+    ) -> Result<CommitOutcome<T>, PerformError> {
+        let ports = self.ports;
+        let mut patience = Patience::new(ports);
+        let limits = ports.streams.limits();
+        loop {
+            self.await_hold().await?;
+            let commit = commit().build().fitting(limits);
+            let error = match ports.store.commit(commit).await {
+                Ok(receipt) => {
+                    ports.memory.keep_sequence(receipt.sequence);
+                    return Ok(CommitOutcome::Made(self.committed(receipt)));
+                }
+                Err(error) => error,
+            };
+            ports.memory.forget();
+            let is_overtaken = self.is_overtaken(&error);
+            if !is_overtaken {
+                // Also when the patience is over: what was made is told.
+                let over = patience.bear(error, ports).await.err();
+                if let Some(error) = over {
+                    return Err(error);
+                }
+            }
+            let found = self.snapshot().await?;
+            if let Some(before) = made(&found) {
+                return Ok(CommitOutcome::Before(before));
+            }
+            if is_overtaken {
+                return Err(self.overtaken());
+            }
+        }
+    }
+
+    /// Resolves when the run may commit: at once where its host holds no lease, or the lease is valid;
+    /// else when it was renewed.
+    ///
+    /// # Errors
+    /// [`PerformError::Superseded`] when the lease is lost.
+    async fn await_hold(self) -> Result<(), PerformError> {
+        let ports = self.ports;
+        let Some(hold) = &ports.hold else {
+            return Ok(());
+        };
+        if hold.valid(ports.clock.as_ref()).await {
+            return Ok(());
+        }
+        Err(self.superseded())
+    }
+
+    /// Whether the effect, or its call, was committed by another attempt.
+    fn is_overtaken(self, error: &StoreError) -> bool {
+        let StoreError::Refused { expected, .. } = error else {
+            return false;
+        };
+        match expected {
+            Precondition::Effect(_) | Precondition::OpenCall { .. } => true,
+            // Somebody else's reply is there.
+            Precondition::Open(None) => matches!(self.effect.kind, EffectKind::Model { .. }),
+            _ => false,
+        }
+    }
+
+    fn committed(self, mut receipt: Receipt) -> Committed {
+        let session = &self.at().session_id;
+        receipt.sessions.remove(session).unwrap_or_default()
+    }
+}

@@ -1,0 +1,96 @@
+//! Reads a reply while it comes.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::model::{EventStream, ModelError, ModelErrorKind, ModelEvent, ModelReply, ReplyBuilder};
+use crate::perform::PerformError;
+use crate::perform::clocked::{First, first};
+use crate::perform::deltas::Deltas;
+use crate::perform::guard::{Panicked, caught_now};
+use crate::perform::shown::Shown;
+use crate::time::Timestamp;
+
+/// Reads a reply to its end and streams what it says.
+pub(super) async fn stream(
+    mut events: EventStream<'_>,
+    mut builder: ReplyBuilder,
+    deltas: &mut Deltas<'_>,
+    deadline: Option<Timestamp>,
+) -> Result<Result<ModelReply, ModelError>, PerformError> {
+    let (clock, ids) = (deltas.clock(), deltas.ids());
+    let mut shown = Shown::default();
+    loop {
+        let wake = || match (deltas.due(), deadline) {
+            (Some(due), Some(deadline)) => Some(due.min(deadline)),
+            (one, other) => one.or(other),
+        };
+        let event = match at_once(&mut events).await {
+            Some(event) => event,
+            None => match wake() {
+                None => next(&mut events).await,
+                // The timer is set before the stream is asked again: what comes meanwhile waits.
+                Some(wake) => match first(clock.sleep_until(wake), next(&mut events)).await {
+                    First::Other(event) => event,
+                    First::One(()) if deadline.is_some_and(|at| at <= clock.now()) => {
+                        return Ok(Err(ModelError::new(
+                            ModelErrorKind::Transport,
+                            "the model did not finish in the time that its settings allow",
+                        )));
+                    }
+                    First::One(()) => {
+                        deltas.flush().await?;
+                        continue;
+                    }
+                },
+            },
+        };
+        let pushed = match event {
+            None => return Ok(builder.finish()),
+            Some(event) => event.and_then(|event| builder.push(event, ids)),
+        };
+        match pushed {
+            Ok(delta) => {
+                if let Some(payload) = delta.and_then(|delta| shown.of(delta)) {
+                    deltas.push(payload);
+                }
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+/// One item of a stream of events; `None`: it is over.
+type Streamed = Option<Result<ModelEvent, ModelError>>;
+
+/// The next event.
+async fn next(events: &mut EventStream<'_>) -> Streamed {
+    std::future::poll_fn(|cx| poll(events, cx)).await
+}
+
+/// The next event, if it is there already: then no timer is needed.
+async fn at_once(events: &mut EventStream<'_>) -> Option<Streamed> {
+    std::future::poll_fn(|cx| {
+        Poll::Ready(match poll(events, cx) {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// A panic of the adapter is its error.
+fn poll(events: &mut EventStream<'_>, cx: &mut Context<'_>) -> Poll<Streamed> {
+    let events: Pin<&mut _> = events.as_mut();
+    match caught_now(|| events.poll_next(cx)) {
+        Ok(poll) => poll,
+        Err(panicked) => Poll::Ready(Some(Err(adapter_panicked(&panicked)))),
+    }
+}
+
+pub(super) fn adapter_panicked(panicked: &Panicked) -> ModelError {
+    ModelError::new(
+        ModelErrorKind::Invalid,
+        format!("the model's adapter failed: {panicked}"),
+    )
+}
