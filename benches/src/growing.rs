@@ -76,7 +76,9 @@ fn in_memory(report: &mut Report) -> Outcome<()> {
         let stamps = Stamps::default();
         let agent = writer(&stamps)?;
         threads.block_on(async {
-            let runtime = LocalRuntime::new(Backend::from(MemoryStore::new()));
+            let runtime = LocalRuntime::builder(Backend::from(MemoryStore::new()))
+                .recovery(false)
+                .build();
             let execute = Turn::new("Note.")
                 .session(SessionId::new("s")?)
                 .state(json!({ "log": [] }));

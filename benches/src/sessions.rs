@@ -39,7 +39,9 @@ fn agent(delay_ms: u64) -> Outcome<(Agent, Arc<dyn Model>)> {
 
 async fn framework(delay_ms: u64) -> Outcome<()> {
     let (agent, _) = agent(delay_ms)?;
-    let runtime = LocalRuntime::new(MemoryStore::new());
+    let runtime = LocalRuntime::builder(MemoryStore::new())
+        .recovery(false)
+        .build();
     let mut runs = Vec::with_capacity(SESSIONS);
     for _ in 0..SESSIONS {
         runs.push(runtime.execute(&agent, "Add.").await?);

@@ -55,7 +55,9 @@ fn measure(report: &mut Report) -> Outcome<()> {
         .enable_time()
         .build()?;
     for (name, backend) in places {
-        let builder = LocalRuntime::builder(backend).clock(clock.clone());
+        let builder = LocalRuntime::builder(backend)
+            .recovery(false)
+            .clock(clock.clone());
         let sweeping = builder.agent(&agent).build();
         let mut times = Vec::new();
         for _ in 0..21 {

@@ -1,6 +1,6 @@
 //! Who may use a server, as the configuration says it.
 
-use helix_agents_server::BearerTokens;
+use helix_agents_server::Tokens;
 
 use crate::UsageError;
 use crate::config::{ConfigError, TokenConfig, TokenSecret};
@@ -11,7 +11,7 @@ use crate::setup::Plan;
 /// # Errors
 /// [`ConfigError`] with the line of the token that cannot be used, and when nobody could use the
 /// server.
-pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<BearerTokens>> {
+pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<Tokens>> {
     let config = &plan.config.server;
     if config.allow_unauthenticated {
         return Ok(None);
@@ -22,7 +22,7 @@ pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<BearerTokens>> {
                        may use it";
         return Err(wrong(plan, None, message.to_owned()));
     }
-    let mut tokens = BearerTokens::new();
+    let mut tokens = Tokens::new();
     for token in &config.tokens {
         let added = match &token.secret {
             TokenSecret::Sha256(hex) => tokens.sha256(hex, &token.user),

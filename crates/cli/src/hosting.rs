@@ -117,7 +117,7 @@ pub(crate) async fn host(
         .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
     let mut signals = Signals::listen()?;
     tell_of_deadlines(runtime)?;
-    runtime.sweeper()?;
+    runtime.start_recovery()?;
     let address = listener
         .local_addr()
         .context("the listener has no address")?;

@@ -202,9 +202,10 @@ impl Setup {
             .clock(Arc::clone(&self.clock))
             .ids(Arc::clone(&self.ids))
             .lease(self.plan.config.runtime.lease)
+            .recovery(false)
     }
 
-    /// A runtime for one command: whoever answers, resumes.
+    /// A runtime for one command: whoever answers, resumes, and nobody takes over the runs of others.
     #[must_use]
     pub fn runtime(&self) -> LocalRuntime {
         self.runtime_builder().build()

@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::error::{Coded, ErrorCode};
 use crate::hooks::AgentHooks;
 use crate::model::{Model, ModelConfig, ToolSchema};
+use crate::perform::Models;
 use crate::schema::Schema;
 use crate::step::{StopConfig, SystemPrompt};
 use crate::tool::Tool;
@@ -60,20 +62,55 @@ impl From<String> for ModelRef {
     }
 }
 
-impl<M: Model + 'static> From<Arc<M>> for ModelRef {
-    fn from(model: Arc<M>) -> Self {
-        Self::Given(model)
+impl<M: Model + 'static> From<M> for ModelRef {
+    fn from(model: M) -> Self {
+        Self::Given(Arc::new(model))
     }
 }
 
-impl From<Arc<dyn Model>> for ModelRef {
-    fn from(model: Arc<dyn Model>) -> Self {
-        Self::Given(model)
+impl ModelRef {
+    /// The model, by its name where it is named.
+    ///
+    /// # Errors
+    /// [`UnknownModel`] when there is none of that name.
+    pub(crate) fn find(
+        &self,
+        agent: &str,
+        models: &dyn Models,
+    ) -> Result<Arc<dyn Model>, UnknownModel> {
+        match self {
+            Self::Given(model) => Ok(Arc::clone(model)),
+            Self::Named(name) => models.model(name).ok_or_else(|| UnknownModel {
+                agent: agent.to_owned(),
+                model: name.clone(),
+            }),
+        }
+    }
+}
+
+/// An agent names a model that its runtime does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "agent {agent} uses the model {model:?}, which this runtime does not know; register it with \
+     `LocalRuntime::builder(store).model({model:?}, ..)`, or give the agent a model of its own with \
+     `.model(..)`"
+)]
+#[non_exhaustive]
+pub struct UnknownModel {
+    /// The agent.
+    pub agent: String,
+    /// The name of the model.
+    pub model: String,
+}
+
+impl Coded for UnknownModel {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::DefinitionInvalid
     }
 }
 
 /// What an agent is, whatever the type of its output.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct AgentDef {
     name: String,
     description: String,
@@ -179,6 +216,25 @@ impl<Out> Agent<Out> {
     /// Whether both are clones of one agent.
     pub(crate) fn is_same<Other>(&self, other: &Agent<Other>) -> bool {
         Arc::ptr_eq(&self.def, &other.def)
+    }
+
+    /// The same agent with another model, as a test wants it.
+    #[must_use]
+    pub fn with_model(&self, model: impl Into<ModelRef>) -> Self {
+        let mut def = AgentDef::clone(&self.def);
+        def.model = model.into();
+        Self {
+            def: Arc::new(def),
+            out: PhantomData,
+        }
+    }
+
+    /// Checks that its model is one that the runtime knows.
+    ///
+    /// # Errors
+    /// [`UnknownModel`] when it is not.
+    pub fn check_model(&self, models: &dyn Models) -> Result<(), UnknownModel> {
+        self.def.model.find(&self.def.name, models).map(drop)
     }
 
     /// The same agent with its output as JSON, to be kept beside others.

@@ -183,6 +183,13 @@ impl SessionId {
     }
 }
 
+impl CallId {
+    /// What a call is named by a model that gives no ids. It is made unique in its session.
+    pub(crate) fn of_reply() -> Self {
+        Self(Arc::from("call"))
+    }
+}
+
 impl StreamId {
     /// Returns the id of a root session's stream.
     #[must_use]

@@ -5,11 +5,13 @@
 //! the session before they are shown anywhere.
 
 mod error;
+mod function;
 mod reply;
 mod request;
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_core::Stream;
@@ -17,9 +19,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::IdSource;
+use crate::maybe_send::MaybeSend;
 use crate::step::StopReason;
 
 pub use error::{ModelError, ModelErrorKind};
+pub use function::ModelInput;
 pub use reply::{ModelReply, ReplyBuilder, ReplyDelta};
 pub use request::{ModelConfig, ModelRequest, ToolChoice, ToolSchema};
 
@@ -34,16 +38,62 @@ pub type EventStream<'a> = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelErr
 ///
 /// An implementation streams one attempt and reports errors as they are; the loop does the retries.
 /// The stream ends with [`ModelEvent::Finished`] or with an error. A stream that ends otherwise
-/// counts as a dropped connection.
-pub trait Model: Send + Sync + fmt::Debug {
-    /// Returns the name for usage records: `provider/model`.
-    fn name(&self) -> &str;
-
+/// counts as a dropped connection. [`Model::stream`] is the only required method; an async function
+/// that returns a whole reply is a model, too ([`Model::from_fn`]).
+pub trait Model: Send + Sync {
     /// Starts one attempt of a model call.
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a>;
 
+    /// Returns the name for usage records: `provider/model`.
+    fn name(&self) -> &str {
+        "custom/model"
+    }
+
     /// Whether the provider can produce an output of a given schema natively, without a tool.
-    fn supports_native_output(&self) -> bool;
+    fn supports_native_output(&self) -> bool {
+        false
+    }
+
+    /// Makes a model of an async function that returns a whole reply.
+    ///
+    /// ```
+    /// use helix_agents_core::Agent;
+    /// use helix_agents_core::model::{Model, ModelReply};
+    ///
+    /// let model = Model::from_fn(|input| async move {
+    ///     Ok(ModelReply::text(format!("You said: {}", input.last_user_text())))
+    /// });
+    /// let echo = Agent::builder("echo").model(model).build()?;
+    /// # Ok::<(), helix_agents_core::Error>(())
+    /// ```
+    fn from_fn<Fut>(reply: Self) -> Self
+    where
+        Self: Fn(ModelInput) -> Fut + Sized,
+        Fut: Future<Output = Result<ModelReply, ModelError>> + MaybeSend + 'static,
+    {
+        reply
+    }
+}
+
+impl fmt::Debug for dyn Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Model").field(&self.name()).finish()
+    }
+}
+
+/// A model that is shared is the same model.
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        (**self).stream(request)
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn supports_native_output(&self) -> bool {
+        (**self).supports_native_output()
+    }
 }
 
 /// One event of a streamed reply.

@@ -102,7 +102,8 @@ impl SharedState {
         whole.ok_or(StateError::RootRemoved)
     }
 
-    /// Changes the state as a type: read, change, compare. The cost grows with the state.
+    /// Changes the state as a type: read, change, compare. The cost grows with the state. Where there is no
+    /// state yet, the change starts from the type's default.
     ///
     /// Returns the change as RFC 6902 patches.
     ///
@@ -111,10 +112,14 @@ impl SharedState {
     /// is too large; nothing is changed then.
     pub fn update<S>(&self, change: impl FnOnce(&mut S)) -> Result<Vec<PatchOp>, StateError>
     where
-        S: Serialize + DeserializeOwned,
+        S: Serialize + DeserializeOwned + Default,
     {
         self.record(
-            |tracker| tracker.typed_writes(change).map(|(_, writes)| writes),
+            |tracker| {
+                tracker
+                    .typed_writes(Some(S::default), change)
+                    .map(|(_, writes)| writes)
+            },
             |draft, writes| writes.iter().try_for_each(|op| draft.apply(op)),
         )
     }

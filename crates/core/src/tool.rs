@@ -22,7 +22,7 @@ use crate::model::ToolSchema;
 pub use build::ToolBuilder;
 #[doc(hidden)]
 pub use build::{give_output, parse_input};
-pub use context::{ToolCx, ToolCxBuilder, ToolEvent, ToolEvents};
+pub use context::{MetadataError, ToolCx, ToolCxBuilder, ToolEvent, ToolEvents};
 pub use error::{ToolError, ToolResult};
 pub use run::{ApprovalRule, Execute, Reconcile, Reconciled};
 pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolSpec};

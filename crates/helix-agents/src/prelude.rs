@@ -11,6 +11,11 @@ pub use helix_agents_core::tool::{Tool, ToolCx, ToolError, ToolResult};
 pub use helix_agents_macros::{tool, toolset};
 #[cfg(feature = "runtime-local")]
 pub use helix_agents_runtime_local::LocalRuntime;
+#[cfg(feature = "server")]
+pub use helix_agents_server::Tokens;
 #[cfg(feature = "store-sqlite")]
 pub use helix_agents_store_sqlite::SqliteStore;
 pub use serde_json::json;
+
+#[cfg(feature = "testing")]
+pub use crate::testing::{CrashTest, MockModel, TestRuntime};

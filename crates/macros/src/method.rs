@@ -122,6 +122,13 @@ fn check_signature(sig: &Signature, errors: &mut Errors) -> Option<Type> {
         }
     }
     match &sig.output {
+        ReturnType::Type(_, ty) if is_bare(ty) => {
+            let written = quote::quote!(#ty).to_string().replace(' ', "");
+            let message =
+                format!("a tool returns a `ToolResult`; write `-> ToolResult<{written}>`");
+            errors.at(ty, message);
+            None
+        }
         ReturnType::Type(_, ty) => Some((**ty).clone()),
         ReturnType::Default => {
             errors.at(
@@ -130,6 +137,23 @@ fn check_signature(sig: &Signature, errors: &mut Errors) -> Option<Type> {
             );
             None
         }
+    }
+}
+
+/// Whether a type is certainly not a result. An alias may be one whatever its name, so most names are
+/// left to the compiler.
+fn is_bare(ty: &Type) -> bool {
+    const BARE: [&str; 20] = [
+        "String", "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8",
+        "u16", "u32", "u64", "u128", "usize", "Option", "Value", "Vec",
+    ];
+    match ty {
+        Type::Array(_) | Type::Reference(_) | Type::Slice(_) | Type::Tuple(_) => true,
+        Type::Path(path) => {
+            let last = path.path.segments.last();
+            last.is_some_and(|last| BARE.iter().any(|bare| last.ident == bare))
+        }
+        _ => false,
     }
 }
 

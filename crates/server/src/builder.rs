@@ -37,11 +37,35 @@ pub struct Server {
     cors_origins: Vec<HeaderValue>,
 }
 
+/// The routes of a runtime, to be served or nested under any path, for those whom `authenticate`
+/// knows. [`Server::builder`] says more about them.
+///
+/// ```
+/// use helix_agents_server::{Tokens, router};
+/// # use helix_agents_core::memory::MemoryStore;
+/// # use helix_agents_runtime_local::LocalRuntime;
+/// # let runtime = LocalRuntime::new(MemoryStore::new());
+///
+/// // Tokens::from_env() reads them from the environment.
+/// let tokens = Tokens::new().token("a long random text", "alice")?;
+/// let app: axum::Router = axum::Router::new().nest("/agents", router(runtime, tokens));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn router(runtime: impl Runtime, authenticate: impl Authenticate + 'static) -> Router {
+    let entrance = Entrance::Known(Arc::new(authenticate));
+    let builder = Server::builder(runtime);
+    builder.built(entrance, Vec::new()).router()
+}
+
 impl Server {
     /// Begins a server over a runtime.
-    pub fn builder(runtime: Arc<dyn Runtime>) -> ServerBuilder {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a runtime is a handle, and whoever serves it gives it away"
+    )]
+    pub fn builder(runtime: impl Runtime) -> ServerBuilder {
         ServerBuilder {
-            runtime,
+            runtime: runtime.shared(),
             authenticate: None,
             authorize: None,
             allow_unauthenticated: false,
@@ -94,7 +118,7 @@ pub struct ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Who says who a caller is: [`BearerTokens`](crate::BearerTokens), or a function of your own.
+    /// Who says who a caller is: [`Tokens`](crate::Tokens), or a function of your own.
     pub fn authenticate(mut self, hook: impl Authenticate + 'static) -> Self {
         self.authenticate = Some(Arc::new(hook));
         self
@@ -189,8 +213,8 @@ impl ServerBuilder {
     /// # Errors
     /// [`BuildError`] without authentication, unless unauthenticated use is stated; and for an
     /// origin that is none.
-    pub fn build(self) -> Result<Server, BuildError> {
-        let entrance = match (self.authenticate, self.allow_unauthenticated) {
+    pub fn build(mut self) -> Result<Server, BuildError> {
+        let entrance = match (self.authenticate.take(), self.allow_unauthenticated) {
             (None, false) => return Err(BuildError::NoAuthentication),
             (Some(_), true) => return Err(BuildError::BothWays),
             (Some(hook), false) => Entrance::Known(hook),
@@ -200,14 +224,19 @@ impl ServerBuilder {
                     "everybody who can reach this server may use it and sees all sessions"
                 );
                 Entrance::Anybody(OriginCheck {
-                    hosts: self.hosts,
+                    hosts: std::mem::take(&mut self.hosts),
                     origins: self.cors_origins.clone(),
                 })
             }
         };
-        let origins = self.cors_origins.into_iter().map(origin);
+        let origins = std::mem::take(&mut self.cors_origins);
+        let origins = origins.into_iter().map(origin);
         let cors_origins = origins.collect::<Result<_, _>>()?;
-        Ok(Server {
+        Ok(self.built(entrance, cors_origins))
+    }
+
+    fn built(self, entrance: Entrance, cors_origins: Vec<HeaderValue>) -> Server {
+        Server {
             app: App(Arc::new(Inner {
                 runtime: self.runtime,
                 entrance,
@@ -223,7 +252,7 @@ impl ServerBuilder {
                 budget: Budget::new(self.answers_bytes, self.answers_bytes_per_user),
             })),
             cors_origins,
-        })
+        }
     }
 }
 

@@ -9,19 +9,17 @@
 //! It fails closed. Without somebody who says who a caller is, there is no server:
 //!
 //! ```
-//! use std::sync::Arc;
-//! use helix_agents_server::{BearerTokens, Server};
+//! use helix_agents_server::{Tokens, router};
 //! # use helix_agents_core::memory::MemoryStore;
 //! # use helix_agents_runtime_local::LocalRuntime;
 //! # let runtime = LocalRuntime::new(MemoryStore::new());
 //!
-//! let tokens = BearerTokens::new().token("a long random text", "alice")?;
-//! let server = Server::builder(Arc::new(runtime)).authenticate(tokens).build()?;
-//! let app: axum::Router = axum::Router::new().nest("/agents", server.router());
+//! let tokens = Tokens::new().token("a long random text", "alice")?;
+//! let app: axum::Router = axum::Router::new().nest("/agents", router(runtime, tokens));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`serve`] runs such a router with the time limits that a server on a network needs, and ends open
+//! [`Server::builder`] takes limits, origins and rules of your own. [`serve`] runs such a router with the time limits that a server on a network needs, and ends open
 //! streams when it is told to.
 
 mod access;
@@ -48,10 +46,10 @@ mod view;
 
 pub use access::{Access, Authorize};
 pub use auth::{Authenticate, Principal, Refusal};
-pub use builder::{Server, ServerBuilder};
+pub use builder::{Server, ServerBuilder, router};
 pub use error::{ApiCode, ApiError, BuildError};
 pub use metrics::RunMetrics;
 pub use operation::Operation;
 pub use serve::{Limits, ServeError, serve};
-pub use tokens::{BearerTokens, TokenError};
+pub use tokens::{TokenError, Tokens};
 pub use view::MessageView;

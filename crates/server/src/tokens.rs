@@ -3,11 +3,14 @@
 use async_trait::async_trait;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use helix_agents_core::{IdError, UserId};
+use helix_agents_core::{Coded, Error, ErrorCode, IdError, UserId};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::{Authenticate, Operation, Principal, Refusal};
+
+/// How variables are named that hold tokens.
+const PREFIX: &str = "HELIX_TOKEN_";
 
 /// Why something is not a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,16 +47,33 @@ pub enum TokenError {
         /// The user who was to have it.
         other: String,
     },
+    /// The environment has no tokens.
+    #[error(
+        "the environment has no tokens; set {PREFIX}ALICE to a long random text to let user `alice` in"
+    )]
+    NoneInEnvironment,
     /// The user is not one.
     #[error(transparent)]
     User(#[from] IdError),
+}
+
+impl Coded for TokenError {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::ValidationError
+    }
+}
+
+impl From<TokenError> for Error {
+    fn from(error: TokenError) -> Self {
+        Self::new(error)
+    }
 }
 
 /// Bearer tokens and whose they are. Only their SHA-256 is kept.
 ///
 /// Probes pass without a token; everything else needs one that is known.
 #[derive(Debug, Clone, Default)]
-pub struct BearerTokens {
+pub struct Tokens {
     known: Vec<Known>,
 }
 
@@ -63,11 +83,39 @@ struct Known {
     principal: Principal,
 }
 
-impl BearerTokens {
+impl Tokens {
     /// No tokens yet: nobody gets in.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The tokens of the environment: `HELIX_TOKEN_ALICE` holds the token of the user `alice`.
+    ///
+    /// # Errors
+    /// [`TokenError::NoneInEnvironment`] when there is none, and as [`Tokens::token`].
+    pub fn from_env() -> Result<Self, TokenError> {
+        let all = std::env::vars_os();
+        Self::from_vars(all.filter_map(|(name, token)| {
+            Some((name.into_string().ok()?, token.into_string().ok()?))
+        }))
+    }
+
+    /// The tokens of these variables, named as [`Tokens::from_env`] has them.
+    ///
+    /// # Errors
+    /// As [`Tokens::from_env`].
+    pub fn from_vars(vars: impl IntoIterator<Item = (String, String)>) -> Result<Self, TokenError> {
+        let mut tokens = Self::new();
+        for (name, token) in vars {
+            if let Some(user) = name.strip_prefix(PREFIX) {
+                tokens = tokens.token(&token, &user.to_lowercase())?;
+            }
+        }
+        match tokens.is_empty() {
+            true => Err(TokenError::NoneInEnvironment),
+            false => Ok(tokens),
+        }
     }
 
     /// Adds the token of a user. White space around it, like the line break at the end of a file, is
@@ -146,7 +194,7 @@ impl BearerTokens {
 }
 
 #[async_trait]
-impl Authenticate for BearerTokens {
+impl Authenticate for Tokens {
     async fn authenticate(
         &self,
         request: &Parts,

@@ -12,25 +12,87 @@ use helix_agents_core::model::{
     ToolChoice,
 };
 use helix_agents_core::step::{FINISH_TOOL, StopReason};
+use helix_agents_core::transcript::Transcript;
 use serde_json::Value;
 
-/// Gives the replies it was handed, one per attempt, and remembers what it was asked.
+/// Gives the replies it was handed, and remembers what it was asked.
+///
+/// [`MockModel::new`] is given a conversation: which reply is next depends on how many the session has
+/// had, so it says the same again after a crash, and the same in every session.
+/// [`MockModel::replies`] gives one reply per attempt, failures among them.
+///
+/// ```
+/// use helix_agents_testkit::MockModel;
+/// use serde_json::json;
+///
+/// let model = MockModel::new()
+///     .calls("refund", json!({ "order_id": "42", "cents": 5000 }))
+///     .says("Refunded.");
+/// ```
 ///
 /// An attempt that finds no reply left fails with [`ModelErrorKind::Invalid`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MockModel {
     inner: Mutex<Inner>,
+    /// The replies of a conversation, each the events of one.
+    conversation: Vec<Said>,
     native_output: bool,
 }
 
-#[derive(Debug)]
+/// A reply of a conversation.
+#[derive(Debug, Clone)]
+enum Said {
+    Text(String),
+    Calls(Vec<(String, Value)>),
+}
+
+#[derive(Debug, Default)]
 struct Inner {
     replies: VecDeque<MockReply>,
     seen: Vec<SeenRequest>,
 }
 
 impl MockModel {
-    /// A model that gives these replies, in this order.
+    /// A model that says nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Then it says this.
+    #[must_use]
+    pub fn says(mut self, text: impl Into<String>) -> Self {
+        self.conversation.push(Said::Text(text.into()));
+        self
+    }
+
+    /// Then it calls a tool.
+    #[must_use]
+    pub fn calls(mut self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
+        let call = (tool.into(), arguments.into());
+        self.conversation.push(Said::Calls(vec![call]));
+        self
+    }
+
+    /// In the same reply it calls another tool.
+    #[must_use]
+    pub fn and_calls(mut self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
+        match self.conversation.last_mut() {
+            Some(Said::Calls(calls)) => {
+                calls.push((tool.into(), arguments.into()));
+                self
+            }
+            _ => self.calls(tool, arguments),
+        }
+    }
+
+    /// Then it gives the output that its agent owes.
+    #[must_use]
+    pub fn finishes(self, output: impl Into<Value>) -> Self {
+        self.calls(FINISH_TOOL, output)
+    }
+
+    /// A model that gives these replies, one per attempt, in this order.
     #[must_use]
     pub fn replies(replies: impl IntoIterator<Item = MockReply>) -> Self {
         Self {
@@ -38,8 +100,24 @@ impl MockModel {
                 replies: replies.into_iter().collect(),
                 seen: Vec::new(),
             }),
-            native_output: false,
+            ..Self::default()
         }
+    }
+
+    /// The reply of the conversation to a history.
+    fn next_of_conversation(&self, history: &Transcript) -> Option<MockReply> {
+        let is_reply = |message: &&Message| matches!(message, Message::Assistant(_));
+        let at = history.iter().filter(is_reply).count();
+        Some(match self.conversation.get(at)? {
+            Said::Text(text) => MockReply::text(text),
+            Said::Calls(calls) => {
+                let mut reply = MockReply::new(End::Finished);
+                for (n, (tool, arguments)) in calls.iter().enumerate() {
+                    reply.push_call(Some(&format!("call-{at}-{n}")), tool, arguments);
+                }
+                reply
+            }
+        })
     }
 
     /// Makes the model claim that it supports native output.
@@ -74,7 +152,8 @@ impl Model for MockModel {
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let mut inner = self.lock();
         inner.seen.push(SeenRequest::new(&request));
-        match inner.replies.pop_front() {
+        let queued = inner.replies.pop_front();
+        match queued.or_else(|| self.next_of_conversation(request.prompt.history())) {
             Some(reply) => Box::pin(stream::iter(reply.into_events())),
             None => {
                 let number = inner.seen.len();

@@ -265,6 +265,7 @@ impl Runtime for ThreadRuntime {
         let session = request.session_id.clone().unwrap_or(placeholder);
         let context = AgentContext::new(session);
         let agent = self.agents.resolve(&request.agent_type, &context)?;
+        agent.check_model(self.ports().models.as_ref())?;
         let state = self.entries().execute(request, &performer()).await?;
         self.perform(&agent, state, options)
     }

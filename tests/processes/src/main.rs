@@ -43,7 +43,10 @@ fn main() -> Result<()> {
 
 #[tokio::main]
 async fn run(store: SqliteStore, session: SessionId) -> Result<()> {
-    let (runtime, agent) = (LocalRuntime::new(store), deployer(Crash::Inside)?);
+    let (runtime, agent) = (
+        LocalRuntime::builder(store).recovery(false).build(),
+        deployer(Crash::Inside)?,
+    );
     let request = Turn::new("Deploy.").session(session);
     let handle = runtime.execute(&agent, request).await?;
     anyhow::bail!("the run ended: {:?}", handle.outcome().await?);

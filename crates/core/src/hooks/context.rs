@@ -78,14 +78,15 @@ impl HookCx {
         &self.state
     }
 
-    /// Changes the state as a type. The change is committed with the step.
+    /// Changes the state as a type. The change is committed with the step. If the session has no state
+    /// yet, the change starts from the type's default.
     ///
     /// # Errors
     /// [`StateError`] if the state does not have the type's shape, would not be JSON, or the change
     /// is too large; nothing is changed then.
     pub fn update_state<S>(&self, change: impl FnOnce(&mut S)) -> Result<(), StateError>
     where
-        S: Serialize + DeserializeOwned,
+        S: Serialize + DeserializeOwned + Default,
     {
         self.state.update(change).map(drop)
     }

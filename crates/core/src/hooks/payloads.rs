@@ -137,8 +137,10 @@ payloads! {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SuspendReason {
-    /// The answer of a client or a person.
+    /// The answer of a client, among others.
     ClientTool,
+    /// Decisions of a person alone.
+    Approval,
     /// The end of a child session.
     AwaitingChildren,
 }

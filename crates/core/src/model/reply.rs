@@ -33,6 +33,38 @@ impl ModelReply {
     }
 }
 
+impl ModelReply {
+    /// A reply that is a text and ends the turn.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        let message = AssistantMessage::text(text);
+        Self::new(message, StopReason::EndTurn, TokenUsage::default())
+    }
+
+    /// A reply that calls a tool.
+    #[must_use]
+    pub fn call(tool: impl Into<String>, arguments: Value) -> Self {
+        let message = AssistantMessage::new(Vec::new());
+        Self::new(message, StopReason::ToolUse, TokenUsage::default()).and_call(tool, arguments)
+    }
+
+    /// Adds a call.
+    #[must_use]
+    pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
+        let call = ToolCall::new(CallId::of_reply(), tool, arguments);
+        self.message.parts.push(AssistantPart::ToolCall(call));
+        self.stop_reason = StopReason::ToolUse;
+        self
+    }
+
+    /// Sets the tokens that the reply used.
+    #[must_use]
+    pub fn with_usage(mut self, usage: TokenUsage) -> Self {
+        self.usage = usage;
+        self
+    }
+}
+
 /// The part of an event that readers of the stream see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -8,8 +8,8 @@ use super::PerformError;
 use super::scope::EffectContext;
 use crate::hooks::{AgentHooks, AgentResumed, AgentStart, HookCx, SuspendReason};
 use crate::machine::At;
-use crate::message::{Message, UserMessage};
-use crate::session::RunTrigger;
+use crate::message::{Message, ResultStatus, UserMessage};
+use crate::session::{OpenCall, RunTrigger};
 use crate::shared_state::SharedState;
 use crate::state::StepWrites;
 use crate::stream::ChunkPayload;
@@ -188,11 +188,33 @@ impl Hooks<'_> {
 
     /// Fires the hooks of a run that goes on after a pause.
     pub(super) async fn fire_resumed(&self) {
+        let reason = match self.only_decisions() {
+            true => SuspendReason::Approval,
+            false => SuspendReason::ClientTool,
+        };
         fire!(
             self,
             on_agent_resumed,
             "on_agent_resumed",
-            AgentResumed::new(SuspendReason::ClientTool, &self.cx.view.answered)
+            AgentResumed::new(reason, &self.cx.view.answered)
         );
+    }
+
+    /// Whether every answer is a decision about an approval.
+    fn only_decisions(&self) -> bool {
+        let view = self.cx.view;
+        let Some(open) = &view.open else {
+            return false;
+        };
+        let is_decided = |open: &OpenCall| {
+            let result = open.result.as_ref();
+            let denied = result.is_some_and(|result| result.status == ResultStatus::Denied);
+            open.approval.is_some() || denied
+        };
+        let mut answered = open
+            .calls()
+            .filter(|(call, _)| view.answered.contains(&call.id))
+            .peekable();
+        answered.peek().is_some() && answered.all(|(_, open)| is_decided(open))
     }
 }

@@ -1,5 +1,7 @@
 //! Sorts the calls of a reply before anything is run.
 
+use std::sync::Arc;
+
 use super::PerformError;
 use super::hooks::Hooks;
 use super::scope::EffectContext;
@@ -146,11 +148,15 @@ pub(super) fn approval_request(
 
 /// The context that a tool, or a rule about it, is given.
 pub(super) fn tool_cx(cx: EffectContext<'_>, call: &ToolCall, state: SharedState) -> ToolCxBuilder {
-    let (at, ports) = (cx.at(), cx.ports());
+    let (at, ports, context) = (cx.at(), cx.ports(), &cx.view.context);
     ToolCx::builder(at.session_id.clone(), at.run_id.clone(), call.id.clone())
         .agent_type(&at.agent_type)
         .step(at.step)
-        .user_id(cx.view.context.user_id.clone())
+        .session_fields(
+            context.user_id.clone(),
+            Arc::clone(&context.tags),
+            Arc::clone(&context.metadata),
+        )
         .state(state)
         .abort(ports.abort.clone())
         .bounds(ports.bounds())

@@ -244,16 +244,8 @@ fn model_name(agent: &AnyAgent) -> &str {
 
 /// The model an agent uses.
 fn resolve(agent: &AnyAgent, ports: &Ports) -> Result<Arc<dyn Model>, ErrorRecord> {
-    match agent.model() {
-        ModelRef::Given(model) => Ok(Arc::clone(model)),
-        ModelRef::Named(name) => ports.models.model(name).ok_or_else(|| {
-            let detail = format!(
-                "agent {} uses model {name:?}, which this runtime does not know; give it one of that name",
-                agent.name()
-            );
-            ErrorRecord::new(ErrorCode::DefinitionInvalid, detail)
-        }),
-    }
+    let found = agent.model().find(agent.name(), ports.models.as_ref());
+    found.map_err(|unknown| unknown.to_record())
 }
 
 fn prompt<'a>(

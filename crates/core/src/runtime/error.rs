@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::agent::ResolveError;
+use crate::agent::{ResolveError, UnknownModel};
 use crate::entries::EntryError;
 use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{RunId, SessionId};
@@ -20,6 +20,9 @@ pub enum RuntimeError {
     /// There is no such agent.
     #[error(transparent)]
     Agent(#[from] ResolveError),
+    /// The agent names a model that the runtime does not know.
+    #[error(transparent)]
+    Model(#[from] UnknownModel),
     /// Another process took the run over and it goes on there, or its session was removed.
     #[error("run {run} is over here: another process took it over, or its session was removed")]
     Superseded {
@@ -87,7 +90,9 @@ impl RuntimeError {
             | Self::OutputShape { run, .. } => (None, Some(run)),
             Self::Store(error) => (error.session(), None),
             Self::Stream(error) => (error.session(), None),
-            Self::Agent(_) | Self::Host { .. } | Self::ShuttingDown => (None, None),
+            Self::Agent(_) | Self::Model(_) | Self::Host { .. } | Self::ShuttingDown => {
+                (None, None)
+            }
         }
     }
 }
@@ -105,6 +110,7 @@ impl Coded for RuntimeError {
         match self {
             Self::Entry(error) => error.code(),
             Self::Agent(error) => error.code(),
+            Self::Model(error) => error.code(),
             Self::Superseded { .. } | Self::HandedOver { .. } => ErrorCode::StateStale,
             Self::Host { .. } => ErrorCode::FrameworkInternal,
             Self::Stalled { source, .. } => source.code(),

@@ -164,25 +164,34 @@ impl StateTracker {
     where
         S: Serialize + DeserializeOwned,
     {
-        let (value, writes) = self.typed_writes(change)?;
+        let (value, writes) = self.typed_writes(None, change)?;
         self.update(|draft| writes.iter().try_for_each(|op| draft.apply(op)))?;
         Ok(value)
     }
 
-    /// Computes what `change` modifies, without applying it.
+    /// Computes what `change` modifies, without applying it. If there is no state, it starts from the
+    /// default where one is given.
     pub(crate) fn typed_writes<S, T>(
         &mut self,
+        default: Option<fn() -> S>,
         change: impl FnOnce(&mut S) -> T,
     ) -> Result<(T, StepWrites), StateError>
     where
         S: Serialize + DeserializeOwned,
     {
         let actual = self.state();
-        let mut typed = S::deserialize(&*actual).map_err(|source| StateError::Mismatch {
-            path: Pointer::root(),
-            source,
-        })?;
-        let old = to_json(&typed)?;
+        let is_empty = actual.as_object().is_some_and(Map::is_empty);
+        let (mut typed, old) = match (S::deserialize(&*actual), default) {
+            (Ok(typed), _) => {
+                let old = to_json(&typed)?;
+                (typed, old)
+            }
+            (Err(_), Some(default)) if is_empty => (default(), Value::clone(&actual)),
+            (Err(source), _) => {
+                let path = Pointer::root();
+                return Err(StateError::Mismatch { path, source });
+            }
+        };
         let value = change(&mut typed);
         let new = to_json(&typed)?;
         check_state(&new)?;

@@ -11,9 +11,31 @@ use crate::abort::AbortSignal;
 use crate::bounds::Bounds;
 use crate::canonical::idempotency_key;
 use crate::id::{CallId, RunId, SessionId, UserId};
+use crate::message::Metadata;
 use crate::shared_state::SharedState;
 use crate::state::{Draft, PatchOp, StateError, to_json};
 use crate::usage::CustomUsage;
+
+/// Why metadata of a session could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetadataError {
+    /// There is none under this key.
+    #[error("the session has no metadata {key:?}; give it with `Turn::metadata`")]
+    Missing {
+        /// The key.
+        key: String,
+    },
+    /// It is not of the type that was asked for.
+    #[error("the session's metadata {key:?} does not have the shape of the type it is read as")]
+    Shape {
+        /// The key.
+        key: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
 
 /// Something a tool made happen while it ran.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +66,9 @@ struct Inner {
     run_id: RunId,
     step: u32,
     call_id: CallId,
-    user_id: Option<UserId>,
+    user: Option<UserId>,
+    tags: Arc<[String]>,
+    metadata: Arc<Metadata>,
     idempotency_key: OnceLock<String>,
     state: SharedState,
     events: Option<Arc<dyn ToolEvents>>,
@@ -69,7 +93,9 @@ impl ToolCx {
                 run_id,
                 step: 0,
                 call_id,
-                user_id: None,
+                user: None,
+                tags: Arc::from([]),
+                metadata: Arc::default(),
                 state: SharedState::default(),
                 events: None,
                 abort: AbortSignal::default(),
@@ -110,8 +136,34 @@ impl ToolCx {
 
     /// The session's owner.
     #[must_use]
-    pub fn user_id(&self) -> Option<&UserId> {
-        self.inner.user_id.as_ref()
+    pub fn user(&self) -> Option<&UserId> {
+        self.inner.user.as_ref()
+    }
+
+    /// The session's tags.
+    #[must_use]
+    pub fn tags(&self) -> &[String] {
+        &self.inner.tags
+    }
+
+    /// Metadata of the session as a type: a text as it is, anything else read from JSON.
+    ///
+    /// # Errors
+    /// When there is none under this key, or it does not have the type's shape. The model reads that the
+    /// tool failed; the log says why.
+    pub fn metadata<T: DeserializeOwned>(&self, key: &str) -> ToolResult<T> {
+        let value = self.inner.metadata.get(key);
+        let value = value.ok_or_else(|| MetadataError::Missing {
+            key: key.to_owned(),
+        })?;
+        let typed = match value {
+            Value::String(text) => T::deserialize(value).or_else(|_| serde_json::from_str(text)),
+            other => T::deserialize(other),
+        };
+        Ok(typed.map_err(|source| MetadataError::Shape {
+            key: key.to_owned(),
+            source,
+        })?)
     }
 
     /// The same text for the same call, however often and wherever it is tried.
@@ -141,14 +193,15 @@ impl ToolCx {
         &self.inner.state
     }
 
-    /// Changes the state as a type. Appends to lists compose with those of parallel calls.
+    /// Changes the state as a type. Appends to lists compose with those of parallel calls. Where the
+    /// session has no state yet, the change starts from the type's default.
     ///
     /// # Errors
     /// When the state does not have the type's shape, would not be JSON, or the change is too large;
     /// nothing is changed then.
     pub fn update_state<S>(&self, change: impl FnOnce(&mut S)) -> ToolResult<()>
     where
-        S: Serialize + DeserializeOwned,
+        S: Serialize + DeserializeOwned + Default,
     {
         let patches = self.inner.state.update(change)?;
         self.emit_patches(patches);
@@ -250,9 +303,16 @@ impl ToolCxBuilder {
         self
     }
 
-    /// The session's owner.
-    pub fn user_id(mut self, user_id: Option<UserId>) -> Self {
-        self.inner.user_id = user_id;
+    /// The session's owner, tags and metadata.
+    pub fn session_fields(
+        mut self,
+        user: Option<UserId>,
+        tags: Arc<[String]>,
+        metadata: Arc<Metadata>,
+    ) -> Self {
+        self.inner.user = user;
+        self.inner.tags = tags;
+        self.inner.metadata = metadata;
         self
     }
 

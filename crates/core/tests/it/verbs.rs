@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use helix_agents_core::entries::Continuation;
 use helix_agents_core::memory::MemoryStore;
-use helix_agents_core::model::ModelErrorKind;
+use helix_agents_core::model::{Model, ModelError, ModelErrorKind, ModelReply};
 use helix_agents_core::runtime::{
     ChunkStream, NoOutput, Outcome, Pending, Runtime, RuntimeExt, Stop, TextStream, Turn,
 };
@@ -294,5 +294,142 @@ fn an_output_has_the_type_of_its_agent() {
         assert_eq!(run.output().await.unwrap(), "");
         let run = runtime.execute(&ends, "go").await.unwrap();
         assert_eq!(run.output().await.unwrap(), r#"{"a":[true],"b":1}"#);
+    });
+}
+
+/// What a tool is told about its session, in whatever process it runs.
+#[test]
+fn a_tool_reads_the_user_the_tags_and_the_metadata() {
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Limits {
+        most: u32,
+    }
+    let look = Tool::raw(
+        "look",
+        "Looks.",
+        json!({ "type": "object" }),
+        |_, cx: helix_agents_core::ToolCx| async move {
+            let tenant: String = cx.metadata("tenant")?;
+            let limits: Limits = cx.metadata("limits")?;
+            let level: u32 = cx.metadata("level")?;
+            let missing = cx.metadata::<String>("nothing").is_err();
+            let wrong = cx.metadata::<u32>("tenant").is_err();
+            let user = cx.user().map(ToString::to_string);
+            Ok(json!([
+                tenant,
+                limits.most,
+                level,
+                user,
+                cx.tags(),
+                missing,
+                wrong
+            ]))
+        },
+    );
+    let calls = MockReply::calls([("c1", "look", json!({}))]);
+    let model = MockModel::replies([calls]);
+    let agent = Agent::builder("looks")
+        .model(model)
+        .tools(look.finish_with());
+    let agent = agent.build().unwrap();
+    let runtime = runtime();
+    block_on(async {
+        let turn = Turn::new("Hi").user("alice").tag("beta").tag("new");
+        let turn = turn.metadata("tenant", "acme").metadata("level", 3);
+        let turn = turn.metadata("limits", json!({ "most": 5 }));
+        let run = runtime.execute(&agent, turn).await.unwrap();
+        let wanted = json!(["acme", 5, 3, "alice", ["beta", "new"], true, true]);
+        assert_eq!(run.output().await.unwrap(), wanted.to_string());
+    });
+}
+
+#[derive(Debug, Default, serde::Serialize, Deserialize, PartialEq)]
+struct Cart {
+    refunds: u32,
+    notes: Vec<String>,
+}
+
+#[test]
+fn a_session_without_state_starts_from_the_default() {
+    let count = Tool::raw(
+        "count",
+        "Counts.",
+        json!({ "type": "object" }),
+        |_, cx: helix_agents_core::ToolCx| async move {
+            cx.update_state(|cart: &mut Cart| cart.refunds += 1)?;
+            Ok(json!("counted"))
+        },
+    );
+    let calls = |id| MockReply::calls([(id, "count", json!({}))]);
+    let model = MockModel::replies([calls("c1"), calls("c2"), MockReply::text("done")]);
+    let agent = Agent::builder("counts").model(model).tools(count);
+    let agent = agent.build().unwrap();
+    let runtime = runtime();
+    block_on(async {
+        let run = runtime.execute(&agent, "Hi").await.unwrap();
+        run.output().await.unwrap();
+        let found = runtime.backend().store.find(run.session_id()).await;
+        let state = found.unwrap().unwrap().state.custom_state;
+        assert_eq!(*state, json!({ "refunds": 2, "notes": [] }));
+    });
+}
+
+#[test]
+fn a_state_of_another_shape_is_not_replaced_by_the_default() {
+    let state = helix_agents_core::shared_state::SharedState::new(Arc::new(json!({ "other": 1 })));
+    let state = state.unwrap();
+    let changed = state.update(|cart: &mut Cart| cart.refunds += 1);
+    assert!(changed.is_err());
+    assert_eq!(*state.get().unwrap(), json!({ "other": 1 }));
+}
+
+#[test]
+fn an_async_function_is_a_model() {
+    let model = Model::from_fn(|input| async move {
+        let said = input.last_user_text().to_owned();
+        if said == "fail" {
+            return Err(ModelError::new(ModelErrorKind::Auth, "no key"));
+        }
+        match input.history.iter().count() {
+            1 => Ok(ModelReply::call("echo", json!({ "text": said })).and_call("echo", json!({}))),
+            _ => Ok(ModelReply::text(format!(
+                "{} on {}",
+                input.system, input.agent_type
+            ))),
+        }
+    });
+    let echo = Tool::raw(
+        "echo",
+        "Echoes.",
+        json!({ "type": "object" }),
+        |arguments, _| async { Ok(arguments) },
+    );
+    let agent = Agent::builder("function").model(model).tools(echo);
+    let agent = agent.system_prompt("Be brief.").build().unwrap();
+    let runtime = runtime();
+    block_on(async {
+        let run = runtime.execute(&agent, "hello").await.unwrap();
+        assert_eq!(run.output().await.unwrap(), "Be brief. on function");
+        let tools = run.usage().await.unwrap().tools;
+        assert_eq!((tools.calls, tools.failures), (2, 0));
+        let run = runtime.execute(&agent, "fail").await.unwrap();
+        assert_eq!(
+            run.output().await.unwrap_err().code(),
+            ErrorCode::ProviderAuth
+        );
+    });
+}
+
+#[test]
+fn an_agent_with_another_model_is_otherwise_the_same() {
+    let agent = agent([]);
+    let other = agent.with_model(MockModel::new().says("one").says("two"));
+    assert_eq!((other.name(), other.tools().len()), ("teller", 1));
+    block_on(async {
+        for _ in 0..2 {
+            // What the model says depends on the session alone.
+            let run = runtime().execute(&other, "Hi").await.unwrap();
+            assert_eq!(run.output().await.unwrap(), "one");
+        }
     });
 }

@@ -52,6 +52,12 @@ impl Shop {
     #[tool]
     async fn no_result(&self) {}
 
+    /// Gives a plain text.
+    #[tool]
+    async fn plain(&self) -> String {
+        String::new()
+    }
+
     #[tool]
     async fn no_description(&self) -> ToolResult<()> {
         Ok(())

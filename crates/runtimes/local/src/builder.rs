@@ -16,7 +16,7 @@ use crate::{LocalRuntime, SystemClock, UuidIds};
 
 /// How long a run is taken to be performed after its process was last heard of.
 const LEASE: Duration = Duration::from_secs(10);
-/// How often the sweeper looks.
+/// How often recovery looks for what is due.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Builds a [`LocalRuntime`].
@@ -28,6 +28,7 @@ pub struct LocalRuntimeBuilder {
     pub(crate) models: NamedModels,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
+    pub(crate) recovery: bool,
     pub(crate) auto_continue: bool,
     pub(crate) take_over: bool,
     pub(crate) clean_up: bool,
@@ -44,6 +45,7 @@ impl LocalRuntimeBuilder {
             models: NamedModels::default(),
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(UuidIds::new()),
+            recovery: true,
             auto_continue: false,
             take_over: true,
             clean_up: true,
@@ -67,8 +69,8 @@ impl LocalRuntimeBuilder {
     }
 
     /// The model that agents mean by this name.
-    pub fn model(mut self, name: impl Into<String>, model: Arc<dyn Model>) -> Self {
-        self.models.given.insert(name.into(), model);
+    pub fn model(mut self, name: impl Into<String>, model: impl Model + 'static) -> Self {
+        self.models.given.insert(name.into(), Arc::new(model));
         self
     }
 
@@ -90,9 +92,17 @@ impl LocalRuntimeBuilder {
         self
     }
 
+    /// Whether the runtime looks by itself for what is due, from the moment it first runs in a tokio
+    /// runtime: lapsed leases, requests to stop, and what is over. On by default. Without it
+    /// [`LocalRuntime::recover`](crate::LocalRuntime::recover) does so once, and
+    /// [`LocalRuntime::start_recovery`](crate::LocalRuntime::start_recovery) from then on.
+    pub fn recovery(mut self, recovery: bool) -> Self {
+        self.recovery = recovery;
+        self
+    }
+
     /// Whether the answer to the last open call of a pause resumes the session here, and whether
-    /// the sweeper does so for answers that were given elsewhere. Off by default: who answers,
-    /// resumes.
+    /// recovery does so for answers that were given elsewhere. Off by default: who answers, resumes.
     pub fn auto_continue(mut self, auto_continue: bool) -> Self {
         self.auto_continue = auto_continue;
         self
@@ -105,7 +115,7 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Whether the sweeper removes what is over: sessions whose time has come, and chunks that are
+    /// Whether recovery removes what is over: sessions whose time has come, and chunks that are
     /// older than the store keeps them. On by default.
     pub fn clean_up(mut self, clean_up: bool) -> Self {
         self.clean_up = clean_up;
@@ -120,7 +130,7 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// How often the sweeper looks for runs to take over; every second by default.
+    /// How often recovery looks for what is due; every second by default.
     pub fn sweep_every(mut self, every: Duration) -> Self {
         self.sweep_every = every;
         self

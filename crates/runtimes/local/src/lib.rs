@@ -12,7 +12,7 @@
 //!
 //! use helix_agents_core::Agent;
 //! use helix_agents_core::memory::MemoryStore;
-//! use helix_agents_core::runtime::{Outcome, RuntimeExt};
+//! use helix_agents_core::runtime::RuntimeExt;
 //! use helix_agents_runtime_local::LocalRuntime;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -23,8 +23,8 @@
 //! // A `SqliteStore` in the place of this one survives the end of the process.
 //! let runtime = LocalRuntime::new(MemoryStore::new());
 //!
-//! let handle = runtime.execute(&greeter, "Ada").await?;
-//! assert_eq!(handle.result().await?, Outcome::Done("Hello, Ada.".into()));
+//! let run = runtime.execute(&greeter, "Ada").await?;
+//! assert_eq!(run.output().await?, "Hello, Ada.");
 //!
 //! let report = runtime.shutdown(Duration::from_secs(10)).await;
 //! assert_eq!(report.busy, 0);
@@ -38,8 +38,8 @@
 //! - **A run pauses**: its task ends. Answer the calls and resume, in this process or another. With
 //!   [`auto_continue`](LocalRuntimeBuilder::auto_continue) the last answer resumes by itself.
 //! - **The process is killed**: each run holds a lease, which is renewed while it is performed. Once
-//!   it has lapsed, [`LocalRuntime::recover`] in any process that has the agent takes the run over;
-//!   [`LocalRuntime::sweeper`] does so every second. Calls that had a result are not run again.
+//!   it has lapsed, any runtime that has the agent takes the run over, by itself
+//!   ([`recovery`](LocalRuntimeBuilder::recovery)). Calls that had a result are not run again.
 //! - **The store cannot be reached for longer than a lease**: what runs is kept, and nothing new is
 //!   begun before the lease is renewed under the same fence.
 //! - **The process is shut down**: runs finish the step they are in, give up their leases, and are

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use helix_agents_core::session::RunRecord;
 use helix_agents_core::store::{Lookup, Snapshot, StoreError};
 use helix_agents_core::time::{Clock, Timestamp};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::LocalRuntimeBuilder;
 use crate::driver::Driver;
@@ -48,14 +49,15 @@ pub(crate) struct Inner {
     pub(crate) entries: Entries,
     pub(crate) performer: Performer,
     pub(crate) table: Arc<Table>,
+    pub(crate) recovery: bool,
     pub(crate) auto_continue: bool,
     pub(crate) take_over: bool,
     pub(crate) clean_up: bool,
     /// When old chunks were last looked for.
     pub(crate) tidied: Mutex<Option<Timestamp>>,
     pub(crate) sweep_every: Duration,
-    /// Whether the sweeper was started.
-    pub(crate) sweeps: AtomicBool,
+    /// The task that looks for what is due, once it was started.
+    pub(crate) sweeper: Mutex<Option<JoinHandle<()>>>,
     /// One look for due work at a time: two would take the same run over, one from the other.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
 }
@@ -78,7 +80,8 @@ impl fmt::Debug for LocalRuntime {
 }
 
 impl LocalRuntime {
-    /// A runtime over a store.
+    /// A runtime over a store. It recovers by itself: see
+    /// [`recovery`](LocalRuntimeBuilder::recovery).
     #[must_use]
     pub fn new(backend: impl Into<Backend>) -> Self {
         Self::builder(backend).build()
@@ -96,6 +99,7 @@ impl LocalRuntime {
             models,
             clock,
             ids,
+            recovery,
             auto_continue,
             take_over,
             clean_up,
@@ -122,7 +126,7 @@ impl LocalRuntime {
         .with_models(Arc::new(models))
         .with_stops(Arc::clone(&backend.stops))
         .with_meter(backend.meter.clone());
-        Self {
+        let runtime = Self {
             inner: Arc::new(Inner {
                 backend,
                 agents,
@@ -132,15 +136,18 @@ impl LocalRuntime {
                 entries,
                 performer: Performer::new(HOST).leased(holder, lease),
                 table: Arc::default(),
+                recovery,
                 auto_continue,
                 take_over,
                 clean_up,
                 tidied: Mutex::default(),
                 sweep_every,
-                sweeps: AtomicBool::new(false),
+                sweeper: Mutex::default(),
                 sweeping: tokio::sync::Mutex::default(),
             }),
-        }
+        };
+        runtime.ensure_recovery();
+        runtime
     }
 
     /// Makes an entry and performs the run that it gives.
@@ -156,6 +163,7 @@ impl LocalRuntime {
         F: Future<Output = Result<RunState, EntryError>> + Send + 'static,
     {
         let host = tokio_here()?;
+        self.ensure_recovery();
         let entering = self.inner.table.enter()?;
         let inner = Arc::clone(&self.inner);
         let facts = AgentFacts::of(agent);
@@ -319,6 +327,7 @@ impl Runtime for LocalRuntime {
         let mut context = AgentContext::new(session.clone());
         context.user_id.clone_from(&request.user_id);
         let agent = self.inner.agents.resolve(&request.agent_type, &context)?;
+        agent.check_model(self.inner.ports.models.as_ref())?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let request = request.in_session(session);
         let entry = async move { entries.execute(request, &performer).await };
@@ -340,6 +349,7 @@ impl Runtime for LocalRuntime {
     }
 
     async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
+        self.ensure_recovery();
         let mut submitted = self.inner.entries.submit(&answer).await?;
         if self.inner.auto_continue && submitted.continuation == Continuation::CallerResumes {
             submitted.continuation = self.continue_after(&submitted.owner).await;
@@ -348,6 +358,7 @@ impl Runtime for LocalRuntime {
     }
 
     async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError> {
+        self.ensure_recovery();
         let report = match self.inner.table.known(run) {
             Known::Nothing => Report::Ended,
             Known::Left(report) => report,

@@ -3,8 +3,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use futures_util::future::{Either, select};
 use helix_agents_core::agent::{AnyAgent, ResolveError};
@@ -12,7 +11,7 @@ use helix_agents_core::entries::EntryError;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{Due, DueKind, DueQuery, DueSession, SessionKey, StoreError};
-use helix_agents_core::{RunId, SessionId};
+use helix_agents_core::{Error, RunId, SessionId};
 
 use crate::LocalRuntime;
 use crate::runtime::{HOST, is_late, tokio_here};
@@ -64,7 +63,11 @@ impl LocalRuntime {
     ///
     /// # Errors
     /// When the store cannot be read, or the runtime shuts down.
-    pub async fn recover(&self) -> Result<SweepReport, RuntimeError> {
+    pub async fn recover(&self) -> Result<SweepReport, Error> {
+        Ok(self.look().await?)
+    }
+
+    async fn look(&self) -> Result<SweepReport, RuntimeError> {
         tokio_here()?;
         let _one_at_a_time = self.inner.sweeping.lock().await;
         if self.inner.table.is_closed() {
@@ -125,7 +128,12 @@ impl LocalRuntime {
     /// [`EntryError::StillHeld`] while somebody performs it, this runtime included,
     /// [`EntryError::OtherHost`] when another kind of host does, [`EntryError::NotRunning`] when there
     /// is nothing to take over; and when the agent is not registered here.
-    pub async fn recover_session(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
+    pub async fn recover_session(&self, session: &SessionId) -> Result<StartedRun, Error> {
+        let recovered = self.recover_one(session).await;
+        recovered.map_err(|error| Error::from(error).in_session(session))
+    }
+
+    async fn recover_one(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
         let found = self.inner.backend.store.find(session).await?;
         let found = found.ok_or_else(|| StoreError::NotFound {
             session: session.clone(),
@@ -145,27 +153,48 @@ impl LocalRuntime {
         self.take_over(&agent, session).await
     }
 
-    /// Starts the sweeper: [`LocalRuntime::recover`] at once, and then every second, or as the
-    /// builder said, until the runtime shuts down or is dropped. What fails is logged and tried
-    /// again. Starting it twice is the same as once.
+    /// Starts recovery by hand, where the builder turned it [off](crate::LocalRuntimeBuilder::recovery):
+    /// [`LocalRuntime::recover`] at once, and then every second, or as the builder said, until the
+    /// runtime shuts down or is dropped. What fails is logged and tried again. Starting it twice is the
+    /// same as once.
     ///
     /// # Errors
-    /// [`RuntimeError::Host`] outside of a tokio runtime.
-    pub fn sweeper(&self) -> Result<(), RuntimeError> {
-        let host = tokio_here()?;
-        if self.inner.sweeps.swap(true, Ordering::AcqRel) {
-            return Ok(());
+    /// Outside of a tokio runtime.
+    pub fn start_recovery(&self) -> Result<(), Error> {
+        self.sweep_on(&tokio_here()?);
+        Ok(())
+    }
+
+    /// Recovers from now on, unless that was turned off, or this is not a tokio runtime.
+    pub(crate) fn ensure_recovery(&self) {
+        if self.inner.recovery
+            && let Ok(host) = tokio_here()
+        {
+            self.sweep_on(&host);
+        }
+    }
+
+    /// Starts the sweeper, unless it is there. One whose tokio runtime has ended is not.
+    fn sweep_on(&self, host: &tokio::runtime::Handle) {
+        let mut sweeper = self
+            .inner
+            .sweeper
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_there = |task: &tokio::task::JoinHandle<()>| !task.is_finished();
+        if self.inner.table.is_closed() || sweeper.as_ref().is_some_and(is_there) {
+            return;
         }
         // A sweeper alone does not keep the runtime alive.
         let inner = Arc::downgrade(&self.inner);
         let clock = Arc::clone(&self.inner.clock);
         let every = self.inner.sweep_every;
         let stop = self.inner.table.stop();
-        host.spawn(async move {
+        *sweeper = Some(host.spawn(async move {
             while let Some(inner) = inner.upgrade() {
                 let runtime = Self { inner };
                 // In a task of its own, so that a panic ends this look and not the sweeper.
-                let look = tokio::spawn(async move { runtime.recover().await });
+                let look = tokio::spawn(async move { runtime.look().await });
                 match look.await {
                     Ok(Err(RuntimeError::ShuttingDown)) => return,
                     Ok(Ok(_)) => {}
@@ -177,8 +206,7 @@ impl LocalRuntime {
                     return;
                 }
             }
-        });
-        Ok(())
+        }));
     }
 
     /// Whether this runtime performs a run.

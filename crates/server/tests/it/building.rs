@@ -2,9 +2,7 @@
 
 use axum::http::request::Parts;
 use helix_agents_core::memory::MemoryStore;
-use helix_agents_server::{
-    BearerTokens, BuildError, Operation, Principal, Refusal, Server, TokenError,
-};
+use helix_agents_server::{BuildError, Operation, Principal, Refusal, Server, TokenError, Tokens};
 use std::sync::{Arc, Mutex};
 use tower::ServiceExt;
 
@@ -93,23 +91,23 @@ async fn a_refusal_is_answered_as_it_is_meant() {
 #[test]
 fn tokens_that_would_let_anybody_in_are_refused() {
     let user = || "alice".to_owned();
-    let empty = BearerTokens::new().token("", "alice");
+    let empty = Tokens::new().token("", "alice");
     assert_eq!(empty.unwrap_err(), TokenError::Empty { user: user() });
     for blank in [" ", "\n", "\t \r\n"] {
-        let blank = BearerTokens::new().token(blank, "alice");
+        let blank = Tokens::new().token(blank, "alice");
         assert_eq!(blank.unwrap_err(), TokenError::Empty { user: user() });
     }
     for broken in ["a\nb", "a\u{7f}b", "schlüssel"] {
-        let broken = BearerTokens::new().token(broken, "alice");
+        let broken = Tokens::new().token(broken, "alice");
         assert_eq!(
             broken.unwrap_err(),
             TokenError::NotSendable { user: user() }
         );
     }
-    let digest = BearerTokens::new().sha256("abc", "alice");
+    let digest = Tokens::new().sha256("abc", "alice");
     assert_eq!(digest.unwrap_err(), TokenError::NotADigest { user: user() });
-    assert!(BearerTokens::new().token("t", "no such id!").is_err());
-    let twice = BearerTokens::new().token("t", "alice").unwrap();
+    assert!(Tokens::new().token("t", "no such id!").is_err());
+    let twice = Tokens::new().token("t", "alice").unwrap();
     assert_eq!(
         twice.token("t", "bob").unwrap_err().to_string(),
         "the tokens of users alice and bob are the same; give each a token of its own"
@@ -120,7 +118,7 @@ fn tokens_that_would_let_anybody_in_are_refused() {
 #[tokio::test]
 async fn white_space_around_a_token_is_not_part_of_it() {
     let runtime = runtime(MemoryStore::new(), &Outside::new());
-    let tokens = BearerTokens::new().token(" alice's token\n", "alice");
+    let tokens = Tokens::new().token(" alice's token\n", "alice");
     let server = builder(&runtime).authenticate(tokens.unwrap());
     let asked = request(ALICE, "GET", "/sessions", None);
     let router = server.build().unwrap().router();
@@ -132,7 +130,7 @@ async fn white_space_around_a_token_is_not_part_of_it() {
 async fn a_token_of_which_only_the_digest_is_known_is_as_good() {
     // The SHA-256 of `alice's token`.
     let hex = sha256_hex("alice's token");
-    let tokens = BearerTokens::new().sha256(&hex, "alice").unwrap();
+    let tokens = Tokens::new().sha256(&hex, "alice").unwrap();
     let runtime = runtime(MemoryStore::new(), &Outside::new());
     let server = builder(&runtime).authenticate(tokens).build().unwrap();
     let asked = request(ALICE, "GET", "/sessions", None);

@@ -16,7 +16,7 @@ use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{RunId, SessionId, ToolResult};
 use helix_agents_models::{Script, ScriptedModel};
 use helix_agents_runtime_local::LocalRuntime;
-use helix_agents_server::{BearerTokens, RunMetrics, Server, ServerBuilder};
+use helix_agents_server::{RunMetrics, Server, ServerBuilder, Tokens};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::{SequentialIds, VirtualClock};
 use http_body_util::BodyExt;
@@ -164,6 +164,7 @@ fn runtime_at(
     outside: &Arc<Outside>,
 ) -> LocalRuntime {
     LocalRuntime::builder(backend)
+        .recovery(false)
         .agent(desk(outside))
         .clock(clock)
         .ids(Arc::new(SequentialIds::new()))
@@ -175,8 +176,8 @@ pub(crate) fn builder(runtime: &LocalRuntime) -> ServerBuilder {
     Server::builder(Arc::new(runtime.clone()))
 }
 
-pub(crate) fn tokens() -> BearerTokens {
-    BearerTokens::new()
+pub(crate) fn tokens() -> Tokens {
+    Tokens::new()
         .token(ALICE.unwrap(), "alice")
         .unwrap()
         .token(BOB.unwrap(), "bob")

@@ -138,6 +138,12 @@ impl Error {
     }
 }
 
+impl From<Error> for helix_agents_core::Error {
+    fn from(error: Error) -> Self {
+        Self::new(error)
+    }
+}
+
 impl Coded for Error {
     fn code(&self) -> ErrorCode {
         match self {

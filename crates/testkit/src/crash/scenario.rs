@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::entries::ToolAnswer;
-use helix_agents_core::session::PendingCall;
+use helix_agents_core::session::{PendingCall, PendingKind};
 use serde_json::Value;
 
 use super::World;
@@ -24,6 +24,8 @@ pub struct Scenario {
     pub(super) turns: Vec<String>,
     pub(super) answers: Vec<(String, Reply)>,
     pub(super) leaves: Option<Value>,
+    /// Whether approvals that nothing is said about are given.
+    pub(super) approves: bool,
 }
 
 impl Scenario {
@@ -39,6 +41,7 @@ impl Scenario {
             turns: Vec::new(),
             answers: Vec::new(),
             leaves: None,
+            approves: false,
         }
     }
 
@@ -60,6 +63,13 @@ impl Scenario {
         self
     }
 
+    /// Every approval that nothing else is said about is given.
+    #[must_use]
+    pub fn approves(mut self) -> Self {
+        self.approves = true;
+        self
+    }
+
     /// Sets the state that the session must have at the end.
     #[must_use]
     pub fn leaves(mut self, state: Value) -> Self {
@@ -77,6 +87,7 @@ impl Scenario {
         let mut answers = self.answers.iter();
         match answers.find(|(tool, _)| *tool == call.tool_name) {
             Some((_, reply)) => reply(call),
+            None if self.approves && call.kind == PendingKind::Approval => call.approve(),
             None => call.error("nobody answers"),
         }
     }

@@ -3,11 +3,15 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use helix_agents_core::agent::{Agent, ModelRef};
+use helix_agents_core::entries::ToolAnswer;
+use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
+use helix_agents_core::session::PendingCall;
 
 use super::play::{Play, Wanted};
 use super::{CrashReport, Disturbance, Scenario};
-use crate::{Host, PlainHost};
+use crate::{EveryTool, Host, PlainHost};
 
 /// Plays a scenario, killed at every point.
 #[derive(Clone)]
@@ -25,6 +29,54 @@ impl std::fmt::Debug for CrashTest {
 }
 
 impl CrashTest {
+    /// A test of an agent: a user says "Go.", every approval is given, and calls that wait for a client
+    /// are given up. [`CrashTest::says`] and [`CrashTest::answers`] say otherwise.
+    ///
+    /// Its tools are run as they are, many times. A model that is only named is not asked: in its place
+    /// one calls every tool once, with arguments made from the tool's schema, and then finishes.
+    #[must_use]
+    pub fn of<Out>(agent: &Agent<Out>) -> Self {
+        let agent = match agent.model() {
+            ModelRef::Named(_) => agent.with_model(EveryTool).erase(),
+            _ => agent.erase(),
+        };
+        let name = agent.name().to_owned();
+        let scenario = Scenario::new(name, move |_| agent.clone()).approves();
+        Self::new(scenario)
+    }
+
+    /// The user says this. What is said next comes after everything before is answered.
+    #[must_use]
+    pub fn says(mut self, message: impl Into<String>) -> Self {
+        self.scenario = self.scenario.says(message);
+        self
+    }
+
+    /// How a question about a tool is answered.
+    #[must_use]
+    pub fn answers(
+        mut self,
+        tool: impl Into<String>,
+        reply: impl Fn(&PendingCall) -> ToolAnswer + Send + Sync + 'static,
+    ) -> Self {
+        self.scenario = self.scenario.answers(tool, reply);
+        self
+    }
+
+    /// Kills the process at every point, each time with a fresh store in memory, and compares what is left
+    /// with an undisturbed play.
+    ///
+    /// # Panics
+    /// When something was lost, doubled, run twice or left unpaired; the message says where it was killed.
+    pub async fn assert_survives(self) {
+        let test = match self.scenario.turns.is_empty() {
+            true => self.says("Go."),
+            false => self,
+        };
+        let store = || async { MemoryStore::new().into() };
+        test.every_point(store).await.check();
+    }
+
     /// A test of a scenario on the plainest host.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {

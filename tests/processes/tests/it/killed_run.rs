@@ -24,7 +24,10 @@ async fn a_run_whose_process_died_is_taken_over_at_once() {
 
     let agent = deployer(Crash::Nowhere).unwrap();
     let store = SqliteStore::open(&file).await.unwrap();
-    let runtime = LocalRuntime::builder(store).agent(&agent).build();
+    let runtime = LocalRuntime::builder(store)
+        .recovery(false)
+        .agent(&agent)
+        .build();
     let report = runtime.recover().await.unwrap();
     assert_eq!((report.recovered.len(), report.failed), (1, 0));
 

@@ -118,6 +118,8 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
     let EffectContext { scope, view, now } = cx;
     let at = scope.at();
     let open = view.open_step(scope)?;
+    let is_approval = |call: &OpenCall| call.state == CallState::AwaitingApproval;
+    let all_need_approval = waiting(open).all(|(_, call)| is_approval(call));
     let waiting: Vec<CallId> = waiting(open).map(|(call, _)| call.id.clone()).collect();
     let is_partial = open.calls.iter().any(|call| call.result.is_some());
     let status = if is_partial {
@@ -143,6 +145,8 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
     let hooks = applied.hooks(cx)?;
     let reason = if waiting.is_empty() {
         SuspendReason::AwaitingChildren
+    } else if all_need_approval {
+        SuspendReason::Approval
     } else {
         SuspendReason::ClientTool
     };

@@ -26,7 +26,7 @@ async fn subject(
     let make = move |wanted: Wanted| -> BoxFuture<'static, Arc<dyn Runtime>> {
         let opening = open();
         Box::pin(async move {
-            let runtime = LocalRuntime::builder(wanted.over(opening.await));
+            let runtime = LocalRuntime::builder(wanted.over(opening.await)).recovery(false);
             let runtime = runtime.auto_continue(wanted.auto_continue).build();
             Arc::new(runtime) as Arc<dyn Runtime>
         })

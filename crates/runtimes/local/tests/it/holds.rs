@@ -39,7 +39,10 @@ impl Scene {
     async fn lapsed(place: Place) -> Self {
         let time = clock();
         let (backend, mood) = moody(place.open_at(&time).await);
-        let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
+        let builder = LocalRuntime::builder(backend)
+            .recovery(false)
+            .holder("one")
+            .lease(LEASE);
         let runtime = builder.clock(time.clone()).build();
         let (reply, tool) = (Gate::new(), Gate::new());
         let agent = desk_with(Arc::new(Slow(Arc::clone(&reply))), &tool);
@@ -200,7 +203,9 @@ async fn a_process_that_is_ahead_takes_no_live_run() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let process = async |holder: &str, clock: &Arc<VirtualClock>| {
-            let builder = LocalRuntime::builder(place.clocked(&right).await).holder(holder);
+            let builder = LocalRuntime::builder(place.clocked(&right).await)
+                .recovery(false)
+                .holder(holder);
             builder
                 .lease(LEASE)
                 .clock(clock.clone())

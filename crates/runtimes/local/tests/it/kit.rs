@@ -81,12 +81,13 @@ impl Place {
 
     /// A runtime over it, as in another process.
     pub(crate) async fn builder(&self) -> LocalRuntimeBuilder {
-        LocalRuntime::builder(self.open().await)
+        LocalRuntime::builder(self.open().await).recovery(false)
     }
 
     /// The same in a process, and on a host, whose clock is this one.
     pub(crate) async fn builder_at(&self, clock: &Arc<VirtualClock>) -> LocalRuntimeBuilder {
-        LocalRuntime::builder(self.open_at(clock).await).clock(Arc::clone(clock) as _)
+        let builder = LocalRuntime::builder(self.open_at(clock).await).recovery(false);
+        builder.clock(Arc::clone(clock) as _)
     }
 
     pub(crate) async fn runtime(&self) -> LocalRuntime {

@@ -11,6 +11,8 @@ mod kit;
 /// Stores that fail when they are told to.
 mod moody;
 
+/// Recovery that nobody asked for.
+mod by_itself;
 /// The contract of runtimes.
 mod contract;
 /// What a process does whose lease has lapsed.

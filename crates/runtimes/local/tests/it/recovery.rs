@@ -69,7 +69,10 @@ async fn a_run_that_cannot_write_stalls_and_is_recovered() {
     for place in Place::all() {
         let time = clock();
         let (backend, mood) = moody(place.open_at(&time).await);
-        let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
+        let builder = LocalRuntime::builder(backend)
+            .recovery(false)
+            .holder("one")
+            .lease(LEASE);
         let runtime = builder.clock(time.clone()).build();
         let gate = Gate::new();
         let agent = desk(&gate);
@@ -97,7 +100,10 @@ async fn a_broken_driver_is_told_and_its_run_recovered() {
     let place = Place::memory();
     let (backend, mood) = moody(place.open().await);
     let time = clock();
-    let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
+    let builder = LocalRuntime::builder(backend)
+        .recovery(false)
+        .holder("one")
+        .lease(LEASE);
     let runtime = builder.clock(time.clone()).build();
     let gate = Gate::new();
     let agent = desk(&gate);
@@ -133,7 +139,9 @@ async fn a_run_in_good_hands_is_left_there() {
                 host: "local".to_owned(),
             };
             mood.due.lock().unwrap().push(Lie::Stale(session("s"), due));
-            let builder = LocalRuntime::builder(backend.clone()).holder(holder);
+            let builder = LocalRuntime::builder(backend.clone())
+                .recovery(false)
+                .holder(holder);
             let beside = builder.clock(time.clone()).agent(&agent).build();
             assert_eq!(beside.recover().await.unwrap(), SweepReport::default());
         }
@@ -184,7 +192,7 @@ async fn a_runtime_does_not_recover_what_it_performs() {
         let time = clock();
         let (backend, mood) = moody(place.open_at(&time).await);
         mood.keeps_leases.store(true, Ordering::SeqCst);
-        let builder = LocalRuntime::builder(backend).lease(LEASE);
+        let builder = LocalRuntime::builder(backend).recovery(false).lease(LEASE);
         let runtime = builder.clock(time.clone()).build();
         let handle = waiting(&runtime, &agent, &gate).await;
         for _ in 0..2 {
@@ -214,7 +222,9 @@ async fn runtimes_of_one_process_have_names_of_their_own() {
     let agent = desk(&gate);
     let mut holders = Vec::new();
     for name in ["s", "t"] {
-        let runtime = LocalRuntime::new(backend.clone());
+        let runtime = LocalRuntime::builder(backend.clone())
+            .recovery(false)
+            .build();
         let request = Turn::new("wait").session(session(name));
         let handle = runtime.execute(&agent, request);
         handle.await.unwrap();
@@ -242,7 +252,10 @@ async fn siblings_of_a_call_that_fails_are_kept() {
     for place in Place::all() {
         let time = clock();
         let (backend, mood) = moody(place.open_at(&time).await);
-        let builder = LocalRuntime::builder(backend).holder("one").lease(LEASE);
+        let builder = LocalRuntime::builder(backend)
+            .recovery(false)
+            .holder("one")
+            .lease(LEASE);
         let runtime = builder.clock(time.clone()).build();
         let gate = Gate::new();
         let agent = desk(&gate);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::Agent;
 use helix_agents_core::entries::Execute;
 use helix_agents_core::runtime::{
     Handle, Outcome, RunOptions, RunReader, Runtime, RuntimeExt, Turn,
@@ -10,6 +9,7 @@ use helix_agents_core::runtime::{
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::Sessions;
 use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamStatus};
+use helix_agents_core::{Agent, ErrorCode};
 use helix_agents_runtime_local::{LocalRuntime, blocking};
 
 use crate::kit::{Gate, Place, Slow, Sum, counter, desk, desk_with, model, runs, session, waiting};
@@ -234,7 +234,9 @@ async fn a_dropped_handle_stops_nothing() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let backend = place.open().await;
-        let runtime = LocalRuntime::new(backend.clone());
+        let runtime = LocalRuntime::builder(backend.clone())
+            .recovery(false)
+            .build();
         let request = Turn::new("wait").session(session("s"));
         drop(runtime.execute(&agent, request).await.unwrap());
         gate.reached().await;
@@ -271,7 +273,7 @@ async fn a_start_that_is_not_waited_for_is_performed() {
 }
 
 #[tokio::test]
-async fn models_are_found_by_name() {
+async fn models_are_found_by_name_or_the_agent_is_refused() {
     let place = Place::memory();
     let agent = Agent::builder("named")
         .model("house/model")
@@ -284,11 +286,11 @@ async fn models_are_found_by_name() {
     assert_eq!(outcome, Outcome::Done("Hello, how are you?".to_owned()));
 
     let without = place.runtime().await;
-    let handle = without.execute(&agent, "hello").await.unwrap();
-    let Outcome::Failed(error) = handle.outcome().await.unwrap() else {
-        panic!("a model that is not there fails the run");
-    };
-    assert!(error.to_string().contains("house/model"), "{error:?}");
+    let refused = without.execute(&agent, "hello").await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::DefinitionInvalid);
+    let text = refused.to_string();
+    assert!(text.contains("house/model"), "{text}");
+    assert!(text.contains(".model("), "it tells what to do: {text}");
 }
 
 #[tokio::test]

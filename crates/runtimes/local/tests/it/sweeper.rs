@@ -88,8 +88,8 @@ async fn the_sweeper_finds_what_comes_later() {
         let builder = place.builder_at(&time).await.agent(&agent);
         let builder = builder.auto_continue(true).sweep_every(every);
         let sweeping = builder.build();
-        sweeping.sweeper().unwrap();
-        sweeping.sweeper().unwrap();
+        sweeping.start_recovery().unwrap();
+        sweeping.start_recovery().unwrap();
         while time.sleepers() == 0 {
             tokio::task::yield_now().await;
         }
@@ -133,9 +133,11 @@ async fn the_sweeper_outlives_what_goes_wrong() {
     let (backend, mood) = moody(place.open().await);
     mood.due.lock().unwrap().extend([Lie::Panic, Lie::Failure]);
     let every = Duration::from_secs(1);
-    let builder = LocalRuntime::builder(backend).sweep_every(every);
+    let builder = LocalRuntime::builder(backend)
+        .recovery(false)
+        .sweep_every(every);
     let next = builder.clock(time.clone()).agent(&agent).build();
-    next.sweeper().unwrap();
+    next.start_recovery().unwrap();
     for left in [1, 0] {
         while time.sleepers() == 0 {
             tokio::task::yield_now().await;
@@ -286,7 +288,10 @@ impl Retention for Broom {
 async fn old_chunks_are_removed_now_and_then() {
     let (time, broom) = (clock(), Broom::default());
     let backend = Place::memory().open().await.retained_by(broom.clone());
-    let runtime = LocalRuntime::builder(backend).clock(time.clone()).build();
+    let runtime = LocalRuntime::builder(backend)
+        .recovery(false)
+        .clock(time.clone())
+        .build();
     let asked = async |after: u64| {
         time.advance(Duration::from_secs(after));
         runtime.recover().await.unwrap();

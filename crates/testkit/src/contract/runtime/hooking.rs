@@ -58,7 +58,7 @@ pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
             "after_tool c1 Success",
             "before_llm 2 attempt 1",
             "after_llm 2 ToolUse",
-            "suspended ClientTool [c2]",
+            "suspended Approval [c2]",
         ]
     );
     on.answered(on.waiting("c2").await.approve()).await;
@@ -66,7 +66,7 @@ pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
     assert_eq!(
         log.take(),
         [
-            "resumed ClientTool [c2]",
+            "resumed Approval [c2]",
             "before_tool guarded c2",
             "execute c2",
             r#"on_state_change c2 {"by":"c2"}"#,
@@ -75,7 +75,7 @@ pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
             "after_tool c2 Success",
             "before_llm 3 attempt 1",
             "after_llm 3 ToolUse",
-            "suspended ClientTool [c3]",
+            "suspended Approval [c3]",
         ]
     );
     on.answered(on.waiting("c3").await.deny("no")).await;
@@ -83,7 +83,7 @@ pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
     assert_eq!(
         log.take(),
         [
-            "resumed ClientTool [c3]",
+            "resumed Approval [c3]",
             "on_message assistant",
             "on_message c3",
             "after_tool c3 Denied",

@@ -108,7 +108,7 @@ pub async fn a_session_that_waits_is_not_resumed(on: &RuntimeSubject) {
 pub async fn a_turn_needs_a_message_and_its_own_agent(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("done")]).build().unwrap();
     on.turn(&agent, "go").await;
-    let other = helix_agents_core::Agent::builder("other").model("some/model");
+    let other = helix_agents_core::Agent::builder("other").model(crate::MockModel::new());
     let other = other.build().unwrap();
     on.keep(&other);
     on.refuses(ErrorCode::ValidationError, async || {

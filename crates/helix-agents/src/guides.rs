@@ -1,0 +1,17 @@
+//! What the README and the guides show compiles.
+
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
+#[doc = include_str!("../../../docs/agents-and-tools.md")]
+mod agents_and_tools {}
+
+#[doc = include_str!("../../../docs/people-in-the-loop.md")]
+mod people_in_the_loop {}
+
+#[doc = include_str!("../../../docs/quick-start.md")]
+mod quick_start {}
+
+#[cfg(feature = "testing")]
+#[doc = include_str!("../../../docs/testing.md")]
+mod testing {}
