@@ -1,20 +1,20 @@
-//! What can be wrong with a script.
+//! The errors of reading a script.
 
-/// What this crate's functions give.
+/// The result type of this crate.
 pub type Result<T, E = ScriptError> = std::result::Result<T, E>;
 
-/// Why a script cannot be used.
+/// The reason why a script cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// It is not JSON, or not a script. The source says what is wrong, what to write instead and,
-    /// for a text, where.
+    /// The text is not JSON or not a script. The source names the error, what to write instead and,
+    /// for a text, the position.
     #[error("the script cannot be read: {source}")]
     Unreadable {
-        /// What is wrong.
+        /// The error of the JSON parser.
         source: serde_json::Error,
     },
-    /// It could never say anything.
+    /// The script has neither rules nor a default, so it could never reply.
     #[error(
         "the script has neither rules nor a default; add `\"rules\": [{{\"match\": ..., \"steps\": [...]}}]` or `\"default\": [...]`"
     )]
@@ -22,7 +22,7 @@ pub enum ScriptError {
 }
 
 impl ScriptError {
-    /// The line of the text that is wrong, from 1, where one can be named.
+    /// The line of the error, counted from 1, if the error has a position.
     #[must_use]
     pub fn line(&self) -> Option<usize> {
         match self {

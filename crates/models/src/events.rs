@@ -1,4 +1,4 @@
-//! From a step of a script to the events of a reply.
+//! Turns a step of a script into the events of a reply.
 
 use std::borrow::Cow;
 use std::iter::once;
@@ -9,8 +9,11 @@ use helix_agents_core::model::ModelEvent;
 use crate::script::Step;
 use crate::turn::Turn;
 
-/// Everything a step says, in order: thinking, text, calls, the end.
-pub(crate) fn whole<'a>(step: &'a Step, turn: Turn<'a>) -> impl Iterator<Item = ModelEvent> + 'a {
+/// Returns all events of a step in order: thinking, text, calls, finish.
+pub(crate) fn all_events<'a>(
+    step: &'a Step,
+    turn: Turn<'a>,
+) -> impl Iterator<Item = ModelEvent> + 'a {
     let chars = step.chunk_chars;
     let fill = move |placeholder: &_| turn.value(placeholder);
 
@@ -49,8 +52,9 @@ pub(crate) fn whole<'a>(step: &'a Step, turn: Turn<'a>) -> impl Iterator<Item = 
     thinking.chain(text).chain(calls).chain(once(end))
 }
 
-/// What comes of a reply that breaks off after so many characters of thinking and text.
-pub(crate) fn beginning(
+/// Returns the events before a failure that occurs after `after_chars` characters of thinking and
+/// text.
+pub(crate) fn events_before_failure(
     events: impl Iterator<Item = ModelEvent>,
     after_chars: usize,
 ) -> impl Iterator<Item = ModelEvent> {
@@ -64,7 +68,7 @@ pub(crate) fn beginning(
     })
 }
 
-/// As much of a text as is left to say.
+/// Returns at most the first `left` characters of `text`, and subtracts them from `left`.
 fn take(mut text: String, left: &mut usize) -> String {
     if let Some((end, _)) = text.char_indices().nth(*left) {
         text.truncate(end);
@@ -73,10 +77,10 @@ fn take(mut text: String, left: &mut usize) -> String {
     text
 }
 
-/// A text in pieces of so many characters.
+/// An iterator over a text in pieces of `chars` characters.
 struct Chunks<'a> {
     text: Cow<'a, str>,
-    /// Where the next piece begins, in bytes.
+    /// The byte offset of the next piece.
     at: usize,
     chars: NonZeroUsize,
 }

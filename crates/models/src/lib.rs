@@ -1,9 +1,9 @@
 //! Language models for Helix Agents.
 //!
 //! An agent is only as testable as its model. [`ScriptedModel`] replies from a file of rules, and
-//! what it says is a function of the transcript, the state and the attempt: the same in any process
-//! and on any engine, before and after a crash. Examples, benchmarks and conformance tests run on
-//! it, without a key and without a network.
+//! each reply is a function of the transcript, the state and the attempt number: the same in any
+//! process and on any engine, before and after a crash. Examples, benchmarks and conformance tests
+//! use it, without a key and without a network.
 //!
 //! ```
 //! use helix_agents_models::{Script, ScriptedModel};

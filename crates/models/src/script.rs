@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::error::{Result, ScriptError};
 use crate::template::{JsonTemplate, TextTemplate};
 
-/// What a scripted model says.
+/// The replies of a scripted model, chosen by rules.
 ///
 /// ```json
 /// { "rules": [ { "match": "refund", "steps": [
@@ -22,28 +22,28 @@ use crate::template::{JsonTemplate, TextTemplate};
 ///   "default": [ { "text": "Echo: {{last_user}}" } ] }
 /// ```
 ///
-/// The rule is the first whose `match` is a part of the latest visible user message; without one,
-/// `default` speaks. The step is chosen by how many assistant messages follow that user message.
-/// Past the last step, and where no rule matches and there is no `default`, the reply is the text
-/// `script ended`.
+/// The rule is the first whose `match` is a substring of the latest visible user message; if no
+/// rule matches, `default` applies. The step is chosen by the number of assistant messages after
+/// that user message. After the last step, and where no rule matches and there is no `default`, the
+/// reply is the text `script ended`.
 ///
 /// A step may have:
 ///
-/// - `thinking`, `text`, `tool_calls` (`name`, `arguments`, `id`), `finish` (the arguments of a call
-///   of `__finish__`), said in this order. An `id` may be left out or repeat; it becomes unique in
-///   the session.
-/// - `chunk_chars`: how many characters a delta has, 8 by default. `delay_ms`: the wait between two
-///   deltas, none by default.
+/// - `thinking`, `text`, `tool_calls` (`name`, `arguments`, `id`), `finish` (the arguments of a
+///   call of `__finish__`), emitted in this order. An `id` may be left out or repeat; it is made
+///   unique in the session.
+/// - `chunk_chars`: the number of characters per delta, 8 by default. `delay_ms`: the delay between
+///   two deltas, 0 by default.
 /// - `stop_reason`: `tool_use` by default when the step makes calls, else `end_turn`.
 /// - `usage`: `input`, `output`, `cached`, `reasoning`.
-/// - `error`: `kind`; `attempts`, how many tries of the call fail, all of them by default;
-///   `retry_after_ms`; `after_chars`, how many characters of thinking and text come before the
-///   failure, none by default.
+/// - `error`: `kind`; `attempts`, the number of attempts that fail, all of them by default;
+///   `retry_after_ms`; `after_chars`, the number of characters of thinking and text before the
+///   failure, 0 by default.
 ///
-/// Texts, and strings inside arguments, may hold placeholders: `{{last_user}}`,
-/// `{{last_tool_result}}`, `{{tool_result:ID}}` (the id as the script gave it; the latest in this
-/// turn), `{{turn}}` (how many visible user messages there are), `{{state:/pointer}}`. A string is
-/// filled in as it is, any other value as compact JSON, a missing one as nothing.
+/// Texts, and strings inside arguments, may contain placeholders: `{{last_user}}`,
+/// `{{last_tool_result}}`, `{{tool_result:ID}}` (the id as written in the script; the latest in
+/// this turn), `{{turn}}` (the number of visible user messages), `{{state:/pointer}}`. A string is
+/// filled in verbatim, any other value as compact JSON, a missing value as the empty string.
 #[derive(Debug, Clone)]
 pub struct Script {
     rules: Vec<Rule>,
@@ -87,7 +87,7 @@ impl Script {
         calls.any(|(_, name, _)| name == tool)
     }
 
-    /// The steps of a turn that begins with this user message.
+    /// Returns the steps for a turn that begins with this user message.
     pub(crate) fn steps_for(&self, user_text: &str) -> &[Step] {
         let mut rules = self.rules.iter();
         let rule = rules.find(|rule| user_text.contains(&rule.pattern));
@@ -95,7 +95,7 @@ impl Script {
     }
 }
 
-/// A script as it is written down.
+/// The file format of a script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -112,7 +112,7 @@ struct Rule {
     steps: Vec<Step>,
 }
 
-/// One reply.
+/// One reply of the model.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Step {
@@ -146,7 +146,7 @@ impl Default for Step {
 }
 
 impl Step {
-    /// What is said when the script has nothing more to say.
+    /// The step that is played when no scripted step is left.
     pub(crate) fn past_the_end() -> &'static Self {
         static STEP: LazyLock<Step> = LazyLock::new(|| Step {
             text: Some(TextTemplate::literal("script ended")),
@@ -155,7 +155,7 @@ impl Step {
         &STEP
     }
 
-    /// Id, tool and arguments of each call, `__finish__` last.
+    /// Returns the id, tool name and arguments of each call, `__finish__` last.
     pub(crate) fn calls(&self) -> impl Iterator<Item = (Option<&CallId>, &str, &JsonTemplate)> {
         let tools = self.tool_calls.iter();
         let finish = self.finish.iter();
@@ -182,7 +182,7 @@ impl Step {
         tokens
     }
 
-    /// Whether this attempt fails: after how many characters, and how.
+    /// Returns the failure of this attempt, if it fails, and the number of characters before it.
     pub(crate) fn failure(&self, attempt: u32) -> Option<(usize, ModelError)> {
         let failure = self.error.as_ref()?;
         let which = match failure.attempts {
@@ -197,7 +197,7 @@ impl Step {
     }
 }
 
-/// One call of a tool.
+/// A tool call of a step.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Call {

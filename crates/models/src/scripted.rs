@@ -1,4 +1,4 @@
-//! A model that says what a script says.
+//! A model that replies from a script.
 
 use std::iter::once;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::turn::Turn;
 
 /// A model that replies from a [`Script`].
 ///
-/// A reply is a function of the transcript, the state and the attempt. The model keeps nothing, so
-/// any number of sessions can share one, and another process gives the same replies. Tool choice
-/// and settings are not obeyed: the script decides.
+/// A reply is a function of the transcript, the state and the attempt number. The model keeps no
+/// state, so any number of sessions can share one, and another process gives the same replies. Tool
+/// choice and model settings are ignored.
 #[derive(Debug, Clone)]
 pub struct ScriptedModel {
     name: String,
@@ -23,7 +23,7 @@ pub struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// A model that says what this script says.
+    /// Creates a model named `scripted` that replies from this script.
     #[must_use]
     pub fn new(script: Script) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl ScriptedModel {
         }
     }
 
-    /// Tells it from other scripts: it is `scripted/NAME` then.
+    /// Sets the model's name to `scripted/NAME`, to distinguish several scripts.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = format!("scripted/{name}");
@@ -48,11 +48,11 @@ impl Model for ScriptedModel {
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
         let turn = Turn::new(&self.script, &request);
         let step = turn.step();
-        let whole = events::whole(step, turn);
+        let events = events::all_events(step, turn);
         match step.failure(request.attempt) {
-            None => paced(whole.map(Ok), step.delay(), request.clock),
+            None => paced(events.map(Ok), step.delay(), request.clock),
             Some((after_chars, error)) => {
-                let beginning = events::beginning(whole, after_chars);
+                let beginning = events::events_before_failure(events, after_chars);
                 let failing = beginning.map(Ok).chain(once(Err(error)));
                 paced(failing, step.delay(), request.clock)
             }
@@ -64,7 +64,7 @@ impl Model for ScriptedModel {
     }
 }
 
-/// The events as a stream, with a wait between two deltas.
+/// Turns the events into a stream that waits `delay` between two deltas.
 fn paced<'a>(
     events: impl Iterator<Item = Result<ModelEvent, ModelError>> + Send + 'a,
     delay: Duration,

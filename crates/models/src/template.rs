@@ -1,4 +1,4 @@
-//! Texts with placeholders.
+//! Texts and JSON values with placeholders.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 
 const KNOWN: &str = "`{{last_user}}`, `{{last_tool_result}}`, `{{tool_result:ID}}`, `{{turn}}` or `{{state:/pointer}}`";
 
-/// Something that a script fills in when it speaks.
+/// A placeholder that is filled in when the script replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placeholder {
     /// The latest visible user message.
     LastUser,
     /// The latest result of any call.
     LastToolResult,
-    /// This turn's latest result of the call that the script gave this id.
+    /// This turn's latest result of the call that has this id in the script.
     ToolResult(String),
-    /// How many visible user messages there are.
+    /// The number of visible user messages.
     Turn,
     /// The part of the session's state at a JSON pointer.
     State(String),
 }
 
-/// A placeholder that is not one of ours.
+/// The error for a placeholder with an unknown name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown placeholder `{{{{{inner}}}}}`; write {KNOWN}")]
 pub(crate) struct UnknownPlaceholder {
@@ -30,7 +30,7 @@ pub(crate) struct UnknownPlaceholder {
 }
 
 impl Placeholder {
-    /// Reads what stands between the braces; `None` when it is not meant as a placeholder.
+    /// Parses the text between the braces; `None` if it is not meant as a placeholder.
     fn parse(inner: &str) -> Result<Option<Self>, UnknownPlaceholder> {
         let (name, argument) = match inner.split_once(':') {
             Some((name, argument)) => (name, Some(argument)),
@@ -62,7 +62,7 @@ enum Piece {
     Placeholder(Placeholder),
 }
 
-/// Literals and placeholders in turn; two literals never meet.
+/// Literals and placeholders in order; adjacent literals are merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Pieces(Vec<Piece>);
 
@@ -75,7 +75,7 @@ impl Pieces {
         }
     }
 
-    /// Appends a text, its literal parts written by `write`.
+    /// Appends a text; `write` escapes its literal parts.
     fn push_text(
         &mut self,
         text: &str,
@@ -104,7 +104,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Appends the compact JSON of a value, in which strings may have placeholders.
+    /// Appends the compact JSON of a value whose strings may contain placeholders.
     fn push_json(&mut self, value: &Value) -> Result<(), UnknownPlaceholder> {
         match value {
             Value::String(text) => {
@@ -136,7 +136,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// The text, with `value` filled in where a placeholder stands, as `write` writes it.
+    /// Returns the text with every placeholder replaced by its `value`, escaped by `write`.
     fn fill<'v>(
         &self,
         value: impl Fn(&Placeholder) -> Cow<'v, str>,
@@ -161,11 +161,11 @@ impl Pieces {
     }
 }
 
-fn as_it_is(text: &str) -> Cow<'_, str> {
+fn verbatim(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// A text as it stands between the quotes of a JSON string.
+/// Escapes a text for use inside a JSON string.
 fn escaped(text: &str) -> Cow<'_, str> {
     let mut quoted = Value::from(text).to_string();
     quoted.pop();
@@ -179,14 +179,14 @@ fn escaped(text: &str) -> Cow<'_, str> {
 pub(crate) struct TextTemplate(Pieces);
 
 impl TextTemplate {
-    /// A text without placeholders, whatever braces it has.
+    /// Creates a text without placeholders; braces in it are literal.
     pub(crate) fn literal(text: &str) -> Self {
         Self(Pieces(vec![Piece::Literal(text.to_owned())]))
     }
 
-    /// The text with its values.
+    /// Returns the text with its placeholders filled in.
     pub(crate) fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> Cow<'_, str> {
-        self.0.fill(value, as_it_is)
+        self.0.fill(value, verbatim)
     }
 }
 
@@ -195,25 +195,25 @@ impl TryFrom<String> for TextTemplate {
 
     fn try_from(text: String) -> Result<Self, UnknownPlaceholder> {
         let mut pieces = Pieces::default();
-        pieces.push_text(&text, as_it_is)?;
+        pieces.push_text(&text, verbatim)?;
         Ok(Self(pieces))
     }
 }
 
-/// A JSON value with placeholders inside its strings. What is filled in stays inside its string.
+/// A JSON value with placeholders inside its strings. A filled-in value cannot leave its string.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct JsonTemplate(Pieces);
 
 impl JsonTemplate {
-    /// The compact JSON text with its values.
+    /// Returns the compact JSON text with its placeholders filled in.
     pub(crate) fn fill<'v>(&self, value: impl Fn(&Placeholder) -> Cow<'v, str>) -> Cow<'_, str> {
         self.0.fill(value, escaped)
     }
 }
 
 impl Default for JsonTemplate {
-    /// The empty object.
+    /// Returns the empty object.
     fn default() -> Self {
         Self(Pieces(vec![Piece::Literal("{}".to_owned())]))
     }

@@ -1,4 +1,4 @@
-//! What a script can know when it speaks.
+//! The part of a conversation that a script can read when it replies.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::script::{Call, Script, Step};
 use crate::template::Placeholder;
 
-/// One moment of a conversation, and the part of the script that answers it.
+/// One point in a conversation, with the steps of the script that answer it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn<'a> {
     history: &'a Transcript,
@@ -28,13 +28,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The step to play.
+    /// Returns the step to play next.
     pub(crate) fn step(self) -> &'a Step {
         let next = self.history.assistant_messages_since_user();
         self.steps.get(next).unwrap_or(Step::past_the_end())
     }
 
-    /// What a placeholder stands for; nothing where there is no such thing.
+    /// Returns the value of a placeholder, or an empty string if it has none.
     pub(crate) fn value(self, placeholder: &Placeholder) -> Cow<'a, str> {
         match placeholder {
             Placeholder::LastUser => Cow::Borrowed(last_user(self.history)),
@@ -56,16 +56,15 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// This turn's latest result of the call that the script gave this id.
-    ///
-    /// In the session the call may have another id, and that id may look like one of the script's:
-    /// a repeated `c` is called `c_2`. So a result is told by its place, since the turn's n-th
-    /// assistant message came from the n-th step and its results stand in the order of its calls.
-    /// Ids are looked at only where the history does not follow the script.
+    /// Returns this turn's latest result of the call that has this id in the script.
+    /// || A repeated id is renamed in the session: a second `c` becomes `c_2`, which may equal
+    /// another id of the script. A result is therefore matched by position: the turn's n-th
+    /// assistant message came from the n-th step, and its results are in the order of its calls.
+    /// Ids are compared only where the history does not follow the script.
     fn tool_result(self, id: &str) -> Option<&'a ToolMessage> {
         let start = self.history.last_visible_user().map_or(0, |(at, _)| at);
         let mut step = self.history.assistant_messages_since_user();
-        // The results of the step at hand, last first.
+        // The results of the current step, last first.
         let mut results = Vec::new();
         let mut by_session_id = None;
         for message in self.history.iter_from(start).rev() {
@@ -92,8 +91,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Whether a result answers the call that the script gave this id; `call` is the script's call in
-/// the result's place.
+/// Whether a result answers the call that has this id in the script. `call` is the script's call at
+/// the result's position.
 fn answers(call: Option<&Call>, result: &ToolMessage, id: &str) -> bool {
     match call {
         Some(call) if call.name == result.tool_name => {
@@ -103,7 +102,7 @@ fn answers(call: Option<&Call>, result: &ToolMessage, id: &str) -> bool {
     }
 }
 
-/// Whether a session's id is this one, or what it becomes when it repeats.
+/// Whether an id in the session is `id` or `id` with a repetition suffix.
 fn is_form_of(session_id: &str, id: &str) -> bool {
     let Some(suffix) = session_id.strip_prefix(id) else {
         return false;

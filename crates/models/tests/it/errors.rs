@@ -1,4 +1,4 @@
-//! Failures that a script asks for.
+//! Tests of failures that a script asks for.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn attempts(step: Value, count: u32) -> Vec<Result<String, ModelErrorKind>> {
         .collect()
 }
 
-/// What is streamed before the failure.
+/// The events that are streamed before the failure.
 fn said_before(step: Value) -> Vec<ModelEvent> {
     let mut events = Scene::user("go").events(&one_step(step));
     let failure = events.pop().unwrap().unwrap_err();
@@ -31,7 +31,7 @@ fn said_before(step: Value) -> Vec<ModelEvent> {
 
 /// proves: LLM-04
 #[test]
-fn every_kind_has_a_name_and_says_whether_to_try_again() {
+fn every_error_kind_has_a_name_and_a_retry_rule() {
     for (name, kind, retryable) in [
         ("rate_limited", ModelErrorKind::RateLimited, true),
         ("overloaded", ModelErrorKind::Overloaded, true),
@@ -73,13 +73,13 @@ fn the_first_attempts_fail_and_the_next_succeeds() {
 }
 
 #[test]
-fn no_attempts_to_fail_is_no_failure() {
+fn an_error_with_zero_attempts_never_fails() {
     let step = json!({ "text": "ok", "error": { "kind": "overloaded", "attempts": 0 } });
     assert_eq!(attempts(step, 1), [Ok("ok".into())]);
 }
 
 #[test]
-fn a_failure_says_which_attempt_it_was_and_when_to_come_back() {
+fn a_failure_names_its_attempt_and_the_retry_delay() {
     let step = json!({
         "error": { "kind": "rate_limited", "attempts": 2, "retry_after_ms": 10 },
     });
@@ -93,7 +93,7 @@ fn a_failure_says_which_attempt_it_was_and_when_to_come_back() {
 }
 
 #[test]
-fn a_failure_belongs_to_its_step() {
+fn a_failure_affects_only_its_own_step() {
     let model = model(json!({ "default": [
         { "text": "one" },
         { "text": "two", "error": { "kind": "transport", "attempts": 1 } },
@@ -108,7 +108,7 @@ fn a_failure_belongs_to_its_step() {
 }
 
 #[test]
-fn a_reply_breaks_off_after_so_many_characters_of_thinking_and_text() {
+fn a_failing_reply_stops_after_the_given_number_of_characters() {
     let thinking = |text: &str| ModelEvent::Thinking(text.to_owned());
     let text = |text: &str| ModelEvent::Text(text.to_owned());
     let end = || ModelEvent::ThinkingEnd {
@@ -139,15 +139,11 @@ fn a_reply_breaks_off_after_so_many_characters_of_thinking_and_text() {
         text("gh"),
     ];
     assert_eq!(said(12), all);
-    assert_eq!(
-        said(100),
-        all,
-        "a shorter reply breaks off before its calls"
-    );
+    assert_eq!(said(100), all, "a shorter reply stops before its calls");
 }
 
 #[test]
-fn a_step_without_text_breaks_off_before_its_calls() {
+fn a_failing_step_without_text_stops_before_its_calls() {
     let step = json!({
         "tool_calls": [ { "name": "t" } ],
         "error": { "kind": "transport", "after_chars": 3 },

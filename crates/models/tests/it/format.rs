@@ -1,11 +1,11 @@
-//! What a script may look like, and what is said about one that does not.
+//! Tests of the file format, and of the errors for an invalid script.
 
 use helix_agents_models::{Script, ScriptedModel};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
-/// The script of the reference.
+/// The example script of the reference.
 const REFERENCE: &str = r#"{ "rules": [ { "match": "refund", "steps": [
       { "thinking": "check first", "tool_calls": [ { "id": "c1", "name": "lookup", "arguments": { "id": 7 } } ] },
       { "text": "Done: {{last_tool_result}}", "chunk_chars": 4, "delay_ms": 5, "stop_reason": "end_turn", "usage": { "input": 12, "output": 3 } } ] } ],
@@ -33,14 +33,14 @@ fn rules_and_default_may_each_be_left_out_or_empty() {
     }
 }
 
-/// What is said about a script, and the line it names.
+/// Returns the error text for a script, and the line it names.
 fn refusal(script: &str) -> (String, Option<usize>) {
     let error = Script::parse(script).unwrap_err();
     (error.to_string(), error.line())
 }
 
 #[test]
-fn a_script_that_is_no_script_is_refused() {
+fn an_invalid_script_is_refused() {
     let empty = "the script has neither rules nor a default; \
          add `\"rules\": [{\"match\": ..., \"steps\": [...]}]` or `\"default\": [...]`";
     assert_eq!(refusal("{}"), (empty.to_owned(), None));
@@ -73,7 +73,7 @@ fn a_script_that_is_no_script_is_refused() {
 }
 
 #[test]
-fn a_step_that_is_no_step_is_refused() {
+fn an_invalid_step_is_refused() {
     const PLACEHOLDERS: &str = "write `{{last_user}}`, `{{last_tool_result}}`, \
          `{{tool_result:ID}}`, `{{turn}}` or `{{state:/pointer}}`";
     let unknown =

@@ -1,4 +1,5 @@
-//! The scripted model from outside: each rule of its file format has a test here.
+//! Tests of the scripted model through its public API: each rule of the file format has a test
+//! here.
 
 #![expect(
     clippy::unwrap_used,

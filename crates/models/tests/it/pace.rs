@@ -1,4 +1,4 @@
-//! How fast a reply comes.
+//! Tests of the delay between deltas.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::scene::{Scene, one_step};
 
-/// The milliseconds at which each delta comes, with its text.
+/// The text of each delta, with the milliseconds at which it arrives.
 fn deltas(step: serde_json::Value) -> Vec<(u64, String)> {
     let events = Scene::user("go").timed_events(&one_step(step)).into_iter();
     let deltas = events.filter_map(|(at, event)| match event.ok()? {
@@ -107,7 +107,7 @@ fn the_model_waits_on_the_clock_of_the_request() {
     assert_eq!(poll(), Poll::Ready(Some(ModelEvent::Text("b".into()))));
 }
 
-/// A clock that nobody may look at.
+/// A clock that panics when it is used.
 #[derive(Debug)]
 struct NoClock;
 
@@ -123,7 +123,7 @@ impl Clock for NoClock {
 }
 
 #[test]
-fn without_a_delay_the_clock_is_not_touched() {
+fn without_a_delay_the_clock_is_not_used() {
     let model = one_step(json!({ "text": "abc", "chunk_chars": 1 }));
     assert_eq!(Scene::user("go").events_on(&NoClock, &model).len(), 4);
 }

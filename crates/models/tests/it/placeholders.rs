@@ -1,4 +1,4 @@
-//! What is filled in.
+//! Tests of placeholders.
 
 use helix_agents_core::CallId;
 use helix_agents_core::message::{AssistantMessage, AssistantPart};
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::scene::{Scene, call, model, one_step, result};
 
-/// What a text becomes.
+/// Returns a text with its placeholders filled in.
 fn filled(scene: &Scene, text: &str) -> String {
-    // The steps before the one that speaks are there to be stepped over.
+    // Empty steps stand for the assistant messages that are already in the turn.
     let silent = scene.history.assistant_messages_since_user();
     let mut steps = vec![json!({}); silent];
     steps.push(json!({ "text": text }));
@@ -75,7 +75,7 @@ fn last_tool_result_is_a_string_as_it_is_or_compact_json() {
 }
 
 #[test]
-fn a_failed_call_is_filled_in_as_its_error() {
+fn the_result_of_a_failed_call_is_its_error() {
     let mut scene = Scene::user("go");
     let failed = create_tool_result_message(ToolResultInput {
         tool_call_id: CallId::new("c1").unwrap(),
@@ -104,14 +104,14 @@ fn the_last_tool_result_may_be_of_an_earlier_turn() {
     );
 }
 
-/// A message that makes calls.
+/// Builds an assistant message with these calls.
 fn calls<const N: usize>(ids: [(&str, &str); N]) -> AssistantMessage {
     let calls = ids.map(|(id, tool)| AssistantPart::ToolCall(call(id, tool, json!({}))));
     AssistantMessage::new(calls.into())
 }
 
 #[test]
-fn tool_result_is_found_by_the_scripts_id_whatever_the_session_calls_it() {
+fn tool_result_uses_the_id_of_the_script_and_not_of_the_session() {
     let model = model(json!({ "default": [
         { "tool_calls": [ { "id": "c", "name": "a" }, { "id": "d", "name": "a" } ] },
         { "text": "{{tool_result:c}} {{tool_result:d}}" },
@@ -142,7 +142,7 @@ fn tool_result_is_the_latest_in_the_turn() {
 }
 
 #[test]
-fn a_renamed_call_is_not_mistaken_for_one_of_that_name() {
+fn a_renamed_call_is_not_confused_with_a_call_of_that_id() {
     // In the session the calls are named c, c_2, c_2_2 and c_3.
     let model = model(json!({ "default": [
         { "tool_calls": [ { "id": "c", "name": "a" }, { "id": "c", "name": "a" } ] },
@@ -154,12 +154,12 @@ fn a_renamed_call_is_not_mistaken_for_one_of_that_name() {
     scene.step(&model, [json!("c first"), json!("c second")]);
     scene.step(&model, [json!("c_2")]);
     scene.step(&model, [json!("c_3")]);
-    // No call of the script is named c_2_2; the session's own name is good enough then.
+    // No call of the script has the id c_2_2, so the session's own id is used.
     assert_eq!(scene.text(&model), "c second c_2 c_3 c_2");
 }
 
 #[test]
-fn calls_that_are_not_the_scripts_are_found_by_their_ids() {
+fn calls_of_another_model_are_found_by_their_session_ids() {
     let mut scene = Scene::user("go");
     let ids = ["c", "c_2", "c_x", "c2", "c_", "c_2x"].map(|id| (id, "t"));
     let results = ids.map(|(id, tool)| result(id, tool, json!(format!("<{id}>"))));
@@ -171,7 +171,7 @@ fn calls_that_are_not_the_scripts_are_found_by_their_ids() {
 }
 
 #[test]
-fn a_call_of_another_tool_is_not_the_scripts() {
+fn a_call_of_another_tool_does_not_match_the_script() {
     let model = model(json!({ "default": [
         { "tool_calls": [ { "id": "scripted", "name": "a" } ] },
         { "text": "<{{tool_result:scripted}}> <{{tool_result:c}}>" },
@@ -185,7 +185,7 @@ fn a_call_of_another_tool_is_not_the_scripts() {
 }
 
 #[test]
-fn placeholders_are_filled_wherever_the_script_says_something() {
+fn placeholders_are_filled_in_every_text_and_in_arguments() {
     let step = json!({
         "thinking": "t {{last_user}}",
         "text": "x {{last_user}} {{last_user}}",
@@ -215,7 +215,7 @@ fn placeholders_are_filled_wherever_the_script_says_something() {
 }
 
 #[test]
-fn a_value_that_is_not_a_string_is_text_inside_arguments() {
+fn a_value_that_is_not_a_string_becomes_text_inside_arguments() {
     let step = json!({ "finish": { "n": "{{state:/n}}", "o": "{{state:/o}}" } });
     let scene = Scene::user("go").state(json!({ "n": 7, "o": { "k": "v" } }));
     let calls = scene.calls(&one_step(step));
@@ -224,7 +224,7 @@ fn a_value_that_is_not_a_string_is_text_inside_arguments() {
 }
 
 #[test]
-fn braces_that_are_no_placeholder_are_text() {
+fn braces_that_are_not_a_placeholder_stay_in_the_text() {
     let scene = Scene::user("U");
     for (text, expected) in [
         ("{{{last_user}}}", "{U}"),
@@ -239,7 +239,7 @@ fn braces_that_are_no_placeholder_are_text() {
 }
 
 #[test]
-fn what_is_filled_in_is_not_filled_again() {
+fn placeholders_in_a_filled_in_value_are_not_expanded() {
     let scene = Scene::user("{{state:/secret}}").state(json!({ "secret": "s" }));
     assert_eq!(filled(&scene, "{{last_user}}"), "{{state:/secret}}");
 }

@@ -1,4 +1,4 @@
-//! What a reply is made of.
+//! Tests of the events of a reply.
 
 use helix_agents_core::message::{AssistantMessage, AssistantPart, Thinking};
 use helix_agents_core::model::{ModelEvent, ModelReply, TokenUsage};
@@ -56,7 +56,7 @@ fn events(step: Value) -> Vec<ModelEvent> {
 
 /// proves: LLM-01
 #[test]
-fn a_step_says_thinking_text_calls_and_finish_in_this_order() {
+fn a_reply_is_thinking_text_calls_and_finish_in_this_order() {
     let said = events(json!({
         "finish": { "ok": true },
         "tool_calls": [
@@ -94,7 +94,7 @@ fn a_step_says_thinking_text_calls_and_finish_in_this_order() {
 }
 
 #[test]
-fn a_step_that_says_nothing_just_ends() {
+fn an_empty_step_only_finishes() {
     for step in [json!({}), json!({ "thinking": "", "text": "" })] {
         let end = finished(StopReason::EndTurn, TokenUsage::default());
         assert_eq!(events(step), [end]);
@@ -134,7 +134,7 @@ fn the_stop_reason_follows_from_the_calls_unless_it_is_given() {
 }
 
 #[test]
-fn usage_is_what_the_script_says() {
+fn usage_is_taken_from_the_script() {
     let usage = |usage| {
         let step = json!({ "usage": usage });
         Scene::user("go").reply(&one_step(step)).usage
@@ -198,7 +198,7 @@ fn finish_is_a_call_after_the_others() {
 }
 
 #[test]
-fn arguments_are_any_json() {
+fn arguments_may_be_any_json() {
     for value in [
         json!({ "a": [1, -2.5, true, null, "x\"\\\n{{", {}], "k\"ey": { "b": [] } }),
         json!(null),
@@ -212,7 +212,7 @@ fn arguments_are_any_json() {
     }
 }
 
-/// A text in pieces of so many characters.
+/// Splits a text into pieces of `chars` characters.
 fn pieces(text: &str, chars: usize) -> Vec<String> {
     let text: Vec<_> = text.chars().collect();
     text.chunks(chars).map(String::from_iter).collect()
@@ -220,7 +220,7 @@ fn pieces(text: &str, chars: usize) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn deltas_put_together_are_the_text(
+    fn joined_deltas_equal_the_text(
         user in prop::collection::vec(any::<char>(), 0..60).prop_map(String::from_iter),
         chars in 1_usize..12,
     ) {

@@ -1,4 +1,4 @@
-//! Which step speaks.
+//! Tests of the choice of rule and step.
 
 use helix_agents_core::message::AssistantMessage;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::scene::{Scene, model};
 
 #[test]
-fn the_first_rule_that_matches_speaks() {
+fn the_first_matching_rule_is_used() {
     let model = model(json!({
         "rules": [
             { "match": "refund", "steps": [ { "text": "first" } ] },
@@ -23,7 +23,7 @@ fn the_first_rule_that_matches_speaks() {
 }
 
 #[test]
-fn an_empty_match_is_part_of_everything() {
+fn an_empty_match_matches_every_message() {
     let model = model(json!({
         "rules": [ { "match": "", "steps": [ { "text": "always" } ] } ],
         "default": [ { "text": "never" } ],
@@ -32,7 +32,7 @@ fn an_empty_match_is_part_of_everything() {
 }
 
 #[test]
-fn a_match_is_text_and_not_a_template() {
+fn a_match_is_literal_text_and_not_a_template() {
     let model = model(json!({
         "rules": [ { "match": "{{name}}", "steps": [ { "text": "braces" } ] } ],
         "default": [ { "text": "default" } ],
@@ -74,7 +74,7 @@ fn the_step_is_the_number_of_assistant_messages_in_the_turn() {
         "results are not assistant messages"
     );
     scene.other_model(AssistantMessage::text("from elsewhere"), vec![]);
-    assert_eq!(scene.text(&model), "three", "whoever gave them");
+    assert_eq!(scene.text(&model), "three", "of any model");
     scene.say("again");
     assert_eq!(
         scene.calls(&model).len(),
@@ -84,7 +84,7 @@ fn the_step_is_the_number_of_assistant_messages_in_the_turn() {
 }
 
 #[test]
-fn past_the_end_the_script_has_ended() {
+fn after_the_last_step_the_reply_is_script_ended() {
     let model = model(json!({
         "rules": [
             { "match": "short", "steps": [ { "text": "only" } ] },
@@ -101,13 +101,13 @@ fn past_the_end_the_script_has_ended() {
 }
 
 #[test]
-fn an_empty_default_has_ended_at_once() {
+fn an_empty_default_replies_script_ended() {
     let model = model(json!({ "default": [] }));
     assert_eq!(Scene::user("hello").text(&model), "script ended");
 }
 
 #[test]
-fn two_instances_reply_alike() {
+fn two_instances_give_the_same_replies() {
     let script = json!({ "default": [
         { "thinking": "{{turn}}", "tool_calls": [ { "id": "c", "name": "t" }, { "name": "u" } ] },
         { "text": "{{last_tool_result}} {{state:/n}}" },
@@ -118,7 +118,7 @@ fn two_instances_reply_alike() {
     assert_eq!(
         scene.events(&one),
         scene.events(&one),
-        "asking changes nothing"
+        "a request changes nothing"
     );
     scene.step(&one, [json!("x"), json!("y")]);
     assert_eq!(scene.events(&one), scene.events(&two));

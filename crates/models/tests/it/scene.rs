@@ -1,4 +1,4 @@
-//! A conversation for a model to reply to.
+//! A conversation that a model can reply to.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use helix_agents_models::{Script, ScriptedModel};
 use helix_agents_testkit::{SequentialIds, VirtualClock, block_on};
 use serde_json::{Value, json};
 
-/// A model with a script.
+/// Builds a model from a script.
 pub(crate) fn model(script: Value) -> ScriptedModel {
     ScriptedModel::new(Script::from_value(script).unwrap())
 }
 
-/// A model that says one step, whatever the user says.
+/// Builds a model that plays one step for every user message.
 pub(crate) fn one_step(step: Value) -> ScriptedModel {
     let steps = vec![step];
     model(json!({ "default": steps }))
 }
 
-/// An error as data.
+/// A model error as comparable data.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) kind: ModelErrorKind,
@@ -55,7 +55,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A conversation in which a user said something.
+    /// Creates a conversation with one user message.
     pub(crate) fn user(text: &str) -> Self {
         let mut scene = Self {
             history: Transcript::new(),
@@ -85,7 +85,7 @@ impl Scene {
         self.history.push_user(UserMessage::hidden(text));
     }
 
-    /// Appends a message that some other model gave.
+    /// Appends an assistant message that another model produced, with its results.
     pub(crate) fn other_model(&mut self, message: AssistantMessage, results: Vec<ToolMessage>) {
         let step = PairedStep::new(message, results).unwrap();
         self.history.push_step(step).unwrap();
@@ -100,7 +100,7 @@ impl Scene {
         act(request.with_attempt(self.attempt))
     }
 
-    /// Every event of a reply with the milliseconds that passed before it.
+    /// Returns every event of a reply, with the milliseconds before it.
     pub(crate) fn timed_events(
         &self,
         model: &dyn Model,
@@ -114,20 +114,20 @@ impl Scene {
         })
     }
 
-    /// Every event of a reply.
+    /// Returns every event of a reply.
     pub(crate) fn events(&self, model: &dyn Model) -> Vec<Result<ModelEvent, Failure>> {
         let events = self.timed_events(model).into_iter();
         events.map(|(_, event)| event).collect()
     }
 
-    /// Every event of a reply that does not fail, on a given clock.
+    /// Returns every event of a reply that must not fail, on a given clock.
     pub(crate) fn events_on(&self, clock: &dyn Clock, model: &dyn Model) -> Vec<ModelEvent> {
         self.with_request(clock, |request| {
             block_on(model.stream(request).map(Result::unwrap).collect())
         })
     }
 
-    /// The whole reply.
+    /// Returns the whole reply.
     pub(crate) fn try_reply(&self, model: &dyn Model) -> Result<ModelReply, Failure> {
         let clock = VirtualClock::new(Timestamp::from_millis(0)).auto_advance();
         self.with_request(&clock, |request| {
@@ -135,22 +135,22 @@ impl Scene {
         })
     }
 
-    /// The whole reply of a model that does not fail.
+    /// Returns the whole reply of a model that must not fail.
     pub(crate) fn reply(&self, model: &dyn Model) -> ModelReply {
         self.try_reply(model).unwrap()
     }
 
-    /// The text of the reply.
+    /// Returns the text of the reply.
     pub(crate) fn text(&self, model: &dyn Model) -> String {
         self.reply(model).message.content().unwrap_or_default()
     }
 
-    /// The calls of the reply.
+    /// Returns the calls of the reply.
     pub(crate) fn calls(&self, model: &dyn Model) -> Vec<ToolCall> {
         self.reply(model).message.tool_calls().cloned().collect()
     }
 
-    /// Appends the model's reply, and for its calls these results in their order.
+    /// Appends the model's reply, and these results for its calls, in order.
     pub(crate) fn step<const N: usize>(&mut self, model: &dyn Model, results: [Value; N]) {
         let message = self.reply(model).message;
         let calls: Vec<_> = message.tool_calls().cloned().collect();
@@ -161,7 +161,7 @@ impl Scene {
     }
 }
 
-/// A tool's result.
+/// Builds the result of a tool call.
 pub(crate) fn result(call: &str, tool: &str, value: Value) -> ToolMessage {
     create_tool_result_message(ToolResultInput {
         tool_call_id: CallId::new(call).unwrap(),
@@ -170,7 +170,7 @@ pub(crate) fn result(call: &str, tool: &str, value: Value) -> ToolMessage {
     })
 }
 
-/// A call as a session stores it.
+/// Builds a call as a session stores it.
 pub(crate) fn call(id: &str, tool: &str, arguments: Value) -> ToolCall {
     ToolCall::new(CallId::new(id).unwrap(), tool, arguments)
 }
