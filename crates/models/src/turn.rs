@@ -57,7 +57,8 @@ impl<'a> Turn<'a> {
     }
 
     /// Returns this turn's latest result of the call that has this id in the script.
-    /// || A repeated id is renamed in the session: a second `c` becomes `c_2`, which may equal
+    ///
+    /// A repeated id is renamed in the session: a second `c` becomes `c_2`, which may equal
     /// another id of the script. A result is therefore matched by position: the turn's n-th
     /// assistant message came from the n-th step, and its results are in the order of its calls.
     /// Ids are compared only where the history does not follow the script.

@@ -1,14 +1,14 @@
-//! Work that blocks.
+//! Blocking work inside tools.
 
 use std::any::Any;
 
 use helix_agents_core::{ToolError, ToolResult};
 
-/// Does work that blocks its thread, where it holds up nobody.
+/// Runs work that blocks its thread on a thread where it delays no other run.
 ///
-/// A tool shares its thread with other runs; reading a large file or computing for a second belongs
-/// in here. A panic inside is the tool's failure. Work that was begun goes on to its end, also when
-/// the tool is no longer waited for.
+/// Tools share their threads with other runs, so use this to read a large file or to compute for a
+/// second. A panic inside is a failure of the tool. Work that has started runs to its end, even if
+/// the tool is no longer awaited.
 ///
 /// ```
 /// # use helix_agents_core::ToolResult;
@@ -20,7 +20,7 @@ use helix_agents_core::{ToolError, ToolResult};
 /// ```
 ///
 /// # Errors
-/// What the work itself returns, and a [`ToolError`] when it panics.
+/// The error of the work itself, or a [`ToolError`] if it panics.
 pub async fn blocking<T, F>(work: F) -> ToolResult<T>
 where
     T: Send + 'static,
@@ -36,9 +36,9 @@ where
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn said(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a message")
+    text.unwrap_or("no message")
 }

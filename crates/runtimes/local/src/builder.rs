@@ -1,4 +1,4 @@
-//! A runtime that is not the usual one.
+//! The builder of the local runtime.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use helix_agents_core::time::Clock;
 
 use crate::{LocalRuntime, SystemClock, UuidIds};
 
-/// How long a run is taken to be performed after its process was last heard of.
+/// The default duration of a lease.
 const LEASE: Duration = Duration::from_secs(10);
 /// How often recovery looks for what is due.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Builds a [`LocalRuntime`].
 #[derive(Debug)]
-#[must_use = "nothing is built before `build`"]
+#[must_use = "call `build` to get the runtime"]
 pub struct LocalRuntimeBuilder {
     pub(crate) backend: Backend,
     pub(crate) agents: Arc<AgentRegistry>,
@@ -62,7 +62,7 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Uses this registry of agents, which others may share.
+    /// Uses this registry of agents, which may be shared.
     pub fn agents(mut self, agents: Arc<AgentRegistry>) -> Self {
         self.agents = agents;
         self
@@ -74,19 +74,19 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Where models of other names are found.
+    /// Sets where models of other names are looked up.
     pub fn models(mut self, models: Arc<dyn Models>) -> Self {
         self.models.others = Some(models);
         self
     }
 
-    /// Tells the time in another way than [`SystemClock`].
+    /// Replaces [`SystemClock`] as the source of time.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Makes ids in another way than [`UuidIds`].
+    /// Replaces [`UuidIds`] as the source of ids.
     pub fn ids(mut self, ids: Arc<dyn IdSource>) -> Self {
         self.ids = ids;
         self
@@ -108,8 +108,9 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Whether runs whose process is gone are looked for and taken over here. On by default.
-    /// [`LocalRuntime::recover_session`](crate::LocalRuntime::recover_session) does it all the same.
+    /// Whether the sweeper takes over runs whose process is gone. On by default.
+    /// [`LocalRuntime::recover_session`](crate::LocalRuntime::recover_session) works in either
+    /// case.
     pub fn take_over(mut self, take_over: bool) -> Self {
         self.take_over = take_over;
         self
@@ -122,9 +123,9 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// How long a run is left alone after this process was last heard of; 10 s by default. It is
-    /// renewed every third of that, about. Longer than any pause of the process, or its runs are
-    /// taken over while it lives.
+    /// The duration of a lease, which is how long a run stays reserved for this process after its
+    /// last renewal; 10 s by default. It is renewed after about a third of that. It must be longer
+    /// than any pause of the process, or its runs are taken over while it lives.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -136,22 +137,22 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// The name under which leases are taken. Without it, the one under which the store knows this
-    /// process, so that it sees when that has ended, with a number of this runtime's own behind it; or
-    /// else a name of this runtime's own.
+    /// The name under which leases are held. By default it is the name under which the store knows
+    /// this process, so that the store detects its end, followed by a number unique to this
+    /// runtime; if the store has no such name, it is a name unique to this runtime.
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.holder = Some(holder.into());
         self
     }
 
-    /// Builds it.
+    /// Builds the runtime.
     #[must_use]
     pub fn build(self) -> LocalRuntime {
         LocalRuntime::from_builder(self)
     }
 }
 
-/// Models by name.
+/// A lookup of models by name.
 #[derive(Debug, Default)]
 pub(crate) struct NamedModels {
     given: BTreeMap<String, Arc<dyn Model>>,

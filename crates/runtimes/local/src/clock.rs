@@ -1,4 +1,4 @@
-//! The time of this machine.
+//! The system clock.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,20 +7,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use helix_agents_core::time::{Clock, Timestamp};
 
-/// The time of this machine, which never runs backwards within the process.
+/// The system time, which never runs backwards within the process.
 ///
-/// It follows the wall clock forwards. When that is set back, time goes on from where it was: what
-/// waits is still woken.
+/// It follows the wall clock forwards. If the wall clock is set back, time continues from where it
+/// was, so sleepers are still woken.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-/// What never runs backwards, but does not know the date.
+/// The monotonic reference point.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// How far the date has been ahead of it, at most.
+/// The largest difference seen so far between the wall clock and the monotonic time, in
+/// milliseconds.
 static AHEAD: AtomicU64 = AtomicU64::new(0);
 
 impl SystemClock {
-    /// The time of this machine.
+    /// Creates a clock.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -46,9 +47,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// The time that is shown when so much has passed and the wall clock says this.
+/// Returns the time for a monotonic time and a wall clock time, both in milliseconds.
 ///
-/// Neither addend ever gets smaller, so their sum does not.
+/// Neither addend decreases, so their sum does not.
 fn shown(ahead: &AtomicU64, passed: u64, date: u64) -> Timestamp {
     let now_ahead = date.saturating_sub(passed);
     let ahead = ahead.fetch_max(now_ahead, Ordering::AcqRel).max(now_ahead);
@@ -64,17 +65,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_is_set_back_does_not_stop_the_time() {
+    fn time_continues_when_the_wall_clock_is_set_back() {
         let ahead = AtomicU64::new(0);
         let at = |passed, date| shown(&ahead, passed, date).as_millis();
         assert_eq!(at(5, 1_005), 1_005);
         assert_eq!(at(6, 400), 1_006, "set back");
-        assert_eq!(at(7, 401), 1_007, "and it goes on");
+        assert_eq!(at(7, 401), 1_007, "and continues");
         assert_eq!(at(8, 5_000), 5_000, "set forward");
     }
 
     #[test]
-    fn the_time_is_about_now() {
+    fn the_clock_is_monotonic_and_not_behind_the_system_time() {
         let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let clock = SystemClock::new();
         let seen: Vec<_> = (0..1_000).map(|_| clock.now()).collect();

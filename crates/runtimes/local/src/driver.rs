@@ -1,4 +1,4 @@
-//! Drives one run: feeds events to the loop and performs what it says.
+//! Drives one run: feeds events to `decide` and performs the resulting effects.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,27 +15,28 @@ use helix_agents_core::time::Timestamp;
 use crate::lease::Holding;
 use crate::table::Report;
 
-/// What is needed to drive a run.
+/// Everything that is needed to drive one run.
 pub(crate) struct Driver {
     pub(crate) facts: AgentFacts,
     pub(crate) state: RunState,
     pub(crate) ports: Ports,
     pub(crate) holding: Holding,
-    /// Tells that the process shuts down.
+    /// Fires when the process shuts down.
     pub(crate) stop: AbortSignal,
 }
 
-/// What comes next.
+/// The next thing that happens to a run.
 enum Next {
-    /// An effect has its event; `None`: no effect is under way.
+    /// An effect produced its event; `None` if no effect is in progress.
     Event(Option<Result<Event, PerformError>>),
-    /// The lease was renewed, or could not be, and is again at this instant; or it is lost.
+    /// The lease was renewed, or the renewal failed and is retried at this instant; an error means
+    /// that the lease is lost.
     Lease(Result<Timestamp, PerformError>),
     /// The process shuts down.
     Stop,
 }
 
-/// Why no more effects are begun.
+/// The reason why no more effects are started.
 enum Leaving {
     /// The process shuts down.
     Stop,
@@ -44,7 +45,7 @@ enum Leaving {
 }
 
 impl Driver {
-    /// Performs the run until it ends, is taken over, or has to be left.
+    /// Performs the run until it ends, is taken over, or must be left.
     pub(crate) async fn drive(self) -> Report {
         let Self {
             facts,
@@ -53,13 +54,13 @@ impl Driver {
             holding,
             stop,
         } = self;
-        // Tools that outlive their run are told so.
+        // Tools that outlive their run are notified.
         let abort = AbortHandle::new();
         ports.abort = abort.signal();
         let (ports, hold, session) = (&ports, &*holding.hold, &state.session_id.clone());
         let perform = |effect: Effect| async move {
-            // Nothing is begun under a lease that has lapsed: somebody else may be at it already.
-            // A renewal under the same fence says that nobody is.
+            // No effect is started under a lapsed lease, because another process may have taken the
+            // run over. A renewal under the same fence proves that none has.
             if !hold.valid(&*ports.clock).await {
                 let session = session.clone();
                 return Err(PerformError::Superseded { session });
@@ -78,12 +79,12 @@ impl Driver {
         under_way.extend(begin(effects, leaving.as_ref()).map(perform));
         loop {
             if sleeps && matches!(leaving, Some(Leaving::Stop)) {
-                // Whoever goes on waits again, for a moment or not at all.
+                // The process that continues the run waits again, if it is still necessary.
                 break;
             }
             let due = renew_at <= ports.clock.now();
             let next = poll_fn(|cx| {
-                // A run that never waits would never renew its lease.
+                // Poll the renewal first, or a run that never waits would never renew its lease.
                 if due && let Poll::Ready(renewed) = renewal.as_mut().poll(cx) {
                     return Poll::Ready(Next::Lease(renewed));
                 }
@@ -110,7 +111,7 @@ impl Driver {
                     abort.abort();
                     return report(error);
                 }
-                // Effects beside it are waited for: what they did is then known.
+                // Effects in progress are awaited, so that their results are known.
                 Next::Event(Some(Err(error))) => {
                     leaving = Some(Leaving::Failed(error));
                 }
@@ -122,7 +123,7 @@ impl Driver {
                     }
                     sleeps = may_be_left(&effects);
                     under_way.extend(begin(effects, leaving.as_ref()).map(perform));
-                    // A run whose effects never wait lets others have their turn.
+                    // A run whose effects never wait yields to other tasks.
                     tokio::task::coop::consume_budget().await;
                 }
             }
@@ -140,16 +141,16 @@ impl Driver {
                 }
                 Ok(()) => Report::HandedOver,
             },
-            None => Report::Broken("the loop had nothing more to do before the end"),
+            None => Report::Broken("the run has no effects left but has not ended"),
         }
     }
 }
 
-/// What is still begun of these effects by a process that shuts down.
+/// Returns the effects that are still started while the process shuts down.
 ///
-/// It finishes the step it is in: a call whose intent is durable counts as started for whoever takes
-/// the run over, and would be one of unknown outcome. It does not buy another reply. (After an
-/// effect that failed, the loop waits for its event and gives nothing to begin.)
+/// The current step is finished: a call whose intent is durable counts as started, so a process
+/// that takes the run over would have to treat its outcome as unknown. No further model reply is
+/// requested. (After a failed effect, `decide` waits for its event and returns no effects.)
 fn begin(effects: Vec<Effect>, leaving: Option<&Leaving>) -> impl Iterator<Item = Effect> + use<> {
     let stops = matches!(leaving, Some(Leaving::Stop));
     effects.into_iter().filter(move |effect| {
@@ -161,7 +162,7 @@ fn begin(effects: Vec<Effect>, leaving: Option<&Leaving>) -> impl Iterator<Item 
     })
 }
 
-/// Whether nothing is lost when these effects are dropped: they only wait.
+/// Whether all these effects only wait, so that dropping them loses nothing.
 fn may_be_left(effects: &[Effect]) -> bool {
     let waits = |effect: &Effect| matches!(effect.kind, EffectKind::Sleep { .. });
     !effects.is_empty() && effects.iter().all(waits)

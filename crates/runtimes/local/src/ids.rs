@@ -1,19 +1,19 @@
-//! Ids that no other process makes.
+//! Ids that are unique across processes.
 
 use helix_agents_core::id::IdSource;
 use uuid::Uuid;
 
-/// The longest id a source may give.
+/// The maximum length of an id.
 const MAX_CHARS: usize = 64;
-/// How long a UUID is, with the `-` before it.
+/// The length of a UUID with the `-` before it.
 const UUID_CHARS: usize = 33;
 
-/// UUIDs of version 7 behind their prefix: unique everywhere, and in the order of their making.
+/// Version 7 UUIDs with a prefix: globally unique, and ordered by creation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UuidIds;
 
 impl UuidIds {
-    /// A source of ids.
+    /// Creates a source of ids.
     #[must_use]
     pub fn new() -> Self {
         Self

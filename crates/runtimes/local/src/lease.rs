@@ -1,4 +1,4 @@
-//! The lease of a run: held while it is performed, given up when it is left.
+//! The lease of a run: held while the run is performed, released when it is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use helix_agents_core::store::{Change, Commit, Fence, LeaseRequest, Precondition
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_core::{RunId, SessionId};
 
-/// How soon a renewal that failed is tried again.
+/// The delay before a failed renewal is retried.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Holds the lease of one run.
+/// The lease of one run, with everything needed to renew and release it.
 #[derive(Debug)]
 pub(crate) struct Holding {
     store: Arc<dyn SessionStore>,
@@ -23,14 +23,14 @@ pub(crate) struct Holding {
     session: SessionId,
     run: RunId,
     fence: Fence,
-    /// When the lease that is held was asked for.
+    /// When the current lease was requested.
     asked: Timestamp,
-    /// What this process knows of it.
+    /// Whether this process still holds the lease, as far as it knows.
     pub(crate) hold: Arc<Hold>,
 }
 
 impl Holding {
-    /// A lease that was asked for at this instant, or later.
+    /// Creates the lease of a run that was requested at this instant or later.
     pub(crate) fn new(
         store: Arc<dyn SessionStore>,
         clock: Arc<dyn Clock>,
@@ -52,12 +52,13 @@ impl Holding {
         }
     }
 
-    /// When the lease is renewed first.
+    /// When the lease is first renewed.
     pub(crate) fn first_renewal(&self) -> Timestamp {
         self.after(self.asked)
     }
 
-    /// When a lease that was asked for at this instant is renewed: twice may fail before it lapses.
+    /// When a lease that was requested at this instant is renewed: two renewals may fail before it
+    /// lapses.
     fn after(&self, asked: Timestamp) -> Timestamp {
         asked.saturating_add(self.pause())
     }
@@ -67,14 +68,15 @@ impl Holding {
         pause.max(Duration::from_millis(1))
     }
 
-    /// Renews the lease at that instant, and gives the instant of the next renewal: soon, when the
-    /// store could not be reached.
+    /// Renews the lease at that instant and returns the instant of the next renewal, which is soon
+    /// if the store could not be reached.
     ///
     /// # Errors
-    /// Only [`PerformError::Superseded`]: somebody else has the run.
+    /// Only [`PerformError::Superseded`]: another process has the run.
     pub(crate) async fn renew(&self, at: Timestamp) -> Result<Timestamp, PerformError> {
         self.clock.sleep_until(at).await;
-        // Its own clock says how long, from before it asked; the store's says until when.
+        // The local clock measures the duration from before the request; the store's clock decides
+        // when it lapses.
         let asked = self.clock.now();
         match self.write(self.performer.lease_request()).await {
             Ok(()) => {
@@ -94,10 +96,11 @@ impl Holding {
         }
     }
 
-    /// Gives the lease up: the run is due for somebody else at once.
+    /// Releases the lease, so that another process can take the run over at once.
     ///
     /// # Errors
-    /// When somebody has it already, or the store cannot be reached. It lapses by itself then.
+    /// If another process has the run already, or the store cannot be reached; the lease then
+    /// lapses.
     pub(crate) async fn give_up(&self) -> Result<(), PerformError> {
         let holder = self.performer.lease.as_ref();
         let given_up = holder.map(|(holder, _)| LeaseRequest::given_up(holder.clone()));

@@ -1,9 +1,9 @@
 //! Runs agents in your own process, on any store.
 //!
 //! An agent that waits for a person for a day should not need a cluster. This crate performs runs
-//! as tasks of the tokio runtime you already have; everything that matters is in the store, so the
-//! process may end at any time and another one goes on. It drives [`decide`] and calls [`perform`];
-//! the rules of a run are theirs.
+//! as tasks of the tokio runtime you already have; all durable data is in the store, so the
+//! process may end at any time and another one continues. It drives [`decide`] and calls [`perform`];
+//! which hold the rules of a run.
 //!
 //! ```
 //! # use helix_agents_models::{Script, ScriptedModel};
@@ -20,7 +20,7 @@
 //! # let script = Script::parse(r#"{ "default": [ { "text": "Hello, {{last_user}}." } ] }"#)?;
 //! # let model = Arc::new(ScriptedModel::new(script));
 //! let greeter = Agent::builder("greeter").model(model).system_prompt("Greet.").build()?;
-//! // A `SqliteStore` in the place of this one survives the end of the process.
+//! // Use a `SqliteStore` to keep sessions after the process ends.
 //! let runtime = LocalRuntime::new(MemoryStore::new());
 //!
 //! let run = runtime.execute(&greeter, "Ada").await?;
@@ -32,11 +32,11 @@
 //! # }
 //! ```
 //!
-//! # What happens when
+//! # Behaviour
 //!
-//! - **A handle is dropped**: nothing. The run goes on, and [`LocalRuntime::shutdown`] waits for it.
+//! - **A handle is dropped**: nothing. The run continues, and [`LocalRuntime::shutdown`] waits for it.
 //! - **A run pauses**: its task ends. Answer the calls and resume, in this process or another. With
-//!   [`auto_continue`](LocalRuntimeBuilder::auto_continue) the last answer resumes by itself.
+//!   [`auto_continue`](LocalRuntimeBuilder::auto_continue) the last answer resumes the session automatically.
 //! - **The process is killed**: each run holds a lease, which is renewed while it is performed. Once
 //!   it has lapsed, any runtime that has the agent takes the run over, by itself
 //!   ([`recovery`](LocalRuntimeBuilder::recovery)). Calls that had a result are not run again.

@@ -1,4 +1,4 @@
-//! The runtime.
+//! The local runtime.
 
 use std::fmt;
 use std::future::Future;
@@ -27,13 +27,13 @@ use crate::driver::Driver;
 use crate::lease::Holding;
 use crate::table::{Known, Report, Table};
 
-/// The kind of host; runs of this kind are taken over by it, and by no other.
+/// The name of this kind of host. Only hosts of the same kind take over its runs.
 pub(crate) const HOST: &str = "local";
 
-/// Runs agents in this process, on any store. Clones are the same runtime.
+/// Runs agents in this process, on any store. Clones share one runtime.
 ///
-/// It needs a tokio runtime with time, and performs each run as one task of it. Dropping every
-/// clone stops no run; call [`LocalRuntime::shutdown`] before the process ends.
+/// It needs a tokio runtime with time enabled, and performs each run as one task of it. Dropping
+/// every clone stops no run; call [`LocalRuntime::shutdown`] before the process ends.
 #[derive(Clone)]
 pub struct LocalRuntime {
     pub(crate) inner: Arc<Inner>,
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     pub(crate) agents: Arc<AgentRegistry>,
     pub(crate) clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
-    /// What every run reaches the world through; each gets a copy with a memory of its own.
+    /// The ports of every run; each run gets a copy with its own cache.
     ports: Ports,
     pub(crate) entries: Entries,
     pub(crate) performer: Performer,
@@ -53,7 +53,7 @@ pub(crate) struct Inner {
     pub(crate) auto_continue: bool,
     pub(crate) take_over: bool,
     pub(crate) clean_up: bool,
-    /// When old chunks were last looked for.
+    /// When old chunks were last removed.
     pub(crate) tidied: Mutex<Option<Timestamp>>,
     pub(crate) sweep_every: Duration,
     /// The task that looks for what is due, once it was started.
@@ -64,7 +64,7 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody performs a run any more, or this would still be held; the sweeper ends.
+        // A run in progress holds a reference, so none is left; this ends the sweeper.
         self.table.close();
     }
 }
@@ -87,7 +87,7 @@ impl LocalRuntime {
         Self::builder(backend).build()
     }
 
-    /// A runtime over a store, with more to say about it.
+    /// Returns a builder for a runtime over a store.
     pub fn builder(backend: impl Into<Backend>) -> LocalRuntimeBuilder {
         LocalRuntimeBuilder::new(backend.into())
     }
@@ -150,9 +150,9 @@ impl LocalRuntime {
         runtime
     }
 
-    /// Makes an entry and performs the run that it gives.
+    /// Makes an entry and performs the resulting run.
     ///
-    /// Both happen in a task of their own: a caller that stops waiting loses no run.
+    /// Both happen in a separate task, so a caller that stops waiting loses no run.
     pub(crate) async fn enter<F>(
         &self,
         agent: &AnyAgent,
@@ -169,13 +169,13 @@ impl LocalRuntime {
         let facts = AgentFacts::of(agent);
         let (tell, told) = oneshot::channel();
         host.spawn(async move {
-            // The lease counts from before it is asked for.
+            // The lease is counted from before it is requested.
             let asked = inner.clock.now();
             let state = match entry.await {
                 Ok(state) => state,
                 Err(error) => {
                     drop(entering);
-                    // Nobody may be waiting any more.
+                    // The caller may have stopped waiting.
                     let _ = tell.send(Err(RuntimeError::from(error)));
                     return;
                 }
@@ -191,15 +191,15 @@ impl LocalRuntime {
         });
         told.await.unwrap_or_else(|_| {
             Err(RuntimeError::Host {
-                why: "the entry ended without an answer, perhaps by a panic; look whether the run \
+                why: "the entry ended without a result, perhaps because of a panic; check whether the run \
                       was started before you try again"
                     .to_owned(),
             })
         })
     }
 
-    /// Goes on with a session of this agent.
-    pub(crate) async fn go_on(
+    /// Resumes a session with this agent.
+    pub(crate) async fn resume_with(
         &self,
         agent: &AnyAgent,
         session: &SessionId,
@@ -218,8 +218,8 @@ impl LocalRuntime {
         self.inner.agents.resolve(&found.state.agent_type, &context)
     }
 
-    /// Goes on after the last answer, if it is up to this runtime. The answer is stored already, so
-    /// what goes wrong here is left to whoever looks for due work.
+    /// Resumes the session after its last pending call was answered, if this runtime can. The
+    /// answer is already stored, so a failure here is left to the sweeper of any process.
     async fn continue_after(&self, session: &SessionId) -> Continuation {
         let options = RunOptions::default();
         match self.resume_session(session, options).await {
@@ -264,15 +264,15 @@ impl Inner {
     }
 }
 
-/// The name of one more runtime in a process of this name. Runs of one are not taken for its own by
-/// another.
+/// Returns a unique name for a runtime in the process of this name, so that two runtimes of one
+/// process do not mistake each other's runs for their own.
 fn instance_of(process: &str) -> String {
     static INSTANCES: AtomicU64 = AtomicU64::new(1);
     let number = INSTANCES.fetch_add(1, Ordering::Relaxed);
     format!("{process}:{number}")
 }
 
-/// Whether an entry was refused because somebody else was faster.
+/// Whether an entry was refused because another process was faster.
 pub(crate) fn is_late(error: &EntryError) -> bool {
     matches!(
         error,
@@ -286,7 +286,7 @@ pub(crate) fn is_late(error: &EntryError) -> bool {
     )
 }
 
-/// The tokio runtime that is called from.
+/// Returns the current tokio runtime.
 pub(crate) fn tokio_here() -> Result<tokio::runtime::Handle, RuntimeError> {
     tokio::runtime::Handle::try_current().map_err(|error| RuntimeError::Host {
         why: format!("{error}; call it from within a tokio runtime"),
@@ -345,7 +345,7 @@ impl Runtime for LocalRuntime {
             EntryError::from(StoreError::NotFound { session })
         })?;
         let agent = self.agent_of(&found)?;
-        self.go_on(&agent, session, options).await
+        self.resume_with(&agent, session, options).await
     }
 
     async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {
@@ -373,7 +373,7 @@ impl Runtime for LocalRuntime {
             return self.inner.backend.run_ended(session, id).await;
         };
         if !matches!(report, Report::Superseded) {
-            // Somebody may have brought it to its end since it was left here.
+            // Another process may have ended the run since it was left here.
             let which = Lookup::One(id.clone());
             let found = self.inner.backend.store.runs(session, which).await?;
             let mut ended = found.items.into_iter();

@@ -1,4 +1,4 @@
-//! The runtime comes to an end.
+//! Shutting the runtime down.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,27 +7,28 @@ use futures_util::future::select;
 
 use crate::LocalRuntime;
 
-/// What became of the runs when the runtime was shut down.
+/// The number of runs by how the shutdown affected them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// How many came to their end, or were left for another reason.
+    /// The number of runs that ended, or were left for another reason.
     pub ended: usize,
-    /// How many were given up between two steps; another process goes on at once.
+    /// The number of runs that were left between two steps; another process continues them at once.
     pub handed_over: usize,
-    /// How many were still busy when the time was over. Another process goes on when their leases
-    /// have lapsed, or at once where the store sees that this process has ended.
+    /// The number of runs that were still busy when the grace period ended. Another process
+    /// continues them when their leases lapse, or at once if the store detects that this process
+    /// has ended.
     pub busy: usize,
 }
 
 impl LocalRuntime {
-    /// Ends the runtime: no run is started any more, and those that go on are left at the end of
-    /// their present step, in good order.
+    /// Shuts the runtime down: no new run is started, and running ones are handed over at the end
+    /// of their current step.
     ///
-    /// A step whose calls were begun is finished, for nobody else could know what they came to. No
-    /// further reply is asked for. Detached runs are waited for like all others, `grace` at most.
-    /// What is still busy then goes on for as long as the process lives. Whoever waits for a run
-    /// that was handed over gets
+    /// A step whose calls were started is finished, because no other process could know their
+    /// results. No further model reply is requested. Detached runs are awaited like all others, for
+    /// `grace` at most. Runs that are still busy then continue for as long as the process lives.
+    /// Waiting on a run that was handed over gives
     /// [`RuntimeError::HandedOver`](helix_agents_core::runtime::RuntimeError::HandedOver).
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         let inner = &self.inner;

@@ -1,5 +1,5 @@
-//! Looks for work that nobody does: runs whose process is gone, answers that nobody continued, stops
-//! that nobody heard.
+//! Finds and continues due work: runs whose process is gone, answered calls that no run has
+//! continued, and stop requests for paused runs.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,24 +17,24 @@ use crate::LocalRuntime;
 use crate::runtime::{HOST, is_late, tokio_here};
 use crate::table::Known;
 
-/// How many sessions are read at once.
+/// The number of due sessions that are read per query.
 pub(crate) const PAGE: usize = 256;
-/// How many runs one look starts at most. The next look goes on; meanwhile others have their share.
+/// The maximum number of runs that one sweep starts. The next sweep starts the rest.
 const STARTS: usize = 256;
 
-/// What a look for due work came to.
+/// The result of one sweep for due work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Runs whose process was gone, and which go on here.
+    /// The runs whose process was gone and that this runtime took over.
     pub recovered: Vec<StartedRun>,
-    /// Runs that were started because all their calls were answered.
+    /// The runs that were started because all pending calls were answered.
     pub continued: Vec<StartedRun>,
-    /// Runs that were started to end a pause that was asked to stop.
+    /// The runs that were started to end a paused run that was asked to stop.
     pub stopped: Vec<StartedRun>,
-    /// How many sessions were removed because their time had come.
+    /// The number of expired sessions that were removed.
     pub removed: usize,
-    /// How many sessions should have been attended to here and could not; the log says why.
+    /// The number of due sessions that this runtime could not continue; the log says why.
     pub failed: usize,
 }
 
@@ -44,7 +44,7 @@ impl SweepReport {
     }
 }
 
-/// What can be done here about a session.
+/// The action that this runtime can take on a due session.
 #[derive(Clone, Copy)]
 enum Todo {
     Recover,
@@ -53,13 +53,16 @@ enum Todo {
 }
 
 impl LocalRuntime {
-    /// Attends to what is due, once: takes over runs of this kind of host whose lease has lapsed (see
-    /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), ends pauses that were asked to stop, and
-    /// with [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) continues paused runs whose
-    /// calls are all answered. Sessions of agents that are not registered here are left to others.
-    /// Then it removes what is over (see [`clean_up`](crate::LocalRuntimeBuilder::clean_up)).
+    /// Handles all due work once.
     ///
-    /// Runs go on by themselves; the report names them.
+    /// It takes over runs of this kind of host whose lease has lapsed (see
+    /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), ends paused runs that were asked to
+    /// stop, and with [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) continues paused
+    /// runs whose calls are all answered. Sessions of agents that are not registered here are
+    /// skipped. Then it removes expired data (see
+    /// [`clean_up`](crate::LocalRuntimeBuilder::clean_up)).
+    ///
+    /// The started runs continue in the background; the report names them.
     ///
     /// # Errors
     /// When the store cannot be read, or the runtime shuts down.
@@ -74,16 +77,16 @@ impl LocalRuntime {
             return Err(RuntimeError::ShuttingDown);
         }
         let mut report = SweepReport::default();
-        self.go_on_with_what_is_due(&mut report).await?;
+        self.continue_due_work(&mut report).await?;
         if self.inner.clean_up {
-            self.remove_what_is_over(&mut report).await?;
+            self.remove_expired(&mut report).await?;
         }
         Ok(report)
     }
 
-    /// Reads due work page by page, until there is no more or enough is started. What cannot go on
-    /// stays due, and is passed by.
-    async fn go_on_with_what_is_due(&self, report: &mut SweepReport) -> Result<(), RuntimeError> {
+    /// Reads due work page by page, until there is no more or `STARTS` runs are started. A session
+    /// that cannot continue stays due and is skipped.
+    async fn continue_due_work(&self, report: &mut SweepReport) -> Result<(), RuntimeError> {
         let mut kinds = vec![DueKind::OwedStop];
         kinds.extend(self.inner.take_over.then_some(DueKind::LapsedLease));
         kinds.extend(self.inner.auto_continue.then_some(DueKind::Answered));
@@ -108,7 +111,7 @@ impl LocalRuntime {
                         Todo::Stop => report.stopped.push(run),
                     },
                     Err(RuntimeError::ShuttingDown) => return Err(RuntimeError::ShuttingDown),
-                    // One session that cannot go on does not keep the others waiting.
+                    // A session that cannot continue does not block the others.
                     Err(error) => {
                         tracing::error!(event = "sweep.failed", session = %due.session, %error);
                         report.failed += 1;
@@ -122,7 +125,7 @@ impl LocalRuntime {
         }
     }
 
-    /// Takes over the run of one session, whose process is gone.
+    /// Takes over the run of one session whose process is gone.
     ///
     /// # Errors
     /// [`EntryError::StillHeld`] while somebody performs it, this runtime included,
@@ -209,13 +212,13 @@ impl LocalRuntime {
         }));
     }
 
-    /// Whether this runtime performs a run.
+    /// Whether this runtime is performing the run.
     fn performs(&self, session: SessionKey<'_>, run: &RunId) -> bool {
         let run = StartedRun::new(session, run.clone());
         matches!(self.inner.table.known(&run), Known::Performed(_))
     }
 
-    /// What can be done here about a session that is due.
+    /// Returns the action that this runtime can take on a due session, if any.
     fn todo(&self, due: &DueSession) -> Option<Todo> {
         let of = |reason: &Due| match reason {
             Due::LapsedLease { run, host } if host == HOST => {
@@ -226,7 +229,7 @@ impl LocalRuntime {
             _ => None,
         };
         let mut todo = due.reasons.iter().filter_map(of);
-        // A stop comes before an answer, which it may be there to overrule.
+        // A stop request takes precedence over an answer, because it may be meant to overrule it.
         let first = todo.next()?;
         Some(
             todo.find(|next| matches!(next, Todo::Stop))
@@ -234,7 +237,8 @@ impl LocalRuntime {
         )
     }
 
-    /// Goes on with one session; `None` when it is somebody else's.
+    /// Continues one session; returns `None` if another process already has or its agent is not
+    /// registered here.
     async fn attend(
         &self,
         due: SessionKey<'_>,
@@ -251,7 +255,10 @@ impl LocalRuntime {
         };
         let entered = match todo {
             Todo::Recover => self.take_over(&agent, session).await,
-            Todo::Continue | Todo::Stop => self.go_on(&agent, session, RunOptions::default()).await,
+            Todo::Continue | Todo::Stop => {
+                self.resume_with(&agent, session, RunOptions::default())
+                    .await
+            }
         };
         match entered {
             Ok(run) => Ok(Some(run)),

@@ -1,4 +1,4 @@
-//! The runs that are performed here.
+//! The table of the runs that this process performs.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,26 +10,27 @@ use helix_agents_core::perform::PerformError;
 use helix_agents_core::runtime::{RuntimeError, StartedRun};
 use tokio::sync::watch;
 
-/// How many runs that were left before their end are remembered, for handles that ask late.
+/// The maximum number of reports kept for runs that were left before their end, for handles that
+/// ask late.
 const REMEMBERED: usize = 1_024;
 
-/// How the performing of a run ended.
+/// How this process stopped performing a run.
 #[derive(Debug, Clone)]
 pub(crate) enum Report {
-    /// The run has ended; the store knows how.
+    /// The run has ended; its outcome is in the store.
     Ended,
-    /// Another process took it over.
+    /// Another process took the run over.
     Superseded,
-    /// Something it needs failed.
+    /// An effect failed.
     Stalled(Arc<PerformError>),
     /// This process shuts down.
     HandedOver,
-    /// The task broke.
+    /// The task of the run panicked or made no progress.
     Broken(&'static str),
 }
 
 impl Report {
-    /// What somebody is told who waits for the end of the run.
+    /// The error for callers that wait for the end of the run; `None` if the run has ended.
     pub(crate) fn error(&self, run: &RunId) -> Option<RuntimeError> {
         let run = run.clone();
         match self {
@@ -54,21 +55,21 @@ fn key(run: &StartedRun) -> Key {
     (run.session_id.clone(), run.run_id.clone())
 }
 
-/// What is known of a run here.
+/// The state of a run in this process.
 pub(crate) enum Known {
-    /// It is performed; the report comes.
+    /// The run is being performed; the receiver gets its report.
     Performed(Pending),
-    /// It was left before its end.
+    /// The run was left before its end.
     Left(Report),
-    /// Nothing.
+    /// The run is unknown here.
     Nothing,
 }
 
-/// The runs that are performed here, and those that are about to be.
+/// The runs that this process performs or is about to start.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     inner: Mutex<Inner>,
-    /// Rings when there is one less.
+    /// Notified when the number of runs decreases.
     fewer: Notify,
     /// Tells drivers that the process shuts down.
     stop: AbortHandle,
@@ -77,14 +78,14 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 struct Inner {
     closed: bool,
-    /// Entries under way, which may become runs.
+    /// The number of entries in progress, which may become runs.
     entering: usize,
     performed: HashMap<Key, Pending>,
     left: VecDeque<(Key, Report)>,
     counts: Counts,
 }
 
-/// What became of the runs since the table was closed.
+/// The number of runs by how they were left since the table was closed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) ended: usize,
@@ -94,11 +95,11 @@ pub(crate) struct Counts {
 
 impl Table {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing that can panic happens under the lock.
+        // No code under the lock can panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for leave to start a run.
+    /// Asks for permission to start a run.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<Entering, RuntimeError> {
         let mut inner = self.lock();
         if inner.closed {
@@ -119,7 +120,7 @@ impl Table {
         left.map_or(Known::Nothing, |(_, report)| Known::Left(report.clone()))
     }
 
-    /// The side of a driver: resolves when the process shuts down.
+    /// Returns a signal for drivers that fires when the process shuts down.
     pub(crate) fn stop(&self) -> AbortSignal {
         self.stop.signal()
     }
@@ -128,13 +129,13 @@ impl Table {
         self.lock().closed
     }
 
-    /// Lets nothing in any more, and tells drivers to come to an end.
+    /// Refuses new runs and tells drivers to stop.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.stop.abort();
     }
 
-    /// What became of the runs so far.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> Counts {
         let inner = self.lock();
         Counts {
@@ -143,7 +144,7 @@ impl Table {
         }
     }
 
-    /// Resolves when nothing is performed.
+    /// Resolves when no run is performed.
     pub(crate) async fn idle(&self) {
         loop {
             let fewer = self.fewer.heard();
@@ -155,14 +156,14 @@ impl Table {
     }
 }
 
-/// Leave to start a run.
+/// Permission to start a run.
 #[derive(Debug)]
 pub(crate) struct Entering {
     table: Arc<Table>,
 }
 
 impl Entering {
-    /// The run was started: it is performed here from now on.
+    /// Records that the run was started and is performed here from now on.
     pub(crate) fn perform(self, run: &StartedRun) -> Performing {
         let (tell, pending) = watch::channel(None);
         let key = key(run);
@@ -174,7 +175,7 @@ impl Entering {
             table: Arc::clone(&self.table),
             key,
             tell,
-            report: Report::Broken("the task that performed it ended, perhaps by a panic"),
+            report: Report::Broken("the task of the run ended, perhaps because of a panic"),
         }
     }
 }
@@ -186,7 +187,7 @@ impl Drop for Entering {
     }
 }
 
-/// A run that is performed here, until this is dropped: by its driver, or because that panicked.
+/// A run that is performed here until this guard is dropped, by its driver or by a panic.
 #[derive(Debug)]
 pub(crate) struct Performing {
     table: Arc<Table>,
@@ -196,7 +197,7 @@ pub(crate) struct Performing {
 }
 
 impl Performing {
-    /// The driver is done.
+    /// Records the report of the driver.
     pub(crate) fn done(mut self, report: Report) {
         self.report = report;
     }

@@ -1,4 +1,4 @@
-//! Removes what is over: sessions whose time has come, chunks that nobody will read again.
+//! Removes expired sessions and old chunks.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use helix_agents_core::time::Timestamp;
 use crate::sweep::PAGE;
 use crate::{LocalRuntime, SweepReport};
 
-/// How many sessions one look removes at most.
+/// The maximum number of sessions that one sweep removes.
 const REMOVALS: usize = 256;
-/// How often old chunks are looked for.
+/// The interval between two removals of old chunks.
 const CHUNKS_EVERY: Duration = Duration::from_secs(60);
-/// How many streams lose their old chunks at once.
+/// The maximum number of streams whose old chunks are removed at once.
 const STREAMS: usize = 64;
 
 impl LocalRuntime {
-    /// Removes sessions whose time has come, whoever they talked to, and now and then old chunks.
-    pub(crate) async fn remove_what_is_over(
+    /// Removes expired sessions of any agent and, once per interval, old chunks.
+    pub(crate) async fn remove_expired(
         &self,
         report: &mut SweepReport,
     ) -> Result<(), RuntimeError> {
@@ -51,7 +51,7 @@ impl LocalRuntime {
         Ok(())
     }
 
-    /// Removes old chunks, when it is time to.
+    /// Removes old chunks if the interval has passed.
     async fn remove_old_chunks(&self) {
         let Some(retention) = &self.inner.backend.retention else {
             return;
@@ -66,7 +66,7 @@ impl LocalRuntime {
         *self.tidied() = Some(now);
         match retention.remove_old_chunks(now, STREAMS).await {
             Ok(count) if count < STREAMS => {}
-            // There may be more: the next look goes on.
+            // There may be more: the next sweep continues.
             Ok(_) => *self.tidied() = None,
             Err(error) => tracing::error!(event = "sweep.chunks_kept", %error),
         }

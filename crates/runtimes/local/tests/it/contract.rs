@@ -9,7 +9,7 @@ use helix_agents_runtime_local::{LocalRuntime, SystemClock};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::contract::{RuntimeSubject, Wanted};
 
-/// Runs a case on the two threads on which the runs it starts go on.
+/// Runs a case on a tokio runtime with two threads.
 fn on_tokio<F: Future>(future: F) -> F::Output {
     static HOST: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
         let mut host = tokio::runtime::Builder::new_multi_thread();
@@ -18,7 +18,7 @@ fn on_tokio<F: Future>(future: F) -> F::Output {
     HOST.block_on(future)
 }
 
-/// Runtimes over what `open` opens.
+/// Builds runtimes over the stores that `open` opens.
 async fn subject(
     open: impl Fn() -> BoxFuture<'static, Backend> + Send + Sync + 'static,
 ) -> RuntimeSubject {

@@ -1,4 +1,4 @@
-//! What a process does whose lease has lapsed, and whom it tells when it is lost.
+//! Tests of a process whose lease has lapsed, and of telling tools when it is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,11 +23,11 @@ use crate::moody::{Mood, moody};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A runtime whose store keeps its lease from being renewed, and a model that waits at a gate.
+/// A runtime whose store refuses_steps to renew its lease, and a model that waits at a gate.
 struct Scene {
     place: Place,
     time: Arc<VirtualClock>,
-    mood: Arc<Mood>,
+    failures: Arc<Failures>,
     reply: Arc<Gate>,
     tool: Arc<Gate>,
     runtime: LocalRuntime,
@@ -35,7 +35,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The first reply was given; its tool stands at its gate, and the lease lapses.
+    /// Runs until the first reply is complete, its tool is at the gate, and the lease has lapsed.
     async fn lapsed(place: Place) -> Self {
         let time = clock();
         let (backend, mood) = moody(place.open_at(&time).await);
@@ -48,12 +48,13 @@ impl Scene {
         let agent = desk_with(Arc::new(Slow(Arc::clone(&reply))), &tool);
         reply.open();
         let handle = waiting(&runtime, &agent, &tool).await;
-        mood.keeps_leases.store(true, Ordering::SeqCst);
-        // It asks again and again, each second.
+        failures.refuses_renewals.store(true, Ordering::SeqCst);
+        // The renewal is retried every second.
         time.advance(LEASE * 3 / 10);
         let before = time.next_deadline();
         for tries in 1..=8 {
-            while mood.renewals.load(Ordering::SeqCst) < tries || time.next_deadline() == before {
+            while failures.renewals.load(Ordering::SeqCst) < tries || time.next_deadline() == before
+            {
                 tokio::task::yield_now().await;
             }
             time.advance(SECOND);
@@ -61,7 +62,7 @@ impl Scene {
         Self {
             place,
             time,
-            mood,
+            failures,
             reply,
             tool,
             runtime,
@@ -76,8 +77,8 @@ async fn a_while() {
     }
 }
 
-/// What runs when the lease lapses is kept; the next effect is begun only after a renewal under the
-/// same fence.
+/// Effects in progress continue when the lease lapses; the next effect is started only after a
+/// renewal under the same fence.
 #[tokio::test]
 async fn no_effect_is_begun_after_the_lease_has_lapsed() {
     for place in Place::all() {
@@ -85,9 +86,12 @@ async fn no_effect_is_begun_after_the_lease_has_lapsed() {
         scene.tool.open();
         scene.reply.open();
         a_while().await;
-        assert_eq!(scene.tool.passed(), 1, "what runs is kept");
-        assert_eq!(scene.reply.entered(), 1, "nothing is begun");
-        scene.mood.keeps_leases.store(false, Ordering::SeqCst);
+        assert_eq!(scene.tool.passed(), 1, "the running call continues");
+        assert_eq!(scene.reply.entered(), 1, "no effect is started");
+        scene
+            .failures
+            .refuses_renewals
+            .store(false, Ordering::SeqCst);
         while scene.handle.ended().now_or_never().is_none() {
             scene.time.advance(SECOND);
             a_while().await;
@@ -99,9 +103,9 @@ async fn no_effect_is_begun_after_the_lease_has_lapsed() {
     }
 }
 
-/// Somebody else has the run by the time the store can be reached again: nothing is begun.
+/// Another process has the run by the time the store can be reached again: no effect is started.
 #[tokio::test]
-async fn whoever_lost_its_run_begins_nothing() {
+async fn a_process_that_lost_its_run_starts_no_effect() {
     for place in Place::all() {
         let scene = Scene::lapsed(place).await;
         let other = timed(&scene.place, "other", &scene.time).await;
@@ -109,18 +113,21 @@ async fn whoever_lost_its_run_begins_nothing() {
         other.agents().register(&desk(&gate)).unwrap();
         assert_eq!(other.recover().await.unwrap().recovered.len(), 1);
         scene.reply.open();
-        scene.mood.keeps_leases.store(false, Ordering::SeqCst);
+        scene
+            .failures
+            .refuses_renewals
+            .store(false, Ordering::SeqCst);
         scene.time.advance(SECOND);
         let told = scene.handle.outcome().await;
         assert!(
             matches!(cause(&told), Some(RuntimeError::Superseded { .. })),
             "{told:?}"
         );
-        assert_eq!(scene.reply.entered(), 1, "nothing was begun");
+        assert_eq!(scene.reply.entered(), 1, "no effect was started");
     }
 }
 
-/// A tool that leaves something running which watches its signal, and waits at a gate.
+/// A tool that spawns a task which watches its abort signal, and then waits at a gate.
 fn watching(gate: &Arc<Gate>, told: &Arc<Semaphore>) -> ToolBuilder {
     let (gate, told) = (Arc::clone(gate), Arc::clone(told));
     let schema = json!({ "type": "object" });
@@ -139,7 +146,7 @@ fn watching(gate: &Arc<Gate>, told: &Arc<Semaphore>) -> ToolBuilder {
     })
 }
 
-/// An agent that calls the tool twice at once.
+/// An agent that calls the tool twice in one step.
 fn watcher(gate: &Arc<Gate>, told: &Arc<Semaphore>) -> Agent {
     let calls = json!([{ "id": "c1", "name": "watch" }, { "id": "c2", "name": "watch" }]);
     let script = json!({ "default": [{ "tool_calls": calls }, { "text": "done" }] });
@@ -152,7 +159,7 @@ fn watcher(gate: &Arc<Gate>, told: &Arc<Semaphore>) -> Agent {
         .unwrap()
 }
 
-/// Tools hear that their run is somebody else's: from the renewal of the lease, and from the first
+/// Tools are told that another process has their run: by the renewal of the lease, and by the first
 /// effect that cannot be written.
 #[tokio::test]
 async fn tools_are_told_when_their_run_is_lost() {
@@ -175,7 +182,7 @@ async fn tools_are_told_when_their_run_is_lost() {
             let report = other.recover().await.unwrap();
             assert_eq!(report.recovered.len(), 1, "{report:?}");
             assert!(other.ended(&report.recovered[0]).await.is_ok());
-            assert_eq!(told.available_permits(), 0, "nobody was told yet");
+            assert_eq!(told.available_permits(), 0, "no call was told yet");
             if by_renewal {
                 slow_time.advance(LEASE);
             } else {
@@ -193,10 +200,10 @@ async fn tools_are_told_when_their_run_is_lost() {
     }
 }
 
-/// One process whose clock is an hour ahead, or was once, and one that is right: the store's clock
-/// judges both.
+/// One process has a clock that is or was an hour ahead, the other a correct one: the store's clock
+/// decides for both.
 #[tokio::test]
-async fn a_process_that_is_ahead_takes_no_live_run() {
+async fn a_process_whose_clock_is_ahead_takes_over_no_live_run() {
     for place in Place::all() {
         let (right, ahead) = (clock(), clock());
         ahead.advance(Duration::from_secs(3600));

@@ -1,4 +1,4 @@
-//! Agents, gates and stores to test with.
+//! Agents, gates and stores for the tests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
-/// Where a test keeps its sessions.
+/// The kind of store that a test uses.
 pub(crate) enum Place {
     Memory(MemoryStore),
     Sqlite(TempDir),
@@ -37,25 +37,25 @@ impl Place {
         Self::Memory(MemoryStore::new())
     }
 
-    /// Every kind of place; a test that fails on one says on which.
+    /// Returns every kind of store; the output of a failing test names the kind.
     pub(crate) fn all() -> [Self; 2] {
         let folder = Self::Sqlite(tempfile::tempdir().unwrap());
         [Self::memory(), folder]
     }
 
-    /// The same store as another process would open it.
+    /// Opens the same store as another process would.
     pub(crate) async fn open(&self) -> Backend {
         self.open_with(SqliteConfig::new()).await
     }
 
-    /// The same store as a process opens it whose host has this clock. (The one in memory has none,
-    /// and goes by what each process says.)
+    /// Opens the same store as a process whose host has this clock. (The memory store has no clock
+    /// and uses the time that each process gives.)
     pub(crate) async fn open_at(&self, clock: &Arc<VirtualClock>) -> Backend {
         let config = SqliteConfig::new().clock(Arc::clone(clock) as _);
         self.open_with(config).await
     }
 
-    #[expect(clippy::print_stdout, reason = "a test that fails says where")]
+    #[expect(clippy::print_stdout, reason = "a failing test shows its store")]
     async fn open_with(&self, config: SqliteConfig) -> Backend {
         match self {
             Self::Memory(store) => {
@@ -71,7 +71,7 @@ impl Place {
         }
     }
 
-    /// A store with a clock of its own, as every process opens it.
+    /// Opens the same store with its own clock, which all processes share.
     pub(crate) async fn clocked(&self, clock: &Arc<VirtualClock>) -> Backend {
         match self {
             Self::Memory(store) => store.clone().with_clock(Arc::clone(clock) as _).into(),
@@ -79,12 +79,12 @@ impl Place {
         }
     }
 
-    /// A runtime over it, as in another process.
+    /// Returns a builder of a runtime over the store, as in another process.
     pub(crate) async fn builder(&self) -> LocalRuntimeBuilder {
         LocalRuntime::builder(self.open().await).recovery(false)
     }
 
-    /// The same in a process, and on a host, whose clock is this one.
+    /// Returns the same builder for a process and host with this clock.
     pub(crate) async fn builder_at(&self, clock: &Arc<VirtualClock>) -> LocalRuntimeBuilder {
         let builder = LocalRuntime::builder(self.open_at(clock).await).recovery(false);
         builder.clock(Arc::clone(clock) as _)
@@ -95,7 +95,7 @@ impl Place {
     }
 }
 
-/// A door in a tool: tells that it was reached, and stays shut until it is opened.
+/// A gate in a tool: it reports that it was reached, and blocks until it is opened.
 #[derive(Debug)]
 pub(crate) struct Gate {
     reached: Semaphore,
@@ -121,12 +121,12 @@ impl Gate {
         self.passed.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Waits until somebody stands before it.
+    /// Waits until a call reaches the gate.
     pub(crate) async fn reached(&self) {
         self.reached.acquire().await.unwrap().forget();
     }
 
-    /// Lets one through.
+    /// Lets one call pass.
     pub(crate) fn open(&self) {
         self.open.add_permits(1);
     }
@@ -140,7 +140,7 @@ impl Gate {
     }
 }
 
-/// What the agent of these tests says to which message.
+/// The replies of the test agent, by message.
 const SCRIPT: &str = r#"{ "rules": [
   { "match": "hello", "steps": [ { "text": "Hello, how are you?", "usage": { "input": 7, "output": 5 } } ] },
   { "match": "wait", "steps": [
@@ -163,12 +163,13 @@ const SCRIPT: &str = r#"{ "rules": [
       { "tool_calls": [ { "id": "b1", "name": "boom", "arguments": {} } ] },
       { "text": "told: {{tool_result:b1}}" } ] } ] }"#;
 
-/// The model of the desk. Its reply is a function of the transcript, so any process has the same.
+/// The model of the test agent. Its reply is a function of the transcript, so it is the same in any
+/// process.
 pub(crate) fn model() -> Arc<dyn Model> {
     Arc::new(ScriptedModel::new(Script::parse(SCRIPT).unwrap()))
 }
 
-/// A model that stands before a gate each time before it replies.
+/// A model that waits at a gate before each reply.
 #[derive(Debug)]
 pub(crate) struct Slow(pub(crate) Arc<Gate>);
 
@@ -190,7 +191,7 @@ impl Model for Slow {
     }
 }
 
-/// An agent with a tool of each kind. `pay` counts how often it was run by opening the gate itself.
+/// An agent with a tool of each kind. `pay` opens the gate itself, to count its calls.
 pub(crate) fn desk(gate: &Arc<Gate>) -> Agent {
     desk_with(model(), gate)
 }
@@ -261,7 +262,7 @@ pub(crate) fn desk_with(model: Arc<dyn Model>, gate: &Arc<Gate>) -> Agent {
         .unwrap()
 }
 
-/// A typed output.
+/// A typed output of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub(crate) struct Sum {
     pub(crate) total: u64,
@@ -286,7 +287,7 @@ pub(crate) fn session(name: &str) -> SessionId {
     SessionId::new(name).unwrap()
 }
 
-/// Every run of a session, oldest first.
+/// Returns every run of a session, oldest first.
 pub(crate) async fn runs(backend: &Backend, session: &SessionId) -> Vec<RunRecord> {
     let page = backend
         .store
@@ -295,7 +296,7 @@ pub(crate) async fn runs(backend: &Backend, session: &SessionId) -> Vec<RunRecor
     page.unwrap().items
 }
 
-/// The entries over a store, for runs that nobody performs.
+/// Returns the entries over a store, for runs that no runtime performs.
 pub(crate) fn entries(backend: &Backend, clock: &Arc<VirtualClock>) -> Entries {
     Entries::new(
         Arc::clone(&backend.store),
@@ -305,10 +306,10 @@ pub(crate) fn entries(backend: &Backend, clock: &Arc<VirtualClock>) -> Entries {
     )
 }
 
-/// How long a lease lasts in tests that move the time.
+/// The lease duration of tests that control the clock.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
-/// A runtime of this name, as in another process, with the time of a test.
+/// Returns a runtime with this holder name and clock, as in another process.
 pub(crate) async fn timed(place: &Place, holder: &str, clock: &Arc<VirtualClock>) -> LocalRuntime {
     let builder = place.builder_at(clock).await;
     builder.holder(holder).lease(LEASE).build()

@@ -1,4 +1,4 @@
-//! Leases: held, renewed, lost.
+//! Tests of leases that are held, renewed and lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn lease(backend: &Backend) -> Option<Lease> {
     found.unwrap().lease
 }
 
-/// A run that takes long is not taken away from the process that performs it.
+/// A long run is not taken from the process that performs it.
 #[tokio::test]
 async fn a_lease_is_renewed_while_its_run_is_performed() {
     for place in Place::all() {
@@ -36,7 +36,7 @@ async fn a_lease_is_renewed_while_its_run_is_performed() {
         let mut held_until = lease(one.backend()).await.unwrap().until;
         for _ in 0..10 {
             time.advance(LEASE * 3 / 10);
-            // The driver has its turn until the lease in the store is another one.
+            // Yield to the driver until the lease in the store has changed.
             let renewed = loop {
                 tokio::task::yield_now().await;
                 let now = lease(one.backend()).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_lease_is_renewed_while_its_run_is_performed() {
     }
 }
 
-/// A run whose effects never wait renews its lease all the same.
+/// A run whose effects never wait still renews its lease.
 #[tokio::test]
 async fn a_run_that_never_waits_keeps_its_lease() {
     let place = Place::memory();
@@ -90,16 +90,13 @@ async fn a_run_that_never_waits_keeps_its_lease() {
     let handle = runtime.execute(&agent, request).await.unwrap();
     assert!(handle.ended().await.unwrap().status.is_ended());
     let left = left.lock().unwrap().clone();
-    assert_eq!(
-        left, [6; 6],
-        "seconds that the lease still had after each call"
-    );
+    assert_eq!(left, [6; 6], "seconds left on the lease after each call");
 }
 
-/// The clock of `slow` stands still, so for `other` its lease lapses while it lives.
+/// The clock of `slow` stands still, so for `other` its lease lapses although the process lives.
 ///
-/// The old handle is told, whether the old process notices by its own next write or by the renewal
-/// of its lease.
+/// The old handle is told, whether the old process notices through its next write or through the
+/// renewal of its lease.
 #[tokio::test]
 async fn a_run_that_was_taken_over_is_superseded() {
     for place in Place::all() {
@@ -140,7 +137,7 @@ async fn a_run_that_was_taken_over_is_superseded() {
     }
 }
 
-/// A process that was away for longer than its lease does not take its own runs from itself.
+/// A process that was suspended for longer than its lease does not take over its own runs.
 #[tokio::test]
 async fn a_runtime_does_not_take_its_own_runs_over() {
     for place in Place::all() {
@@ -157,16 +154,16 @@ async fn a_runtime_does_not_take_its_own_runs_over() {
     }
 }
 
-/// A run that was lost and comes back is told of as it ends, and no longer as lost.
+/// A run that was lost and is taken back is reported with its outcome, and no longer as lost.
 #[tokio::test]
-async fn a_run_that_comes_back_ends_here() {
+async fn a_run_that_is_taken_back_reports_its_outcome() {
     let place = Place::memory();
     let (gate, reply) = (Gate::new(), Gate::new());
     let (one_time, other_time) = (clock(), clock());
     let one = timed(&place, "one", &one_time).await;
     let handle = waiting(&one, &desk(&gate), &gate).await;
 
-    // The other gets the run and hangs in its model call.
+    // The other runtime gets the run and blocks in its model call.
     let other = timed(&place, "other", &other_time).await;
     let slow = desk_with(Arc::new(Slow(Arc::clone(&reply))), &gate);
     other.agents().register(&slow).unwrap();

@@ -3,33 +3,33 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue fails"
 )]
 
-/// Agents, gates and stores to test with.
+/// A store that fails on request.
+mod failing_store;
+/// Agents, gates and stores for the tests.
 mod kit;
-/// Stores that fail when they are told to.
-mod moody;
 
 /// Recovery that nobody asked for.
 mod by_itself;
 /// The contract of runtimes.
 mod contract;
-/// What a process does whose lease has lapsed.
+/// A process whose lease has lapsed.
 mod holds;
-/// Leases: held, renewed, lost.
+/// Leases that are held, renewed and lost.
 mod leases;
-/// Pauses, answers and who continues.
+/// Paused runs, answers and their continuation.
 mod pauses;
-/// The same thing asked twice at once.
+/// The same request twice at the same time.
 mod races;
-/// Runs that stood still, and go on.
+/// Runs that stalled and are recovered.
 mod recovery;
-/// Requests that are refused, and user code that panics.
+/// Refused requests, and user code that panics.
 mod refusals;
-/// Runs from beginning to end.
+/// Complete runs from start to end.
 mod runs;
-/// The runtime comes to an end.
+/// Shutting the runtime down.
 mod shutdown;
-/// Due work, and what looks for it.
+/// Due work and the sweeper.
 mod sweeper;

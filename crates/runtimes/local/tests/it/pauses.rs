@@ -1,4 +1,4 @@
-//! Pauses, answers and who continues.
+//! Tests of paused runs, answers and their continuation.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use helix_agents_runtime_local::LocalRuntime;
 
 use crate::kit::{Gate, Place, desk, runs, session};
 
-/// Starts a turn in session `s` and gives its pause.
+/// Starts a turn in session `s` and returns its pause.
 async fn paused(runtime: &LocalRuntime, agent: &Agent, message: &str) -> Pause {
     let request = Turn::new(message).session(session("s"));
     let handle = runtime.execute(agent, request).await.unwrap();
     handle.outcome().await.unwrap().suspended().unwrap()
 }
 
-/// The run is over when it waits: what it waits for is in the store and told to readers, and
-/// nothing of it is left in the process.
+/// A run ends when it has to wait: the pending call is in the store and in the stream, and the
+/// process keeps nothing of the run.
 ///
 /// proves: SUS-01
 #[tokio::test]
@@ -72,8 +72,8 @@ async fn a_run_that_waits_has_ended() {
     }
 }
 
-/// Three runtimes, each gone before the next: one asks, one answers, one resumes. An answer is
-/// taken once, whoever gives it again and when.
+/// Three runtimes, each gone before the next starts: one asks, one answers, one resumes. An answer
+/// is accepted once, however often and wherever it is repeated.
 ///
 /// proves: SUS-03, SUS-06
 /// proves in part: RUN-01, SUS-02, APR-02, APR-03
@@ -85,7 +85,11 @@ async fn another_process_answers_and_resumes() {
         let asking = place.runtime().await;
         let pause = paused(&asking, &agent, "pay").await;
         assert_eq!(pause.status(), RunStatus::SuspendedClientTool);
-        assert_eq!(gate.entered(), 0, "nothing is run before it is approved");
+        assert_eq!(
+            gate.entered(),
+            0,
+            "the call is not run before it is approved"
+        );
         drop(asking);
 
         let answering = place.runtime().await;
@@ -95,7 +99,7 @@ async fn another_process_answers_and_resumes() {
         let submitted = submitted.unwrap();
         assert_eq!(submitted.outcome, SubmissionOutcome::Accepted);
         assert_eq!(submitted.continuation, Continuation::CallerResumes);
-        assert_eq!(gate.entered(), 0, "an answer starts nothing");
+        assert_eq!(gate.entered(), 0, "an answer starts no run");
         assert_eq!(runs(answering.backend(), &session("s")).await.len(), 1);
         drop(answering);
 
@@ -151,15 +155,15 @@ async fn a_denied_call_is_never_run() {
     }
 }
 
-/// With `auto_continue` the last answer resumes, and only the last.
+/// With `auto_continue` the last answer resumes the session, and only the last.
 #[tokio::test]
-async fn the_last_answer_continues() {
+async fn the_last_answer_resumes_the_session() {
     for place in Place::all() {
         let agent = desk(&Gate::new());
         let runtime = place.builder().await.auto_continue(true).build();
         let pause = paused(&runtime, &agent, "ask").await;
         let [first, last] = pause.pending() else {
-            panic!("two calls wait");
+            panic!("two calls are pending");
         };
         let one = runtime.submit(first.result("one")).await.unwrap();
         assert_eq!(one.continuation, Continuation::None);
@@ -174,9 +178,9 @@ async fn the_last_answer_continues() {
     }
 }
 
-/// A runtime that does not have the agent leaves the continuing to whoever answered.
+/// A runtime without the agent leaves resuming to the caller that answered.
 #[tokio::test]
-async fn a_runtime_without_the_agent_continues_nothing() {
+async fn a_runtime_without_the_agent_does_not_continue() {
     let place = Place::memory();
     let agent = desk(&Gate::new());
     let pause = paused(&place.runtime().await, &agent, "pay").await;
@@ -188,9 +192,9 @@ async fn a_runtime_without_the_agent_continues_nothing() {
     assert_eq!(runs(other.backend(), &session("s")).await.len(), 1);
 }
 
-/// Between an answer and its continuation somebody else may continue. That is as good.
+/// Another process may resume between an answer and its continuation. That is not an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_continuation_that_comes_second_is_no_error() {
+async fn losing_the_race_to_continue_is_not_an_error() {
     let place = Place::memory();
     let gate = Gate::new();
     let agent = desk(&gate);

@@ -1,4 +1,4 @@
-//! The same thing asked twice at once, in two runtimes over one store.
+//! Tests of the same request twice at the same time, in two runtimes over one store.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::Barrier;
 
 use crate::kit::{Gate, Place, desk, runs, session};
 
-/// In memory; on a disk a twentieth of it.
+/// The number of repetitions in memory; on disk, a twentieth of it.
 const TIMES: usize = 1_000;
 
 async fn paused(runtime: &LocalRuntime, agent: &helix_agents_core::Agent, name: &str) -> Pause {
@@ -21,7 +21,7 @@ async fn paused(runtime: &LocalRuntime, agent: &helix_agents_core::Agent, name: 
     handle.outcome().await.unwrap().suspended().unwrap()
 }
 
-/// Of two resumes at once exactly one runs; the other is told why not.
+/// Of two concurrent resumes exactly one runs; the other is told why it was refused.
 ///
 /// proves: SUS-05
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,9 +80,9 @@ async fn resume_at_once(place: &Place, times: usize) {
     assert_eq!(while_running + after_the_end, times);
 }
 
-/// Of two equal answers at once one is taken, and the session goes on once.
+/// Of two equal answers at the same time one is accepted, and the session continues once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_answers_at_once() {
+async fn of_two_concurrent_answers_one_is_accepted() {
     for (place, times) in Place::all().into_iter().zip([TIMES, TIMES / 20]) {
         answer_at_once(&place, times).await;
     }

@@ -1,4 +1,4 @@
-//! Runs that stood still, and go on.
+//! Tests of runs that stalled and are recovered.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use helix_agents_store_sqlite::SqliteStore;
 use crate::kit::{Gate, LEASE, Place, cause, clock, desk, entries, runs, session, timed, waiting};
 use crate::moody::{Lie, moody};
 
-/// A process is killed inside of a call: its tasks are gone between two polls.
+/// A process is killed during a call: its tasks vanish between two polls.
 ///
 /// proves in part: RUN-01
 #[test]
@@ -46,7 +46,7 @@ fn a_run_whose_process_is_gone_is_taken_over() {
             let careful = careful.take_over(false);
             let careful = careful.agent(&agent).build();
             let left = careful.recover().await.unwrap();
-            assert_eq!(left, SweepReport::default(), "it was told not to");
+            assert_eq!(left, SweepReport::default(), "taking over is turned off");
             let report = next.recover().await.unwrap();
             assert_eq!(report.recovered.len(), 1, "the lease has lapsed");
             assert_eq!(report.recovered[0].run_id, run);
@@ -57,13 +57,17 @@ fn a_run_whose_process_is_gone_is_taken_over() {
             };
             let text = text.as_str();
             assert!(text.contains("may or may not have taken effect"), "{text}");
-            assert_eq!(gate.entered(), 1, "what may have happened is not repeated");
+            assert_eq!(
+                gate.entered(),
+                1,
+                "a call that may have taken effect is not repeated"
+            );
             assert_eq!(runs(next.backend(), &session("s")).await.len(), 1);
         });
     }
 }
 
-/// A run whose store fails stands still, is told so, and goes on later.
+/// A run whose store fails stalls, its handle is told, and it continues later.
 #[tokio::test]
 async fn a_run_that_cannot_write_stalls_and_is_recovered() {
     for place in Place::all() {
@@ -77,28 +81,35 @@ async fn a_run_that_cannot_write_stalls_and_is_recovered() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let handle = waiting(&runtime, &agent, &gate).await;
-        mood.refuses.store(true, Ordering::SeqCst);
+        failures.refuses_steps.store(true, Ordering::SeqCst);
         gate.open();
         let told = handle.outcome().await;
         let Some(RuntimeError::Stalled { source, .. }) = cause(&told) else {
             panic!("unexpected: {told:?}");
         };
-        assert!(source.to_string().contains("in a mood"), "{source}");
+        assert!(
+            source.to_string().contains("refuses this commit"),
+            "{source}"
+        );
 
-        mood.refuses.store(false, Ordering::SeqCst);
+        failures.refuses_steps.store(false, Ordering::SeqCst);
         time.advance(LEASE);
         let report = runtime.recover().await.unwrap();
         assert_eq!(report.recovered.len(), 1);
         assert!(handle.ended().await.unwrap().status.is_ended());
-        assert_eq!(gate.entered(), 1, "what may have happened is not repeated");
+        assert_eq!(
+            gate.entered(),
+            1,
+            "a call that may have taken effect is not repeated"
+        );
     }
 }
 
-/// A driver that panics does not leave those hanging who wait for it.
+/// A driver that panics does not leave its waiters hanging.
 #[tokio::test]
-async fn a_broken_driver_is_told_and_its_run_recovered() {
+async fn a_driver_that_panics_is_reported_and_its_run_recovered() {
     let place = Place::memory();
-    let (backend, mood) = moody(place.open().await);
+    let (backend, failures) = failing_store(place.open().await);
     let time = clock();
     let builder = LocalRuntime::builder(backend)
         .recovery(false)
@@ -108,31 +119,31 @@ async fn a_broken_driver_is_told_and_its_run_recovered() {
     let gate = Gate::new();
     let agent = desk(&gate);
     let handle = waiting(&runtime, &agent, &gate).await;
-    mood.panics.store(true, Ordering::SeqCst);
+    failures.panics_on_steps.store(true, Ordering::SeqCst);
     gate.open();
     let told = handle.outcome().await;
     let Some(RuntimeError::Host { why }) = cause(&told) else {
         panic!("unexpected: {told:?}");
     };
     assert!(why.contains(handle.run_id().as_str()), "{why}");
-    mood.panics.store(false, Ordering::SeqCst);
+    failures.panics_on_steps.store(false, Ordering::SeqCst);
     time.advance(LEASE);
     assert_eq!(runtime.recover().await.unwrap().recovered.len(), 1);
     assert!(handle.ended().await.unwrap().status.is_ended());
     assert_eq!(runtime.shutdown(LEASE).await.busy, 0);
 }
 
-/// What was due when it was listed may be in good hands when its turn comes: those of another
-/// process, or of another runtime of this one, even under the same name.
+/// A run that was due when it was listed may be performed by the time it is handled: by another
+/// process, or by another runtime of this one, even under the same holder name.
 #[tokio::test]
-async fn a_run_in_good_hands_is_left_there() {
+async fn a_run_that_is_performed_elsewhere_is_not_taken_over() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let time = clock();
         let one = timed(&place, "one", &time).await;
         let handle = waiting(&one, &agent, &gate).await;
-        let (backend, mood) = moody(place.open_at(&time).await);
+        let (backend, failures) = failing_store(place.open_at(&time).await);
         for holder in ["one", "other"] {
             let due = Due::LapsedLease {
                 run: handle.run_id().clone(),
@@ -151,7 +162,7 @@ async fn a_run_in_good_hands_is_left_there() {
     }
 }
 
-/// Only its own kind of host knows how to take a run over, with a lease or without.
+/// Only the same kind of host can take a run over, with or without a lease.
 #[tokio::test]
 async fn runs_of_other_hosts_are_left_alone() {
     for place in Place::all() {
@@ -182,8 +193,8 @@ async fn runs_of_other_hosts_are_left_alone() {
     }
 }
 
-/// A run that this runtime performs is not taken over by it, not even when somebody asks, and not
-/// when its lease has lapsed.
+/// A runtime does not take over a run that it performs, not even on request or after the lease has
+/// lapsed.
 #[tokio::test]
 async fn a_runtime_does_not_recover_what_it_performs() {
     for place in Place::all() {
@@ -204,7 +215,7 @@ async fn a_runtime_does_not_recover_what_it_performs() {
             assert_eq!(run, handle.run_id());
             time.advance(LEASE);
         }
-        mood.keeps_leases.store(false, Ordering::SeqCst);
+        failures.refuses_renewals.store(false, Ordering::SeqCst);
         time.advance(LEASE);
         gate.open();
         let outcome = handle.outcome().await.unwrap();
@@ -213,9 +224,9 @@ async fn a_runtime_does_not_recover_what_it_performs() {
     }
 }
 
-/// Two runtimes of one process are two holders, whose process the store still knows.
+/// Two runtimes of one process are two holders, and the store still recognises their process.
 #[tokio::test]
-async fn runtimes_of_one_process_have_names_of_their_own() {
+async fn two_runtimes_of_one_process_have_different_holder_names() {
     let place = Place::Sqlite(tempfile::tempdir().unwrap());
     let backend = place.open().await;
     let gate = Gate::new();
@@ -245,10 +256,10 @@ async fn runtimes_of_one_process_have_names_of_their_own() {
     assert_ne!(holders[0], holders[1]);
 }
 
-/// When one call cannot be kept, however often that is tried, its siblings are waited for: what they
-/// did is known afterwards, and nobody says that it was not executed.
+/// When the result of one call cannot be stored after all retries, its siblings are awaited: their
+/// results are known afterwards, and none is reported as not executed.
 #[tokio::test]
-async fn siblings_of_a_call_that_fails_are_kept() {
+async fn results_of_siblings_are_kept_when_one_call_cannot_be_stored() {
     for place in Place::all() {
         let time = clock();
         let (backend, mood) = moody(place.open_at(&time).await);
@@ -262,9 +273,9 @@ async fn siblings_of_a_call_that_fails_are_kept() {
         let handle = runtime.execute(&agent, "both").await.unwrap();
         gate.reached().await;
         gate.reached().await;
-        mood.refuses_calls.store(1, Ordering::SeqCst);
+        failures.refused_calls.store(1, Ordering::SeqCst);
         gate.open();
-        while mood.refuses_calls.load(Ordering::SeqCst) > 0 {
+        while failures.refused_calls.load(Ordering::SeqCst) > 0 {
             tokio::task::yield_now().await;
         }
         gate.open();

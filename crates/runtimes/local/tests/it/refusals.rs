@@ -1,4 +1,4 @@
-//! Requests that are refused, and user code that panics.
+//! Tests of refused requests and of user code that panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ async fn an_unknown_agent_is_named_and_nothing_is_written() {
     }
 }
 
-/// A session is resumed by its own agent, whoever asks.
+/// A session is resumed only with its own agent.
 #[tokio::test]
 async fn a_session_whose_agent_is_unknown_is_not_resumed() {
     for place in Place::all() {
@@ -68,7 +68,7 @@ async fn a_session_whose_agent_is_unknown_is_not_resumed() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_there_is_named() {
+async fn the_error_for_a_missing_session_names_it() {
     let runtime = Place::memory().runtime().await;
     let refused = runtime
         .resume_session(&session("s"), RunOptions::default())
@@ -85,7 +85,7 @@ async fn a_session_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_session_runs_once_at_a_time() {
+async fn a_session_has_at_most_one_run_at_a_time() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);
@@ -123,7 +123,7 @@ async fn a_session_runs_once_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_fails_and_the_run_goes_on() {
+async fn a_tool_that_panics_fails_and_the_run_continues() {
     for place in Place::all() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
@@ -142,7 +142,7 @@ async fn a_tool_that_panics_fails_and_the_run_goes_on() {
     }
 }
 
-/// Hooks that panic, and count how often.
+/// Hooks that panic and count their calls.
 struct Falls(Arc<AtomicUsize>);
 
 impl Falls {
@@ -179,7 +179,7 @@ async fn a_hook_that_panics_fails_nothing_else() {
 }
 
 #[test]
-fn without_tokio_nothing_is_started() {
+fn outside_of_tokio_no_run_is_started() {
     let (runtime, agent) = helix_agents_testkit::block_on(async {
         (Place::memory().runtime().await, desk(&Gate::new()))
     });
@@ -201,7 +201,7 @@ fn without_tokio_nothing_is_started() {
     });
 }
 
-/// A server starts a session once, however often it is asked to; and continues only what is there.
+/// A server can start a session only once, and can continue only an existing session.
 #[tokio::test]
 async fn a_turn_begins_only_in_a_session_of_the_kind_it_expects() {
     for place in Place::all() {

@@ -1,4 +1,4 @@
-//! Runs from beginning to end.
+//! Tests of complete runs.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ async fn a_turn_ends_with_the_last_text() {
             .store
             .load(handle.session_id().as_root())
             .await;
-        assert_eq!(snapshot.unwrap().unwrap().lease, None, "given back");
+        assert_eq!(snapshot.unwrap().unwrap().lease, None, "released");
     }
 }
 
@@ -50,7 +50,7 @@ async fn an_output_has_its_type() {
     }
 }
 
-/// The stream of a handle begins with its run, shows every piece, and ends with it.
+/// The stream of a handle begins and ends with its run and shows every chunk of it.
 ///
 /// proves in part: RUN-01
 #[tokio::test]
@@ -83,10 +83,10 @@ async fn a_handle_streams_its_run() {
     }
 }
 
-/// The stream of a handle ends with its own run, though others of the session came after it: for one
-/// who read along and was slow, for one who comes late, and while the next run still goes on.
+/// The stream of a handle ends with its own run although later runs of the session follow: for a
+/// slow reader, for a late reader, and while the next run is running.
 #[tokio::test]
-async fn a_handles_stream_ends_with_its_run_whatever_comes_after() {
+async fn a_handles_stream_ends_with_its_run_although_others_follow() {
     for place in Place::all() {
         let runtime = place.runtime().await;
         let gate = Gate::new();
@@ -116,8 +116,8 @@ async fn a_handles_stream_ends_with_its_run_whatever_comes_after() {
     }
 }
 
-/// Whoever asks for a run's chunks from a place before its beginning gets all of them: an earlier run
-/// of the session is not taken for a later one.
+/// A reader that asks for a run's chunks from a sequence before its start gets all of them: an
+/// earlier run of the session is not mistaken for a later one.
 #[tokio::test]
 async fn a_handles_stream_may_begin_before_its_run() {
     for place in Place::all() {
@@ -139,9 +139,9 @@ async fn a_handles_stream_may_begin_before_its_run() {
     }
 }
 
-/// Whoever waits for a run, or reads what it says, is told when somebody ends it from outside.
+/// Callers that wait for a run, or read its stream, are told when it is ended from outside.
 #[tokio::test]
-async fn a_run_that_is_ended_from_outside_ends_for_all_who_wait() {
+async fn a_run_that_is_ended_from_outside_ends_for_waiters_and_readers() {
     for place in Place::all() {
         let (runtime, elsewhere) = (place.runtime().await, place.runtime().await);
         let gate = Gate::new();
@@ -185,10 +185,10 @@ async fn said_by(run: &Handle<String>, reader: &mut RunReader) -> Vec<u64> {
     }
 }
 
-/// A run that pauses or fails ends its stream as that, also when the next one ends otherwise; and who
-/// reads a run of a session that is deleted is told.
+/// The stream of a run that pauses or fails ends with that outcome, also when the next run ends
+/// differently. A reader of a deleted session is told.
 #[tokio::test]
-async fn a_handles_stream_ends_as_its_run_did() {
+async fn a_handles_stream_ends_with_the_outcome_of_its_run() {
     for place in Place::all() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
@@ -216,7 +216,7 @@ async fn a_handles_stream_ends_as_its_run_did() {
 }
 
 #[tokio::test]
-async fn a_handle_tells_what_was_used() {
+async fn a_handle_reports_the_usage_of_its_run() {
     for place in Place::all() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
@@ -240,7 +240,7 @@ async fn a_dropped_handle_stops_nothing() {
         let request = Turn::new("wait").session(session("s"));
         drop(runtime.execute(&agent, request).await.unwrap());
         gate.reached().await;
-        // Nor does dropping the runtime.
+        // Dropping the runtime does not stop it either.
         drop(runtime);
         gate.open();
         let run = runs(&backend, &session("s")).await.remove(0);
@@ -253,9 +253,9 @@ async fn a_dropped_handle_stops_nothing() {
     }
 }
 
-/// A caller that gives up waiting for the entry does not leave a run behind that nobody performs.
+/// A caller that stops waiting for the entry does not leave a run that no task performs.
 #[tokio::test]
-async fn a_start_that_is_not_waited_for_is_performed() {
+async fn a_run_is_performed_although_its_caller_stopped_waiting() {
     let place = Place::memory();
     let (runtime, backend) = (place.runtime().await, place.open().await);
     let agent = desk(&Gate::new());
@@ -263,7 +263,7 @@ async fn a_start_that_is_not_waited_for_is_performed() {
     let request = Execute::new(&agent, "hello").in_session(session("s"));
     {
         let mut start = runtime.start(request, RunOptions::default());
-        // Asked once, which begins it, and then forgotten.
+        // Polled once, which starts it, and then dropped.
         let asked = futures_util::poll!(&mut start);
         assert!(asked.is_pending());
     }
@@ -304,7 +304,7 @@ async fn blocking_work_fails_like_any_tool() {
     assert!(read.is_err());
 }
 
-/// Each of many runs at once keeps to itself.
+/// Many concurrent runs do not affect each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_runs_at_once_all_end() {
     let runtime = Place::memory().runtime().await;

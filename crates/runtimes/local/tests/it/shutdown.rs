@@ -1,4 +1,4 @@
-//! The runtime comes to an end.
+//! Tests of shutting the runtime down.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::kit::{Gate, Place, Slow, cause, clock, desk, desk_with, runs, session
 
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The step is finished, the lease given up, and another process goes on at once.
+/// The step is finished, the lease is released, and another process continues at once.
 ///
 /// proves in part: RUN-01
 #[tokio::test]
-async fn what_goes_on_is_handed_over() {
+async fn running_runs_are_handed_over_at_shutdown() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);
-        // The clocks stand still: nothing here waits for a lease to lapse.
+        // The clocks stand still: no lease lapses in this test.
         let leaving = place.builder_at(&clock()).await.holder("a").build();
         let request = Turn::new("wait").session(session("s"));
         let handle = leaving.execute(&agent, request).await.unwrap();
@@ -65,17 +65,17 @@ async fn what_goes_on_is_handed_over() {
             "the call that was finished is not run again"
         );
 
-        // The old handle sees the end, too.
+        // The old handle sees the end too.
         let ended = handle.ended().await.unwrap();
         assert_eq!(ended.status, RunStatus::Completed);
         assert_eq!(runs(&place.open().await, &session("s")).await.len(), 1);
     }
 }
 
-/// The process is told to end while a reply is on its way that brings calls. They are run before it
-/// does: left to others, they would count as started, with an outcome that nobody knows.
+/// The process is told to stop while a reply with calls is streaming. The calls are run before it
+/// stops; otherwise another process would have to treat their outcome as unknown.
 #[tokio::test]
-async fn calls_of_the_last_reply_are_run_before_the_end() {
+async fn calls_of_a_streaming_reply_are_run_before_shutdown() {
     for place in Place::all() {
         let (reply, gate) = (Gate::new(), Gate::new());
         let agent = desk_with(Arc::new(Slow(Arc::clone(&reply))), &gate);
@@ -91,7 +91,7 @@ async fn calls_of_the_last_reply_are_run_before_the_end() {
         assert_eq!(
             (reply.entered(), gate.passed()),
             (1, 1),
-            "and no more is asked"
+            "no further reply is requested"
         );
         drop(handle);
 
@@ -109,9 +109,9 @@ async fn calls_of_the_last_reply_are_run_before_the_end() {
     }
 }
 
-/// Detached runs are waited for; what takes longer than the grace is reported as busy.
+/// Detached runs are awaited; a run that takes longer than the grace period is reported as busy.
 #[tokio::test]
-async fn shutdown_waits_for_detached_runs_as_long_as_it_may() {
+async fn shutdown_waits_for_detached_runs_up_to_the_grace_period() {
     let place = Place::memory();
     let time = clock();
     let gate = Gate::new();
@@ -134,9 +134,9 @@ async fn shutdown_waits_for_detached_runs_as_long_as_it_may() {
     assert_eq!((report.ended, report.handed_over, report.busy), (0, 1, 0));
 }
 
-/// A run that ends within the grace has ended, and is not handed over.
+/// A run that ends within the grace period is counted as ended, not as handed over.
 #[tokio::test]
-async fn a_run_that_ends_meanwhile_has_ended() {
+async fn a_run_that_ends_during_shutdown_counts_as_ended() {
     let place = Place::memory();
     let gate = Gate::new();
     let agent = desk(&gate);
@@ -151,9 +151,9 @@ async fn a_run_that_ends_meanwhile_has_ended() {
     assert_eq!(outcome, Outcome::Done("closed".to_owned()));
 }
 
-/// A paused run has no task, so there is nothing to wait for, and it can still be answered.
+/// A paused run has no task, so shutdown does not wait for it, and its call can still be answered.
 #[tokio::test]
-async fn a_paused_run_costs_nothing() {
+async fn shutdown_does_not_wait_for_a_paused_run() {
     let place = Place::memory();
     let agent = desk(&Gate::new());
     let runtime = place.builder().await.clock(clock()).build();
@@ -171,7 +171,7 @@ async fn a_paused_run_costs_nothing() {
     assert_eq!(runs(runtime.backend(), pause.session()).await.len(), 1);
 }
 
-/// A run that waits to ask an overloaded model again is handed over without the wait.
+/// A run that waits to retry an overloaded model is handed over without waiting.
 #[tokio::test]
 async fn a_run_that_only_waits_is_handed_over_at_once() {
     let place = Place::memory();
@@ -185,7 +185,7 @@ async fn a_run_that_only_waits_is_handed_over_at_once() {
     }
     let report = runtime.shutdown(GRACE).await;
     assert_eq!((report.ended, report.handed_over, report.busy), (0, 1, 0));
-    assert_eq!(time.sleepers(), 0, "nobody waits any more");
+    assert_eq!(time.sleepers(), 0, "no task is sleeping");
 
     let next = place
         .builder()

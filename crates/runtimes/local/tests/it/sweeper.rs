@@ -1,4 +1,4 @@
-//! Due work, and what looks for it.
+//! Tests of due work and the sweeper.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,13 @@ use helix_agents_core::stream::{Retention, StreamError};
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 
+use crate::failing_store::{FalseDue, failing_store};
 use crate::kit::{Gate, LEASE, Place, clock, desk, entries, runs, session, timed, waiting};
-use crate::moody::{Lie, moody};
 
-/// An answer that was given where nobody continues is continued by a runtime that does.
+/// An answer that was submitted to a runtime without `auto_continue` is continued by one that has
+/// it.
 #[tokio::test]
-async fn answers_that_nobody_continued_are_due_work() {
+async fn answers_that_no_run_continued_are_due_work() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);
@@ -49,9 +50,9 @@ async fn answers_that_nobody_continued_are_due_work() {
     }
 }
 
-/// Work of others, however much and however old, does not hide what can be done here.
+/// Due work of other agents, however much and however old, does not hide the work of this runtime.
 #[tokio::test]
-async fn due_work_of_others_does_not_hide_ours() {
+async fn due_work_of_other_agents_does_not_hide_ours() {
     let place = Place::memory();
     let gate = Gate::new();
     let agent = desk(&gate);
@@ -77,9 +78,9 @@ async fn due_work_of_others_does_not_hide_ours() {
     assert!(next.ended(&report.recovered[0]).await.is_ok());
 }
 
-/// The sweeper looks again and again, and ends with its runtime.
+/// The sweeper sweeps repeatedly, and ends with its runtime.
 #[tokio::test]
-async fn the_sweeper_finds_what_comes_later() {
+async fn the_sweeper_finds_work_that_becomes_due_later() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);
@@ -93,7 +94,7 @@ async fn the_sweeper_finds_what_comes_later() {
         while time.sleepers() == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(time.sleepers(), 1, "one sweeper, which has looked once");
+        assert_eq!(time.sleepers(), 1, "one sweeper, which has swept once");
 
         let asking = place.runtime().await;
         let request = Turn::new("pay").session(session("s"));
@@ -118,9 +119,9 @@ async fn the_sweeper_finds_what_comes_later() {
     }
 }
 
-/// A look that fails, or even panics, is followed by the next.
+/// A sweep that fails or panics is followed by the next.
 #[tokio::test]
-async fn the_sweeper_outlives_what_goes_wrong() {
+async fn the_sweeper_survives_failures_and_panics() {
     let place = Place::memory();
     let gate = Gate::new();
     let agent = desk(&gate);
@@ -130,8 +131,12 @@ async fn the_sweeper_outlives_what_goes_wrong() {
     gate.open();
     assert_eq!(leaving.shutdown(LEASE).await.handed_over, 1);
 
-    let (backend, mood) = moody(place.open().await);
-    mood.due.lock().unwrap().extend([Lie::Panic, Lie::Failure]);
+    let (backend, failures) = failing_store(place.open().await);
+    failures
+        .due
+        .lock()
+        .unwrap()
+        .extend([FalseDue::Panic, FalseDue::Failure]);
     let every = Duration::from_secs(1);
     let builder = LocalRuntime::builder(backend)
         .recovery(false)
@@ -142,7 +147,7 @@ async fn the_sweeper_outlives_what_goes_wrong() {
         while time.sleepers() == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(mood.due.lock().unwrap().len(), left);
+        assert_eq!(failures.due.lock().unwrap().len(), left);
         time.advance(every);
     }
     let run = handle.ended();
@@ -154,10 +159,10 @@ async fn the_sweeper_outlives_what_goes_wrong() {
     assert!(run.await.unwrap().status.is_ended());
 }
 
-/// Lapsed runs of an agent that is not here, and lapsed runs that can never go on, hide nothing and
-/// hold nothing up.
+/// Lapsed runs of an unregistered agent, and lapsed runs that can never continue, neither hide nor
+/// delay other work.
 #[tokio::test]
-async fn nobody_starves() {
+async fn runs_that_cannot_continue_do_not_starve_others() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);
@@ -192,10 +197,10 @@ async fn nobody_starves() {
     }
 }
 
-/// A pause that is asked to stop is somebody's to end, whoever continues answers. (Here all calls are
-/// answered too, so that it can be.)
+/// A paused run that is asked to stop is ended by the sweeper, also without `auto_continue`. (Here
+/// all calls are answered too, so that it can be.)
 #[tokio::test]
-async fn a_stop_of_a_paused_run_is_attended_to() {
+async fn the_sweeper_stops_a_paused_run_that_was_asked_to_stop() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);
@@ -222,8 +227,8 @@ async fn a_stop_of_a_paused_run_is_attended_to() {
     }
 }
 
-/// Sessions whose time has come go, whoever they talked to, with their streams: not one in which
-/// something runs, and none where nobody is to clean up.
+/// Expired sessions of any agent are removed with their streams, except those with a running run,
+/// and except where cleaning up is turned off.
 #[tokio::test]
 async fn expired_sessions_are_removed() {
     for place in Place::all() {
@@ -258,7 +263,7 @@ async fn expired_sessions_are_removed() {
         assert_eq!(careful.recover().await.unwrap(), SweepReport::default());
         assert_eq!(there().await, 4);
         assert_eq!(sweeping.recover().await.unwrap().removed, 3);
-        assert_eq!(there().await, 1, "its run goes on");
+        assert_eq!(there().await, 1, "its run is running");
         gate.open();
         assert!(handle.outcome().await.is_ok());
         assert_eq!(sweeping.recover().await.unwrap().removed, 1);
@@ -268,7 +273,7 @@ async fn expired_sessions_are_removed() {
     }
 }
 
-/// Notes when it is asked to remove old chunks, and says that it removed so many streams' of them.
+/// Records requests to remove old chunks, and reports the given number of streams as cleaned.
 #[derive(Debug, Clone, Default)]
 struct Broom {
     asked: Arc<Mutex<Vec<Timestamp>>>,
@@ -283,9 +288,9 @@ impl Retention for Broom {
     }
 }
 
-/// Old chunks are looked for each minute, and sooner while there are more.
+/// Old chunks are removed every minute, and sooner while there are more.
 #[tokio::test]
-async fn old_chunks_are_removed_now_and_then() {
+async fn old_chunks_are_removed_every_minute() {
     let (time, broom) = (clock(), Broom::default());
     let backend = Place::memory().open().await.retained_by(broom.clone());
     let runtime = LocalRuntime::builder(backend)

@@ -1,4 +1,4 @@
-//! Stores that fail when they are told to.
+//! A store that fails on request.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,83 +19,83 @@ use serde_json::Value;
 
 use crate::kit::session;
 
-/// What a moody store does.
+/// The failures that a test asks the store for.
 #[derive(Debug, Default)]
-pub(crate) struct Mood {
-    /// Refuses commits that settle a step.
-    pub(crate) refuses: AtomicBool,
-    /// Refuses so many commits that keep the result of one call.
-    pub(crate) refuses_calls: AtomicUsize,
-    /// Cannot be reached by commits that renew a lease.
-    pub(crate) keeps_leases: AtomicBool,
-    /// How many commits that renew a lease were tried.
+pub(crate) struct Failures {
+    /// Whether commits that settle a step are refused.
+    pub(crate) refuses_steps: AtomicBool,
+    /// The number of commits of single call results to refuse.
+    pub(crate) refused_calls: AtomicUsize,
+    /// Whether commits that renew a lease fail as unreachable.
+    pub(crate) refuses_renewals: AtomicBool,
+    /// The number of attempted commits that renew a lease.
     pub(crate) renewals: AtomicUsize,
-    /// Panics in commits that settle a step.
-    pub(crate) panics: AtomicBool,
-    /// What it says of due work instead of the truth, the last of them next.
-    pub(crate) due: Mutex<Vec<Lie>>,
+    /// Whether commits that settle a step panic.
+    pub(crate) panics_on_steps: AtomicBool,
+    /// The responses of the next due-work queries in place of the real ones, last first.
+    pub(crate) due: Mutex<Vec<FalseDue>>,
 }
 
-/// Something else than the due work there is.
+/// A false response to a due-work query.
 #[derive(Debug)]
-pub(crate) enum Lie {
+pub(crate) enum FalseDue {
     Stale(SessionId, Due),
     Failure,
     Panic,
 }
 
 #[derive(Debug)]
-struct Moody {
+struct FailingStore {
     store: Arc<dyn SessionStore>,
-    mood: Arc<Mood>,
+    failures: Arc<Failures>,
 }
 
-/// The same backend, with moods.
-pub(crate) fn moody(mut backend: Backend) -> (Backend, Arc<Mood>) {
-    let mood = Arc::new(Mood::default());
-    backend.store = Arc::new(Moody {
+/// Wraps a backend in a store whose failures the returned switches control.
+pub(crate) fn failing_store(mut backend: Backend) -> (Backend, Arc<Failures>) {
+    let failures = Arc::new(Failures::default());
+    backend.store = Arc::new(FailingStore {
         store: backend.store,
-        mood: Arc::clone(&mood),
+        failures: Arc::clone(&failures),
     });
-    (backend, mood)
+    (backend, failures)
 }
 
-fn in_a_mood(session: SessionId) -> StoreError {
+fn refused(session: SessionId) -> StoreError {
     StoreError::Invalid {
         session,
-        reason: "the store is in a mood".to_owned(),
+        reason: "the test refuses this commit".to_owned(),
     }
 }
 
 #[async_trait]
-impl SessionStore for Moody {
+impl SessionStore for FailingStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let settles = |(_, change): &(SessionId, Change)| matches!(change, Change::AppendStep(_));
         if commit.changes.iter().any(settles) {
-            if self.mood.panics.load(Ordering::SeqCst) {
-                panic!("the store fell over");
+            if self.failures.panics_on_steps.load(Ordering::SeqCst) {
+                panic!("the store panicked");
             }
-            if self.mood.refuses.load(Ordering::SeqCst) {
-                return Err(in_a_mood(commit.root));
+            if self.failures.refuses_steps.load(Ordering::SeqCst) {
+                return Err(refused(commit.root));
             }
         }
         let renews = |(_, change): &(SessionId, Change)| matches!(change, Change::Lease(Some(_)));
         if commit.changes.iter().all(renews) {
-            self.mood.renewals.fetch_add(1, Ordering::SeqCst);
-            if self.mood.keeps_leases.load(Ordering::SeqCst) {
+            self.failures.renewals.fetch_add(1, Ordering::SeqCst);
+            if self.failures.refuses_renewals.load(Ordering::SeqCst) {
                 return Err(StoreError::Unavailable {
-                    backend: "moody",
+                    backend: "failing",
                     source: "not now".into(),
                 });
             }
         }
         let keeps = |(_, change): &(SessionId, Change)| matches!(change, Change::OpenCall(..));
         if commit.changes.iter().any(keeps) {
-            let left = &self.mood.refuses_calls;
+            let left = &self.failures.refused_calls;
             let one_less = |left: usize| left.checked_sub(1);
-            let refuses = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
-            if refuses.is_ok() {
-                return Err(in_a_mood(commit.root));
+            let refused_one = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+            if refused_one.is_ok() {
+                return Err(refused(commit.root));
             }
         }
         self.store.commit(commit).await
@@ -162,15 +162,15 @@ impl SessionStore for Moody {
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
-        let lie = self.mood.due.lock().unwrap().pop();
-        match lie {
+        let false_due = self.failures.due.lock().unwrap().pop();
+        match false_due {
             None => self.store.due(query).await,
-            Some(Lie::Stale(session, due)) => {
+            Some(FalseDue::Stale(session, due)) => {
                 let items = vec![DueSession::new(session.as_root(), vec![due])];
                 Ok(DuePage::new(query.at, items, None))
             }
-            Some(Lie::Failure) => Err(in_a_mood(session("none"))),
-            Some(Lie::Panic) => panic!("the store fell over"),
+            Some(FalseDue::Failure) => Err(refused(session("none"))),
+            Some(FalseDue::Panic) => panic!("the store panicked"),
         }
     }
 
