@@ -23,7 +23,7 @@ use crate::moody::{Mood, moody};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A runtime whose store refuses_steps to renew its lease, and a model that waits at a gate.
+/// A runtime whose store refuses to renew its lease, and a model that waits at a gate.
 struct Scene {
     place: Place,
     time: Arc<VirtualClock>,
