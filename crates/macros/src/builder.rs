@@ -1,4 +1,4 @@
-//! Writes the code that builds one tool, as one would by hand with `Tool::typed`.
+//! Generates the code that builds one tool with `Tool::typed`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -9,15 +9,15 @@ use crate::method::ToolMethod;
 use crate::options::{Given, Value};
 use crate::params::Passed;
 
-/// A tool, and what is said about it more than once.
+/// A tool and the parts of its code that are used more than once.
 pub(crate) struct Builder<'a> {
     block: &'a ItemImpl,
     tool: &'a ToolMethod,
     /// The type of the input.
     input: Type,
-    /// Takes an input apart into what the method is called with.
+    /// The pattern that destructures an input into the arguments of the method.
     pattern: TokenStream,
-    /// The context, where the method wants it.
+    /// The context argument, empty if the method does not take it.
     cx: TokenStream,
     private: TokenStream,
 }
@@ -36,8 +36,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A block that builds the tool. The items that it needs are inside, where nothing else sees
-    /// them; `this` is the toolset.
+    /// Returns a block that builds the tool. The items that it needs are inside, where no other
+    /// code sees them; `this` is the toolset.
     pub(crate) fn write(&self) -> TokenStream {
         let items = self.tool.params.input.items(self.block);
         let rules = self
@@ -76,7 +76,7 @@ impl<'a> Builder<'a> {
         } = self.tool;
         let call = self.call(at(ident), &quote!(Self::#ident));
         let run = self.sharing(&quote!(#pattern: #input), cx, &call);
-        // What is wrong with the output is shown where the method says what it is.
+        // A type error of the output is shown at the method's return type.
         quote_spanned! {at(output)=>
             ::helix_agents::__private::Tool::typed(#name, #description, #run)
         }
@@ -92,18 +92,18 @@ impl<'a> Builder<'a> {
         } = self.tool;
         code! {
             {
-                // Nothing here makes or reads an output; its type must exist all the same.
+                // No generated code uses the output, but its type must exist.
                 let _ = #private::PhantomData::<#output>;
                 #private::Tool::client::<#input>(#name, #description)
             }
         }
     }
 
-    /// The call that sets an option.
+    /// Returns the builder call that sets an option.
     fn option(&self, given: &Given) -> TokenStream {
         let key = Ident::new(given.key, given.token.span());
         let value = match &given.value {
-            // The one is in how the tool is made, the other in its name.
+            // `client` decides how the tool is created, and `name` is an argument of that.
             Value::Nothing if given.key == "client" => return TokenStream::new(),
             Value::Name(_) => return TokenStream::new(),
             Value::Nothing => TokenStream::new(),
@@ -141,7 +141,7 @@ impl<'a> Builder<'a> {
         self.sharing(&code!(arguments: #private::Value), cx, &look)
     }
 
-    /// A closure that shares the toolset with the futures it returns.
+    /// Returns a closure that shares the toolset with the futures it returns.
     fn sharing(&self, input: &TokenStream, cx: &TokenStream, body: &TokenStream) -> TokenStream {
         let private = &self.private;
         code! {
@@ -155,7 +155,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Calls a method of the toolset with what the tool's method takes.
+    /// Returns a call of a toolset method with the arguments that the tool's method takes.
     fn call(&self, span: Span, method: &TokenStream) -> TokenStream {
         let passed = self.tool.params.passed.iter().map(|passed| match passed {
             Passed::Cx => code!(&cx),

@@ -1,10 +1,10 @@
-//! How generated code is written.
+//! Helpers for generated code.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::spanned::Spanned;
 
-/// `quote!` for code whose variables are its own: they never meet a user's of the same name.
+/// Like `quote!`, but with hygienic variables that never clash with the user's names.
 macro_rules! code {
     ($($token:tt)*) => {
         ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($token)*)
@@ -13,12 +13,12 @@ macro_rules! code {
 
 pub(crate) use code;
 
-/// The span of code that is as `code!` makes it, and whose errors are shown at these tokens.
+/// Returns a hygienic span, like that of `code!`, whose errors are shown at these tokens.
 pub(crate) fn at(tokens: &impl Spanned) -> Span {
     tokens.span().resolved_at(Span::mixed_site())
 }
 
-/// Where everything is that generated code uses.
+/// Returns the path of all items that generated code uses.
 pub(crate) fn private() -> TokenStream {
     quote!(::helix_agents::__private)
 }

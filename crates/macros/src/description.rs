@@ -1,12 +1,12 @@
-//! What the model reads about a tool: the method's doc comment.
+//! The description of a tool: the doc comment of its method.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta};
 
-/// The description as an expression; `None` when there is no doc comment, or only an empty one.
+/// Returns the description as an expression; `None` if the doc comment is missing or empty.
 ///
-/// Lines stay lines, without the space that a comment begins with, as schemars does it for fields.
+/// Line breaks are kept and the leading space of each line is removed, as schemars does for fields.
 pub(crate) fn description(attrs: &[Attribute]) -> Option<TokenStream> {
     let lines: Vec<&Expr> = attrs.iter().filter_map(doc_value).collect();
     let texts: Option<Vec<String>> = lines.iter().map(|line| text_of(line)).collect();

@@ -1,14 +1,14 @@
-//! Times in options: `"30s"`, checked while compiling.
+//! Durations in options, such as `"30s"`, checked at compile time.
 
 use syn::LitStr;
 
 const FORM: &str =
     "write a whole number and a unit (ms, s, m, h, d), such as \"500ms\", \"30s\" or \"10m\"";
 
-/// The milliseconds that a text such as `"10m"` stands for.
+/// Parses a text such as `"10m"` into milliseconds.
 ///
 /// # Errors
-/// At the text, when it is not such a time, is zero, or is longer than we can count.
+/// At the text, if it is not a duration, is zero, or exceeds the range of `u64`.
 pub(crate) fn millis(text: &LitStr) -> syn::Result<u64> {
     parse(&text.value()).map_err(|why| syn::Error::new(text.span(), why))
 }

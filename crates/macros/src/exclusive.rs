@@ -1,6 +1,6 @@
 //! Options that exclude each other.
 //!
-//! Core refuses the same when a tool is built by hand, in the same words; a test compares them.
+//! Core refuses the same pairs in `Tool::typed`, with the same messages; a test compares them.
 
 use crate::errors::Errors;
 use crate::options::{Given, Options};
@@ -42,7 +42,7 @@ const RULES: [(&str, &str, &str); 8] = [
         "on_unknown",
         "a client's call stays open until it is answered; use `deadline`",
     ),
-    // By hand, the later of the two calls wins; here the order of options means nothing.
+    // With the builder, the later of the two calls wins; here the order of options has no meaning.
     (
         "approval",
         "approval_if",
@@ -50,7 +50,7 @@ const RULES: [(&str, &str, &str); 8] = [
     ),
 ];
 
-/// Notes the first pair that excludes each other, at the option that was written second.
+/// Reports the first pair that excludes each other, at the option that was written second.
 pub(crate) fn check(tool: &str, options: &Options, errors: &mut Errors) {
     let clash = RULES.into_iter().find_map(|(first, second, remedy)| {
         let place = later(options, first, second)?;
@@ -63,7 +63,7 @@ pub(crate) fn check(tool: &str, options: &Options, errors: &mut Errors) {
         );
         return;
     }
-    // What `on_unknown` says is looked at when the tool is built.
+    // The value of `on_unknown` is checked when the tool is built.
     let somebody_answers = ["client", "approval", "on_unknown"]
         .into_iter()
         .find_map(|name| find(options, name));
@@ -78,14 +78,14 @@ pub(crate) fn check(tool: &str, options: &Options, errors: &mut Errors) {
     }
 }
 
-/// Of two options that were both given, the one that comes later.
+/// Returns the later of two options if both were given.
 fn later<'a>(options: &'a Options, first: &str, second: &str) -> Option<&'a Given> {
     let (one, first) = find(options, first)?;
     let (two, second) = find(options, second)?;
     (one != two).then_some(if one > two { first } else { second })
 }
 
-/// An option and its place. A rule about approval is approval.
+/// Returns an option and its position. `approval_if` counts as `approval`.
 fn find<'a>(options: &'a Options, key: &str) -> Option<(usize, &'a Given)> {
     let exactly = |key: &str| {
         options

@@ -1,4 +1,4 @@
-//! Writes what a toolset expands to.
+//! Generates the `IntoTools` implementation of a toolset.
 
 use proc_macro2::TokenStream;
 use syn::{ItemImpl, parse_quote_spanned};
@@ -7,12 +7,12 @@ use crate::builder::Builder;
 use crate::code::{at, code, private};
 use crate::method::ToolMethod;
 
-/// `impl IntoTools` for the block's type.
+/// Generates `impl IntoTools` for the type of the block.
 pub(crate) fn into_tools(block: &ItemImpl, tools: &[ToolMethod]) -> TokenStream {
     let private = private();
     let self_ty = &block.self_ty;
     let mut generics = block.generics.clone();
-    // Said here, that a type cannot be shared is shown at the type, and not again at each tool.
+    // Asserted here, so that a type that cannot be shared gives one error and not one per tool.
     generics
         .make_where_clause()
         .predicates

@@ -1,4 +1,4 @@
-//! The type of a tool's input.
+//! The input type of a tool.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
@@ -6,26 +6,26 @@ use syn::{Attribute, ItemImpl, Type, parse_quote};
 
 use crate::code::{code, private};
 
-/// What the model gives.
+/// The input that the model gives to a tool.
 pub(crate) enum Input {
-    /// The parameters, which become the fields of a struct that is generated.
+    /// The parameters of the method, which become the fields of a generated struct.
     Fields(Vec<Field>),
-    /// A type of the user's.
+    /// A type that the user wrote, taken with `#[args]`.
     Whole(Box<Type>),
 }
 
-/// A parameter that is a field of the input.
+/// A parameter that becomes a field of the generated struct.
 pub(crate) struct Field {
-    /// Its description, and what serde and schemars shall know.
+    /// The doc comment and the serde and schemars attributes of the parameter.
     pub(crate) attrs: Vec<Attribute>,
-    /// Its name.
+    /// The name of the parameter.
     pub(crate) ident: Ident,
-    /// Its type.
+    /// The type of the parameter.
     pub(crate) ty: Type,
 }
 
 impl Input {
-    /// The input's type, where the tool is built.
+    /// The type of the input, at the place where the tool is built.
     pub(crate) fn ty(&self, block: &ItemImpl) -> Type {
         match self {
             Self::Fields(_) => {
@@ -36,7 +36,7 @@ impl Input {
         }
     }
 
-    /// A pattern that takes an input apart into the variables that the call is made with.
+    /// The pattern that destructures an input into the variables of the method call.
     pub(crate) fn pattern(&self, block: &ItemImpl) -> TokenStream {
         match self {
             Self::Fields(fields) => {
@@ -48,10 +48,11 @@ impl Input {
         }
     }
 
-    /// The struct that has the parameters as its fields.
+    /// The generated struct with the parameters as its fields.
     ///
-    /// In a generic toolset it has the same parameters, because a field's type may use them. The
-    /// bounds are the toolset's own: if they are too weak, the error is about the user's types.
+    /// In a generic toolset the struct has the same generics, because the type of a field may use
+    /// them. It has the bounds of the toolset: if they are too weak, the error names the user's
+    /// types.
     pub(crate) fn items(&self, block: &ItemImpl) -> TokenStream {
         let Self::Fields(fields) = self else {
             return TokenStream::new();

@@ -1,16 +1,15 @@
 //! The macros of Helix Agents.
 //!
 //! A tool needs a name, a description, a schema, a check of its input and the code itself. All of
-//! that is already in a documented async method, so `#[toolset]` reads it from there and writes the
-//! rest. What it writes is what one would write by hand with `Tool::typed`: there is no second way
-//! in which a tool works.
+//! that is already in a documented async method, so `#[toolset]` reads it from there and generates
+//! the rest. The generated code uses `Tool::typed`, as code written by hand would.
 //!
-//! Users depend on `helix-agents`, which re-exports this crate. Everything that is generated goes
-//! through `::helix_agents::__private`, so it means the same in every crate, whatever names that
-//! crate has of its own, and whether or not it depends on serde and schemars.
+//! Users depend on `helix-agents`, which re-exports this crate. All generated paths go through
+//! `::helix_agents::__private`, so they resolve the same in every crate, independently of that
+//! crate's own names and of whether it depends on serde and schemars.
 //!
-//! A mistake is one error at the token that has to change. The impl block is emitted all the same,
-//! so that one mistake does not make others appear.
+//! A mistake gives one error, at the token that must change. The impl block is still emitted, so
+//! that one mistake does not cause further errors.
 
 mod builder;
 mod code;

@@ -13,28 +13,28 @@ use crate::exclusive;
 use crate::options::Options;
 use crate::params::Params;
 
-/// What is known about a tool once its method has been read.
+/// A tool as parsed from its method.
 pub(crate) struct ToolMethod {
-    /// The method.
+    /// The name of the method.
     pub(crate) ident: Ident,
-    /// The tool's name, where it was chosen.
+    /// The name of the tool, with the span where it was chosen.
     pub(crate) name: LitStr,
-    /// What the model reads: an expression.
+    /// The description for the model, as an expression.
     pub(crate) description: TokenStream,
-    /// When the method is there at all.
+    /// The `cfg` attributes of the method.
     pub(crate) cfgs: Vec<Attribute>,
-    /// How the tool behaves.
+    /// The options of the `#[tool]`.
     pub(crate) options: Options,
-    /// What the method takes.
+    /// The parameters of the method.
     pub(crate) params: Params,
-    /// What it returns.
+    /// The return type of the method.
     pub(crate) output: Type,
 }
 
 impl ToolMethod {
-    /// Reads a method, and takes from it what the compiler would not understand.
+    /// Parses a method, and removes from it the attributes that the compiler does not know.
     ///
-    /// `marks` are its `#[tool]`s. `None` when no tool can be made of it; then there is an error.
+    /// `marks` are its `#[tool]` attributes. Returns `None` after an error that leaves no tool.
     pub(crate) fn take(
         function: &mut ImplItemFn,
         marks: &[Attribute],
@@ -62,7 +62,7 @@ impl ToolMethod {
             .name()
             .cloned()
             .unwrap_or_else(|| LitStr::new(&sig.ident.unraw().to_string(), sig.ident.span()));
-        // A misspelt option may be the one that these rules would miss.
+        // A misspelt option may be the one that these rules require.
         if wrong_options.is_empty() {
             exclusive::check(&name.value(), &options, errors);
             check_body(function, client, has_body, errors);
@@ -81,7 +81,7 @@ impl ToolMethod {
         })
     }
 
-    /// Whether somebody else runs the tool, so that there is no method to call.
+    /// Whether a client runs the tool, so that there is no method to call.
     pub(crate) fn is_client(&self) -> bool {
         self.options.get("client").is_some()
     }
@@ -95,7 +95,7 @@ fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
         .collect()
 }
 
-/// What the method returns, if it has the form of a tool.
+/// Returns the return type of the method, if its signature fits a tool.
 fn check_signature(sig: &Signature, errors: &mut Errors) -> Option<Type> {
     if sig.asyncness.is_none() {
         errors.at(sig.fn_token, "a tool is an `async fn`");

@@ -11,7 +11,7 @@ use crate::errors::Errors;
 use crate::rule::Rule;
 use crate::suggest::nearest;
 
-/// What may follow an option's name.
+/// The kind of value that an option takes.
 #[derive(Debug, Clone, Copy)]
 enum Takes {
     Nothing,
@@ -22,7 +22,7 @@ enum Takes {
     OnUnknown,
 }
 
-/// Every option: its name, what it takes, and how it is written.
+/// Every option: its name, the kind of its value, and an example.
 const OPTIONS: [(&str, Takes, &str); 12] = [
     ("approval", Takes::Nothing, "approval"),
     ("approval_if", Takes::Rule, "approval_if = |a| .."),
@@ -38,29 +38,29 @@ const OPTIONS: [(&str, Takes, &str); 12] = [
     ("name", Takes::Name, "name = \"..\""),
 ];
 
-/// The options that a tool was given, in their order.
+/// The options of a tool, in the order in which they were written.
 #[derive(Default)]
 pub(crate) struct Options(Vec<Given>);
 
-/// One option.
+/// An option that was given.
 pub(crate) struct Given {
-    /// Its name, as in the list of options.
+    /// The name of the option, from `OPTIONS`.
     pub(crate) key: &'static str,
-    /// Its name where it was written.
+    /// The name token in the source.
     pub(crate) token: Ident,
-    /// What it was set to.
+    /// The value of the option.
     pub(crate) value: Value,
 }
 
-/// What an option was set to.
+/// The value of an option.
 pub(crate) enum Value {
-    /// Being there is all.
+    /// The option takes no value.
     Nothing,
-    /// A name for the tool.
+    /// The name of the tool.
     Name(LitStr),
-    /// A rule about approval.
+    /// The rule of `approval_if`.
     Rule(Rule),
-    /// A method of the toolset.
+    /// The path of a method of the toolset.
     Method(ExprPath),
     /// An expression of type `Duration`.
     Time(TokenStream),
@@ -69,7 +69,7 @@ pub(crate) enum Value {
 }
 
 impl Options {
-    /// Reads the options of a `#[tool]`, leaving out those that are wrong.
+    /// Parses the options of a `#[tool]`, leaving out invalid ones.
     pub(crate) fn read(attr: &Attribute, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         match &attr.meta {
@@ -87,7 +87,7 @@ impl Options {
         options
     }
 
-    /// Notes wrong options and goes on; stops only where it cannot tell where the next one begins.
+    /// Reports invalid options and continues; stops only where the next one cannot be found.
     fn read_all(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
         while !input.is_empty() {
             let token = input.call(Ident::parse_any)?;
@@ -135,12 +135,12 @@ impl Options {
         Ok(Given { key, token, value })
     }
 
-    /// The option of this name, if it was given.
+    /// Returns the option of this name, if it was given.
     pub(crate) fn get(&self, key: &str) -> Option<&Given> {
         self.0.iter().find(|given| given.key == key)
     }
 
-    /// The tool's name, if it shall not be the method's.
+    /// Returns the value of `name`, if it was given.
     pub(crate) fn name(&self) -> Option<&LitStr> {
         self.0.iter().find_map(|given| match &given.value {
             Value::Name(name) => Some(name),
@@ -148,7 +148,7 @@ impl Options {
         })
     }
 
-    /// All that were given.
+    /// Returns all options that were given.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Given> {
         self.0.iter()
     }
@@ -163,7 +163,7 @@ fn unknown(token: &Ident) -> String {
     format!("unknown option `{token}`; the options are {all}")
 }
 
-/// An expression without the wrapping that `macro_rules` puts around it.
+/// Returns an expression without the invisible group of `macro_rules`.
 fn bare(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => bare(*group.expr),
@@ -197,7 +197,7 @@ fn time(value: Expr, key: &str, example: &str) -> syn::Result<TokenStream> {
             let millis = duration::millis(&text)?;
             Ok(quote!(::helix_agents::__private::Duration::from_millis(#millis)))
         }
-        // A number without a unit, which would otherwise be a type error in generated code.
+        // A number without a unit would otherwise be a type error in generated code.
         Expr::Lit(_) => Err(misfit(&value, key, example)),
         expression => Ok(quote!(#expression)),
     }

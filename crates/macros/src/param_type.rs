@@ -6,7 +6,8 @@ use syn::{Type, TypeReference};
 
 use crate::errors::Errors;
 
-/// What the type of an input cannot have in it, and why. It becomes the type of a struct's field.
+/// The tokens that the type of an input cannot contain, because it becomes the type of a struct
+/// field, and why.
 const IMPOSSIBLE: [(&str, &str); 3] = [
     (
         "&",
@@ -22,7 +23,7 @@ const IMPOSSIBLE: [(&str, &str); 3] = [
     ),
 ];
 
-/// Whether a parameter is the context, which is known by the name of its type.
+/// Whether a parameter is the context, which is recognised by the name of its type.
 pub(crate) fn is_context(ty: &Type, errors: &mut Errors) -> bool {
     match bare(ty) {
         Type::Reference(reference) if is_tool_cx(&reference.elem) => {
@@ -47,7 +48,7 @@ fn is_tool_cx(ty: &Type) -> bool {
     last.is_some_and(|last| last.ident == "ToolCx")
 }
 
-/// Notes what keeps a type from being that of an input.
+/// Reports why a type cannot be the type of an input.
 pub(crate) fn check_owned(ty: &Type, errors: &mut Errors) {
     if let Type::Reference(TypeReference { elem, .. }) = bare(ty) {
         let owned = match bare(elem) {
@@ -61,7 +62,7 @@ pub(crate) fn check_owned(ty: &Type, errors: &mut Errors) {
     }
 }
 
-/// The first token that makes a type impossible, however deep, and why it does.
+/// Returns the first token that makes a type impossible, at any depth, and why.
 fn impossible(tokens: TokenStream) -> Option<(TokenTree, &'static str)> {
     tokens.into_iter().find_map(|token| {
         if let TokenTree::Group(group) = token {
@@ -73,7 +74,7 @@ fn impossible(tokens: TokenStream) -> Option<(TokenTree, &'static str)> {
     })
 }
 
-/// A type without the wrapping that `macro_rules` or parentheses put around it.
+/// Returns a type without the invisible group of `macro_rules` or parentheses.
 fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => bare(&group.elem),
@@ -82,7 +83,7 @@ fn bare(ty: &Type) -> &Type {
     }
 }
 
-/// A type as a person writes it.
+/// Formats a type as a person writes it.
 fn written(ty: &Type) -> String {
     let text = ty.to_token_stream().to_string();
     text.replace(" < ", "<")

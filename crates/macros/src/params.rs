@@ -1,4 +1,4 @@
-//! The parameters of a tool: which are its input, and what the method is called with.
+//! The parameters of a tool: which are its input, and how the method is called.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, FnArg, Ident, Pat, PatType, Token, Type};
@@ -7,26 +7,26 @@ use crate::errors::Errors;
 use crate::input::{Field, Input};
 use crate::param_type::{check_owned, is_context};
 
-/// What a method takes after `&self`.
+/// The parameters of a method after `&self`.
 pub(crate) struct Params {
-    /// What the model gives.
+    /// The input that the model gives.
     pub(crate) input: Input,
-    /// What the method is called with, in its order.
+    /// The arguments of the method call, in order.
     pub(crate) passed: Vec<Passed>,
 }
 
-/// One argument of the call.
+/// One argument of the method call.
 pub(crate) enum Passed {
-    /// The context.
+    /// The context of the call.
     Cx,
-    /// The whole input.
+    /// The whole input, with `#[args]`.
     Input,
     /// A field of the input.
     Field(Ident),
 }
 
 impl Params {
-    /// Reads the parameters, and takes from them the attributes that only we understand.
+    /// Parses the parameters, and removes the attributes that only this macro knows.
     pub(crate) fn take(inputs: &mut Punctuated<FnArg, Token![,]>, errors: &mut Errors) -> Self {
         let mut fields = Vec::new();
         let mut passed = Vec::new();
@@ -62,7 +62,7 @@ impl Params {
     }
 }
 
-/// Takes `#[args]` and what belongs on a field; what is about the parameter itself stays.
+/// Removes `#[args]` and the attributes of a field; attributes of the parameter itself stay.
 fn take_attrs(param: &mut PatType) -> (Option<Attribute>, Vec<Attribute>) {
     let about_param = [
         "allow", "expect", "warn", "deny", "forbid", "cfg", "cfg_attr",
@@ -78,7 +78,7 @@ fn take_attrs(param: &mut PatType) -> (Option<Attribute>, Vec<Attribute>) {
     (args, take)
 }
 
-/// The name that the model uses.
+/// Returns the name that the model uses for a parameter.
 fn name_of(param: &PatType, errors: &mut Errors) -> Option<Ident> {
     let is_cfg = |attr: &&Attribute| {
         ["cfg", "cfg_attr"]

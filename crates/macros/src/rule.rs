@@ -5,16 +5,16 @@ use syn::{Expr, ExprClosure, ItemImpl, Type, parse_quote};
 
 use crate::code::{at, code, private};
 
-/// A closure of two parameters, the input and the context, that says whether to ask.
+/// A closure of the input and the context that decides whether a call needs approval.
 pub(crate) struct Rule {
     closure: ExprClosure,
 }
 
 impl Rule {
-    /// Reads `|a| ..`, `|a, cx| ..`, and both with `async` before or after the bars.
+    /// Parses `|a| ..`, `|a, cx| ..`, and both with `async` before or after the bars.
     ///
     /// # Errors
-    /// At whatever is not such a closure.
+    /// At a value that is not such a closure.
     pub(crate) fn read(value: Expr) -> syn::Result<Self> {
         let Expr::Closure(mut closure) = value else {
             let message = "write the rule as a closure: `|a| ..` or `|a, cx| ..`";
@@ -41,10 +41,10 @@ impl Rule {
         Ok(Self { closure })
     }
 
-    /// The rule as a method, so that it can use `self`, in a trait that nobody else can see.
+    /// Generates the rule as a method, so that it can use `self`, of a private trait.
     pub(crate) fn items(&self, block: &ItemImpl, input: &Type) -> TokenStream {
         let private = private();
-        // The closure's own `self` must mean this one.
+        // The `self` in the closure must refer to this receiver.
         let this = Ident::new("self", Span::call_site());
         let (generics, _, bounds) = block.generics.split_for_impl();
         let self_ty = &block.self_ty;
@@ -54,7 +54,7 @@ impl Rule {
         } else {
             code!(#private::ask(input, cx, #closure))
         };
-        // What is wrong with the verdict is shown at the rule.
+        // A type error of the verdict is shown at the rule.
         let into_verdict = Ident::new("into_verdict", at(&closure.body));
         code! {
             trait __HelixRule<Input> {

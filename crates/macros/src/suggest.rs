@@ -1,6 +1,6 @@
-//! Finds what a misspelt word was meant to be.
+//! Finds the word that a misspelt word was meant to be.
 
-/// The word nearest to `given`, if one is near enough to be what was meant.
+/// Returns the word nearest to `given`, if one is near enough.
 pub(crate) fn nearest<'a>(
     given: &str,
     words: impl IntoIterator<Item = &'a str>,
@@ -9,11 +9,11 @@ pub(crate) fn nearest<'a>(
         .into_iter()
         .map(|word| (distance(given, word), word))
         .min_by_key(|(distance, _)| *distance)?;
-    // A third of the letters may be wrong: more makes every short word a neighbour of every other.
+    // A third of the letters may be wrong; more would match unrelated short words.
     (distance * 3 <= word.len()).then_some(word)
 }
 
-/// How many letters must be added, removed or replaced to turn one word into the other.
+/// Returns the number of letters to add, remove or replace to turn one word into the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (i, have) in from.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! Reads an impl block, and emits it together with what makes it a toolset.
+//! Parses an impl block and emits it with its `IntoTools` implementation.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::quote;
@@ -10,7 +10,7 @@ use crate::method::ToolMethod;
 
 const WHERE: &str = "`#[toolset]` goes on the impl block of a type: `impl Shop { .. }`";
 
-/// `#[toolset]`.
+/// Expands `#[toolset]`.
 pub(crate) fn toolset(options: &TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     if !options.is_empty() {
@@ -48,14 +48,14 @@ fn toolset_of(mut block: ItemImpl, errors: &mut Errors) -> TokenStream {
     quote!(#block #into_tools)
 }
 
-/// `#[tool]` that no `#[toolset]` has read.
+/// Expands a `#[tool]` outside of a `#[toolset]` to an error.
 pub(crate) fn tool_alone(item: &TokenStream) -> TokenStream {
     let message = "`#[tool]` marks a method of an impl block; write `#[toolset]` above that block";
     let error = syn::Error::new(Span::call_site(), message).to_compile_error();
     quote!(#error #item)
 }
 
-/// Takes the tools out of a block; what remains is what the compiler shall see.
+/// Takes the tools out of a block; what is left is emitted for the compiler.
 fn take_tools(block: &mut ItemImpl, errors: &mut Errors) -> Vec<ToolMethod> {
     let mut tools: Vec<ToolMethod> = Vec::new();
     let mut remaining = Vec::new();
@@ -85,7 +85,7 @@ fn take_tools(block: &mut ItemImpl, errors: &mut Errors) -> Vec<ToolMethod> {
     tools
 }
 
-/// The method that an item is, if it is one with a `#[tool]`; those marks; whether it has a body.
+/// Returns a method with a `#[tool]`, its `#[tool]` attributes, and whether it has a body.
 fn marked(item: &ImplItem) -> Option<(ImplItemFn, Vec<Attribute>, bool)> {
     let (mut function, has_body) = match item {
         ImplItem::Fn(function) => (function.clone(), true),
@@ -96,8 +96,8 @@ fn marked(item: &ImplItem) -> Option<(ImplItemFn, Vec<Attribute>, bool)> {
     (!marks.is_empty()).then_some((function, marks, has_body))
 }
 
-/// The parser has no form for `async fn f();` in an impl block. The body given here is never run:
-/// the method is left out, or there is an error.
+/// Parses `async fn f();`, for which syn has no form in an impl block. The body added here is never
+/// run: the method is left out, or there is an error.
 fn with_a_body(tokens: &TokenStream) -> Option<ImplItemFn> {
     let mut tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
     match tokens.pop() {
@@ -119,10 +119,10 @@ fn take_marks(attrs: &mut Vec<Attribute>) -> Vec<Attribute> {
     marks
 }
 
-/// The tool that has this one's name already.
+/// Returns another tool that has the same name.
 ///
-/// Methods under a `cfg` may never be there together, so those are left to the agent, which refuses
-/// two tools of one name, too.
+/// Methods under a `cfg` may never exist together, so these are left to the agent, which also
+/// refuses two tools of one name.
 fn same_name<'a>(tool: &ToolMethod, others: &'a [ToolMethod]) -> Option<&'a ToolMethod> {
     others.iter().find(|other| {
         other.name.value() == tool.name.value() && other.cfgs.is_empty() && tool.cfgs.is_empty()

@@ -1,4 +1,4 @@
-//! `approval_if`: every form of rule, and what a rule that fails means.
+//! Tests of `approval_if`: every form of rule, and a rule that fails.
 
 use std::num::ParseIntError;
 
@@ -28,25 +28,25 @@ struct State {
 
 #[toolset]
 impl Bank {
-    /// A plain rule.
+    /// A rule on the input.
     #[tool(approval_if = |a| a.cents > 100)]
     async fn plain(&self, cents: u64) -> ToolResult<u64> {
         Ok(cents)
     }
 
-    /// A rule that knows the toolset.
+    /// A rule that uses the toolset.
     #[tool(approval_if = |a| a.cents > self.limit)]
     async fn of_self(&self, cents: u64) -> ToolResult<u64> {
         Ok(cents)
     }
 
-    /// A rule that knows the context, and leaves its error type open.
+    /// A rule that uses the context, and leaves its error type open.
     #[tool(approval_if = |a, cx| Ok(a.cents > cx.get_state::<State>()?.limit))]
     async fn of_state(&self, cents: u64) -> ToolResult<u64> {
         Ok(cents)
     }
 
-    /// A rule with an error of its own.
+    /// A rule with its own error type.
     #[tool(approval_if = |a| a.cents.parse::<u64>().map(|cents| cents > 100))]
     async fn fallible(&self, cents: String) -> ToolResult<String> {
         Ok(cents)
@@ -71,7 +71,7 @@ impl Bank {
         Ok(cents)
     }
 
-    /// A rule that leaves early.
+    /// A rule that returns early.
     #[tool(approval_if = |a| -> Result<bool, ParseIntError> {
         if a.cents.is_empty() {
             return Ok(false);
@@ -82,7 +82,7 @@ impl Bank {
         Ok(cents)
     }
 
-    /// A rule over a struct.
+    /// A rule on a whole struct.
     #[tool(approval_if = |Transfer { cents, to }, _| *cents > 100 || to == "stranger")]
     async fn whole(&self, #[args] transfer: Transfer) -> ToolResult<u64> {
         Ok(transfer.cents)
@@ -94,7 +94,7 @@ impl Bank {
         Ok(())
     }
 
-    /// Always asks.
+    /// Needs approval for every call.
     #[tool(approval)]
     async fn always(&self, cx: &ToolCx) -> ToolResult<String> {
         Ok(cx.idempotency_key().to_owned())
@@ -130,7 +130,7 @@ fn a_rule_that_fails_means_ask() {
 }
 
 #[test]
-fn arguments_that_no_rule_can_read_mean_ask() {
+fn arguments_that_cannot_be_parsed_mean_ask() {
     assert!(asked("plain", &json!({"cents": "a lot"})));
     assert!(asked("plain", &json!({"cents": 1, "dollars": 2})));
 }

@@ -1,4 +1,4 @@
-//! What reaches the method, and what comes back.
+//! Tests of the arguments that reach the method and of the results that come back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,19 +31,19 @@ impl Shop {
         Ok(json!([item, pieces, note, cx.call_id().as_str()]))
     }
 
-    /// Has names that generated code might use.
+    /// Parameters with names that generated code might use.
     #[tool]
     async fn names(&self, this: u8, cx: u8, input: u8, arguments: u8, tools: u8) -> ToolResult<u8> {
         Ok(this + cx + input + arguments + tools)
     }
 
-    /// Fails in the tool's own words.
+    /// Fails with a text for the model.
     #[tool]
     async fn refuse(&self) -> ToolResult<()> {
         Err(ToolError::tell_model("not today"))
     }
 
-    /// Fails with an error of somebody else's.
+    /// Fails with an error of another crate.
     #[tool]
     async fn stumble(&self, number: String) -> ToolResult<u8> {
         Ok(number.parse::<u8>()?)
@@ -64,7 +64,7 @@ impl Shop {
         give_way().await;
         match cents {
             0 => Ok(Reconciled::NotDone),
-            1 => Err(ToolError::tell_model("the bank does not answer")),
+            1 => Err(ToolError::tell_model("the bank is unreachable")),
             _ => Ok(Reconciled::Done(format!(
                 "found {card} {cents} {}",
                 cx.call_id()
@@ -123,7 +123,7 @@ fn the_toolset_is_shared_by_calls_and_tools() {
 }
 
 #[test]
-fn errors_come_back_as_the_tool_meant_them() {
+fn errors_keep_the_text_that_the_tool_chose() {
     assert_eq!(
         call(&tool(Shop::default(), "refuse"), json!({})),
         Err("not today".to_owned())
@@ -133,7 +133,7 @@ fn errors_come_back_as_the_tool_meant_them() {
 }
 
 #[test]
-fn reconcile_is_asked_with_the_parameters_of_the_tool() {
+fn reconcile_gets_the_parameters_of_the_tool() {
     let charge = tool(Shop::default(), "charge");
     let reconcile = |cents: u32| {
         let arguments = json!({"card": "visa", "cents": cents});
@@ -145,5 +145,5 @@ fn reconcile_is_asked_with_the_parameters_of_the_tool() {
         Ok(Reconciled::Done(json!("found visa 5 call")))
     );
     assert_eq!(reconcile(0), Ok(Reconciled::NotDone));
-    assert_eq!(reconcile(1), Err("the bank does not answer".to_owned()));
+    assert_eq!(reconcile(1), Err("the bank is unreachable".to_owned()));
 }

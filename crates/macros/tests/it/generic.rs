@@ -1,4 +1,4 @@
-//! Toolsets with parameters of their own.
+//! Tests of generic toolsets.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -76,7 +76,7 @@ fn the_schema_is_that_of_the_concrete_types() {
 }
 
 #[test]
-fn generic_tools_are_tools() {
+fn tools_of_a_generic_toolset_run() {
     let find = tool(store(), "find");
     assert_eq!(call(&find, json!({"key": 42})), Ok(json!("a vase")));
     let found = find

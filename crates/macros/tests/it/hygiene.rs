@@ -1,8 +1,8 @@
-//! Generated code means the same where every name of the prelude means something else.
+//! Tests that generated code is unaffected by user items that shadow the prelude.
 
 use crate::support::{asks, call, tool};
 
-/// A module in which nothing has its usual meaning. The compiler is most of the test.
+/// A module that shadows every name of the prelude. That it compiles is most of the test.
 mod shadowed {
     #![expect(
         dead_code,
@@ -55,7 +55,7 @@ mod shadowed {
         pub(super) limit: u64,
     }
 
-    /// A type of the user's that is named as a generated one might be.
+    /// A user type with a name that generated code might use.
     #[derive(
         ::helix_agents::__private::serde::Deserialize,
         ::helix_agents::__private::schemars::JsonSchema,
@@ -101,7 +101,7 @@ mod shadowed {
 }
 
 #[test]
-fn names_of_the_user_do_not_change_what_is_generated() {
+fn user_names_do_not_change_generated_code() {
     let refund = tool(shadowed::Shop { limit: 10 }, "refund");
     let arguments = serde_json::json!({"cents": 11});
     assert!(asks(&refund, &arguments));
@@ -113,7 +113,7 @@ fn names_of_the_user_do_not_change_what_is_generated() {
     );
 }
 
-/// What `macro_rules` captured arrives in an invisible wrapping.
+/// Captures of `macro_rules` arrive in an invisible group.
 macro_rules! shop {
     ($shop:ident, $name:literal, $doc:literal, $time:expr, $input:ty, $cx:ty, $rule:expr) => {
         struct $shop {

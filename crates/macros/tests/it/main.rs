@@ -1,4 +1,4 @@
-//! What `#[toolset]` promises, one module per promise.
+//! Tests of `#[toolset]`, one module per guarantee.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 

@@ -1,4 +1,4 @@
-//! What the compiler says about mistakes.
+//! Tests of the compiler errors.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn server(name: &str) -> ToolBuilder {
 fn exclusive_options_are_refused_in_the_words_of_core() {
     let second = Duration::from_secs(1);
     let unknown = async |_: Value, _: ToolCx| Ok(Reconciled::Unknown);
-    // Named as the methods are in the file whose errors are compared.
+    // The names are those of the methods in the file whose errors are compared.
     let by_hand = [
         client("client_finish_with").finish_with(),
         client("client_approval").approval(),

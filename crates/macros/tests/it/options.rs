@@ -1,4 +1,4 @@
-//! Every option reaches the tool.
+//! Tests that every option reaches the tool.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ struct Answer;
 
 #[toolset]
 impl Desk {
-    /// Nothing special.
+    /// Has no options.
     #[tool]
     async fn plain(&self) -> ToolResult<()> {
         Ok(())
@@ -68,20 +68,20 @@ impl Desk {
         palette: Vec<String>,
     ) -> ToolResult<Answer>;
 
-    /// Is never there.
+    /// Is never compiled.
     #[cfg(any())]
     #[tool]
     async fn never(&self, what: DoesNotExist) -> ToolResult<()> {
         what
     }
 
-    /// Is there instead.
+    /// Is compiled in its place.
     #[tool(name = "never")]
     async fn instead(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Is never there either.
+    /// Is never compiled either.
     #[cfg(any())]
     #[tool(name = "never")]
     async fn neither(&self) -> ToolResult<()> {
@@ -89,7 +89,7 @@ impl Desk {
     }
 }
 
-/// A client's tool leaves no method behind: its name is free.
+/// A client tool generates no method, so its name is free.
 impl Desk {
     fn pick_color(&self) -> &'static str {
         self.greeting
@@ -111,7 +111,7 @@ fn a_plain_tool_has_no_options() {
     assert_eq!(spec.on_unknown, OnUnknown::TellModel);
 }
 
-/// Checks that a tool is the plain one but for its name, its description and this.
+/// Checks that a tool differs from the plain one only in its name, its description and `change`.
 fn is_plain_but(name: &str, description: &str, change: impl FnOnce(&mut ToolSpec)) {
     let mut expected = ToolSpec::clone(tool(DESK, "plain").spec());
     expected.name = name.to_owned();

@@ -1,4 +1,4 @@
-//! What the model is shown: names, descriptions and schemas.
+//! Tests of what the model sees: names, descriptions and schemas.
 
 use helix_agents::__private::{schemars, serde};
 use helix_agents::{IntoTools, ToolCx, ToolResult, toolset};

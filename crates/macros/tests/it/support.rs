@@ -1,4 +1,4 @@
-//! What the tests share: a context, a way to wait, and a way to find a tool.
+//! Shared helpers: a context, a small executor, and a lookup of tools.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use helix_agents::core::shared_state::SharedState;
 use helix_agents::{IntoTools, Tool, ToolCx};
 use serde_json::{Value, json};
 
-/// Polls until there is a result. Nothing here waits for anything but itself.
+/// Polls a future until it is ready. The futures of these tests depend on nothing outside.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
@@ -19,7 +19,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Gives way once, so that a future is polled a second time.
+/// Yields once, so that a future is polled a second time.
 pub(crate) async fn give_way() {
     let mut gave = false;
     std::future::poll_fn(|_| {
@@ -44,13 +44,13 @@ pub(crate) fn context() -> ToolCx {
     .build()
 }
 
-/// The tool of this name.
+/// Returns the tool of this name.
 pub(crate) fn tool(toolset: impl IntoTools, name: &str) -> Tool {
     let tools = toolset.into_tools().unwrap();
     tools.into_iter().find(|tool| tool.name() == name).unwrap()
 }
 
-/// Calls a tool: its output, or what the model is told.
+/// Calls a tool; returns its output, or the error text for the model.
 pub(crate) fn call(tool: &Tool, arguments: Value) -> Result<Value, String> {
     block_on(tool.call(arguments, context())).map_err(|error| error.model_text().to_owned())
 }

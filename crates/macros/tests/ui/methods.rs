@@ -6,49 +6,49 @@ struct Shop;
 
 #[toolset]
 impl Shop {
-    /// Not async.
+    /// A method that is not async.
     #[tool]
     fn not_async(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Generic.
+    /// A method that is generic.
     #[tool]
     async fn generic<T: Clone>(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Wants the toolset for itself.
+    /// A method that takes `&mut self`.
     #[tool]
     async fn mutable(&mut self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Wants to have the toolset.
+    /// A method that takes `self`.
     #[tool]
     async fn by_value(self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Is not about the toolset.
+    /// A method without a receiver.
     #[tool]
     async fn no_receiver(cents: u64) -> ToolResult<u64> {
         Ok(cents)
     }
 
-    /// Has a receiver of another type.
+    /// A method with another receiver type.
     #[tool]
     async fn typed_receiver(self: std::sync::Arc<Self>) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Is not for everyone to call.
+    /// A method that is unsafe.
     #[tool]
     async unsafe fn dangerous(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Does not say what it gives.
+    /// A method without a return type.
     #[tool]
     async fn no_result(&self) {}
 
@@ -69,32 +69,32 @@ impl Shop {
         Ok(())
     }
 
-    /// A client's tool with a body.
+    /// A client tool with a body.
     #[tool(client)]
     async fn client_body(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// No client's tool, and no body.
+    /// A tool without a body that is not a client tool.
     #[tool]
     async fn no_body(&self) -> ToolResult<()>;
 
-    /// No tool at all, and no body.
+    /// A method without a body that is not a tool.
     fn no_tool_and_no_body(&self);
 
-    /// The first of its name.
+    /// The first tool of this name.
     #[tool]
     async fn first(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// The second of its name.
+    /// The second tool of this name.
     #[tool(name = "first")]
     async fn second(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// The third of its name.
+    /// The third tool of this name.
     #[tool]
     async fn first(&self) -> ToolResult<()> {
         Ok(())

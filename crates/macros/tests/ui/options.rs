@@ -1,4 +1,4 @@
-//! Options that are not options. Everything else in the block still works.
+//! Unknown and malformed options. The rest of the block still compiles.
 
 use helix_agents::{IntoTools, ToolResult, toolset};
 
@@ -6,59 +6,59 @@ struct Shop;
 
 #[toolset]
 impl Shop {
-    /// A misspelt option is told from an unknown one.
+    /// A misspelt option gets a suggestion.
     #[tool(idempotnt, strict)]
     async fn misspelt(&self, cents: u64) -> ToolResult<u64> {
         Ok(cents)
     }
 
-    /// A misspelt option has no second error.
+    /// A misspelt option causes no second error.
     #[tool(clientt, deadline = "10m")]
     async fn misspelt_client(&self) -> ToolResult<u64>;
 
-    /// What is not near to any option.
+    /// An option with no similar name.
     #[tool(cache = Some(|a, b| 1), read_only)]
     async fn unknown(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// One option twice.
+    /// The same option given twice.
     #[tool(strict, read_only, strict)]
     async fn twice(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// A value too few.
+    /// An option without its value.
     #[tool(timeout)]
     async fn no_value(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Half a value.
+    /// An option with an incomplete value.
     #[tool(timeout =)]
     async fn half_a_value(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// A value too many.
+    /// A value for an option that takes none.
     #[tool(approval = true)]
     async fn a_value(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not a list.
+    /// Options that are not a list.
     #[tool = "approval"]
     async fn no_list(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// No comma.
+    /// Options without a comma between them.
     #[tool(strict approval)]
     async fn no_comma(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Two marks.
+    /// A method with two `#[tool]` attributes.
     #[tool(strict)]
     #[tool(approval)]
     async fn two_marks(&self) -> ToolResult<()> {

@@ -10,11 +10,11 @@ struct Shop;
 
 #[toolset]
 impl Shop {
-    /// Borrowed.
+    /// A borrowed parameter.
     #[tool]
     async fn borrowed(
         &self,
-        /// A text.
+        /// A borrowed text.
         text: &str,
         list: &[String],
         map: &HashMap<String, u64>,
@@ -22,31 +22,31 @@ impl Shop {
         Ok(())
     }
 
-    /// Borrowed inside.
+    /// A parameter that contains a borrow.
     #[tool]
     async fn borrowed_inside(&self, text: Option<&'static str>) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Of no one type.
+    /// A parameter without one type.
     #[tool]
     async fn generic(&self, text: impl Into<String>) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Of the toolset's type.
+    /// A parameter of the toolset's type.
     #[tool]
     async fn of_self(&self, shops: Vec<Self>) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Without a name.
+    /// Parameters without a name.
     #[tool]
     async fn nameless(&self, _: u64, (a, b): (u64, u64)) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not always there.
+    /// A parameter under a `cfg`.
     #[tool]
     async fn sometimes(&self, #[cfg(any())] cents: u64) -> ToolResult<()> {
         Ok(())
@@ -58,19 +58,19 @@ impl Shop {
         Ok(())
     }
 
-    /// The context for itself.
+    /// The context by mutable reference.
     #[tool]
     async fn context_mutable(&self, cx: &mut ToolCx) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Args and more.
+    /// `#[args]` with another parameter.
     #[tool]
     async fn args_and_more(&self, cx: &ToolCx, #[args] sum: Sum, cents: u64) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Args twice.
+    /// `#[args]` on two parameters.
     #[tool]
     async fn args_twice(&self, #[args] one: Sum, #[args] two: Sum) -> ToolResult<()> {
         Ok(())

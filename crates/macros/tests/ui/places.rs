@@ -1,17 +1,17 @@
-//! Macros where they do not belong.
+//! The macros in wrong places.
 
 use helix_agents::{ToolResult, tool, toolset};
 
 struct Shop;
 
-/// No toolset around it.
+/// A tool outside of a toolset.
 #[tool]
 async fn alone() -> ToolResult<()> {
     Ok(())
 }
 
 impl Shop {
-    /// No toolset around it.
+    /// A tool outside of a toolset.
     #[tool(approval)]
     async fn in_an_impl(&self) -> ToolResult<()> {
         Ok(())
@@ -27,7 +27,7 @@ trait Trait {
 
 #[toolset]
 impl Trait for Shop {
-    /// Not a method of the type.
+    /// A tool in a trait implementation.
     #[tool]
     async fn of_a_trait(&self) -> ToolResult<()> {
         Ok(())
@@ -36,7 +36,7 @@ impl Trait for Shop {
 
 #[toolset(approval)]
 impl Shop {
-    /// A tool.
+    /// A tool in a toolset with options.
     #[tool]
     async fn tool(&self) -> ToolResult<()> {
         Ok(())

@@ -1,4 +1,4 @@
-//! A rule that gives neither a `bool` nor a `Result` of one.
+//! A rule that returns neither a `bool` nor a `Result<bool, _>`.
 
 use helix_agents::{ToolResult, toolset};
 

@@ -1,4 +1,4 @@
-//! Options with values that they do not take.
+//! Options with invalid values.
 
 use helix_agents::{ToolResult, toolset};
 
@@ -6,67 +6,67 @@ struct Shop;
 
 #[toolset]
 impl Shop {
-    /// Not a unit.
+    /// A duration with an unknown unit.
     #[tool(timeout = "10 minutes")]
     async fn no_unit(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not a whole number.
+    /// A duration that is not a whole number.
     #[tool(approval, deadline = "1.5h")]
     async fn no_whole_number(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not a text.
+    /// A duration that is not a string.
     #[tool(timeout = 30)]
     async fn number(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// No time at all.
+    /// A duration of zero.
     #[tool(timeout = "0s")]
     async fn zero(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// More time than there is.
+    /// A duration that is too long.
     #[tool(timeout = "999999999999999d")]
     async fn endless(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not a choice.
+    /// An unknown choice of `on_unknown`.
     #[tool(on_unknown = "retry")]
     async fn no_choice(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not a text.
+    /// A name that is not a string.
     #[tool(name = refund)]
     async fn no_text(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not a method.
+    /// A reconciler that is not a method.
     #[tool(reconcile = |a| a)]
     async fn no_method(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// Not a closure.
+    /// A rule that is not a closure.
     #[tool(approval_if = true)]
     async fn no_closure(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// A closure of nothing.
+    /// A rule without parameters.
     #[tool(approval_if = || true)]
     async fn no_parameters(&self) -> ToolResult<()> {
         Ok(())
     }
 
-    /// A closure of three.
+    /// A rule with three parameters.
     #[tool(approval_if = |a, cx, more| true)]
     async fn too_many_parameters(&self) -> ToolResult<()> {
         Ok(())
