@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authorization: what a caller may do.
 
 use async_trait::async_trait;
 use helix_agents_core::canonical::Digest;
@@ -6,24 +6,24 @@ use helix_agents_core::{CallId, SessionId};
 
 use crate::{Operation, Principal, Refusal};
 
-/// What somebody is about to do, once it is known who it is and that the session is theirs.
+/// A requested operation, once the caller is identified and owns the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access<'a> {
-    /// What is asked.
+    /// The requested operation.
     pub operation: Operation,
     /// The session, for operations on one.
     pub session: Option<&'a SessionId>,
     /// The agent of the session.
     pub agent_type: Option<&'a str>,
-    /// The call that is answered.
+    /// The call that is being answered.
     pub call: Option<&'a CallId>,
-    /// The digest of the call's tool and arguments as they are stored, while it waits.
+    /// The digest of the stored tool and arguments of the call, while it is pending.
     pub digest: Option<&'a Digest>,
 }
 
 impl<'a> Access<'a> {
-    /// An operation that is not about one session.
+    /// Creates the access for an operation that does not concern one session.
     #[must_use]
     pub fn new(operation: Operation) -> Self {
         Self {
@@ -42,15 +42,15 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Says who may do what. It is asked once in each request that got that far.
+/// Decides what a caller may do. It is called once per request, after authentication.
 ///
-/// A function `Fn(&Principal, &Access) -> Result<(), Refusal>` is one.
+/// Implemented by functions `Fn(&Principal, &Access) -> Result<(), Refusal>`.
 #[async_trait]
 pub trait Authorize: Send + Sync {
-    /// Whether this may be done.
+    /// Decides whether the operation is allowed.
     ///
     /// # Errors
-    /// [`Refusal`]; the request is answered with it, and nothing was done.
+    /// A [`Refusal`], which becomes the response; the operation is not performed.
     async fn authorize(&self, principal: &Principal, access: &Access<'_>) -> Result<(), Refusal>;
 }
 

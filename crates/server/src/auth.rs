@@ -1,4 +1,4 @@
-//! Who asks.
+//! Authentication: who sent a request.
 
 use async_trait::async_trait;
 use axum::http::request::Parts;
@@ -6,18 +6,18 @@ use helix_agents_core::UserId;
 
 use crate::Operation;
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
-    /// Owns the sessions it starts, and sees no others.
+    /// The user, who owns the sessions it starts and sees no others.
     pub user: Option<UserId>,
-    /// Sees all sessions.
+    /// Whether the caller is an administrator, who sees all sessions.
     pub admin: bool,
 }
 
 impl Principal {
-    /// A user, who sees their own sessions.
+    /// Creates the identity of a user, who sees only their own sessions.
     #[must_use]
     pub fn user(user: UserId) -> Self {
         Self {
@@ -26,13 +26,13 @@ impl Principal {
         }
     }
 
-    /// Somebody without a name, who sees no session at all.
+    /// Creates an identity without a user, who sees no sessions.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::default()
     }
 
-    /// Lets the principal see all sessions.
+    /// Makes the caller an administrator, who sees all sessions.
     #[must_use]
     pub fn admin(mut self) -> Self {
         self.admin = true;
@@ -40,31 +40,31 @@ impl Principal {
     }
 }
 
-/// Why somebody is not let in. The text is for the developer who reads `detail`.
+/// The reason why a request is refused. The text becomes `detail`, for the developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nobody knows who asks.
+    /// The caller could not be identified.
     #[error("{0}")]
     Unauthenticated(String),
-    /// It is known, and may not.
+    /// The caller is identified but not allowed.
     #[error("{0}")]
     Forbidden(String),
-    /// It asks too often.
+    /// The caller sends too many requests.
     #[error("{0}")]
     RateLimited(String),
 }
 
-/// Says who asks, from the head of a request. It is asked before anything else is read, for every
-/// operation; probes ([`Operation::is_probe`]) usually come without credentials.
+/// Identifies the caller from the head of a request. It is called before the body is read, for
+/// every operation; probes ([`Operation::is_probe`]) usually come without credentials.
 ///
-/// A function `Fn(&Parts, Operation) -> Result<Principal, Refusal>` is one.
+/// Implemented by functions `Fn(&Parts, Operation) -> Result<Principal, Refusal>`.
 #[async_trait]
 pub trait Authenticate: Send + Sync {
-    /// Who asks for this operation.
+    /// Returns the caller of this operation.
     ///
     /// # Errors
-    /// [`Refusal`]; the request is answered with it.
+    /// A [`Refusal`], which becomes the response.
     async fn authenticate(
         &self,
         request: &Parts,

@@ -1,4 +1,4 @@
-//! JSON bodies, as large as they may be.
+//! JSON request bodies with a size limit and a time limit.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::ApiError;
 use crate::builder::App;
 
-/// A JSON body.
+/// An extractor for a JSON body.
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
@@ -31,13 +31,13 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         };
         let parsed = serde_json::from_slice(&bytes);
         let parsed = parsed.map_err(|error| {
-            ApiError::invalid(format!("the body is not what this route takes: {error}"))
+            ApiError::invalid(format!("the body does not fit this route: {error}"))
         })?;
         Ok(Self(parsed))
     }
 }
 
-/// Reads a body that is wanted.
+/// Reads a body within the limits.
 async fn read(headers: &HeaderMap, body: &mut Body, app: &App) -> Result<Bytes, ApiError> {
     let limit = app.max_body_bytes;
     if !is_json(headers) {
@@ -51,7 +51,7 @@ async fn read(headers: &HeaderMap, body: &mut Body, app: &App) -> Result<Bytes, 
     let all = async {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
-                ApiError::invalid(format!("the body broke off: {error}; send it again"))
+                ApiError::invalid(format!("the body was incomplete: {error}; send it again"))
             })?;
             let data = frame.into_data().unwrap_or_default();
             if bytes.len() + data.len() > limit {
@@ -67,15 +67,15 @@ async fn read(headers: &HeaderMap, body: &mut Body, app: &App) -> Result<Bytes, 
     Ok(Bytes::from(bytes))
 }
 
-/// How much of a body that is not wanted is read all the same, and for how long.
+/// The maximum number of bytes read from the body of a refused request, and the maximum time.
 const UNWANTED_BYTES: usize = 16 * 1024 * 1024;
 const UNWANTED_TIME: Duration = Duration::from_secs(3);
 
-/// Throws away what is left of a body that is not wanted. Most clients read no answer before they
-/// have sent all of it, and a connection that is closed before takes the answer with it.
+/// Discards the rest of the body of a refused request. Most clients read no response before they
+/// have sent all of it, and closing the connection earlier would discard the response.
 pub(crate) async fn drain(headers: &HeaderMap, mut body: Body) {
     if headers.contains_key(EXPECT) {
-        // Whoever asks before sending has sent nothing yet.
+        // A client that sends `Expect: 100-continue` has not sent the body yet.
         return;
     }
     let mut left = UNWANTED_BYTES;
@@ -88,7 +88,7 @@ pub(crate) async fn drain(headers: &HeaderMap, mut body: Body) {
             }
         }
     };
-    // Whoever sends too slowly does not get to read the answer.
+    // A client that sends too slowly loses the response.
     let _ = tokio::time::timeout(UNWANTED_TIME, all).await;
 }
 

@@ -1,7 +1,8 @@
-//! The memory that answers may take together.
+//! The memory budget of large responses.
 //!
-//! An answer takes memory until its reader has read it, and who does not read it holds on to it until
-//! the connection is cut. So large answers share a budget, and each user's share of it is smaller.
+//! A response takes memory until its client has read it, or until the connection of a client that
+//! does not read is closed. Large responses therefore share a budget, of which each user has a
+//! smaller share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,14 +18,14 @@ use tokio::time::timeout;
 use crate::ApiError;
 use crate::query::ANSWER_BYTES;
 
-/// How long is waited until others have read theirs.
+/// How long a request waits for a part of the budget.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What an answer has at least that counts.
+/// The minimum size of a response that counts.
 const LARGE: usize = 64 * 1024;
-/// What is counted: permits are numbers of 32 bits.
+/// The unit of counting, because permits are 32-bit numbers.
 const UNIT: usize = 1024;
 
-/// The memory that answers may take.
+/// The memory budget of large responses.
 #[derive(Debug)]
 pub(crate) struct Budget {
     all: Share,
@@ -32,7 +33,7 @@ pub(crate) struct Budget {
     users: Mutex<HashMap<UserId, Weak<Semaphore>>>,
 }
 
-/// So many units, and who has them.
+/// A number of units, with a semaphore for the free ones.
 #[derive(Debug, Clone)]
 struct Share {
     units: u32,
@@ -49,7 +50,7 @@ impl Share {
         }
     }
 
-    /// As much as is asked for, or all there is.
+    /// Takes as much as is asked for, or at most the whole share.
     async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let wanted = units(bytes).min(self.units);
         Arc::clone(&self.free).acquire_many_owned(wanted).await.ok()
@@ -60,7 +61,7 @@ fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX)
 }
 
-/// A part of the budget, given back when it is dropped.
+/// A part of the budget, released when it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Vec<OwnedSemaphorePermit>);
 
@@ -73,12 +74,12 @@ impl Budget {
         }
     }
 
-    /// What an answer needs whose size is not known yet.
+    /// Reserves the budget for a response whose size is not known yet.
     pub(crate) async fn reserve(&self, user: Option<&UserId>) -> Result<Held, ApiError> {
         self.take(user, ANSWER_BYTES).await
     }
 
-    /// The answer, which holds what it needs until it is read or thrown away.
+    /// Returns the response, which holds its part of the budget until it is read or dropped.
     pub(crate) async fn charge(
         &self,
         user: Option<&UserId>,
@@ -119,13 +120,13 @@ impl Budget {
             held.extend(self.all.take(bytes).await);
             Held(held)
         };
-        let late = "too many large answers are not read yet; read them, then ask again";
+        let late = "too many large responses have not been read yet; read them, then try again";
         timeout(PATIENCE, taken)
             .await
             .map_err(|_| ApiError::rate_limited(late, 1))
     }
 
-    /// What one user may take. It is forgotten when nothing of it is taken.
+    /// Returns the share of a user. It is forgotten when none of it is taken.
     fn share_of(&self, user: &UserId) -> Share {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let units = units(self.of_one);
@@ -139,7 +140,7 @@ impl Budget {
     }
 }
 
-/// Bytes, and what they hold of the budget.
+/// Bytes that hold a part of the budget.
 struct Owned {
     bytes: Bytes,
     _held: Held,

@@ -1,4 +1,4 @@
-//! A server and what it is built from.
+//! The server and its builder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::quota::Quota;
 use crate::routes::Readiness;
 use crate::{Authenticate, Authorize, BuildError, routes};
 
-/// The largest body that is taken unless another limit is given.
+/// The default maximum size of a body.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
-/// How long a body may take to arrive.
+/// The default maximum time for a body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often an idle stream says that it is there.
+/// The default interval between keep-alive comments of an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// What large answers take together, and those of one user.
+/// The default memory of large responses, in total and per user.
 const ANSWERS_BYTES: usize = 64 * 1024 * 1024;
 const ANSWERS_BYTES_PER_USER: usize = 16 * 1024 * 1024;
-/// How many runs of one user go on at once, and how many it starts in a minute.
+/// The default maximum of running runs per user, and of starts per minute.
 const MAX_RUNS_PER_USER: usize = 256;
 const MAX_STARTS_PER_MINUTE: u32 = 1200;
 
-/// The HTTP face of a runtime.
+/// An HTTP server over a runtime.
 #[derive(Clone)]
 pub struct Server {
     app: App,
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    /// Its routes, to be served or nested under any path.
+    /// Returns the routes, to be served or nested under any path.
     pub fn router(&self) -> Router {
         routes::router(&self.app, &self.cors_origins)
     }
@@ -98,7 +98,7 @@ impl fmt::Debug for Server {
 }
 
 /// Builds a [`Server`].
-#[must_use = "nothing is built before `build`"]
+#[must_use = "call `build` to get the server"]
 pub struct ServerBuilder {
     runtime: Arc<dyn Runtime>,
     authenticate: Option<Arc<dyn Authenticate>>,
@@ -124,91 +124,93 @@ impl ServerBuilder {
         self
     }
 
-    /// Who says what a caller may do. Without it, everybody may do everything with their own
-    /// sessions.
+    /// Sets what callers are allowed to do. By default every caller may do everything with their
+    /// own sessions.
     pub fn authorize(mut self, hook: impl Authorize + 'static) -> Self {
         self.authorize = Some(Arc::new(hook));
         self
     }
 
-    /// Serves everybody who can reach it, and shows them all sessions. Requests of web pages from
-    /// elsewhere are refused: see [`ServerBuilder::host`].
+    /// Allows requests without authentication; every caller sees all sessions. Requests from web
+    /// pages of other sites are refused: see [`ServerBuilder::host`].
     pub fn allow_unauthenticated(mut self) -> Self {
         self.allow_unauthenticated = true;
         self
     }
 
-    /// The largest body that is taken; 4 MiB by default.
+    /// Sets the maximum size of a body; 4 MiB by default.
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.max_body_bytes = bytes;
         self
     }
 
-    /// How long a body may take to arrive; 30 s by default.
+    /// Sets the maximum time for a body to arrive; 30 s by default.
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.body_timeout = timeout;
         self
     }
 
-    /// How often an idle stream says that it is there; every 15 s by default.
+    /// Sets the interval between keep-alive comments of an idle stream; 15 s by default.
     pub fn keep_alive(mut self, every: Duration) -> Self {
         self.keep_alive = every;
         self
     }
 
-    /// Lets pages of this origin use the server from a browser, like `https://example.com`.
+    /// Allows pages of this origin, like `https://example.com`, to use the server from a browser.
     pub fn cors_origin(mut self, origin: impl Into<String>) -> Self {
         self.cors_origins.push(origin.into());
         self
     }
 
-    /// Lets an unauthenticated server answer under this host name too. Addresses and `localhost`
-    /// are always fine; a server with authentication answers to every name.
+    /// Lets a server without authentication accept this host name too. Addresses and `localhost`
+    /// are always accepted; a server with authentication accepts every host name.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
-    /// The agent of chats that name none; `/agents` tells which it is.
+    /// Sets the agent of chats that name none; `/agents` returns its name.
     pub fn default_agent(mut self, name: impl Into<String>) -> Self {
         self.default_agent = Some(name.into());
         self
     }
 
-    /// How much memory large answers take together until they are read; 64 MiB by default. Who asks
-    /// for one while there is none left waits a second, and is told `RATE_LIMITED` then.
+    /// Sets the memory that large responses may take together until they are read; 64 MiB by
+    /// default. A request that finds none left waits for up to a second, and then fails with
+    /// `RATE_LIMITED`.
     pub fn answers_bytes(mut self, bytes: usize) -> Self {
         self.answers_bytes = bytes;
         self
     }
 
-    /// How much of it those of one user take; 16 MiB by default.
+    /// Sets the share of that memory for one user; 16 MiB by default.
     pub fn answers_bytes_per_user(mut self, bytes: usize) -> Self {
         self.answers_bytes_per_user = bytes;
         self
     }
 
-    /// How many runs that one user started over this server go on at once; 256 by default, at least
-    /// one. A run that waits for a person does not go on. Another start is `RATE_LIMITED`.
+    /// Sets the maximum number of running runs that one user started through this server; 256 by
+    /// default, at least one. A run that waits for a person does not count. A further start fails
+    /// with `RATE_LIMITED`.
     pub fn max_runs_per_user(mut self, runs: usize) -> Self {
         self.max_runs_per_user = runs;
         self
     }
 
-    /// How many runs one user starts or resumes in a minute; 1200 by default, at least one. Another is
-    /// `RATE_LIMITED`, and told when it may come.
+    /// Sets the maximum number of runs that one user starts or resumes per minute; 1200 by default,
+    /// at least one. A further one fails with `RATE_LIMITED` and the time to wait.
     pub fn max_starts_per_minute(mut self, starts: u32) -> Self {
         self.max_starts_per_minute = starts;
         self
     }
 
-    /// Shows these metrics of runs under `/metrics`, beside those of requests and of what waits.
+    /// Adds these metrics of runs to `/metrics`, besides those of requests and of pending work.
     pub fn run_metrics(mut self, metrics: RunMetrics) -> Self {
         self.run_metrics = Some(metrics);
         self
     }
 
-    /// Builds it.
+    /// Builds the server.
     ///
     /// # Errors
     /// [`BuildError`] without authentication, unless unauthenticated use is stated; and for an
@@ -217,11 +219,11 @@ impl ServerBuilder {
         let entrance = match (self.authenticate.take(), self.allow_unauthenticated) {
             (None, false) => return Err(BuildError::NoAuthentication),
             (Some(_), true) => return Err(BuildError::BothWays),
-            (Some(hook), false) => Entrance::Known(hook),
+            (Some(hook), false) => Authentication::Hook(hook),
             (None, true) => {
                 tracing::warn!(
                     event = "server.unauthenticated",
-                    "everybody who can reach this server may use it and sees all sessions"
+                    "every client that can reach this server may use it and sees all sessions"
                 );
                 Entrance::Anybody(OriginCheck {
                     hosts: std::mem::take(&mut self.hosts),
@@ -239,7 +241,7 @@ impl ServerBuilder {
         Server {
             app: App(Arc::new(Inner {
                 runtime: self.runtime,
-                entrance,
+                authentication,
                 authorize: self.authorize,
                 max_body_bytes: self.max_body_bytes,
                 body_timeout: self.body_timeout,
@@ -276,21 +278,21 @@ fn origin(origin: String) -> Result<HeaderValue, BuildError> {
     }
 }
 
-/// Who gets in.
-pub(crate) enum Entrance {
-    /// Who this hook knows.
-    Known(Arc<dyn Authenticate>),
-    /// Everybody but web pages from elsewhere.
-    Anybody(OriginCheck),
+/// How callers are authenticated.
+pub(crate) enum Authentication {
+    /// The hook identifies every caller.
+    Hook(Arc<dyn Authenticate>),
+    /// Every caller is accepted, except web pages of other sites.
+    Open(OriginCheck),
 }
 
-/// What every route needs.
+/// The shared state of all routes.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) entrance: Entrance,
+    pub(crate) authentication: Authentication,
     pub(crate) authorize: Option<Arc<dyn Authorize>>,
     pub(crate) max_body_bytes: usize,
     pub(crate) body_timeout: Duration,

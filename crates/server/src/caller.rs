@@ -1,4 +1,4 @@
-//! Who asks, and what is theirs.
+//! The caller of a request, and the sessions that belong to it.
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
@@ -9,7 +9,7 @@ use helix_agents_core::store::{Snapshot, StoreError};
 use crate::builder::App;
 use crate::{Access, ApiError, Operation, Principal};
 
-/// Who asks for what, as the guard found it.
+/// The identity and the operation of a request, set by the guard.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
@@ -25,7 +25,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// The session that the path names.
+/// An extractor for the session in the path.
 #[derive(Debug)]
 pub(crate) struct SessionPath(pub(crate) SessionId);
 
@@ -40,7 +40,7 @@ impl FromRequestParts<App> for SessionPath {
 }
 
 impl Caller {
-    /// Asks whether this may be done.
+    /// Asks the authorization hook whether an access is allowed.
     pub(crate) async fn may(&self, app: &App, access: Access<'_>) -> Result<(), ApiError> {
         match &app.authorize {
             Some(hook) => Ok(hook.authorize(&self.principal, &access).await?),
@@ -48,12 +48,12 @@ impl Caller {
         }
     }
 
-    /// Asks whether an operation that is not about one session may be done.
+    /// Asks the authorization hook about an operation that does not concern one session.
     pub(crate) async fn may_do(&self, app: &App) -> Result<(), ApiError> {
         self.may(app, Access::new(self.operation)).await
     }
 
-    /// A session of theirs. Somebody else's is as if it were not there.
+    /// Returns a session of the caller. A session of another user is not found.
     pub(crate) async fn find(&self, app: &App, session: &SessionId) -> Result<Snapshot, ApiError> {
         let found = app.store().find(session).await?;
         let missing = || StoreError::NotFound {
@@ -67,7 +67,7 @@ impl Caller {
         }
     }
 
-    /// A session of theirs, with which this may be done.
+    /// Returns a session of the caller, if the operation on it is authorized.
     pub(crate) async fn open(&self, app: &App, session: &SessionId) -> Result<Snapshot, ApiError> {
         let found = self.find(app, session).await?;
         let access = Access::new(self.operation).to(session, &found.state.agent_type);
@@ -85,7 +85,7 @@ impl Caller {
         if state.user_id.is_some() || state.root() == &state.session_id {
             return Ok(state.user_id.as_ref() == Some(user));
         }
-        // A child without an owner of its own belongs to whoever has its root.
+        // A child without an owner belongs to the owner of its root.
         let root = app.store().load(state.root().as_root()).await?;
         Ok(root.is_some_and(|root| root.state.user_id.as_ref() == Some(user)))
     }

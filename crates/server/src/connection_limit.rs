@@ -1,76 +1,76 @@
-//! How many connections there may be, in all and from one address.
+//! The limits on connections, in total and per address.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts who is in.
+/// Counts open connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Door {
+pub(crate) struct ConnectionLimit {
     most: usize,
-    most_of_one: Option<usize>,
-    inside: Arc<Mutex<Inside>>,
+    most_per_address: Option<usize>,
+    counts: Arc<Mutex<Counts>>,
 }
 
 #[derive(Debug, Default)]
-struct Inside {
+struct Counts {
     all: usize,
     by_address: HashMap<IpAddr, usize>,
 }
 
-impl Door {
-    pub(crate) fn new(most: usize, most_of_one: Option<usize>) -> Self {
+impl ConnectionLimit {
+    pub(crate) fn new(most: usize, most_per_address: Option<usize>) -> Self {
         Self {
             most,
-            most_of_one,
-            inside: Arc::default(),
+            most_per_address,
+            counts: Arc::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets somebody in, if there is room. Whoever comes from this host is not counted by its address:
-    /// a proxy here brings everybody's requests.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<Guest> {
+    /// Takes a slot for a connection, if one is free. Connections from this host do not count per
+    /// address, because a local proxy forwards the requests of all clients.
+    pub(crate) fn acquire(&self, address: IpAddr) -> Option<ConnectionSlot> {
         let address = address.to_canonical();
-        let counted = self.most_of_one.filter(|_| !address.is_loopback());
-        let mut inside = self.lock();
-        if inside.all >= self.most {
+        let counted = self.most_per_address.filter(|_| !address.is_loopback());
+        let mut counts = self.lock();
+        if counts.all >= self.most {
             return None;
         }
         if let Some(most) = counted {
-            let count = inside.by_address.entry(address).or_default();
+            let count = counts.by_address.entry(address).or_default();
             if *count >= most {
                 return None;
             }
             *count += 1;
         }
-        inside.all += 1;
-        Some(Guest {
-            door: self.clone(),
+        counts.all += 1;
+        Some(ConnectionSlot {
+            limit: self.clone(),
             address: counted.map(|_| address),
         })
     }
 }
 
-/// Somebody who is in; leaves when this is dropped.
+/// The slot of an open connection, released when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Guest {
-    door: Door,
+pub(crate) struct ConnectionSlot {
+    limit: ConnectionLimit,
     address: Option<IpAddr>,
 }
 
-impl Drop for Guest {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut inside = self.door.lock();
-        inside.all -= 1;
+        let mut counts = self.limit.lock();
+        counts.all -= 1;
         let Some(address) = self.address else {
             return;
         };
-        if let Entry::Occupied(mut count) = inside.by_address.entry(address) {
+        if let Entry::Occupied(mut count) = counts.by_address.entry(address) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -88,30 +88,35 @@ mod tests {
     }
 
     #[test]
-    fn one_address_has_only_so_many_and_all_together_too() {
-        let door = Door::new(3, Some(2));
+    fn connections_are_limited_per_address_and_in_total() {
+        let limit = ConnectionLimit::new(3, Some(2));
         let one = address("192.0.2.1");
-        let first = door.enter(one).unwrap();
-        let _second = door.enter(one).unwrap();
-        assert!(door.enter(one).is_none(), "the same address");
-        // The same address in the other notation.
-        assert!(door.enter(address("::ffff:192.0.2.1")).is_none());
-        let other = door.enter(address("192.0.2.2")).unwrap();
-        assert!(door.enter(address("192.0.2.3")).is_none(), "in all");
+        let first = limit.acquire(one).unwrap();
+        let _second = limit.acquire(one).unwrap();
+        assert!(limit.acquire(one).is_none(), "the same address");
+        // The same address in IPv6 notation.
+        assert!(limit.acquire(address("::ffff:192.0.2.1")).is_none());
+        let other = limit.acquire(address("192.0.2.2")).unwrap();
+        assert!(limit.acquire(address("192.0.2.3")).is_none(), "in all");
         drop(first);
-        assert!(door.enter(one).is_some());
+        assert!(limit.acquire(one).is_some());
         drop(other);
-        assert_eq!(door.lock().by_address.len(), 1, "who has left is forgotten");
+        assert_eq!(
+            limit.lock().by_address.len(),
+            1,
+            "a closed connection is forgotten"
+        );
     }
 
     #[test]
-    fn whoever_comes_from_this_host_is_counted_in_all_only() {
-        let door = Door::new(3, Some(1));
-        let in_all = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|text| door.enter(address(text)));
+    fn connections_from_this_host_count_in_total_only() {
+        let limit = ConnectionLimit::new(3, Some(1));
+        let in_all =
+            ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|text| limit.acquire(address(text)));
         assert!(in_all.iter().all(Option::is_some));
-        assert!(door.enter(address("127.0.0.1")).is_none());
-        let unlimited = Door::new(2, None);
+        assert!(limit.acquire(address("127.0.0.1")).is_none());
+        let unlimited = ConnectionLimit::new(2, None);
         let one = address("192.0.2.1");
-        assert!(unlimited.enter(one).is_some() && unlimited.enter(one).is_some());
+        assert!(unlimited.acquire(one).is_some() && unlimited.acquire(one).is_some());
     }
 }

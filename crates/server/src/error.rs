@@ -1,4 +1,4 @@
-//! What is answered instead, and why a server was not built.
+//! The error responses, and the errors of building a server.
 
 use axum::Json;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
@@ -16,62 +16,60 @@ use utoipa::ToSchema;
 
 use crate::Refusal;
 
-/// Why a server was not built.
+/// The reason why a server cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Nobody says who a caller is.
+    /// No authentication was given, and unauthenticated use was not allowed.
     #[error(
-        "the server has no authentication; give it some with `authenticate`, or say \
-         `allow_unauthenticated` if everybody who can reach it may use it"
+        "the server has no authentication; call `authenticate`, or say \
+         `allow_unauthenticated` if every client that can reach it may use it"
     )]
     NoAuthentication,
-    /// Both were said.
-    #[error(
-        "the server has authentication and is told to allow unauthenticated use; choose one of them"
-    )]
+    /// Both authentication and unauthenticated use were given.
+    #[error("the server has both authentication and `allow_unauthenticated`; choose one of them")]
     BothWays,
-    /// An origin that no browser sends.
+    /// The text is not an origin.
     #[error("{origin:?} is not an origin; write it like `https://example.com`, without a path")]
     NotAnOrigin {
-        /// What was given.
+        /// The text that was given.
         origin: String,
     },
 }
 
-/// The machine-readable name of an error, and with it its status.
+/// The machine-readable code of an error, which determines the HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[non_exhaustive]
 pub enum ApiCode {
-    /// What was sent cannot be used: 400.
+    /// The request is invalid: 400.
     ValidationError,
-    /// Nobody knows who asks: 401.
+    /// The caller could not be identified: 401.
     Unauthenticated,
-    /// Who asks may not: 403.
+    /// The caller is not allowed to do this: 403.
     Forbidden,
-    /// There is no such thing, or it is somebody else's: 404.
+    /// The resource does not exist, or belongs to another user: 404.
     NotFound,
-    /// A run goes on: 409.
+    /// A run is running: 409.
     AlreadyRunning,
-    /// The last turn is over: 409.
+    /// The last turn of the session has ended: 409.
     AlreadyCompleted,
-    /// Calls wait for answers: 409.
+    /// Calls are pending: 409.
     AwaitingAnswers,
-    /// It is not, or no longer, in a state for this: 409.
+    /// The session is not, or no longer, in a state for this: 409.
     Stale,
     /// The body is too large: 413.
     PayloadTooLarge,
-    /// It is asked too often: 429.
+    /// The caller sends too many requests: 429.
     RateLimited,
-    /// Our own fault: 500.
+    /// An internal error: 500.
     Internal,
-    /// Something that is needed cannot be reached: 503.
+    /// A dependency cannot be reached: 503.
     Unavailable,
 }
 
 impl ApiCode {
-    /// Every code, by status.
+    /// Every code, ordered by status.
     pub const ALL: &'static [Self] = &[
         Self::ValidationError,
         Self::Unauthenticated,
@@ -87,7 +85,7 @@ impl ApiCode {
         Self::Unavailable,
     ];
 
-    /// The status it is answered with.
+    /// The HTTP status of the code.
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
@@ -105,7 +103,7 @@ impl ApiCode {
         }
     }
 
-    /// The one mapping of core's errors.
+    /// Maps the error codes of core.
     fn of(code: ErrorCode) -> Self {
         match code {
             ErrorCode::ValidationError | ErrorCode::StateInvalid => Self::ValidationError,
@@ -120,18 +118,18 @@ impl ApiCode {
     }
 }
 
-/// What is answered instead.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema, thiserror::Error)]
 #[error("{detail}")]
 #[non_exhaustive]
 pub struct ApiError {
-    /// A sentence for anyone.
+    /// A sentence that can be shown to anyone.
     pub error: String,
-    /// What a developer needs to know.
+    /// The details for a developer.
     pub detail: String,
-    /// The machine-readable name.
+    /// The machine-readable code.
     pub code: ApiCode,
-    /// After how many seconds the same request may fare better.
+    /// The number of seconds after which the request may succeed.
     #[serde(skip)]
     pub(crate) retry_after: Option<u32>,
 }
@@ -146,13 +144,13 @@ impl ApiError {
         }
     }
 
-    /// There is more to do than the server can.
+    /// Creates the error of an overloaded server.
     pub(crate) fn overloaded(detail: impl Into<String>) -> Self {
         let error = ErrorCode::StoreUnavailable.user_message();
         Self::new(ApiCode::Unavailable, error, detail).retry_after(1)
     }
 
-    /// The caller asks for too much at once.
+    /// Creates the error of a caller that sends too many requests.
     pub(crate) fn rate_limited(detail: impl Into<String>, seconds: u32) -> Self {
         let error = "Too many requests. Please try again shortly.";
         Self::new(ApiCode::RateLimited, error, detail).retry_after(seconds)
@@ -165,15 +163,15 @@ impl ApiError {
         }
     }
 
-    /// What was sent cannot be used.
+    /// Creates the error of an invalid request.
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         let error = ErrorCode::ValidationError.user_message();
         Self::new(ApiCode::ValidationError, error, detail)
     }
 
-    /// There is no such thing.
+    /// Creates the error of a missing resource.
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
-        Self::new(ApiCode::NotFound, "There is no such thing here.", detail)
+        Self::new(ApiCode::NotFound, "Not found.", detail)
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
@@ -188,13 +186,13 @@ impl ApiError {
         Self::new(ApiCode::Forbidden, "You may not do this.", detail)
     }
 
-    /// A session of that id exists.
+    /// Creates the error of a session id that is already in use.
     pub(crate) fn taken(detail: impl Into<String>) -> Self {
-        let error = "There is a conversation of that name already.";
+        let error = "A conversation with this id already exists.";
         Self::new(ApiCode::Stale, error, detail)
     }
 
-    /// What the caller knows is not true any more.
+    /// Creates the error of a request based on outdated data.
     pub(crate) fn stale(detail: impl Into<String>) -> Self {
         let error = ErrorCode::StateStale.user_message();
         Self::new(ApiCode::Stale, error, detail)
@@ -210,15 +208,15 @@ impl ApiError {
         Self::new(ApiCode::Internal, error, detail)
     }
 
-    /// Tells whoever looks after the server that somebody was not let in.
+    /// Logs that a caller was refused, for the operator of the server.
     pub(crate) fn log_refusal(&self) {
         if matches!(self.code, ApiCode::Unauthenticated | ApiCode::Forbidden) {
             tracing::warn!(event = "auth.refused", detail = self.detail);
         }
     }
 
-    /// The answer for an error of core. What is our own fault is logged with its causes, which the
-    /// caller does not see.
+    /// Creates the response for an error of core. Internal errors are logged with their causes,
+    /// which the caller does not see.
     pub(crate) fn of(error: &dyn Coded) -> Self {
         let code = ApiCode::of(error.code());
         if code.status().is_server_error() {
@@ -229,7 +227,7 @@ impl ApiError {
     }
 }
 
-/// At most as long as an error text may be, cut between characters.
+/// Truncates a text to the maximum length of an error text, at a character boundary.
 fn shortened(mut text: String) -> String {
     if text.len() > MAX_ERROR_BYTES {
         let end = (0..=MAX_ERROR_BYTES).rev();

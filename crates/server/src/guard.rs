@@ -1,4 +1,4 @@
-//! What happens around every request: its name, its span, who asks, and how long it took.
+//! The guard of every route: request id, span, authentication and metrics.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
@@ -12,11 +12,11 @@ use helix_agents_core::UserId;
 use tracing::Instrument;
 
 use crate::body::drain;
-use crate::builder::{App, Entrance};
+use crate::builder::{App, Authentication};
 use crate::caller::Caller;
 use crate::{ApiError, Operation, Principal, request_id};
 
-/// Lets a request in, or answers it. Nothing of its body is looked at before.
+/// Authenticates a request and passes it on, or refuses it before its body is read.
 pub(crate) async fn guard(
     State((app, operation)): State<(App, Operation)>,
     request: Request,
@@ -41,7 +41,7 @@ pub(crate) async fn guard(
     response
 }
 
-/// What is answered. A hook or a route that panics has answered too: the caller is not at fault.
+/// Returns the response of a request. A panic of a hook or a route gives an internal error.
 async fn answer(app: &App, operation: Operation, request: Request, next: Next) -> Response {
     let answered = async {
         let (mut parts, body) = request.into_parts();
@@ -60,11 +60,11 @@ async fn answer(app: &App, operation: Operation, request: Request, next: Next) -
     let answered = AssertUnwindSafe(answered).catch_unwind().await;
     answered.unwrap_or_else(|_| {
         tracing::error!(event = "http.panicked");
-        ApiError::internal("the server panicked; its log has more").into_response()
+        ApiError::internal("the server panicked; see its log").into_response()
     })
 }
 
-/// Answers out of the budget of memory, where an answer may be large.
+/// Takes memory from the budget for a response that may be large.
 async fn within_budget(
     app: &App,
     operation: Operation,
@@ -83,15 +83,15 @@ async fn within_budget(
     }
 }
 
-/// Says who asks, to the route and to the caller of this.
+/// Identifies the caller, for the route and for the quota.
 async fn admit(
     app: &App,
     operation: Operation,
     parts: &mut Parts,
 ) -> Result<Option<UserId>, ApiError> {
-    let principal = match &app.entrance {
-        Entrance::Known(hook) => hook.authenticate(parts, operation).await?,
-        Entrance::Anybody(origins) => {
+    let principal = match &app.authentication {
+        Authentication::Hook(hook) => hook.authenticate(parts, operation).await?,
+        Authentication::Open(origins) => {
             origins.check(parts)?;
             Principal::anonymous().admin()
         }

@@ -1,12 +1,12 @@
 //! The HTTP server of Helix Agents: an axum [`Router`](axum::Router) over any runtime.
 //!
-//! A front end, an operator and another program all want the same few things of an agent: start it,
-//! watch it, answer it, stop it, look at what it did. This crate offers them over HTTP for any
-//! [`Runtime`](helix_agents_core::runtime::Runtime), as a router that goes wherever a user's own
-//! routes are. It keeps nothing itself: everything is read from the store and written to it, so any
-//! number of processes serve the same sessions, and a dropped connection stops nothing.
+//! A front end, an operator and another program all need the same few operations of an agent: start
+//! it, watch it, answer it, stop it, inspect it. This crate offers them over HTTP for any
+//! [`Runtime`](helix_agents_core::runtime::Runtime), as a router that can be nested in an
+//! application. It keeps no state of its own: everything is read from the store and written to it,
+//! so any number of processes can serve the same sessions, and a dropped connection stops nothing.
 //!
-//! It fails closed. Without somebody who says who a caller is, there is no server:
+//! It fails closed: a server cannot be built without authentication, unless that is stated.
 //!
 //! ```
 //! use helix_agents_server::{Tokens, router};
@@ -28,14 +28,13 @@ mod body;
 mod budget;
 mod builder;
 mod caller;
-mod door;
+mod connection_limit;
 mod error;
 mod guard;
 mod metrics;
 mod openapi;
 mod operation;
 mod origin;
-mod patient;
 mod query;
 mod quota;
 mod request_id;
@@ -43,6 +42,7 @@ mod routes;
 mod serve;
 mod tokens;
 mod view;
+mod write_timeout;
 
 pub use access::{Access, Authorize};
 pub use auth::{Authenticate, Principal, Refusal};

@@ -1,4 +1,4 @@
-//! Counts requests and what runs do, in Prometheus' text format.
+//! Metrics of requests and runs, in the Prometheus text format.
 
 mod backlog;
 mod family;
@@ -14,7 +14,7 @@ use crate::Operation;
 pub(crate) use backlog::write_backlog;
 pub use runs::RunMetrics;
 
-/// Counts requests and streams. Its size is bounded by the number of operations and statuses.
+/// Metrics of requests and streams. Their size is bounded by the number of operations and statuses.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     requests: Counters<2>,
@@ -34,7 +34,7 @@ impl Default for Metrics {
             durations: Durations::new(
                 "helix_http_request_duration_seconds",
                 ["operation"],
-                "Time until the head of the answer.",
+                "Time until the head of the response.",
             ),
             open_streams: AtomicI64::default(),
             sent_chunks: AtomicU64::default(),

@@ -1,4 +1,4 @@
-//! The description of the routes, made from the list of operations and the types on the wire.
+//! The OpenAPI document, generated from the operations and the JSON types.
 
 mod answers;
 mod parameters;
@@ -10,10 +10,10 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, Required};
 
-use crate::view::described::{self, reference};
+use crate::view::schemas::{self, reference};
 use crate::{ApiCode, ApiError, Operation, routes, view};
 
-/// The types on the wire. Types that these refer to are described with them.
+/// The JSON types. Types that they refer to are included.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -23,8 +23,8 @@ use crate::{ApiCode, ApiError, Operation, routes, view};
     components(schemas(
         ApiCode,
         ApiError,
-        described::ChunkSchema,
-        described::IdSchema,
+        schemas::ChunkSchema,
+        schemas::IdSchema,
         routes::AgentsView,
         routes::BranchBody,
         routes::BranchedView,
@@ -50,7 +50,7 @@ use crate::{ApiCode, ApiError, Operation, routes, view};
 )]
 struct Types;
 
-/// The whole description.
+/// Returns the whole document.
 pub(crate) fn document() -> utoipa::openapi::OpenApi {
     let mut document = Types::openapi();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
@@ -101,7 +101,7 @@ fn describe(operation: Operation) -> OperationBuilder {
     described
 }
 
-/// The type of what is sent.
+/// Returns the type of the request body.
 fn body(operation: Operation) -> Option<Ref> {
     Some(match operation {
         Operation::Start => reference::<routes::StartBody>(),

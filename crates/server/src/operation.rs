@@ -1,4 +1,4 @@
-//! What can be asked of the server: one name per route.
+//! The operations of the server, one per route.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use axum::http::Method;
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $variant:ident, $name:literal, $method:ident, $path:literal, $summary:literal;)*) => {
-        /// What is asked: one name per route.
+        /// An operation of the server, one per route.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Operation {
@@ -17,25 +17,25 @@ macro_rules! operations {
             /// Every operation.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Its name, as logs and metrics have it.
+            /// The name in logs and metrics.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The method of its route.
+            /// The HTTP method of the route.
             #[must_use]
             pub const fn method(self) -> Method {
                 match self { $(Self::$variant => Method::$method,)* }
             }
 
-            /// The path of its route, below wherever the router is nested.
+            /// The path of the route, relative to where the router is nested.
             #[must_use]
             pub const fn path(self) -> &'static str {
                 match self { $(Self::$variant => $path,)* }
             }
 
-            /// What it does, in a line.
+            /// A one-line summary of the operation.
             #[must_use]
             pub const fn summary(self) -> &'static str {
                 match self { $(Self::$variant => $summary,)* }
@@ -47,52 +47,52 @@ macro_rules! operations {
 operations! {
     /// Starts a session with its first message.
     Start, "start", POST, "/start", "Start a session with its first message.";
-    /// Goes on with a session.
-    Resume, "resume", POST, "/resume", "Go on with a session.";
+    /// Resumes a session.
+    Resume, "resume", POST, "/resume", "Resume a session.";
     /// Reads a session's stream.
     Stream, "sse", GET, "/sse", "Read a session's chunks as server-sent events.";
-    /// Tells where a session stands.
-    Status, "status", GET, "/status", "Tell where a session stands.";
-    /// Asks a run to end where it is.
-    Interrupt, "interrupt", POST, "/interrupt", "Ask the run to end where it is.";
+    /// Returns the status of a session.
+    Status, "status", GET, "/status", "Return the status of a session.";
+    /// Asks a run to stop; the session can be resumed.
+    Interrupt, "interrupt", POST, "/interrupt", "Ask the run to stop.";
     /// Asks a run to fail.
     Abort, "abort", POST, "/abort", "Ask the run to fail.";
-    /// Answers a call that waits.
-    SubmitToolResult, "submit_tool_result", POST, "/submit-tool-result", "Answer a call that waits.";
+    /// Answers a pending call.
+    SubmitToolResult, "submit_tool_result", POST, "/submit-tool-result", "Answer a pending call.";
     /// Lists a session's workspaces.
     Workspaces, "workspaces", GET, "/workspaces", "List a session's workspaces.";
-    /// Lists the agents.
+    /// Lists the registered agents.
     Agents, "agents", GET, "/agents", "List the agents.";
-    /// Lists sessions.
+    /// Lists sessions by filters.
     ListSessions, "list_sessions", GET, "/sessions", "List sessions, newest first.";
-    /// Shows one session.
-    GetSession, "get_session", GET, "/sessions/{id}", "Show one session.";
+    /// Returns one session.
+    GetSession, "get_session", GET, "/sessions/{id}", "Return one session.";
     /// Lists a session's runs.
     ListRuns, "list_runs", GET, "/sessions/{id}/runs", "List a session's runs, oldest first.";
     /// Lists a session's checkpoints.
     ListCheckpoints, "list_checkpoints", GET, "/sessions/{id}/checkpoints", "List a session's checkpoints, newest first.";
     /// Lists a session's messages.
     ListMessages, "list_messages", GET, "/sessions/{id}/messages", "List a session's messages, oldest first.";
-    /// Sums up what a session used.
-    Usage, "usage", GET, "/sessions/{id}/usage", "Sum up what a session used.";
-    /// Removes a session.
-    DeleteSession, "delete_session", DELETE, "/sessions/{id}", "Remove a session with its children.";
-    /// Makes a new session from a point of another.
-    Branch, "branch", POST, "/sessions/{id}/branch", "Make a new session from a point of another.";
-    /// Lists everything that waits for somebody.
-    Pending, "pending", GET, "/pending", "List every call that waits for somebody.";
-    /// Says that the process lives.
-    Health, "healthz", GET, "/healthz", "Say that the process lives.";
-    /// Says whether the store can be reached.
-    Ready, "readyz", GET, "/readyz", "Say whether the store can be reached.";
-    /// Gives the metrics.
-    Metrics, "metrics", GET, "/metrics", "Give the metrics in Prometheus' text format.";
-    /// Describes the routes.
-    OpenApi, "openapi", GET, "/openapi.json", "Describe the routes.";
+    /// Returns the usage of a session.
+    Usage, "usage", GET, "/sessions/{id}/usage", "Return the usage of a session.";
+    /// Deletes a session with its children.
+    DeleteSession, "delete_session", DELETE, "/sessions/{id}", "Delete a session with its children.";
+    /// Creates a session from a point in another one.
+    Branch, "branch", POST, "/sessions/{id}/branch", "Create a session from a point in another one.";
+    /// Lists the pending calls of all sessions.
+    Pending, "pending", GET, "/pending", "List the pending calls of all sessions.";
+    /// Reports that the process is alive.
+    Health, "healthz", GET, "/healthz", "Report that the process is alive.";
+    /// Reports whether the store can be read and written.
+    Ready, "readyz", GET, "/readyz", "Report whether the store can be read and written.";
+    /// Returns the metrics.
+    Metrics, "metrics", GET, "/metrics", "Return the metrics in Prometheus' text format.";
+    /// Returns the OpenAPI document.
+    OpenApi, "openapi", GET, "/openapi.json", "Return the OpenAPI document.";
 }
 
 impl Operation {
-    /// Whether it only says how the process is. Probes ask without credentials.
+    /// Whether the operation reports on the process only. Probes usually send no credentials.
     #[must_use]
     pub const fn is_probe(self) -> bool {
         matches!(self, Self::Health | Self::Ready)
@@ -100,7 +100,7 @@ impl Operation {
 }
 
 impl Operation {
-    /// Whether its answer may be large.
+    /// Whether the response may be large.
     pub(crate) const fn may_be_large(self) -> bool {
         matches!(
             self,

@@ -1,8 +1,9 @@
-//! Keeps web pages from elsewhere out of servers that ask nobody for a name.
+//! Protects servers without authentication from web pages of other sites.
 //!
-//! A page can make a browser send requests to a server on the same machine, and with a name that
-//! leads to 127.0.0.1 it can even read the answers. Such requests carry the page's own host name, so
-//! a server without authentication takes only names that no page elsewhere can have.
+//! A page can make a browser send requests to a server on the same machine, and with a host name
+//! that resolves to 127.0.0.1 it can even read the responses. Such requests carry the page's own
+//! host name, so a server without authentication accepts only host names that no page of another
+//! site can have.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,12 +13,12 @@ use axum::http::uri::Authority;
 
 use crate::ApiError;
 
-/// Which hosts and origins are taken.
+/// The hosts and origins that are accepted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OriginCheck {
     /// Host names besides local ones and addresses.
     pub(crate) hosts: Vec<String>,
-    /// Origins of other pages.
+    /// Origins of other pages that are allowed.
     pub(crate) origins: Vec<String>,
 }
 
@@ -53,7 +54,7 @@ impl OriginCheck {
         }
         let name = authority.host().to_ascii_lowercase();
         let address = name.trim_start_matches('[').trim_end_matches(']');
-        // A page elsewhere has a name, so a bare address is never one of its.
+        // A page of another site has a host name, so an address is always safe.
         address.parse::<Ipv4Addr>().is_ok()
             || address.parse::<Ipv6Addr>().is_ok()
             || name == "localhost"
@@ -61,7 +62,7 @@ impl OriginCheck {
             || self.hosts.contains(&name)
     }
 
-    /// The server's own pages, and those that were listed.
+    /// Accepts the server's own pages and the listed origins.
     fn takes_origin(&self, origin: &str, host: &str) -> bool {
         let own = origin.split_once("://").map(|(_, authority)| authority);
         own.is_some_and(|own| own.eq_ignore_ascii_case(host))
@@ -71,14 +72,14 @@ impl OriginCheck {
 
 fn refused_host(host: &str) -> ApiError {
     ApiError::forbidden(format!(
-        "this server asks nobody for a name and does not answer to the host {host:?}; reach it by \
+        "this server has no authentication and refuses the host {host:?}; reach it by \
          its address or as localhost, or list the host"
     ))
 }
 
 fn refused_origin(origin: &str) -> ApiError {
     ApiError::forbidden(format!(
-        "this server asks nobody for a name and does not answer pages of {origin:?}; list the \
+        "this server has no authentication and refuses pages of {origin:?}; list the \
          origin if its pages may use it"
     ))
 }

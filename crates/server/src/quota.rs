@@ -1,4 +1,4 @@
-//! How much one user may start.
+//! Limits on the runs that one user may start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,16 @@ use tokio::time::Instant;
 
 use crate::ApiError;
 
-/// What one start costs: a user earns as many of these in a millisecond as it may start runs in a minute.
+/// The cost of one start. A user earns `per_minute` units per millisecond.
 const START: u64 = 60_000;
-/// How soon the store is asked again which runs of a user have ended, when none had.
+/// The minimum interval between two store queries for ended runs of a user, if none had ended.
 const LOOK: Duration = Duration::from_secs(1);
-/// From how many users on those are forgotten who have not started anything lately. Their runs, if any
-/// go on, count no more.
+/// The number of users from which on inactive users are forgotten. Runs of a forgotten user that
+/// are still running no longer count.
 const MANY: usize = 1024;
 const LATELY: Duration = Duration::from_secs(600);
 
-/// How much each user may start.
+/// The limits, and the runs that each user has started.
 #[derive(Debug, Clone)]
 pub(crate) struct Quota {
     most_runs: usize,
@@ -29,17 +29,17 @@ pub(crate) struct Quota {
     users: Arc<Mutex<HashMap<UserId, Account>>>,
 }
 
-/// What one user has started.
+/// The runs that one user has started.
 #[derive(Debug)]
 struct Account {
     earned: u64,
-    /// When it last wanted to start something.
+    /// When the user last tried to start a run.
     at: Instant,
-    /// Runs that this process started and that have not ended, as far as is known.
+    /// Runs that this process started and that have not ended, as far as it knows.
     runs: BTreeMap<RunId, StartedRun>,
-    /// How many are being started.
+    /// The number of runs that are being started.
     begun: usize,
-    /// When the store was last asked in vain which of them have ended.
+    /// When the store was last queried for ended runs and had none.
     looked: Option<Instant>,
 }
 
@@ -80,8 +80,8 @@ impl Quota {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a user start something, if it may. Whoever has no name is not counted: nobody knows who
-    /// it is.
+    /// Admits the start of a run, if the user's limits allow it. Callers without a user are not
+    /// counted.
     pub(crate) async fn admit(
         &self,
         store: &dyn SessionStore,
@@ -90,7 +90,7 @@ impl Quota {
         let Some(user) = user else {
             return Ok(Admitted(None));
         };
-        if let Some(known) = self.crowd_of(user) {
+        if let Some(known) = self.runs_to_check(user) {
             let ended = ended(store, known).await?;
             if let Some(account) = self.lock().get_mut(user) {
                 account.looked = ended.is_empty().then(Instant::now);
@@ -101,8 +101,8 @@ impl Quota {
         Ok(Admitted(Some((self.clone(), user.clone()))))
     }
 
-    /// The runs of a user who seems to have as many as it may, if it is time to look which go on.
-    fn crowd_of(&self, user: &UserId) -> Option<Vec<StartedRun>> {
+    /// Returns the runs of a user who is at the limit, if it is time to query which have ended.
+    fn runs_to_check(&self, user: &UserId) -> Option<Vec<StartedRun>> {
         let mut users = self.lock();
         let account = users.get_mut(user)?;
         let is_full = account.runs.len() + account.begun >= self.most_runs;
@@ -122,7 +122,7 @@ impl Quota {
         account.earn(per_minute, now);
         let most = self.most_runs;
         if account.runs.len() + account.begun >= most {
-            let detail = format!("{most} runs of yours go on; wait until one of them has ended");
+            let detail = format!("you have {most} running runs; wait until one of them has ended");
             return Err(ApiError::rate_limited(detail, 1));
         }
         let Some(left) = account.earned.checked_sub(START) else {
@@ -137,7 +137,7 @@ impl Quota {
     }
 }
 
-/// Which of these runs need nothing of this server any more.
+/// Returns the runs that are no longer running.
 async fn ended(store: &dyn SessionStore, known: Vec<StartedRun>) -> Result<Vec<RunId>, ApiError> {
     let mut ended = Vec::new();
     for run in known {
@@ -150,13 +150,13 @@ async fn ended(store: &dyn SessionStore, known: Vec<StartedRun>) -> Result<Vec<R
     Ok(ended)
 }
 
-/// A start that is allowed. Dropped, it is as if nothing was begun.
+/// An admitted start, which counts as in progress until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Admitted(Option<(Quota, UserId)>);
 
 impl Admitted {
-    /// It has become this run.
-    pub(crate) fn became(self, run: &StartedRun) {
+    /// Records the run that was started.
+    pub(crate) fn started(self, run: &StartedRun) {
         if let Some((quota, user)) = &self.0
             && let Some(account) = quota.lock().get_mut(user)
         {

@@ -40,7 +40,7 @@ pub(crate) use status::StatusView;
 pub(crate) use stop::{StopBody, StopView};
 pub(crate) use submit::{SubmitBody, SubmittedView};
 
-/// All routes, each behind its guard.
+/// Builds all routes, each with its guard.
 pub(crate) fn router(app: &App, cors_origins: &[HeaderValue]) -> Router {
     use Operation as O;
     let routes = Router::new();
@@ -67,8 +67,8 @@ pub(crate) fn router(app: &App, cors_origins: &[HeaderValue]) -> Router {
     let routes = route(routes, app, O::Metrics, probes::metrics);
     let routes = route(routes, app, O::OpenApi, probes::openapi);
     let routes = routes
-        .fallback(nothing)
-        .method_not_allowed_fallback(nothing)
+        .fallback(route_not_found)
+        .method_not_allowed_fallback(route_not_found)
         .with_state(app.clone());
     if cors_origins.is_empty() {
         return routes;
@@ -76,7 +76,7 @@ pub(crate) fn router(app: &App, cors_origins: &[HeaderValue]) -> Router {
     routes.layer(cors(cors_origins))
 }
 
-/// Adds the route of an operation. The guard is around this route alone, so that it knows which.
+/// Adds the route of an operation. Each route has its own guard, which knows the operation.
 fn route<H, T>(routes: Router<App>, app: &App, operation: Operation, handler: H) -> Router<App>
 where
     H: Handler<T, App>,
@@ -91,12 +91,12 @@ where
     routes.route(operation.path(), guarded)
 }
 
-async fn nothing(request: Request) -> ApiError {
+async fn route_not_found(request: Request) -> ApiError {
     let (parts, body) = request.into_parts();
     drain(&parts.headers, body).await;
     let (method, path) = (parts.method, parts.uri.path());
     ApiError::not_found(format!(
-        "there is no route {method} {path}; /openapi.json lists all of them"
+        "route {method} {path} not found; /openapi.json lists all routes"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Serves a router on a listener, with time limits and an orderly end.
+//! Serves a router on a listener, with time limits and a graceful shutdown.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,32 +21,32 @@ use tokio::task::{AbortHandle, JoinSet};
 use tower::ServiceExt;
 
 use crate::ApiError;
-use crate::door::{Door, Guest};
-use crate::patient::Patient;
+use crate::connection_limit::{ConnectionLimit, ConnectionSlot};
+use crate::write_timeout::WriteTimeout;
 
-/// How long is waited when no connection can be accepted, for want of file handles or memory.
-const BREATHER: Duration = Duration::from_millis(100);
+/// The delay after a failed accept, for lack of file handles or memory.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How many connections are answered beside the limit, about the health of the server only. The oldest
-/// makes room for the next: whoever asks at once is answered.
-const BESIDE: usize = 64;
-/// How long one of these may take to ask.
-const BESIDE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The maximum number of connections beyond the limit, which get responses to probes only. The
+/// oldest is closed for the next, so a client that sends its request at once gets a response.
+const MAX_PROBE_CONNECTIONS: usize = 64;
+/// The time within which a client on such a connection must send its request.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a server waits for what, and for how many at once.
+/// Time limits and connection limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// How long the head of a request may take to arrive, and how long a connection may be idle.
     pub header_timeout: Duration,
-    /// How long open requests have to end once the server is told to stop.
+    /// How long open requests may take to end after shutdown begins.
     pub grace: Duration,
-    /// How long nothing can be written to a connection before it is cut: its other side does not read.
+    /// How long a connection may block writes before it is closed because its client does not read.
     pub write_timeout: Duration,
-    /// How many connections there may be at once. Beside them, `/healthz` and `/readyz` are answered.
+    /// The maximum number of connections. Beyond it, only `/healthz` and `/readyz` get a response.
     pub max_connections: usize,
-    /// How many of them may come from one address, other than this host's own. None: as many as there
-    /// may be.
+    /// The maximum number of connections from one address, except from this host. `None` means no
+    /// separate limit.
     pub max_connections_per_address: Option<usize>,
 }
 
@@ -63,36 +63,36 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How long the head of a request may take, and how long a connection may be idle.
+    /// Sets how long the head of a request may take, and how long a connection may be idle.
     #[must_use]
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.header_timeout = timeout;
         self
     }
 
-    /// How long open requests have to end.
+    /// Sets how long open requests may take to end after shutdown begins.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How long a connection may go without reading what it is sent.
+    /// Sets how long a client may fail to read its response.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write_timeout = timeout;
         self
     }
 
-    /// How many connections there may be at once.
+    /// Sets the maximum number of connections.
     #[must_use]
     pub fn max_connections(mut self, most: usize) -> Self {
         self.max_connections = most;
         self
     }
 
-    /// How many connections there may be from one address. Behind a proxy on another host, which
-    /// brings everybody's requests, give none.
+    /// Sets the maximum number of connections from one address. Use `None` behind a proxy on
+    /// another host, through which all requests come.
     #[must_use]
     pub fn max_connections_per_address(mut self, most: Option<usize>) -> Self {
         self.max_connections_per_address = most;
@@ -100,30 +100,32 @@ impl Limits {
     }
 }
 
-/// Why a server ended other than in order.
+/// The reason why a server did not end in order.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The listener is of no use.
+    /// The listener cannot accept connections.
     #[error("the listener cannot accept connections; open another one")]
     Listener(#[source] io::Error),
-    /// Some requests did not end in time.
-    #[error("{connections} connections were cut off; they had not ended within the grace period")]
+    /// Some requests did not end within the grace period.
+    #[error(
+        "{connections} connections were closed because they did not end within the grace period"
+    )]
     CutOff {
-        /// How many.
+        /// The number of connections that were closed.
         connections: usize,
     },
 }
 
-/// Tells streams that the server closes. Without a server of ours it never does.
+/// Tells streams that the server shuts down. It never fires under a server of the user's own.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Closing(Option<watch::Receiver<bool>>);
 
 impl Closing {
-    /// Returns when the server closes.
+    /// Returns when the server shuts down.
     pub(crate) async fn closed(mut self) {
         if let Some(receiver) = &mut self.0 {
-            // Whoever could say so is gone with the server.
+            // The sender was dropped with the server.
             let _ = receiver.wait_for(|closes| *closes).await;
         } else {
             std::future::pending::<()>().await;
@@ -133,12 +135,12 @@ impl Closing {
 
 /// Serves a router until `shutdown` resolves.
 ///
-/// Then no connection is accepted any more, open streams end, and requests under way have the grace
-/// period to end. The router may be a user's own, with ours nested in it.
+/// Then no further connection is accepted, open streams end, and requests in progress have the
+/// grace period to end. The router may be a user's own, with ours nested in it.
 ///
 /// # Errors
-/// [`ServeError::Listener`] when the listener is of no use, [`ServeError::CutOff`] when requests
-/// were cut off at the end.
+/// [`ServeError::Listener`] if the listener cannot be used, [`ServeError::CutOff`] if requests did
+/// not end within the grace period.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -147,101 +149,101 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     listener.local_addr().map_err(ServeError::Listener)?;
     let (close, closing) = watch::channel(false);
-    let mut open = Open::new(router, limits, Closing(Some(closing)));
+    let mut open = Connections::new(router, limits, Closing(Some(closing)));
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => accepted,
-            // What has ended is forgotten, or the set would only grow.
+            // Remove finished connections, or the set would only grow.
             Some(_) = open.connections.join_next() => continue,
         };
         match accepted {
             Ok((stream, from)) => open.take(stream, from),
-            Err(error) if is_of_the_connection(&error) => {}
+            Err(error) if is_connection_error(&error) => {}
             Err(error) => {
                 tracing::warn!(event = "server.accept_failed", %error);
-                tokio::time::sleep(BREATHER).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
     drop(listener);
-    // Nobody may be listening, when there is no stream.
+    // There is no receiver if no stream is open.
     let _ = close.send(true);
     open.end().await
 }
 
-/// The connections of a server.
-struct Open {
+/// The open connections of a server.
+struct Connections {
     router: Router,
     limits: Limits,
     closing: Closing,
-    door: Door,
+    limit: ConnectionLimit,
     graceful: GracefulShutdown,
     connections: JoinSet<()>,
-    /// Those that are answered beside the limit, the oldest first.
-    beside: VecDeque<AbortHandle>,
+    /// The connections beyond the limit, oldest first.
+    probe_connections: VecDeque<AbortHandle>,
 }
 
-impl Open {
+impl Connections {
     fn new(router: Router, limits: Limits, closing: Closing) -> Self {
         Self {
             router,
             limits,
             closing,
-            door: Door::new(limits.max_connections, limits.max_connections_per_address),
+            limit: ConnectionLimit::new(limits.max_connections, limits.max_connections_per_address),
             graceful: GracefulShutdown::new(),
             connections: JoinSet::new(),
-            beside: VecDeque::new(),
+            probe_connections: VecDeque::new(),
         }
     }
 
-    /// Serves a connection: everything, or where there are too many, whether the server is well.
+    /// Serves a connection: all routes, or only probes if there are too many connections.
     fn take(&mut self, stream: TcpStream, from: SocketAddr) {
-        let guest = self.door.enter(from.ip());
-        let is_beside = guest.is_none();
+        let slot = self.limit.acquire(from.ip());
+        let probes_only = slot.is_none();
         let (router, closing) = (self.router.clone(), self.closing.clone());
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(closing.clone());
-            answer(router.clone(), request.map(Body::new), is_beside)
+            answer(router.clone(), request.map(Body::new), probes_only)
         });
-        let stream = prepared(stream, self.limits.write_timeout);
-        let http = self.http(is_beside);
+        let stream = with_write_timeout(stream, self.limits.write_timeout);
+        let http = self.http(probes_only);
         let connection = http.serve_connection(stream, service);
         let connection = self.graceful.watch(connection.into_owned());
         let served = async move {
             if let Err(error) = connection.await {
                 tracing::debug!(event = "server.connection_ended", %error);
             }
-            drop::<Option<Guest>>(guest);
+            drop::<Option<ConnectionSlot>>(slot);
         };
         let handle = self.connections.spawn(served);
-        if is_beside {
-            self.beside.retain(|other| !other.is_finished());
-            self.beside.push_back(handle);
-            if self.beside.len() > BESIDE
-                && let Some(oldest) = self.beside.pop_front()
+        if probes_only {
+            self.probe_connections.retain(|other| !other.is_finished());
+            self.probe_connections.push_back(handle);
+            if self.probe_connections.len() > MAX_PROBE_CONNECTIONS
+                && let Some(oldest) = self.probe_connections.pop_front()
             {
                 oldest.abort();
             }
         }
     }
 
-    fn http(&self, is_beside: bool) -> Builder<TokioExecutor> {
-        let header_timeout = match is_beside {
-            true => self.limits.header_timeout.min(BESIDE_TIMEOUT),
+    fn http(&self, probes_only: bool) -> Builder<TokioExecutor> {
+        let header_timeout = match probes_only {
+            true => self.limits.header_timeout.min(PROBE_TIMEOUT),
             false => self.limits.header_timeout,
         };
-        // Finding out which version of HTTP is spoken has no time limit, so only one is.
+        // Detecting the HTTP version has no time limit, so only HTTP/1 is served.
         let mut http = Builder::new(TokioExecutor::new()).http1_only();
         http.http1()
             .timer(TokioTimer::new())
-            .keep_alive(!is_beside)
+            .keep_alive(!probes_only)
             .header_read_timeout(header_timeout);
         http
     }
 
-    /// Lets open requests end within the grace period.
+    /// Waits until open requests end, at most for the grace period.
     async fn end(mut self) -> Result<(), ServeError> {
         let ended = tokio::time::timeout(self.limits.grace, self.graceful.shutdown()).await;
         while self.connections.try_join_next().is_some() {}
@@ -257,35 +259,33 @@ impl Open {
 async fn answer(
     router: Router,
     request: Request<Body>,
-    is_beside: bool,
+    probes_only: bool,
 ) -> Result<Response, Infallible> {
     let path = request.uri().path();
-    let asks_for_health = path.ends_with("/healthz") || path.ends_with("/readyz");
-    let mut response = if is_beside && !asks_for_health {
-        ApiError::overloaded(
-            "the server has as many connections as it takes; come back in a moment",
-        )
-        .into_response()
+    let is_probe = path.ends_with("/healthz") || path.ends_with("/readyz");
+    let mut response = if probes_only && !is_probe {
+        ApiError::overloaded("the server has reached its connection limit; try again in a moment")
+            .into_response()
     } else {
         router.oneshot(request).await?
     };
-    if is_beside {
+    if probes_only {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
     Ok(response)
 }
 
-fn prepared(stream: TcpStream, patience: Duration) -> TokioIo<Patient> {
-    // Chunks are small and somebody waits for each of them.
+fn with_write_timeout(stream: TcpStream, timeout: Duration) -> TokioIo<WriteTimeout> {
+    // Chunks are small, and a reader waits for each of them.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(event = "server.nodelay_failed", %error);
     }
-    TokioIo::new(Patient::new(stream, patience))
+    TokioIo::new(WriteTimeout::new(stream, timeout))
 }
 
-/// Whether only the connection that was to be accepted is lost.
-fn is_of_the_connection(error: &io::Error) -> bool {
+/// Whether the error affects only the connection that was to be accepted.
+fn is_connection_error(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionRefused

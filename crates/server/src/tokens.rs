@@ -1,4 +1,4 @@
-//! Bearer tokens and whose they are.
+//! Authentication with bearer tokens.
 
 use async_trait::async_trait;
 use axum::http::header::AUTHORIZATION;
@@ -16,35 +16,35 @@ const PREFIX: &str = "HELIX_TOKEN_";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// An empty text would let everybody in.
+    /// The token is empty, which would let every caller in.
     #[error("the token of user {user} is empty; give it a long random text")]
     Empty {
-        /// The user.
+        /// The user of the token.
         user: String,
     },
-    /// A header cannot carry it.
+    /// The token contains a character that a header cannot carry.
     #[error(
         "the token of user {user} has a line break or another character that a header cannot carry; use \
          letters, digits and `-._~+/=`"
     )]
     NotSendable {
-        /// The user.
+        /// The user of the token.
         user: String,
     },
-    /// The digest is not one.
+    /// The digest is not a SHA-256 in hexadecimal.
     #[error(
         "the sha256 of user {user} is not 64 hexadecimal characters; write the digest of the token"
     )]
     NotADigest {
-        /// The user.
+        /// The user of the token.
         user: String,
     },
-    /// One token belongs to two users, or twice to one.
+    /// The same token was given twice, to one or two users.
     #[error("the tokens of users {one} and {other} are the same; give each a token of its own")]
     Twice {
-        /// The user who has it already.
+        /// The user who already has the token.
         one: String,
-        /// The user who was to have it.
+        /// The user to whom it was given again.
         other: String,
     },
     /// The environment has no tokens.
@@ -71,7 +71,7 @@ impl From<TokenError> for Error {
 
 /// Bearer tokens and whose they are. Only their SHA-256 is kept.
 ///
-/// Probes pass without a token; everything else needs one that is known.
+/// Probes need no token; every other operation needs a known one.
 #[derive(Debug, Clone, Default)]
 pub struct Tokens {
     known: Vec<Known>,
@@ -122,8 +122,8 @@ impl Tokens {
     /// not part of it.
     ///
     /// # Errors
-    /// [`TokenError`] for an empty token, one that a header cannot
-    /// carry, one that is known already, or a name that is not an id.
+    /// A [`TokenError`] for an empty token, one that a header cannot carry, one that is already
+    /// known, or a user name that is not a valid id.
     pub fn token(self, token: &str, user: &str) -> Result<Self, TokenError> {
         let token = token.trim();
         if token.is_empty() {
@@ -140,11 +140,11 @@ impl Tokens {
         self.with(Sha256::digest(token.as_bytes()).into(), user)
     }
 
-    /// Adds a token of which only the SHA-256 is known, in hexadecimal.
+    /// Adds a token by its SHA-256, in hexadecimal.
     ///
     /// # Errors
-    /// [`TokenError`] for a text that is no digest, a token that is known already, or a name that is
-    /// not an id.
+    /// A [`TokenError`] for a text that is not a digest, a token that is already known, or a user
+    /// name that is not a valid id.
     pub fn sha256(self, hex: &str, user: &str) -> Result<Self, TokenError> {
         let digest = unhex(hex).ok_or_else(|| TokenError::NotADigest {
             user: user.to_owned(),
@@ -152,7 +152,7 @@ impl Tokens {
         self.with(digest, user)
     }
 
-    /// Makes the user who was added last see all sessions.
+    /// Makes the user who was added last an administrator, who sees all sessions.
     #[must_use]
     pub fn admin(mut self) -> Self {
         if let Some(last) = self.known.last_mut() {
@@ -161,7 +161,7 @@ impl Tokens {
         self
     }
 
-    /// Whether there are none.
+    /// Whether there are no tokens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
@@ -180,7 +180,7 @@ impl Tokens {
         Ok(self)
     }
 
-    /// Whose token this is. Takes as long whoever's it is.
+    /// Returns the owner of a token. The time it takes does not depend on the owner.
     fn whose(&self, token: &str) -> Option<&Principal> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let mut found = None;
@@ -206,7 +206,9 @@ impl Authenticate for Tokens {
         let refuse = |why: &str| Err(Refusal::Unauthenticated(why.to_owned()));
         let mut headers = request.headers.get_all(AUTHORIZATION).iter();
         let Some(header) = headers.next() else {
-            return refuse("there is no token; send the header `Authorization: Bearer TOKEN`");
+            return refuse(
+                "the request has no token; send the header `Authorization: Bearer TOKEN`",
+            );
         };
         let token = header.to_str().ok().and_then(|text| {
             let (scheme, token) = text.split_once(' ')?;
@@ -214,7 +216,7 @@ impl Authenticate for Tokens {
         });
         match token.and_then(|token| self.whose(token)) {
             Some(principal) if headers.next().is_none() => Ok(principal.clone()),
-            _ => refuse("the token is not known; check it, and that it is sent once"),
+            _ => refuse("unknown token; check it, and that it is sent once"),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What goes over the wire. Stored types have shapes of their own; these are pinned.
+//! The JSON types of requests and responses. They are pinned, and independent of the stored types.
 
 mod answered;
 mod checkpoint;
-pub(crate) mod described;
 mod message;
 mod pending;
 mod run;
+pub(crate) mod schemas;
 mod session;
 mod usage;
 
-use described::{ErrorRecordSchema, SessionStatusSchema};
 use helix_agents_core::runtime::StartedRun;
 use helix_agents_core::store::{Paged, Snapshot};
 use helix_agents_core::{ErrorRecord, RunId, SessionId, StreamId};
+use schemas::{ErrorRecordSchema, SessionStatusSchema};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -47,7 +47,7 @@ impl StartedView {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListView<T> {
@@ -75,11 +75,11 @@ impl<T> ListView<T> {
     }
 }
 
-/// How a stream ends, and a part of what a session's status is.
+/// The outcome of a session, sent at the end of a stream and as a part of its status.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OutcomeView {
-    /// The session's status.
+    /// The status of the session.
     #[schema(value_type = SessionStatusSchema)]
     pub(crate) status: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ impl OutcomeView {
     }
 }
 
-/// The name of a variant, as the wire has it.
+/// Returns the wire name of an enum variant.
 pub(crate) fn named(variant: &impl Serialize) -> Value {
     serde_json::to_value(variant).unwrap_or_default()
 }

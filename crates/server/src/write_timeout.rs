@@ -1,4 +1,4 @@
-//! A connection whose other side must read what it is sent.
+//! A connection with a write timeout.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -10,28 +10,28 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A connection that is cut when nothing more can be written for a while: whoever does not read would
-/// hold on to an answer, and to the memory that it takes, for ever.
+/// A connection that fails if nothing can be written for a while. A client that does not read would
+/// otherwise hold its response in memory for ever.
 #[derive(Debug)]
-pub(crate) struct Patient {
+pub(crate) struct WriteTimeout {
     stream: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     late: Pin<Box<Sleep>>,
     is_waiting: bool,
 }
 
-impl Patient {
-    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
+impl WriteTimeout {
+    pub(crate) fn new(stream: TcpStream, timeout: Duration) -> Self {
         Self {
             stream,
-            patience,
-            late: Box::pin(sleep(patience)),
+            timeout,
+            late: Box::pin(sleep(timeout)),
             is_waiting: false,
         }
     }
 
-    /// What became of a write; one that has waited for too long fails.
-    fn judge<T>(
+    /// Returns the result of a write, which fails if it has waited for too long.
+    fn check_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -41,19 +41,19 @@ impl Patient {
             return written;
         }
         if !std::mem::replace(&mut self.is_waiting, true) {
-            self.late.as_mut().reset(Instant::now() + self.patience);
+            self.late.as_mut().reset(Instant::now() + self.timeout);
         }
         ready!(self.late.as_mut().poll(cx));
-        // Without this the system would go on offering what was written already.
+        // Otherwise the system would keep trying to deliver the written bytes.
         if let Err(error) = self.stream.set_zero_linger() {
             tracing::debug!(event = "server.linger_failed", %error);
         }
-        let reason = "the other side does not read what it is sent";
+        let reason = "the client does not read the response";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -63,14 +63,14 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judge(cx, written)
+        self.check_timeout(cx, written)
     }
 
     fn poll_write_vectored(
@@ -79,7 +79,7 @@ impl AsyncWrite for Patient {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.judge(cx, written)
+        self.check_timeout(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -88,11 +88,11 @@ impl AsyncWrite for Patient {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(cx, flushed)
+        self.check_timeout(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.judge(cx, shut)
+        self.check_timeout(cx, shut)
     }
 }

@@ -1,4 +1,4 @@
-//! The work that waits, read from the store when somebody asks for the metrics.
+//! Metrics of pending work, read from the store for each request of `/metrics`.
 
 use std::fmt::Write;
 
@@ -7,13 +7,13 @@ use helix_agents_core::time::Timestamp;
 
 use super::family::{head, single};
 
-/// Writes the gauges of what waits; without a backlog, that the store could not be read.
+/// Writes the gauges of pending work; `None` means that the store could not be read.
 pub(crate) fn write_backlog(out: &mut String, backlog: Option<&Backlog>, now: Timestamp) {
     let up = u8::from(backlog.is_some());
     let help = "Whether the store could be read for these metrics.";
     single(out, "helix_store_up", "gauge", help, up);
     let Some(backlog) = backlog else { return };
-    let help = "Calls that wait for an answer.";
+    let help = "Pending calls.";
     single(
         out,
         "helix_pending_calls",
@@ -23,7 +23,7 @@ pub(crate) fn write_backlog(out: &mut String, backlog: Option<&Backlog>, now: Ti
     );
     let age = backlog.oldest_pending.map(|since| now.since(since));
     let name = "helix_pending_oldest_age_seconds";
-    let help = "How long the oldest of them waits; 0 when there is none.";
+    let help = "Age of the oldest pending call; 0 if there is none.";
     single(
         out,
         name,

@@ -1,19 +1,19 @@
-//! Counters and histograms with labels, and their form in Prometheus' text format.
+//! Counters and histograms with labels, in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The upper bounds of a histogram's buckets, in seconds. Commits take less than a millisecond, model
-/// calls up to minutes.
+/// The upper bounds of the histogram buckets, in seconds. Commits take less than a millisecond,
+/// model calls up to minutes.
 const BOUNDS: [f64; 12] = [
     0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 120.0,
 ];
-/// How many label sets a family has at most. Names come from the configuration, so this is not reached
-/// unless somebody makes agents in a loop; the rest is then counted together.
+/// The maximum number of label sets of a family. Label values come from the configuration, so the
+/// limit is reached only if agents are created in a loop; further sets are counted together.
 const MAX_LABEL_SETS: usize = 1000;
-/// The value of every label of those that are counted together.
+/// The label value of the sets that are counted together.
 const OTHER: &str = "other";
 
 /// A metric with one value for each set of label values.
@@ -25,12 +25,12 @@ pub(super) struct Family<T, const N: usize> {
     values: Mutex<BTreeMap<[String; N], T>>,
 }
 
-/// Counters.
+/// A family of counters.
 pub(super) type Counters<const N: usize> = Family<u64, N>;
-/// Histograms of durations.
+/// A family of duration histograms.
 pub(super) type Durations<const N: usize> = Family<Histogram, N>;
 
-/// How often something took how long.
+/// The number of observations per bucket, with their sum.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
     buckets: [u64; BOUNDS.len()],
@@ -49,7 +49,7 @@ impl<T: Default, const N: usize> Family<T, N> {
     }
 
     fn values(&self) -> MutexGuard<'_, BTreeMap<[String; N], T>> {
-        // Every change of a value is a few additions, which do not panic.
+        // Changes of a value are a few additions, which do not panic.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl<T: Default, const N: usize> Family<T, N> {
         head(out, self.name, kind, self.help);
     }
 
-    /// A line of this family.
+    /// Writes one line of this family.
     fn line(
         &self,
         out: &mut String,
@@ -128,18 +128,18 @@ impl<const N: usize> Durations<N> {
     }
 }
 
-/// The lines that come before those of a metric.
+/// Writes the `HELP` and `TYPE` lines of a metric.
 pub(super) fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// A metric without labels.
+/// Writes a metric without labels.
 pub(super) fn single(out: &mut String, name: &str, kind: &str, help: &str, value: impl Display) {
     head(out, name, kind, help);
     let _ = writeln!(out, "{name} {value}");
 }
 
-/// A label value as the text format has it.
+/// Escapes a label value for the text format.
 fn escaped(value: &str) -> String {
     let value = value.replace('\\', "\\\\");
     value.replace('"', "\\\"").replace('\n', "\\n")

@@ -1,4 +1,4 @@
-//! Counts what runs do, by their commits.
+//! Metrics of runs, counted from their commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::store::MeteredStore;
 
 /// Counts runs, steps, tokens, model and tool calls, and times the store.
 ///
-/// Everything but the duration of model calls is read from commits, once they are made: what was not
-/// made durable is not counted. A commit whose acknowledgement was lost is not counted either. Clones
-/// count together.
+/// Everything but the duration of model calls is counted from successful commits, so nothing is
+/// counted before it is durable. A commit whose acknowledgement was lost is not counted. Clones
+/// share their counters.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -87,30 +87,30 @@ impl Default for Counted {
             tool_durations: Durations::new(
                 "helix_tool_call_duration_seconds",
                 ["tool"],
-                "Time that tools ran.",
+                "Duration of tool calls.",
             ),
             store_durations: Durations::new(
                 "helix_store_duration_seconds",
                 ["operation"],
-                "Time that the store took.",
+                "Duration of store operations.",
             ),
             store_errors: Counters::new(
                 "helix_store_errors_total",
                 ["operation", "code"],
-                "Errors of the store. A conflict that is tried again is one.",
+                "Errors of the store, including conflicts that are retried.",
             ),
         }
     }
 }
 
 impl RunMetrics {
-    /// Nothing counted yet.
+    /// Creates metrics with all counters at zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same backend, measured: give it to the runtime.
+    /// Wraps a backend so that it is measured; give the result to the runtime.
     #[must_use]
     pub fn watch(&self, backend: impl Into<Backend>) -> Backend {
         let mut backend = backend.into().measured_by(Arc::new(self.clone()));
@@ -155,7 +155,7 @@ impl Meter for RunMetrics {
     }
 }
 
-/// What a commit adds to the counters. It is taken before the commit is given away.
+/// The counts that a commit adds, computed before the commit is consumed.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     started: Vec<RunTrigger>,
@@ -242,7 +242,7 @@ impl Counted {
     }
 }
 
-/// The name that a stored value has.
+/// Returns the stored name of a value.
 fn name(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or("other").to_owned()

@@ -1,4 +1,4 @@
-//! A store that is timed, and whose commits are counted.
+//! A store wrapper that measures durations and counts commits.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::runs::{Counted, Tally};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// Passes everything on to a store, and counts and times it.
+/// A store that forwards every call, and counts and times it.
 #[derive(Debug)]
 pub(super) struct MeteredStore {
     inner: Arc<dyn SessionStore>,

@@ -1,4 +1,4 @@
-//! What each route answers: its success, and the errors it can give.
+//! The responses of each route: success and errors.
 
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -11,48 +11,50 @@ use crate::routes::{
     AgentsView, BranchedView, MessagesView, OkView, PendingListView, StatusView, StopView,
     SubmittedView, WorkspacesView,
 };
-use crate::view::described::reference;
+use crate::view::schemas::reference;
 use crate::view::{
     CheckpointView, ListView, RunView, SessionDetail, SessionView, StartedView, UsageView, named,
 };
 use crate::{ApiCode, ApiError, Operation};
 
-/// The status of success, and the answer that comes with it.
+/// Returns the status and the response of success.
 pub(super) fn success(operation: Operation) -> (&'static str, Response) {
     use Operation as O;
     let answer = match operation {
         O::Start | O::Resume => json::<StartedView>("The run that was started."),
         O::Stream => events(),
-        O::Status => json::<StatusView>("The session's status and what it waits for."),
+        O::Status => json::<StatusView>("The session's status and its pending calls."),
         O::Interrupt | O::Abort => json::<StopView>("Whether there was a run to stop."),
-        O::SubmitToolResult => json::<SubmittedView>("What became of the answer. It is stored."),
+        O::SubmitToolResult => {
+            json::<SubmittedView>("The result of the submission, which is stored.")
+        }
         O::Workspaces => json::<WorkspacesView>("The session's workspaces."),
         O::Agents => json::<AgentsView>("The agents."),
-        O::ListSessions => list::<SessionView>("A part of the sessions."),
+        O::ListSessions => list::<SessionView>("A page of sessions."),
         O::GetSession => json::<SessionDetail>("The session."),
-        O::ListRuns => list::<RunView>("A part of the runs."),
-        O::ListCheckpoints => list::<CheckpointView>("A part of the checkpoints."),
-        O::ListMessages => json::<MessagesView>("A part of the messages."),
-        O::Usage => json::<UsageView>("What the session used."),
-        O::DeleteSession => return ("204", Response::new("The session is gone.")),
+        O::ListRuns => list::<RunView>("A page of runs."),
+        O::ListCheckpoints => list::<CheckpointView>("A page of checkpoints."),
+        O::ListMessages => json::<MessagesView>("A page of messages."),
+        O::Usage => json::<UsageView>("The usage of the session."),
+        O::DeleteSession => return ("204", Response::new("The session was deleted.")),
         O::Branch => json::<BranchedView>("The new session."),
-        O::Pending => json::<PendingListView>("Calls that wait, oldest first."),
-        O::Health => json::<OkView>("The process lives."),
+        O::Pending => json::<PendingListView>("Pending calls, oldest first."),
+        O::Health => json::<OkView>("The process is alive."),
         O::Ready => json::<OkView>("The store can be reached."),
         O::Metrics => text("text/plain", "Metrics in Prometheus' text format."),
         O::OpenApi => {
             let any = ObjectBuilder::new().schema_type(Type::Object).build();
             let content = ContentBuilder::new().schema(Some(any)).build();
-            answer("This description.", "application/json", content)
+            answer("The OpenAPI document.", "application/json", content)
         }
     };
     ("200", answer)
 }
 
-/// The statuses of the errors that a route can give.
+/// Returns the statuses of the errors that a route can give.
 pub(super) fn errors(operation: Operation) -> Vec<u16> {
     use Operation as O;
-    // Hooks of the application decide who may do what, also with a probe.
+    // The application's hooks may refuse any operation, including probes.
     let mut all = vec![401, 403, 429, 500];
     let reads_session = operation.path().contains("{id}")
         || matches!(operation, O::Stream | O::Status | O::Workspaces);
@@ -75,7 +77,7 @@ pub(super) fn errors(operation: Operation) -> Vec<u16> {
     all
 }
 
-/// Every status of an error.
+/// Returns every status of an error.
 pub(super) fn error_statuses() -> Vec<u16> {
     let mut all: Vec<_> = ApiCode::ALL
         .iter()
@@ -85,19 +87,19 @@ pub(super) fn error_statuses() -> Vec<u16> {
     all
 }
 
-/// The name under which the answer of an error's status is described.
+/// Returns the component name of the response for an error status.
 pub(super) fn error_name(status: u16) -> String {
     format!("Error{status}")
 }
 
-/// The answer of an error's status, with the codes that have it.
+/// Returns the response for an error status, with the codes that have it.
 pub(super) fn error(status: u16) -> Response {
     let with_status = ApiCode::ALL
         .iter()
         .filter(|code| code.status().as_u16() == status);
     let codes: Vec<_> = with_status.map(named).collect();
     let texts: Vec<_> = codes.iter().filter_map(Value::as_str).collect();
-    let about = format!("Not done: {}.", texts.join(" or "));
+    let about = format!("Error: {}.", texts.join(" or "));
     let code = ObjectBuilder::new()
         .schema_type(Type::String)
         .enum_values(Some(codes.iter().cloned()));
@@ -109,7 +111,7 @@ pub(super) fn error(status: u16) -> Response {
     answer(&about, "application/json", content)
 }
 
-/// A reference to the answer of an error's status.
+/// Returns a reference to the response for an error status.
 pub(super) fn error_reference(status: u16) -> Ref {
     Ref::from_response_name(error_name(status))
 }
@@ -118,7 +120,8 @@ fn json<T: ToSchema>(about: &str) -> Response {
     json_of(about, reference::<T>())
 }
 
-/// A part of a list. The schema of a generic type is named after what it is made of.
+/// Returns the response for a page of a list. The schema name of a generic type is derived from its
+/// parts.
 fn list<T: ToSchema>(about: &str) -> Response {
     let name = format!("{}_{}", ListView::<T>::name(), T::name());
     json_of(about, Ref::from_schema_name(name))
@@ -131,14 +134,14 @@ fn json_of(about: &str, schema: Ref) -> Response {
 
 fn events() -> Response {
     let about = "Frames `id: SEQUENCE` and `data:` with a `Chunk` as JSON. The last one has `event: \
-                 end` and an `OutcomeView`, if the reader stays until the run ends. `event: trimmed` \
-                 with `{upTo}` says that earlier chunks are not kept any more, and `event: gone` that \
+                 end` and an `OutcomeView`, if the reader is connected when the run ends. `event: trimmed` \
+                 with `{upTo}` means that earlier chunks are no longer kept, and `event: gone` that \
                  the session was deleted.";
     let mut events = text("text/event-stream", about);
     let number = ObjectBuilder::new().schema_type(Type::Integer);
     let header = HeaderBuilder::new()
         .description(Some(
-            "Which stream is read. Send it back with the last sequence.",
+            "The stream that is read. Send it back with the last sequence.",
         ))
         .schema(number.build());
     events

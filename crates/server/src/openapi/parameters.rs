@@ -1,13 +1,13 @@
-//! What stands in the path, the query and the headers of each route.
+//! The path, query and header parameters of each route.
 
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
 use utoipa::openapi::schema::{Array, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{RefOr, Required};
 
 use crate::Operation;
-use crate::view::described::{IdSchema, SessionStatusSchema, reference};
+use crate::view::schemas::{IdSchema, SessionStatusSchema, reference};
 
-/// Every parameter of a route.
+/// Returns every parameter of a route.
 pub(super) fn of(operation: Operation) -> Vec<Parameter> {
     let mut all = Vec::new();
     if operation.path().contains("{id}") {
@@ -22,7 +22,7 @@ pub(super) fn of(operation: Operation) -> Vec<Parameter> {
             all.extend(page(200, 1000));
         }
         Operation::Usage => {
-            let about = "Whether each thing that was used is listed, too.";
+            let about = "Whether to list the individual usage entries.";
             all.push(parameter("entries", about, of_type(Type::Boolean)));
             all.extend(page(200, 1000));
         }
@@ -36,8 +36,8 @@ pub(super) fn of(operation: Operation) -> Vec<Parameter> {
 }
 
 fn stream() -> Vec<ParameterBuilder> {
-    let after = "The sequence of the last frame that was read; left out: from the start.";
-    let which = "The stream that the sequence belongs to, as `X-Helix-Stream` said.";
+    let after = "The sequence of the last frame that was read; omit it to read from the start.";
+    let which = "The stream that the sequence belongs to, from the `X-Helix-Stream` header.";
     vec![
         session(),
         parameter("fromSequence", after, whole()),
@@ -51,8 +51,8 @@ fn sessions() -> Vec<ParameterBuilder> {
     let status = Array::new(reference::<SessionStatusSchema>());
     let tags = Array::new(of_type(Type::String));
     let metadata = ObjectBuilder::new().additional_properties(Some(of_type(Type::String)));
-    let parent = "Children of this session; `null`: sessions without a parent.";
-    let pairs = "Pairs that the session's metadata has, as `metadata[key]=value`.";
+    let parent = "Children of this session, or with `null` sessions without a parent.";
+    let pairs = "Pairs that the session's metadata must contain, as `metadata[key]=value`.";
     let mut all = vec![
         user(),
         parameter(
@@ -68,12 +68,12 @@ fn sessions() -> Vec<ParameterBuilder> {
             .explode(Some(true)),
         parameter(
             "from",
-            "Made at or after this time, in milliseconds since 1970.",
+            "Created at or after this time, in milliseconds since 1970.",
             whole(),
         ),
         parameter(
             "to",
-            "Made before this time, in milliseconds since 1970.",
+            "Created before this time, in milliseconds since 1970.",
             whole(),
         ),
     ];
@@ -87,17 +87,17 @@ fn session() -> ParameterBuilder {
 }
 
 fn user() -> ParameterBuilder {
-    let about = "Whose. Who is no administrator sees their own only.";
+    let about = "The owner. Only administrators see those of other users.";
     parameter("userId", about, reference::<IdSchema>())
 }
 
-/// Which part of a list, with how much of it is given and at most.
+/// Returns the parameters of a page, with the default and the maximum size.
 fn page(usual: u32, most: u32) -> [ParameterBuilder; 2] {
     let start = number().default(Some(0.into())).build();
     let limit = number().default(Some(usual.into())).build();
-    let about = format!("How many to give; more than {most} is {most}.");
+    let about = format!("The maximum number of items, at most {most}.");
     [
-        parameter("offset", "How many to skip.", start),
+        parameter("offset", "The number of items to skip.", start),
         parameter("limit", &about, limit),
     ]
 }

@@ -1,4 +1,4 @@
-//! Which agents there are.
+//! The list of agents.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use crate::ApiError;
 use crate::builder::App;
 use crate::caller::Caller;
 
-/// The agents that can be started here.
+/// The agents that can be started.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentsView {
@@ -21,7 +21,7 @@ pub(crate) struct AgentsView {
     default_agent_type: Option<String>,
 }
 
-/// One of them.
+/// One agent of the list.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct AgentView {
@@ -30,7 +30,7 @@ struct AgentView {
     tools: Vec<ToolView>,
 }
 
-/// What it can do.
+/// A tool of an agent.
 #[derive(Debug, Serialize, ToSchema)]
 struct ToolView {
     name: String,
@@ -45,7 +45,7 @@ pub(crate) async fn agents(
     let registry = app.runtime.agents();
     let agents = registry.names().into_iter().map(|name| {
         let agent = registry.get(&name);
-        // What a factory makes is known once there is a session to make it for.
+        // The tools of an agent from a factory are known only once there is a session.
         AgentView {
             agent_type: name,
             description: agent

@@ -1,4 +1,4 @@
-//! A new session from a point of another.
+//! Creating a session from a point in another one.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,9 +12,9 @@ use crate::ApiError;
 use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::{Caller, SessionPath};
-use crate::view::described::IdSchema;
+use crate::view::schemas::IdSchema;
 
-/// Where a new session begins.
+/// The point from which a new session starts.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BranchBody {

@@ -1,4 +1,4 @@
-//! What a user says, as it is sent.
+//! User messages in request bodies.
 
 use helix_agents_core::MessageId;
 use helix_agents_core::bounds::{MAX_DEPTH, fits};
@@ -8,12 +8,12 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::ApiError;
-use crate::view::described::{FileSchema, IdSchema};
+use crate::view::schemas::{FileSchema, IdSchema};
 
-/// The most metadata that a message may carry, in bytes of its JSON.
+/// The maximum size of a message's metadata, in bytes of its JSON.
 const MAX_METADATA_BYTES: usize = 64 * 1024;
 
-/// A text, or messages of a user.
+/// A text, or a list of user messages.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(
     untagged,
@@ -24,7 +24,7 @@ pub(crate) enum MessagesBody {
     Messages(Vec<MessageBody>),
 }
 
-/// One message of a user.
+/// One user message.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct MessageBody {
     role: RoleBody,
@@ -47,7 +47,7 @@ enum RoleBody {
 }
 
 impl MessagesBody {
-    /// The messages, if there is something in them.
+    /// Returns the messages, if none of them is empty.
     pub(crate) fn read(self) -> Result<Vec<UserMessage>, ApiError> {
         let messages = match self {
             Self::Text(text) => vec![UserMessage::new(text)],
@@ -58,7 +58,7 @@ impl MessagesBody {
         };
         let says_nothing = |one: &UserMessage| one.content.is_empty() && one.files.is_empty();
         if messages.is_empty() || messages.iter().any(says_nothing) {
-            let detail = "a message says nothing; give it a text or a file";
+            let detail = "a message is empty; give it a text or a file";
             return Err(ApiError::invalid(detail));
         }
         Ok(messages)
@@ -76,7 +76,7 @@ impl MessageBody {
     }
 }
 
-/// Metadata as far as it is kept: too much of it is dropped, and the message stays.
+/// Returns the metadata to store: metadata that is too large is dropped, and the message stays.
 fn kept(metadata: Metadata) -> Result<Metadata, ApiError> {
     let value = Value::Object(metadata);
     if !fits(&value, MAX_DEPTH) {

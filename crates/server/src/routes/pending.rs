@@ -1,4 +1,4 @@
-//! Everything that waits for somebody.
+//! The list of pending calls.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,17 +6,17 @@ use helix_agents_core::store::PendingQuery;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::sessions::Whose;
+use super::sessions::OwnerFilter;
 use crate::ApiError;
 use crate::builder::App;
 use crate::caller::Caller;
 use crate::query::{ANSWER_BYTES, Pairs};
 use crate::view::PendingView;
 
-/// How many calls are listed unless fewer are asked for.
+/// The default and maximum number of calls per page.
 const MOST: usize = 200;
 
-/// What waits, and how much of it there is.
+/// A page of pending calls, with their total number.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PendingListView {
     pending: Vec<PendingView>,
@@ -31,10 +31,10 @@ pub(crate) async fn pending(
     let asked = query.id("userId")?;
     let page = query.page(MOST, MOST)?.within(ANSWER_BYTES);
     caller.may_do(&app).await?;
-    let user_id = match Whose::for_caller(&caller.principal, asked) {
-        Whose::All => None,
-        Whose::Of(user) => Some(user),
-        Whose::Nobody => {
+    let user_id = match OwnerFilter::for_caller(&caller.principal, asked) {
+        OwnerFilter::All => None,
+        OwnerFilter::Of(user) => Some(user),
+        OwnerFilter::None => {
             let pending = Vec::new();
             return Ok(Json(PendingListView { pending, total: 0 }));
         }

@@ -1,4 +1,4 @@
-//! How the process is, and what it offers.
+//! Probes, metrics and the OpenAPI document.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::caller::Caller;
 use crate::metrics::write_backlog;
 use crate::{ApiError, openapi as description};
 
-/// All is well.
+/// The response of a successful probe.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OkView {
     status: &'static str,
@@ -33,7 +33,7 @@ pub(crate) async fn health(
     Ok(OK)
 }
 
-/// Whether the store can be read and written, as of a moment ago.
+/// Reports whether the store can be read and written, as of at most a second ago.
 pub(crate) async fn ready(
     State(app): State<App>,
     caller: Caller,
@@ -43,12 +43,12 @@ pub(crate) async fn ready(
     Ok(OK)
 }
 
-/// How often the store is asked at most: everybody may ask the server, and it writes for this.
+/// The minimum interval between two checks, because any client may ask and a check writes.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long the store may take.
+/// The maximum time that the store may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the store answered last, and when. Those who ask while it is asked wait for its answer.
+/// The result of the last check, and its time. Requests during a check wait for its result.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), ApiError>)>>);
 
@@ -62,7 +62,7 @@ impl Readiness {
         }
         let late = |_| {
             Err(ApiError::overloaded(
-                "the store does not answer; look at its disk",
+                "the store does not respond; check its disk",
             ))
         };
         let checked = timeout(PATIENCE, check(app)).await.unwrap_or_else(late);
@@ -71,8 +71,8 @@ impl Readiness {
     }
 }
 
-/// Asks the store for a session that need not exist, and writes where it says how. Whatever is wrong,
-/// the server is not ready.
+/// Reads a session that need not exist and, if the backend supports it, checks that the store can
+/// be written. Any failure means that the server is not ready.
 async fn check(app: &App) -> Result<(), ApiError> {
     let any = SessionId::new("helix.readyz")?;
     app.store().load(any.as_root()).await?;

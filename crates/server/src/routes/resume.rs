@@ -1,4 +1,4 @@
-//! A session goes on.
+//! Resuming a session.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,9 +17,9 @@ use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
 use crate::view::StartedView;
-use crate::view::described::IdSchema;
+use crate::view::schemas::IdSchema;
 
-/// How a session goes on.
+/// The body of a resume.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResumeBody {
@@ -33,7 +33,7 @@ pub(crate) struct ResumeBody {
     abandon_pending: Option<bool>,
 }
 
-/// From where a session goes on.
+/// How a session is resumed.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResumeMode {
@@ -60,14 +60,14 @@ pub(crate) async fn resume(
                 .await?
         }
         ResumeMode::WithMessage => with_message(&app, &found, body).await?,
-        ResumeMode::Retry => return Err(not_built(&found, "retry")),
-        ResumeMode::FromCheckpoint => return Err(not_built(&found, "from_checkpoint")),
+        ResumeMode::Retry => return Err(unsupported_mode(&found, "retry")),
+        ResumeMode::FromCheckpoint => return Err(unsupported_mode(&found, "from_checkpoint")),
     };
-    admitted.became(&started);
+    admitted.started(&started);
     Ok(Json(StartedView::new(started, found.state.root())))
 }
 
-/// A new turn in a session whose last one is over.
+/// Starts a new turn in a session whose last turn has ended.
 async fn with_message(
     app: &App,
     found: &Snapshot,
@@ -81,7 +81,7 @@ async fn with_message(
         .is_some_and(|run| run.status.is_suspended());
     if is_suspended && body.abandon_pending == Some(true) {
         return Err(ApiError::invalid(
-            "giving up calls that wait is not built yet; answer them with an error and resume",
+            "abandoning pending calls is not supported yet; answer them with an error and resume",
         ));
     }
     let mut context = AgentContext::new(body.session_id.clone());
@@ -95,8 +95,8 @@ async fn with_message(
     Ok(app.runtime.start(request, RunOptions::default()).await?)
 }
 
-/// What a mode that is not built yet is answered with. A run that goes on is the better reason.
-fn not_built(found: &Snapshot, mode: &str) -> ApiError {
+/// Returns the error of an unsupported mode, or that a run is running.
+fn unsupported_mode(found: &Snapshot, mode: &str) -> ApiError {
     match &found.run {
         Some(run) if run.status == RunStatus::Running => EntryError::AlreadyRunning {
             session: found.state.session_id.clone(),
@@ -104,7 +104,7 @@ fn not_built(found: &Snapshot, mode: &str) -> ApiError {
         }
         .into(),
         _ => ApiError::invalid(format!(
-            "mode {mode:?} is not built yet; use \"continue\" or \"with_message\""
+            "mode {mode:?} is not supported yet; use \"continue\" or \"with_message\""
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! One session and what belongs to it.
+//! One session and its parts.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,13 +14,13 @@ use crate::caller::{Caller, SessionPath};
 use crate::query::{ANSWER_BYTES, Pairs};
 use crate::view::{CheckpointView, ListView, MessageView, RunView, SessionDetail, UsageView};
 
-/// How much of a session is listed unless more is asked for, and at most.
+/// The default and the maximum number of items per page.
 const USUAL: usize = 200;
 const MOST: usize = 1000;
-/// How many entries of usage are read at once.
+/// The number of usage entries that are read at once.
 const BATCH: usize = 500;
 
-/// A part of a session's messages.
+/// A page of a session's messages.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MessagesView {
@@ -29,7 +29,7 @@ pub(crate) struct MessagesView {
     has_more: bool,
 }
 
-/// A session's workspaces.
+/// The workspaces of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkspacesView {
     #[schema(value_type = Vec<Object>)]
@@ -50,7 +50,7 @@ pub(crate) async fn delete(
     SessionPath(session): SessionPath,
 ) -> Result<StatusCode, ApiError> {
     caller.open(&app, &session).await?;
-    // Somebody else may have removed it meanwhile; it is gone either way.
+    // Another process may have deleted it meanwhile, with the same result.
     app.sessions().delete_session(&session).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -80,7 +80,7 @@ pub(crate) async fn checkpoints(
     Ok(Json(ListView::of(found, CheckpointView::from)))
 }
 
-/// Messages, and after the last of them the open step.
+/// Returns messages, and after the last of them the open step.
 pub(crate) async fn messages(
     State(app): State<App>,
     caller: Caller,
@@ -92,8 +92,8 @@ pub(crate) async fn messages(
     loop {
         let said = app.store().messages(found.state.key(), page).await?;
         let now = app.store().load(found.state.key()).await?;
-        // The open step moves into the history when it is settled: both are of one moment, or a
-        // message would be shown twice or not at all.
+        // The open step moves into the history when it is settled: both are read at one moment, or
+        // a message would be shown twice or not at all.
         let count = now.as_ref().map_or(0, |now| now.message_count);
         if said.total != found.message_count || count != found.message_count {
             match now {
@@ -106,7 +106,7 @@ pub(crate) async fn messages(
         let open = open.unwrap_or_default();
         let total = said.total + open.len();
         let left_out = page.offset.saturating_sub(said.total);
-        // A page that its bytes have ended has no room, though its number of messages would.
+        // A page that reached its byte limit has no room, even if its item limit would allow more.
         let room = match said.has_more {
             true => 0,
             false => page.limit.saturating_sub(said.items.len()),
@@ -150,7 +150,7 @@ pub(crate) async fn usage(
     Ok(Json(UsageView::new(&sum, entries)))
 }
 
-/// Sessions have no workspaces yet.
+/// Returns an empty list: sessions have no workspaces yet.
 pub(crate) async fn workspaces(
     State(app): State<App>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! Which sessions there are.
+//! The list of sessions.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::query::{ANSWER_BYTES, Pairs};
 use crate::view::{ListView, SessionView};
 use crate::{ApiError, Principal};
 
-/// How many sessions are listed unless more are asked for, and at most.
+/// The default and the maximum number of sessions per page.
 const USUAL: usize = 50;
 const MOST: usize = 200;
-/// How many statuses, tags and pairs of metadata may be asked for at once.
+/// The maximum number of statuses, tags and metadata pairs in a query.
 const MOST_FILTERS: usize = 64;
 
 pub(crate) async fn list(
@@ -29,35 +29,35 @@ pub(crate) async fn list(
 ) -> Result<Json<ListView<SessionView>>, ApiError> {
     let wanted = read(&query)?;
     caller.may_do(&app).await?;
-    let user_id = match Whose::for_caller(&caller.principal, wanted.user_id.clone()) {
-        Whose::All => None,
-        Whose::Of(user) => Some(user),
-        Whose::Nobody => return Ok(Json(ListView::empty())),
+    let user_id = match OwnerFilter::for_caller(&caller.principal, wanted.user_id.clone()) {
+        OwnerFilter::All => None,
+        OwnerFilter::Of(user) => Some(user),
+        OwnerFilter::None => return Ok(Json(ListView::empty())),
     };
     let wanted = SessionQuery { user_id, ..wanted };
     let page = app.sessions().list_sessions(&wanted).await?;
     Ok(Json(ListView::of(page, SessionView::from)))
 }
 
-/// Whose things are listed.
-pub(crate) enum Whose {
-    /// Everybody's.
+/// The owners whose data is listed.
+pub(crate) enum OwnerFilter {
+    /// Every owner.
     All,
-    /// This user's.
+    /// This owner only.
     Of(UserId),
-    /// Nobody's: there is nothing to see.
-    Nobody,
+    /// No owner: the list is empty.
+    None,
 }
 
-impl Whose {
-    /// Who is no admin sees their own, whatever they ask for.
+impl OwnerFilter {
+    /// Returns the filter for a caller. Callers other than administrators see only their own data.
     pub(crate) fn for_caller(principal: &Principal, asked: Option<UserId>) -> Self {
         match (&principal.user, asked) {
             (_, None) if principal.admin => Self::All,
             (_, Some(asked)) if principal.admin => Self::Of(asked),
             (Some(user), None) => Self::Of(user.clone()),
             (Some(user), Some(asked)) if asked == *user => Self::Of(asked),
-            _ => Self::Nobody,
+            _ => Self::None,
         }
     }
 }
@@ -95,8 +95,8 @@ fn read(query: &Pairs) -> Result<SessionQuery, ApiError> {
     Ok(wanted)
 }
 
-/// Pairs that sessions must have: `metadata={"key":"value"}`, `metadata.key=value` or
-/// `metadata[key]=value`.
+/// Returns the metadata pairs that sessions must have: `metadata={"key":"value"}`,
+/// `metadata.key=value` or `metadata[key]=value`.
 fn metadata(query: &Pairs) -> Result<BTreeMap<String, String>, ApiError> {
     let mut wanted = BTreeMap::new();
     for (name, value) in query.iter() {

@@ -1,7 +1,7 @@
-//! A session's stream as server-sent events.
+//! The stream of a session as server-sent events.
 //!
-//! What a reader is sent comes from the store, a batch at a time, and the next batch is read when
-//! the reader has taken the last: however slow it is, it costs no more memory.
+//! Chunks are read from the store in batches, and the next batch is read when the reader has taken
+//! the last one. A slow reader therefore needs no more memory.
 
 mod frames;
 mod pump;
@@ -24,7 +24,7 @@ use crate::serve::Closing;
 
 use pump::Pump;
 
-/// How many pieces of frames wait for a reader.
+/// The number of pieces that are buffered for a reader.
 const AHEAD: usize = 2;
 
 pub(crate) async fn sse(
@@ -38,11 +38,11 @@ pub(crate) async fn sse(
     let session = query.session()?;
     let found = caller.find(&app, &session).await?;
     let info = app.streams().info(found.state.root()).await?;
-    // Looked at after the stream: a session that somebody else made meanwhile under this id has
-    // another stream than the one that was looked at.
+    // Read after the stream: a session that was created again meanwhile under this id has another
+    // stream.
     let found = caller.open(&app, &session).await?;
     let stream = info.map(|info| info.incarnation);
-    let after = cursor.place_in(info)?;
+    let after = cursor.sequence_in(info)?;
     let closing = closing.map(|Extension(closing)| closing);
     let (send, receive) = mpsc::channel(AHEAD);
     let pump = Pump::new(app, &found, stream, after, send);
@@ -64,43 +64,45 @@ pub(crate) async fn sse(
     Ok(response)
 }
 
-/// Names the stream that is read, of all that ever had its session's id. Whoever comes back with a
-/// sequence sends it too, here or as `streamIncarnation`, and is told when that stream is gone.
+/// The header that names the stream that is read, among all that have had the session's id. A
+/// reader that resumes from a sequence sends it back, here or as `streamIncarnation`, and is told
+/// if that stream was deleted.
 pub(crate) const STREAM: HeaderName = HeaderName::from_static("x-helix-stream");
 
-/// Where a reader was.
+/// The position of a reader.
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
-    /// In which stream, if it says so.
+    /// The stream, if the reader named it.
     stream: Option<Incarnation>,
     after: Sequence,
 }
 
 impl Cursor {
-    /// After which chunk of this stream to begin, unless it is the place in another one.
-    fn place_in(self, info: Option<StreamInfo>) -> Result<Sequence, ApiError> {
+    /// Returns the sequence to read after, or an error if it belongs to another stream.
+    fn sequence_in(self, info: Option<StreamInfo>) -> Result<Sequence, ApiError> {
         let now = info.map(|info| info.incarnation);
         let last = info.map_or(Sequence::START, |info| info.last);
         let is_active = info.is_some_and(|info| info.status == StreamStatus::Active);
         let fits = match self.stream {
             Some(stream) => Some(stream) == now && self.after <= last,
-            // A place past the end is in another stream. Who does not say in which is told the end
-            // where there is one, and must not wait until this stream is as long.
+            // A sequence past the end belongs to another stream. A reader that does not name its
+            // stream gets the outcome if the run has ended, and must not wait until this stream is
+            // as long.
             None => self.after <= last || !is_active,
         };
         if fits {
             return Ok(self.after.min(last));
         }
         let now = match now {
-            Some(now) => format!("it is stream {now} now, which ends at {last}"),
-            None => "nothing was written since".to_owned(),
+            Some(now) => format!("it is now stream {now}, which ends at {last}"),
+            None => "nothing has been written since".to_owned(),
         };
         let was = match self.stream {
             Some(stream) => format!("stream {stream}"),
             None => "another stream".to_owned(),
         };
         Err(ApiError::stale(format!(
-            "sequence {} belongs to {was}: the session was deleted and made again, {now}; read it \
+            "sequence {} belongs to {was}: the session was deleted and created again, {now}; read it \
              from the start, without a sequence",
             self.after
         )))
@@ -125,8 +127,8 @@ fn cursor(query: &Pairs, headers: &HeaderMap) -> Result<Cursor, ApiError> {
     })
 }
 
-/// After which chunk to begin. A browser that reconnects repeats its query and adds the header, so
-/// the later of the two counts.
+/// Returns the sequence to read after. A browser that reconnects repeats its query and adds the
+/// header, so the later of the two counts.
 fn after(query: &Pairs, headers: &HeaderMap) -> Result<Sequence, ApiError> {
     let asked = query.number("fromSequence")?.unwrap_or(0);
     let Some(header) = headers.get("last-event-id") else {

@@ -1,4 +1,4 @@
-//! A session begins.
+//! Starting a session.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
 use crate::view::StartedView;
-use crate::view::described::IdSchema;
+use crate::view::schemas::IdSchema;
 use crate::{Access, ApiError};
 
-/// What a session begins with.
+/// The body of a start.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StartBody {
@@ -54,7 +54,7 @@ pub(crate) async fn start(
         ));
     }
     if caller.principal.user.is_none() && !caller.principal.admin {
-        let detail = "nobody would own the session; sign in as somebody to start one";
+        let detail = "the session would have no owner; sign in as a user to start one";
         return Err(ApiError::forbidden(detail));
     }
     let session = match body.session_id {
@@ -82,17 +82,17 @@ pub(crate) async fn start(
     let admitted = app.quota.admit(app.store(), user).await?;
     let started = match app.runtime.start(request, RunOptions::default()).await {
         Err(RuntimeError::Entry(EntryError::Store(StoreError::AlreadyExists { .. }))) => {
-            again(&app, &caller, &session, &body.agent_type, &messages).await?
+            repeated_start(&app, &caller, &session, &body.agent_type, &messages).await?
         }
         started => started?,
     };
-    admitted.became(&started);
+    admitted.started(&started);
     let root = started.session_id.clone();
     Ok(Json(StartedView::new(started, &root)))
 }
 
-/// What a start on a session that exists comes to: the same message is the same start, sent again.
-async fn again(
+/// Handles a start of an existing session: the same messages return the ids of the first start.
+async fn repeated_start(
     app: &App,
     caller: &Caller,
     session: &SessionId,
@@ -111,16 +111,15 @@ async fn again(
     let runs = app.store().runs(found.state.key(), first).await?;
     let first_run = runs.items.into_iter().next();
     match first_run {
-        Some(run) if began_with(app, found.state.key(), &run, messages).await? => {
+        Some(run) if was_started_with(app, found.state.key(), &run, messages).await? => {
             Ok(StartedRun::new(found.state.key(), run.id))
         }
         _ => Err(refusal(&found)),
     }
 }
 
-/// Whether the first run of a session was started with these messages. Comparing them is comparing
-/// their digests, with nothing to keep.
-async fn began_with(
+/// Whether the first run of a session was started with these messages.
+async fn was_started_with(
     app: &App,
     session: SessionKey<'_>,
     run: &RunRecord,
@@ -138,11 +137,11 @@ async fn began_with(
     Ok(said.len() == messages.len() && is_same)
 }
 
-/// Why another message cannot start a session that exists.
+/// Returns the error for a start of an existing session with another message.
 fn refusal(found: &Snapshot) -> ApiError {
     let session = found.state.session_id.clone();
     let Some(run) = &found.run else {
-        return over(&session);
+        return already_completed(&session);
     };
     if run.status == RunStatus::Running {
         let run = run.id.clone();
@@ -162,12 +161,12 @@ fn refusal(found: &Snapshot) -> ApiError {
         let why = "a budget is used up; raise it and resume";
         return EntryError::Stale { session, why }.into();
     }
-    over(&session)
+    already_completed(&session)
 }
 
-fn over(session: &SessionId) -> ApiError {
+fn already_completed(session: &SessionId) -> ApiError {
     ApiError::completed(format!(
-        "session {session} was started with another message and its last turn is over; continue it \
+        "session {session} was started with another message and its last turn has ended; continue it \
          with /resume and mode \"with_message\", or choose another id"
     ))
 }

@@ -1,4 +1,4 @@
-//! Where a session stands.
+//! The status of a session.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,10 +11,10 @@ use crate::ApiError;
 use crate::builder::App;
 use crate::caller::Caller;
 use crate::query::Pairs;
-use crate::view::described::RunStatusSchema;
+use crate::view::schemas::RunStatusSchema;
 use crate::view::{AnsweredView, OutcomeView, PendingView, all_answered, all_pending};
 
-/// Where a session stands.
+/// The status of a session.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StatusView {
@@ -31,12 +31,12 @@ pub(crate) struct StatusView {
     run_status: Option<RunStatus>,
     step_count: u32,
     stream_sequence: u64,
-    /// Which stream it is that the sequence counts in; left out before anything was written.
+    /// The stream that the sequence belongs to; absent before the first chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     stream_incarnation: Option<u64>,
     pending: Vec<PendingView>,
-    /// Calls that are answered and wait for a run; left out when there are none.
+    /// Answered calls that no run has consumed yet; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answered: Vec<AnsweredView>,
 }

@@ -1,4 +1,4 @@
-//! Requests to stop a run.
+//! Interrupting and aborting a run.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,9 +11,9 @@ use crate::ApiError;
 use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
-use crate::view::described::IdSchema;
+use crate::view::schemas::IdSchema;
 
-/// Which run is stopped, and why.
+/// The session whose run is stopped, and the reason.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StopBody {
@@ -49,7 +49,7 @@ pub(crate) async fn abort(
     stop(&app, &caller, body, StopKind::Abort).await
 }
 
-/// Writes the request for the run of this moment. Whoever performs that run heeds it.
+/// Stores a stop request for the current run. The process that performs the run obeys it.
 async fn stop(
     app: &App,
     caller: &Caller,
@@ -64,7 +64,7 @@ async fn stop(
     }
     let session = body.session_id;
     let found = caller.open(app, &session).await?;
-    // A pause has nobody who performs it, so nobody would heed the request.
+    // No process performs a paused run, so it would not obey the request.
     let sessions = app.sessions();
     let asked = sessions.request_stop(&session, kind, body.reason).await?;
     Ok(Json(StopView {

@@ -1,4 +1,4 @@
-//! An answer to a call that waits.
+//! Answering a pending call.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,13 +14,13 @@ use utoipa::ToSchema;
 use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
-use crate::view::described::{ContinuationSchema, IdSchema, SubmissionOutcomeSchema};
+use crate::view::schemas::{ContinuationSchema, IdSchema, SubmissionOutcomeSchema};
 use crate::{Access, ApiError};
 
-/// An answer: a client's result, a client's error, or a person's decision.
+/// An answer: the result or error of a client, or the decision of a person.
 ///
-/// It is described here and read as core's `Submission`, whose refusals say more than an untagged
-/// enum could.
+/// It is described here and parsed as core's `Submission`, whose errors are more precise than those
+/// of an untagged enum.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes the body")]
@@ -40,16 +40,16 @@ pub(crate) struct ClientResultBody {
     kind: ClientKind,
     #[schema(value_type = IdSchema)]
     tool_call_id: CallId,
-    /// Any JSON; `null` is a result, too. At most 1 MB.
+    /// Any JSON, including `null`. At most 1 MB.
     result: Value,
-    /// The digest of the pending call, to have it checked.
+    /// The digest of the pending call; if given, it is checked.
     digest: Option<String>,
-    /// The run of the pending call, to have it checked.
+    /// The run of the pending call; if given, it is checked.
     #[schema(value_type = Option<IdSchema>)]
     run_id: Option<RunId>,
 }
 
-/// Why a client has no result, or why a call that needs an approval is given up.
+/// The error of a client that has no result, or of an approval that is abandoned.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "it describes the body")]
@@ -59,16 +59,16 @@ pub(crate) struct ClientErrorBody {
     kind: ClientKind,
     #[schema(value_type = IdSchema)]
     tool_call_id: CallId,
-    /// What the model reads. At most 8 KB.
+    /// The text for the model. At most 8 KB.
     error: String,
-    /// The digest of the pending call, to have it checked.
+    /// The digest of the pending call; if given, it is checked.
     digest: Option<String>,
-    /// The run of the pending call, to have it checked.
+    /// The run of the pending call; if given, it is checked.
     #[schema(value_type = Option<IdSchema>)]
     run_id: Option<RunId>,
 }
 
-/// What a person decided.
+/// The decision of a person.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "it describes the body")]
@@ -82,11 +82,11 @@ pub(crate) struct ApprovalResponseBody {
     #[schema(value_type = IdSchema)]
     approval_id: ApprovalId,
     approved: bool,
-    /// Why. The model reads the reason of a denial.
+    /// The reason. The model reads the reason of a denial.
     reason: Option<String>,
-    /// The digest of the pending call, to have it checked.
+    /// The digest of the pending call; if given, it is checked.
     digest: Option<String>,
-    /// The run of the pending call, to have it checked.
+    /// The run of the pending call; if given, it is checked.
     #[schema(value_type = Option<IdSchema>)]
     run_id: Option<RunId>,
 }
@@ -103,7 +103,7 @@ enum ApprovalKind {
     ApprovalResponse,
 }
 
-/// What became of an answer.
+/// The result of a submission.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SubmittedView {
     #[schema(value_type = SubmissionOutcomeSchema)]
@@ -119,7 +119,7 @@ pub(crate) async fn submit(
 ) -> Result<Json<SubmittedView>, ApiError> {
     let (session, submission) = read(body)?;
     let found = caller.find(&app, &session).await?;
-    // Answers go to the root, whoever of its tree asked.
+    // Answers go to the root, whichever session of its tree made the call.
     let root = found.state.root().clone();
     let found = if root == session {
         found
@@ -138,7 +138,7 @@ pub(crate) async fn submit(
     let submitted = app.runtime.submit_answer(answer).await?;
     if submitted.outcome == SubmissionOutcome::UnknownToolCall {
         return Err(ApiError::not_found(format!(
-            "unknown_tool_call: no call {call} waits in session {root}; read /status again"
+            "unknown_tool_call: call {call} is not pending in session {root}; read /status again"
         )));
     }
     Ok(Json(SubmittedView {
@@ -147,7 +147,7 @@ pub(crate) async fn submit(
     }))
 }
 
-/// The session and the answer of a body.
+/// Parses the session and the answer from a body.
 fn read(mut body: Map<String, Value>) -> Result<(SessionId, Submission), ApiError> {
     let bad = |error: serde_json::Error| {
         ApiError::invalid(format!("the body is not an answer to a call: {error}"))
@@ -158,7 +158,7 @@ fn read(mut body: Map<String, Value>) -> Result<(SessionId, Submission), ApiErro
     Ok((session, submission))
 }
 
-/// The digest of what was asked, as it is stored. Approvals are bound to it.
+/// Returns the stored digest of the pending call, to which approvals are bound.
 async fn asked(app: &App, root: &Snapshot, call: &CallId) -> Result<Option<Digest>, ApiError> {
     let digest = |found: &Snapshot| {
         let pending = found.state.pending_client_tool_calls.get(call);

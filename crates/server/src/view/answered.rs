@@ -1,4 +1,4 @@
-//! Answers that no run has taken yet, on the wire.
+//! Answers that no run has consumed yet, as JSON.
 
 use helix_agents_core::session::{PendingCall, SessionState, Submission};
 use helix_agents_core::store::{SessionStore, StoreError};
@@ -7,26 +7,26 @@ use helix_agents_core::{ApprovalId, CallId, SessionId, UserId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What somebody answered. Once a run takes the answer, it is in the stream instead.
+/// An answer to a call. Once a run has consumed it, it is in the stream instead.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AnsweredView {
     #[schema(value_type = String)]
     tool_call_id: CallId,
-    /// Which session made the call.
+    /// The session that made the call.
     #[schema(value_type = String)]
     session_id: SessionId,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     approval_id: Option<ApprovalId>,
-    /// The decision; left out for anything else than an approval or a denial.
+    /// The decision of an approval; absent for other answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     approved: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     reason: Option<String>,
-    /// Who answered, where that is known.
+    /// The user who answered, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     decided_by: Option<UserId>,
@@ -55,8 +55,8 @@ impl AnsweredView {
     }
 }
 
-/// The answers that wait for a run in a session and, of a root, in the sessions under it. `open` are
-/// the calls that nobody has answered.
+/// Returns the answers that no run has consumed yet, in a session and, for a root, in its
+/// descendants. `open` are the pending calls.
 pub(crate) async fn all_answered(
     store: &dyn SessionStore,
     session: &SessionState,

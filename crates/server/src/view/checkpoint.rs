@@ -1,13 +1,13 @@
-//! Checkpoints on the wire.
+//! Checkpoints as JSON.
 
-use crate::view::described::SessionStatusSchema;
+use crate::view::schemas::SessionStatusSchema;
 use helix_agents_core::session::{Checkpoint, SessionStatus};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{CheckpointId, RunId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A place to go back to.
+/// A checkpoint to which a session can return.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CheckpointView {

@@ -1,6 +1,6 @@
-//! Messages in the shape of the seeds: one object per message, calls beside the text.
+//! Messages as JSON: one object per message, with the calls beside the text.
 
-use crate::view::described::{FileSchema, ResultStatusSchema};
+use crate::view::schemas::{FileSchema, ResultStatusSchema};
 use helix_agents_core::message::{
     AssistantMessage, FilePart, Metadata, ResultStatus, ToolMessage, UserMessage,
 };
@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A message as other programs read it: `{role, content?, toolCalls?, toolCallId?, toolName?,
-/// thinking?, files?, metadata?}` and a few more.
+/// A message as clients read it: `{role, content?, toolCalls?, toolCallId?, toolName?, thinking?,
+/// files?, metadata?}` and a few more.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageView {
@@ -30,7 +30,7 @@ pub struct MessageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     tool_name: Option<String>,
-    /// How a call came out, when it is not a success.
+    /// The status of a call result that is not a success.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ResultStatusSchema)]
     status: Option<ResultStatus>,
@@ -43,12 +43,12 @@ pub struct MessageView {
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     #[schema(value_type = Object)]
     metadata: Metadata,
-    /// Whether it belongs to the step that is not finished.
+    /// Whether the message belongs to the open step.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     open: bool,
 }
 
-/// One call.
+/// A tool call of a message.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CallView {
     #[schema(value_type = String)]
@@ -57,7 +57,7 @@ pub(crate) struct CallView {
     arguments: Value,
 }
 
-/// What the model thought.
+/// The thinking of the model.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ThinkingView {
     content: String,
@@ -69,7 +69,7 @@ impl From<Message> for MessageView {
             Message::User(user) => Self::user(user),
             Message::Assistant(assistant) => Self::assistant(&assistant),
             Message::Tool(tool) => Self::tool(tool),
-            // Core may learn other roles before this view does.
+            // A role that this view does not know yet.
             _ => Self {
                 role: "unknown",
                 ..Self::default()
@@ -124,7 +124,7 @@ impl MessageView {
         }
     }
 
-    /// The messages of a step that is not finished, each marked `open`.
+    /// Returns the messages of an open step, each marked `open`.
     #[must_use]
     pub fn of_open_step(step: &OpenStep) -> Vec<Self> {
         let all = step.messages().into_iter().map(Self::from);

@@ -1,6 +1,6 @@
-//! Calls that wait, on the wire.
+//! Pending calls as JSON.
 
-use crate::view::described::PendingKindSchema;
+use crate::view::schemas::PendingKindSchema;
 use helix_agents_core::canonical::Digest;
 use helix_agents_core::session::{PendingCall, PendingKind};
 use helix_agents_core::store::{Page, PendingQuery, SessionStore, StoreError};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A call that waits for somebody.
+/// A pending call, which waits for a client or a person.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PendingView {
@@ -30,10 +30,10 @@ pub(crate) struct PendingView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64)]
     deadline: Option<Timestamp>,
-    /// Which session made the call.
+    /// The session that made the call.
     #[schema(value_type = String)]
     session_id: SessionId,
-    /// Where to answer.
+    /// The session to which the answer is sent.
     #[schema(value_type = String)]
     root_session_id: SessionId,
     #[schema(value_type = u64)]
@@ -58,7 +58,7 @@ impl From<PendingCall> for PendingView {
     }
 }
 
-/// Everything that waits in the tree of a root, oldest first.
+/// Returns every pending call in the tree of a root, oldest first.
 pub(crate) async fn all_pending(
     store: &dyn SessionStore,
     root: &SessionId,

@@ -1,4 +1,4 @@
-//! Runs on the wire.
+//! Runs as JSON.
 
 use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger, Suspended};
 use helix_agents_core::time::Timestamp;
@@ -8,11 +8,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::named;
-use crate::view::described::{
-    ErrorRecordSchema, RunStatusSchema, RunTriggerSchema, StopCauseSchema,
-};
+use crate::view::schemas::{ErrorRecordSchema, RunStatusSchema, RunTriggerSchema, StopCauseSchema};
 
-/// One run.
+/// A run of a session.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunView {
@@ -65,7 +63,7 @@ impl From<RunRecord> for RunView {
     }
 }
 
-/// What a paused run waits for.
+/// The calls and children that a suspended run waits for.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SuspendedView {

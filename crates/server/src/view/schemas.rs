@@ -1,4 +1,4 @@
-//! Schemas of core's types. Core does not describe itself; what these say is checked against it.
+//! OpenAPI schemas of core's types, which have none of their own; tests compare them with core.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ macro_rules! names {
             }
         )*
 
-        /// Every name that is described, beside every name that core reads.
+        /// Every described name, with every name that core reads.
         #[cfg(test)]
         fn described_and_read() -> Vec<(RefOr<Schema>, Vec<String>)> {
             vec![$(($schema::schema(), tests::names_read_by::<$of>())),*]
@@ -50,7 +50,7 @@ macro_rules! names {
 }
 
 names! {
-    /// The status of a session. One that waits for somebody is active.
+    /// The status of a session. A session with pending calls is active.
     SessionStatusSchema, "SessionStatus": SessionStatus = {
         use SessionStatus::{Active, Completed, Failed, Interrupted, Paused};
         &[Active, Completed, Failed, Interrupted, Paused]
@@ -66,37 +66,37 @@ names! {
             SuspendedAwaitingChildren, SuspendedStepPartial,
         ]
     };
-    /// How a run began.
+    /// The reason why a run began.
     RunTriggerSchema, "RunTrigger": RunTrigger = {
         use RunTrigger::{Continue, Execute, FromCheckpoint, Retry, WithMessage};
         &[Execute, Continue, WithMessage, Retry, FromCheckpoint]
     };
-    /// Why a run ended by itself.
+    /// The reason why a run ended by itself.
     StopCauseSchema, "CompletionReason": StopCause = {
         use StopCause::{Error, MaxSteps, StopWhen, StructuredOutput, Text};
         &[StructuredOutput, Error, Text, StopWhen, MaxSteps]
     };
     /// Who answers a pending call: the client that runs the tool, or a person who approves it.
     PendingKindSchema, "PendingKind": PendingKind = &[PendingKind::Client, PendingKind::Approval];
-    /// How a tool call came out.
+    /// The result of a tool call.
     ResultStatusSchema, "ResultStatus": ResultStatus = {
         use ResultStatus::{Denied, Error, NotExecuted, Success, TimedOut, Unknown};
         &[Success, Error, Denied, TimedOut, NotExecuted, Unknown]
     };
-    /// What became of an answer. `unknown_tool_call` is the error NOT_FOUND over HTTP.
+    /// The result of a submitted answer. `unknown_tool_call` is the error NOT_FOUND over HTTP.
     SubmissionOutcomeSchema, "SubmissionOutcome": SubmissionOutcome = {
         use SubmissionOutcome::{
             Accepted, AlreadyCompleted, LateAnswerAfterTimeout, UnknownToolCall,
         };
         &[Accepted, AlreadyCompleted, LateAnswerAfterTimeout, UnknownToolCall]
     };
-    /// Who continues after an answer: `new_run`: a run was started; `caller_resumes`: send
-    /// `/resume`; `none`: other calls are open, or a run in progress takes the answer.
+    /// What happens after an answer: `new_run`: a run was started; `caller_resumes`: send
+    /// `/resume`; `none`: other calls are pending, or a running run takes the answer.
     ContinuationSchema, "Continuation": Continuation = {
         use Continuation::{CallerResumes, NewRun, None};
         &[None, NewRun, CallerResumes]
     };
-    /// What ended a run. More may be added.
+    /// The code of the error that ended a run. More may be added.
     ErrorCodeSchema, "RunErrorCode": ErrorCode = ErrorCode::ALL;
     /// The part of the system that a run's error belongs to.
     CategorySchema, "RunErrorCategory": Category = {
@@ -124,27 +124,27 @@ impl ToSchema for IdSchema {
     }
 }
 
-/// A reference to the schema of a type.
+/// Returns a reference to the schema of a type.
 pub(crate) fn reference<T: ToSchema>() -> Ref {
     Ref::from_schema_name(T::name())
 }
 
-/// Why a run failed.
+/// The error that ended a run.
 #[derive(ToSchema)]
 #[schema(as = RunError, rename_all = "camelCase")]
 #[expect(dead_code, reason = "it describes core's `ErrorRecord`")]
 pub(crate) struct ErrorRecordSchema {
     code: ErrorCodeSchema,
     category: CategorySchema,
-    /// Whether trying again, unchanged, may succeed.
+    /// Whether retrying without a change may succeed.
     retryable: bool,
     /// A sentence that can be shown to anyone.
     message: String,
-    /// What a developer needs to know.
+    /// The details for a developer.
     detail: String,
 }
 
-/// A file, carried by value.
+/// A file, included by value.
 #[derive(ToSchema)]
 #[schema(as = File, rename_all = "camelCase")]
 #[expect(dead_code, reason = "it describes core's `FilePart`")]
@@ -153,12 +153,12 @@ pub(crate) struct FileSchema {
     data: String,
     /// The media type, like `image/png`.
     media_type: String,
-    /// The name to show.
+    /// The file name to show.
     #[schema(nullable = false)]
     filename: Option<String>,
 }
 
-/// One thing that was used. The other fields depend on `kind`.
+/// A usage entry. The other fields depend on `kind`.
 #[derive(ToSchema)]
 #[schema(as = UsageEntry, rename_all = "camelCase")]
 #[expect(dead_code, reason = "it describes core's `UsageEntry`")]
@@ -172,29 +172,29 @@ pub(crate) struct UsageEntrySchema {
     /// With `tokens`: the model.
     #[schema(nullable = false)]
     model: Option<String>,
-    /// With `tokens` and `subagent`: what was read and written.
+    /// With `tokens` and `subagent`: the number of tokens.
     #[schema(nullable = false)]
     tokens: Option<TokenUsageSchema>,
-    /// With all but `tokens`: the tool, the agent, or what a tool recorded.
+    /// With all but `tokens`: the name of the tool, of the agent, or of the custom entry.
     #[schema(nullable = false)]
     name: Option<String>,
-    /// With `tool`: whether it gave a result.
+    /// With `tool`: whether the call succeeded.
     #[schema(nullable = false)]
     success: Option<bool>,
-    /// With `tool`: how long it took.
+    /// With `tool`: the duration of the call.
     #[schema(nullable = false)]
     duration_ms: Option<u64>,
-    /// With `client_tool_wait_ms`: how long somebody took to answer.
+    /// With `client_tool_wait_ms`: the time until the answer.
     #[schema(nullable = false)]
     wait_ms: Option<u64>,
-    /// With `custom`: how much of it.
+    /// With `custom`: the quantity.
     #[schema(nullable = false)]
     quantity: Option<f64>,
-    /// With `custom`: more about it.
+    /// With `custom`: additional data.
     data: Option<Value>,
 }
 
-/// What was used.
+/// The kind of a usage entry.
 #[derive(ToSchema)]
 #[schema(as = UsageKind, rename_all = "snake_case")]
 #[expect(dead_code, reason = "it describes core's `UsageKind`")]
@@ -206,7 +206,7 @@ enum UsageKindSchema {
     Custom,
 }
 
-/// Tokens that a model read and wrote.
+/// The tokens that a model read and wrote.
 #[derive(ToSchema)]
 #[schema(as = TokenUsage)]
 #[expect(dead_code, reason = "it describes core's `TokenUsage`")]
@@ -219,13 +219,13 @@ struct TokenUsageSchema {
     reasoning: Option<u64>,
 }
 
-/// What the `data:` of a frame of `/sse` holds, if the frame has no `event:`. The other fields depend
-/// on `type`; readers ignore types that they do not know.
+/// The `data:` of a frame of `/sse` that has no `event:`. The other fields depend on `type`;
+/// readers ignore unknown types.
 #[derive(ToSchema)]
 #[schema(as = Chunk, rename_all = "camelCase")]
 #[expect(dead_code, reason = "it describes core's `Chunk`")]
 pub(crate) struct ChunkSchema {
-    /// Like `text_delta` or `tool_start`.
+    /// The type of the chunk, like `text_delta` or `tool_start`.
     r#type: String,
     agent_id: String,
     agent_type: String,
@@ -241,7 +241,7 @@ mod tests {
     use serde::de::DeserializeOwned;
     use serde_json::Value;
 
-    /// The names that serde lists when it is given another one.
+    /// Returns the names that serde lists in the error for an unknown one.
     pub(super) fn names_read_by<T: DeserializeOwned>() -> Vec<String> {
         let error = serde_json::from_value::<T>(Value::from("")).err();
         let error = error.map(|error| error.to_string()).unwrap_or_default();

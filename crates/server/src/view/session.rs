@@ -1,9 +1,9 @@
-//! Sessions on the wire.
+//! Sessions as JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::view::described::{ErrorRecordSchema, RunStatusSchema, SessionStatusSchema};
+use crate::view::schemas::{ErrorRecordSchema, RunStatusSchema, SessionStatusSchema};
 use helix_agents_core::session::{RunStatus, SessionState, SessionStatus};
 use helix_agents_core::store::Snapshot;
 use helix_agents_core::time::Timestamp;
@@ -64,7 +64,7 @@ impl From<SessionState> for SessionView {
     }
 }
 
-/// One session, with its state.
+/// A session with its state.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionDetail {

@@ -1,12 +1,12 @@
-//! What a session used, on the wire.
+//! The usage of a session as JSON.
 
-use crate::view::described::UsageEntrySchema;
+use crate::view::schemas::UsageEntrySchema;
 use helix_agents_core::store::Paged;
 use helix_agents_core::usage::{UsageEntry, UsageRollup};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What a session used.
+/// The usage of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct UsageView {
     tokens: TokensView,
@@ -14,7 +14,7 @@ pub(crate) struct UsageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<UsageEntrySchema>)]
     entries: Option<Vec<UsageEntry>>,
-    /// Whether more entries follow; there with `entries` only.
+    /// Whether more entries follow; present only with `entries`.
     #[serde(rename = "hasMore", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     has_more: Option<bool>,

@@ -1,4 +1,4 @@
-//! Who may not.
+//! Tests of callers without access to a session.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{ADMIN, ALICE, Answer, BOB, Place, builder, tokens};
 
-/// Asks for an operation on a session in the plainest way.
+/// Sends the simplest request for an operation on a session.
 pub(crate) async fn call(
     place: &Place,
     token: Option<&str>,
@@ -47,7 +47,7 @@ fn body(operation: Operation, session: &str) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn without_a_token_or_with_a_wrong_one_nothing_but_probes_answers() {
+async fn without_a_valid_token_only_probes_are_served() {
     let place = Place::new();
     place.ended("ask").await;
     for operation in Operation::ALL {
@@ -64,13 +64,13 @@ async fn without_a_token_or_with_a_wrong_one_nothing_but_probes_answers() {
 }
 
 #[tokio::test]
-async fn somebody_elses_session_is_not_there() {
+async fn a_session_of_another_user_is_not_found() {
     let place = Place::new();
     place.ended("ask").await;
     for operation in Operation::ALL {
         let answer = call(&place, BOB, *operation, "s").await;
         match operation {
-            // These are about no session in particular, and show Bob what is his: nothing.
+            // These do not concern one session, and show Bob only his own data: none.
             Operation::ListSessions => assert_eq!(answer.ok()["items"], json!([])),
             Operation::Pending => assert_eq!(answer.ok(), json!({ "pending": [], "total": 0 })),
             Operation::Agents
@@ -81,7 +81,7 @@ async fn somebody_elses_session_is_not_there() {
             _ => {
                 answer.is(404, "NOT_FOUND");
                 if *operation != Operation::Start {
-                    // It reads like a session that never was.
+                    // The response is the same as for a session that never existed.
                     let never = call(&place, BOB, *operation, "never").await;
                     let of = |answer: &Answer, id| answer.text().replace(id, "ID");
                     assert_eq!(of(&answer, "session s"), of(&never, "session never"));
@@ -89,7 +89,7 @@ async fn somebody_elses_session_is_not_there() {
             }
         }
     }
-    // Nothing of it had an effect.
+    // None of the requests had an effect.
     let status = place.get("/status?sessionId=s").await.ok();
     assert_eq!(status["runStatus"], "suspended_client_tool");
     let asked = place.get("/sessions?userId=alice").await.ok();
@@ -100,9 +100,9 @@ async fn somebody_elses_session_is_not_there() {
     assert_eq!(asked.ok()["total"], 0);
 }
 
-/// A child that names no owner belongs to whoever has its root.
+/// A child without an owner belongs to the owner of its root.
 #[tokio::test]
-async fn a_child_without_an_owner_is_its_roots_owners() {
+async fn a_child_without_an_owner_belongs_to_the_owner_of_its_root() {
     let place = Place::new();
     place.ended("ask").await;
     let root = SessionId::new("s").unwrap();
@@ -119,10 +119,10 @@ async fn a_child_without_an_owner_is_its_roots_owners() {
     }
 }
 
-/// Who has a session is nobody else's business: a start on it is refused before anybody is asked
-/// whether it may be.
+/// A start on a session of another user is refused before the authorization hook is called, so that
+/// it does not reveal the owner.
 #[tokio::test]
-async fn a_start_on_somebody_elses_session_goes_no_further() {
+async fn a_start_on_a_session_of_another_user_does_not_reach_the_hook() {
     let place = Place::new();
     place.ended("hello").await;
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -146,9 +146,9 @@ async fn a_start_on_somebody_elses_session_goes_no_further() {
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
-/// A caller without a name, who is no administrator, would leave a session that nobody owns.
+/// A caller without a user who is not an administrator would create a session without an owner.
 #[tokio::test]
-async fn nobody_in_particular_starts_nothing() {
+async fn a_caller_without_a_user_cannot_start_a_session() {
     let place = Place::new();
     let app = builder(&place.runtime)
         .authenticate(|_: &Parts, _: Operation| Ok(Principal::anonymous()))
@@ -167,11 +167,11 @@ async fn nobody_in_particular_starts_nothing() {
         .load(id.as_root())
         .await
         .unwrap();
-    assert!(found.is_none(), "nothing was made");
+    assert!(found.is_none(), "no session was created");
 }
 
 #[tokio::test]
-async fn an_administrator_sees_everything() {
+async fn an_administrator_sees_all_sessions() {
     let place = Place::new();
     place.ended("ask").await;
     for path in ["/sessions/s", "/status?sessionId=s", "/sessions/s/messages"] {
@@ -188,7 +188,7 @@ async fn an_administrator_sees_everything() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_sent_twice_or_oddly_is_none() {
+async fn a_duplicate_or_malformed_token_header_is_refused() {
     let place = Place::new();
     let token = ALICE.unwrap();
     let odd = [

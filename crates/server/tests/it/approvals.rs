@@ -1,4 +1,4 @@
-//! An approval that outlives the process that asked for it.
+//! Tests of approvals that outlive the process that asked for them.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use crate::kit::{BOB, Place};
 
 /// proves in part: SUS-02
 #[tokio::test]
-async fn an_approval_is_asked_for_here_given_there_and_used_once() {
+async fn an_approval_given_in_another_process_is_used_once() {
     let folder = tempfile::tempdir().unwrap();
     let first = Place::sqlite(folder.path()).await;
     first.ended("pay").await;
@@ -48,7 +48,7 @@ async fn an_approval_is_asked_for_here_given_there_and_used_once() {
     assert_eq!(status["status"], "completed");
     let messages = third.get("/sessions/s/messages").await.ok();
     assert_eq!(messages["messages"][3]["content"], "paid: 5 cents");
-    // Who decided is on record.
+    // The user who decided is recorded.
     let stream = third.get("/sse?sessionId=s").await;
     let decided = stream
         .text()
@@ -63,7 +63,7 @@ async fn an_approval_is_asked_for_here_given_there_and_used_once() {
 }
 
 #[tokio::test]
-async fn a_denied_call_is_not_run_and_the_reason_is_read() {
+async fn a_denied_call_is_not_run_and_the_model_reads_the_reason() {
     let place = Place::new();
     place.ended("pay").await;
     let status = place.get("/status?sessionId=s").await.ok();
@@ -82,7 +82,7 @@ async fn a_denied_call_is_not_run_and_the_reason_is_read() {
 }
 
 #[tokio::test]
-async fn the_status_tells_what_was_decided_before_a_run_takes_it() {
+async fn the_status_shows_decisions_that_no_run_has_consumed() {
     let place = Place::new();
     place.ended("two questions").await;
     let status = place.get("/status?sessionId=s").await.ok();
@@ -109,7 +109,7 @@ async fn the_status_tells_what_was_decided_before_a_run_takes_it() {
     }]);
     assert_eq!(answered, expected);
 
-    // The run has taken the answers: the stream tells from now on.
+    // The run has consumed the answers: from now on they are in the stream.
     let body = json!({
         "sessionId": "s", "kind": "client-tool-result", "toolCallId": "q2", "result": "small",
     });

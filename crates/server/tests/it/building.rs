@@ -1,4 +1,4 @@
-//! A server is not built by accident.
+//! Tests of building a server: authentication, tokens and origins.
 
 use axum::http::request::Parts;
 use helix_agents_core::memory::MemoryStore;
@@ -10,7 +10,7 @@ use crate::kit::{ALICE, Answer, Outside, Place, builder, request, runtime, token
 
 /// proves: SRV-03
 #[tokio::test]
-async fn a_server_without_authentication_is_not_built_unless_that_is_said() {
+async fn a_server_without_authentication_is_built_only_if_that_is_stated() {
     let runtime = runtime(MemoryStore::new(), &Outside::new());
     let bare = Server::builder(Arc::new(runtime.clone()));
     assert_eq!(bare.build().unwrap_err(), BuildError::NoAuthentication);
@@ -49,11 +49,11 @@ async fn the_hooks_see_every_operation_once() {
     };
     place.ended("hello").await;
     seen.lock().unwrap().clear();
-    // Deleting comes last, so that every other operation finds the session.
+    // Deleting is last, so that every other operation finds the session.
     let last = |operation: &&Operation| **operation == Operation::DeleteSession;
     let (deletes, others): (Vec<&Operation>, Vec<_>) = Operation::ALL.iter().partition(last);
     for operation in others.into_iter().chain(deletes) {
-        crate::strangers::call(&place, ALICE, *operation, "s").await;
+        crate::access::call(&place, ALICE, *operation, "s").await;
         let calls = std::mem::take(&mut *seen.lock().unwrap());
         assert_eq!(
             calls,
@@ -63,7 +63,7 @@ async fn the_hooks_see_every_operation_once() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_answered_as_it_is_meant() {
+async fn a_refusal_of_a_hook_becomes_its_response() {
     let refusals = [
         (
             Refusal::Unauthenticated("no".into()),
@@ -89,7 +89,7 @@ async fn a_refusal_is_answered_as_it_is_meant() {
 }
 
 #[test]
-fn tokens_that_would_let_anybody_in_are_refused() {
+fn unsafe_tokens_are_refused() {
     let user = || "alice".to_owned();
     let empty = Tokens::new().token("", "alice");
     assert_eq!(empty.unwrap_err(), TokenError::Empty { user: user() });
@@ -114,7 +114,7 @@ fn tokens_that_would_let_anybody_in_are_refused() {
     );
 }
 
-/// A token from a file ends with a line break, which no header carries.
+/// A token from a file ends with a line break, which no header can carry.
 #[tokio::test]
 async fn white_space_around_a_token_is_not_part_of_it() {
     let runtime = runtime(MemoryStore::new(), &Outside::new());
@@ -127,7 +127,7 @@ async fn white_space_around_a_token_is_not_part_of_it() {
 }
 
 #[tokio::test]
-async fn a_token_of_which_only_the_digest_is_known_is_as_good() {
+async fn a_token_can_be_given_by_its_digest() {
     // The SHA-256 of `alice's token`.
     let hex = sha256_hex("alice's token");
     let tokens = Tokens::new().sha256(&hex, "alice").unwrap();
@@ -145,7 +145,7 @@ fn sha256_hex(text: &str) -> String {
 }
 
 #[test]
-fn an_origin_with_a_path_is_none() {
+fn an_origin_with_a_path_is_refused() {
     let runtime = runtime(MemoryStore::new(), &Outside::new());
     for origin in ["https://example.com/", "example.com", "https://a/b", "null"] {
         let built = builder(&runtime)

@@ -1,4 +1,4 @@
-//! Connections that do not read, do not write, or are too many.
+//! Tests of connections that do not read, do not write, or are too many.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::kit::Place;
 use crate::loopback::{Connection, Loopback};
 
-/// Counts itself when it is gone.
+/// Adds a permit when it is dropped.
 struct Gone(Arc<Semaphore>);
 
 impl Drop for Gone {
@@ -23,7 +23,7 @@ impl Drop for Gone {
     }
 }
 
-/// An answer without an end, which tells when it is thrown away.
+/// An endless response body, which reports when it is dropped.
 fn endless(gone: &Arc<Semaphore>) -> Body {
     let piece = Bytes::from(vec![b'x'; 64 * 1024]);
     let gone = Gone(Arc::clone(gone));
@@ -41,7 +41,7 @@ async fn silent(server: &Loopback) -> TcpStream {
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_cut_and_the_answer_is_thrown_away() {
+async fn a_client_that_does_not_read_is_disconnected_and_its_response_dropped() {
     let gone = Arc::new(Semaphore::new(0));
     let kept = Arc::clone(&gone);
     let app = Router::new().route("/", get(async move || endless(&kept)));
@@ -60,13 +60,13 @@ async fn who_does_not_read_is_cut_and_the_answer_is_thrown_away() {
     gone.acquire_many(8).await.unwrap().forget();
     for connection in deaf {
         let seen = connection.rest().await;
-        assert!(!seen.ends_with("0\r\n\r\n"), "it has no end");
+        assert!(!seen.ends_with("0\r\n\r\n"), "the body is incomplete");
     }
     server.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn who_reads_is_not_cut_however_long_it_takes() {
+async fn a_client_that_reads_is_not_disconnected_however_long_it_takes() {
     let gone = Arc::new(Semaphore::new(0));
     let kept = Arc::clone(&gone);
     let app = Router::new().route("/", get(async move || endless(&kept)));
@@ -74,7 +74,7 @@ async fn who_reads_is_not_cut_however_long_it_takes() {
     let server = Loopback::new(app, limits).await;
     let mut reader = server.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
     while reader.seen.len() < 16 * 1024 * 1024 {
-        assert!(reader.more().await, "it goes on");
+        assert!(reader.more().await, "the body continues");
     }
     assert_eq!(gone.available_permits(), 0);
     drop(reader);
@@ -83,7 +83,7 @@ async fn who_reads_is_not_cut_however_long_it_takes() {
 }
 
 #[tokio::test]
-async fn beside_the_limit_only_the_health_of_the_server_is_told() {
+async fn beyond_the_connection_limit_only_probes_are_served() {
     let place = Place::new();
     let limits = Limits::default().max_connections(2);
     let server = Loopback::new(place.app, limits).await;
@@ -98,7 +98,7 @@ async fn beside_the_limit_only_the_health_of_the_server_is_told() {
         let answer = server.get(path).await.rest().await;
         assert!(answer.contains("200 OK"), "{answer}");
     }
-    // Who leaves makes room, as soon as the server has seen it.
+    // A closed connection makes room, as soon as the server has noticed it.
     drop((first, second));
     loop {
         let mut next = server.get("/sessions").await;
@@ -111,7 +111,7 @@ async fn beside_the_limit_only_the_health_of_the_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_crowd_that_says_nothing_does_not_keep_the_health_from_being_asked() {
+async fn many_silent_connections_do_not_block_probes() {
     let place = Place::new();
     let limits = Limits::default().max_connections(1);
     let server = Loopback::new(place.app, limits).await;
@@ -123,7 +123,7 @@ async fn a_crowd_that_says_nothing_does_not_keep_the_health_from_being_asked() {
         let answer = server.get("/healthz").await.rest().await;
         assert!(answer.contains("200 OK"), "{answer}");
     }
-    // All but the one inside and the youngest beside are cut.
+    // All but the one within the limit and the latest ones beyond it are closed.
     let mut cut = 0;
     for connection in crowd.drain(1..200) {
         assert_eq!(connection.rest().await, "");

@@ -1,4 +1,4 @@
-//! What happens at the very end of a stream that is read.
+//! Tests of the end of a stream while it is read.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use helix_agents_core::{AgentId, RunId, SessionId, UserId};
 use serde_json::json;
 use tower::ServiceExt;
 
+use crate::interleaved_store::InterleavedStore;
 use crate::kit::{ALICE, Answer, NOW, Place, request};
-use crate::meanwhile::Meanwhile;
 
 fn session() -> SessionId {
     SessionId::new("s").unwrap()
@@ -35,16 +35,16 @@ fn chunk(name: &str) -> Chunk {
     Chunk::new(Arc::new(base), Timestamp::from_millis(NOW), payload)
 }
 
-/// Asks for the stream. Nothing of it is read before somebody waits.
+/// Requests the stream. It is not read before the body is polled.
 async fn asked(place: &Place) -> Response<Body> {
     let asked = request(ALICE, "GET", "/sse?sessionId=s", None);
     place.app.clone().oneshot(asked).await.unwrap()
 }
 
-/// What is said between the last reading and the end is sent before the end.
+/// Chunks written between the last read and the end are sent before the end.
 #[tokio::test]
-async fn what_is_said_just_before_the_end_is_sent() {
-    let store = Meanwhile::new();
+async fn chunks_written_just_before_the_end_are_sent() {
+    let store = InterleavedStore::new();
     let place = Place::over(store.clone());
     place.ended("hello").await;
     let response = asked(&place).await;
@@ -56,10 +56,10 @@ async fn what_is_said_just_before_the_end_is_sent() {
     assert!(!said.contains("event: end") && end.contains("completed"));
 }
 
-/// A run that begins between the last reading and the end is read too, though it said nothing yet.
+/// A run that starts between the last read and the end is read too, even before its first chunk.
 #[tokio::test]
-async fn a_run_that_begins_just_before_the_end_is_read_on() {
-    let store = Meanwhile::new();
+async fn a_run_that_starts_just_before_the_end_is_read_too() {
+    let store = InterleavedStore::new();
     let place = Place::over(store.clone());
     place.ended("hello").await;
     let mut pieces = asked(&place).await.into_body().into_data_stream();
@@ -81,12 +81,12 @@ async fn a_run_that_begins_just_before_the_end_is_read_on() {
     assert!(!said.contains("event: end"), "{text}");
 }
 
-/// A session that is made anew between the last reading and the end has an end of its own, which is
-/// not told to who read the one before.
+/// A session that is deleted and created again between the last read and the end has its own
+/// outcome, which is not sent to the reader of the first one.
 #[tokio::test]
-async fn the_end_of_a_session_made_anew_is_not_told() {
+async fn the_outcome_of_a_recreated_session_is_not_sent_to_an_old_reader() {
     for has_stream in [true, false] {
-        let store = Meanwhile::new();
+        let store = InterleavedStore::new();
         let place = Place::over(store.clone());
         place.ended("hello").await;
         let response = asked(&place).await;
@@ -115,10 +115,10 @@ async fn next(
     Some(String::from_utf8(piece.unwrap().to_vec()).unwrap())
 }
 
-/// A session that has said nothing has no stream that could tell of its end: its reader is asked after
-/// it, and does not stay.
+/// A session without chunks has no stream that could report its end, so the server checks whether
+/// the session still exists.
 #[tokio::test(start_paused = true)]
-async fn a_reader_of_a_silent_session_goes_with_it() {
+async fn the_reader_of_a_session_without_chunks_ends_with_its_deletion() {
     let place = Place::new();
     let store = Arc::clone(&place.runtime.backend().store);
     let now = Timestamp::from_millis(NOW);
@@ -140,5 +140,5 @@ async fn a_reader_of_a_silent_session_goes_with_it() {
             return;
         }
     }
-    panic!("it is kept alive though its session is gone");
+    panic!("the stream is kept alive although its session was deleted");
 }

@@ -1,4 +1,4 @@
-//! What is answered when something is wrong, and what the server says about itself.
+//! Tests of error responses, probes and metrics.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ async fn a_body_over_the_limit_is_not_read() {
         }
         let path = operation.path().replace("{id}", "s");
         let announced = request(ALICE, "POST", &path, Some(body.clone()));
-        // The same without a length: only reading tells.
+        // The same without a length: the limit is detected only by reading.
         let (parts, body) = request(ALICE, "POST", &path, Some(body.clone())).into_parts();
         let pieces = body.into_data_stream();
         let mut unannounced = Request::from_parts(parts, Body::from_stream(pieces));
@@ -37,7 +37,7 @@ async fn a_body_over_the_limit_is_not_read() {
 }
 
 #[tokio::test]
-async fn ids_with_tricks_in_them_lead_nowhere() {
+async fn malicious_ids_are_refused() {
     let place = Place::new();
     place.ended("hello").await;
     let tricks = [
@@ -60,7 +60,7 @@ async fn ids_with_tricks_in_them_lead_nowhere() {
         }
         for path in ["/status", "/sse", "/workspaces"] {
             let answer = place.get(&format!("{path}?sessionId={trick}")).await;
-            // What is not UTF-8 is replaced in a query, and the replacement is no id.
+            // Invalid UTF-8 is replaced in a query, and the replacement is not an id.
             answer.is(400, "VALIDATION_ERROR");
         }
         let deleted = place
@@ -79,7 +79,7 @@ async fn ids_with_tricks_in_them_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn a_route_that_is_not_there_is_said_to_be_not_there() {
+async fn an_unknown_route_is_not_found() {
     let place = Place::new();
     place.get("/nothing").await.is(404, "NOT_FOUND");
     place.get("/start").await.is(404, "NOT_FOUND");
@@ -88,7 +88,7 @@ async fn a_route_that_is_not_there_is_said_to_be_not_there() {
 }
 
 #[tokio::test]
-async fn every_answer_has_a_request_id() {
+async fn every_response_has_a_request_id() {
     let place = Place::new();
     let answer = place.get("/sessions").await;
     assert_eq!(answer.headers["x-request-id"], "req-1");
@@ -106,12 +106,12 @@ async fn every_answer_has_a_request_id() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_reached_is_said_to_be() {
+async fn an_unreachable_store_is_reported_as_unavailable() {
     let place = Place::over(unreachable());
     for path in ["/readyz", "/sessions", "/status?sessionId=s", "/pending"] {
         let answer = place.get(path).await;
         answer.is(503, "UNAVAILABLE");
-        // What lies behind is for the log alone.
+        // The cause is only in the log.
         assert!(!answer.text().contains("secret"), "{}", answer.text());
     }
     assert_eq!(place.get("/healthz").await.ok(), json!({ "status": "ok" }));
@@ -120,17 +120,17 @@ async fn a_store_that_cannot_be_reached_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn a_panic_of_a_hook_is_an_answer() {
+async fn a_panic_of_a_hook_is_an_internal_error() {
     let mut place = Place::new();
     let by_name = crate::kit::builder(&place.runtime).authenticate(
         |_: &axum::http::request::Parts, _: Operation| -> Result<Principal, Refusal> {
-            panic!("the hook fell over");
+            panic!("the hook panicked");
         },
     );
     let by_right = crate::kit::builder(&place.runtime)
         .authenticate(crate::kit::tokens())
         .authorize(|_: &Principal, _: &Access<'_>| -> Result<(), Refusal> {
-            panic!("the hook fell over");
+            panic!("the hook panicked");
         });
     for server in [by_name, by_right] {
         place.app = server.build().unwrap().router();
@@ -148,7 +148,7 @@ async fn an_error_text_is_not_longer_than_8_kilobytes() {
 }
 
 #[tokio::test]
-async fn metrics_count_what_was_asked() {
+async fn metrics_count_requests_and_chunks() {
     let place = Place::new();
     place.ended("hello").await;
     place.get("/status?sessionId=never").await;
@@ -168,18 +168,18 @@ async fn metrics_count_what_was_asked() {
     }
 }
 
-/// A store behind a broken wire.
+/// A backend whose store cannot be reached.
 fn unreachable() -> helix_agents_core::runtime::Backend {
-    use crate::broken::Broken;
+    use crate::unreachable_store::UnreachableStore;
     let memory = MemoryStore::new();
     let mut backend = helix_agents_core::runtime::Backend::from(memory);
-    backend.store = Arc::new(Broken);
+    backend.store = Arc::new(UnreachableStore);
     backend
 }
 
-/// A body that says that it is too large is not waited for.
+/// A body whose announced length is too large is refused without reading it.
 #[tokio::test(start_paused = true)]
-async fn a_body_that_announces_too_much_is_refused_unread() {
+async fn a_body_with_too_large_a_content_length_is_refused_unread() {
     let place = Place::new();
     let body = Body::from_stream(futures_util::stream::pending::<
         Result<Vec<u8>, std::io::Error>,

@@ -1,4 +1,4 @@
-//! A store in which something happens right before or after somebody reads a session.
+//! A store in which a commit happens just before or after a session is read.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,37 +15,37 @@ use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
 
-/// A store in memory in which a commit happens right before or after the next reading of a session.
+/// A memory store in which a commit happens just before or after the next read of a session.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Meanwhile {
+pub(crate) struct InterleavedStore {
     inner: MemoryStore,
     before: Arc<Mutex<Option<Commit>>>,
     next: Arc<Mutex<Option<Commit>>>,
 }
 
-impl Meanwhile {
+impl InterleavedStore {
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// What happens next time, before it is read.
+    /// Sets the commit that happens before the next read.
     pub(crate) fn first(&self, commit: Commit) {
         *self.before.lock().unwrap() = Some(commit);
     }
 
-    /// What happens next time, after it was read.
+    /// Sets the commit that happens after the next read.
     pub(crate) fn then(&self, commit: Commit) {
         *self.next.lock().unwrap() = Some(commit);
     }
 
-    /// Whether it has happened.
+    /// Whether both commits have happened.
     pub(crate) fn has_happened(&self) -> bool {
         self.next.lock().unwrap().is_none()
     }
 }
 
-impl From<Meanwhile> for Backend {
-    fn from(store: Meanwhile) -> Self {
+impl From<InterleavedStore> for Backend {
+    fn from(store: InterleavedStore) -> Self {
         let mut backend = Self::new(store.inner.clone());
         backend.store = Arc::new(store);
         backend
@@ -55,7 +55,7 @@ impl From<Meanwhile> for Backend {
 type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 #[async_trait]
-impl SessionStore for Meanwhile {
+impl SessionStore for InterleavedStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         self.inner.commit(commit).await
     }

@@ -1,4 +1,4 @@
-//! A desk with an agent, a server before it, and a client that asks it.
+//! A test agent, a server for it, and a client of that server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-use crate::described;
+use crate::openapi;
 
-/// The time of these tests: it stands still.
+/// The time of these tests, which stands still.
 pub(crate) const NOW: u64 = 1_000_000;
 
 pub(crate) const ALICE: Option<&str> = Some("alice's token");
 pub(crate) const BOB: Option<&str> = Some("bob's token");
 pub(crate) const ADMIN: Option<&str> = Some("admin's token");
 
-/// What the agent of these tests says to which message.
+/// The replies of the test agent, by message.
 const SCRIPT: &str = r#"{ "rules": [
   { "match": "hello", "steps": [ { "thinking": "greet", "text": "Hello, how are you?", "usage": { "input": 7, "output": 5 } } ] },
   { "match": "look", "steps": [
@@ -64,7 +64,7 @@ const SCRIPT: &str = r#"{ "rules": [
   { "match": "fail", "steps": [ { "error": { "kind": "auth", "attempts": 99 } } ] } ],
   "default": [ { "text": "Echo: {{last_user}}" } ] }"#;
 
-/// Counts how often money was paid, and holds tools that wait.
+/// Counts payments, and blocks tools that wait.
 #[derive(Debug)]
 pub(crate) struct Outside {
     pub(crate) paid: AtomicUsize,
@@ -81,12 +81,12 @@ impl Outside {
         })
     }
 
-    /// Waits until the tool stands at the door.
+    /// Waits until the tool has reached the gate.
     pub(crate) async fn reached(&self) {
         self.reached.acquire().await.unwrap().forget();
     }
 
-    /// Lets one tool through.
+    /// Lets one tool pass.
     pub(crate) fn open(&self) {
         self.open.add_permits(1);
     }
@@ -141,19 +141,19 @@ pub(crate) fn desk(outside: &Arc<Outside>) -> Agent {
         .unwrap()
 }
 
-/// A runtime with one agent, and a server before it.
+/// A runtime with one agent, and a server over it.
 pub(crate) struct Place {
     pub(crate) runtime: LocalRuntime,
     pub(crate) outside: Arc<Outside>,
     pub(crate) app: Router,
 }
 
-/// What a test may choose.
+/// Builds a runtime over a backend.
 pub(crate) fn runtime(backend: impl Into<Backend>, outside: &Arc<Outside>) -> LocalRuntime {
     runtime_at(clock(), backend, outside)
 }
 
-/// A clock that stands at [`NOW`].
+/// Returns a clock that stands at [`NOW`].
 pub(crate) fn clock() -> Arc<VirtualClock> {
     Arc::new(VirtualClock::new(Timestamp::from_millis(NOW)))
 }
@@ -188,7 +188,7 @@ pub(crate) fn tokens() -> Tokens {
 }
 
 impl Place {
-    /// In memory, with Alice, Bob and an administrator.
+    /// Creates a server in memory, with the users Alice and Bob and an administrator.
     pub(crate) fn new() -> Self {
         Self::over(MemoryStore::new())
     }
@@ -197,7 +197,7 @@ impl Place {
         Self::with(clock(), backend, |server| server)
     }
 
-    /// With counted runs, in the time of this clock.
+    /// Creates a server with metrics of runs, on this clock.
     pub(crate) fn measured(clock: Arc<VirtualClock>, backend: impl Into<Backend>) -> Self {
         let metrics = RunMetrics::new();
         let backend = metrics.watch(backend);
@@ -220,7 +220,7 @@ impl Place {
         }
     }
 
-    /// Over a SQLite file, as another process would open it.
+    /// Creates a server over a SQLite file, as another process would open it.
     pub(crate) async fn sqlite(folder: &Path) -> Self {
         let store = SqliteStore::open(folder.join("helix.db")).await.unwrap();
         Self::over(store)
@@ -243,7 +243,7 @@ impl Place {
     ) -> Answer {
         let request = request(token, method, path, body.clone());
         let answer = Answer::of(self.app.clone().oneshot(request).await.unwrap()).await;
-        described::check(method, path, body.as_ref(), &answer).await;
+        openapi::check(method, path, body.as_ref(), &answer).await;
         answer
     }
 
@@ -296,7 +296,7 @@ pub(crate) fn request(
     .unwrap()
 }
 
-/// What was answered.
+/// The response to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -322,13 +322,13 @@ impl Answer {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// The body of a success.
+    /// Returns the body of a success.
     pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, StatusCode::OK, "{}", self.text());
         self.json()
     }
 
-    /// The status and code of an error, whose body has exactly the pinned fields.
+    /// Returns the status and code of an error, whose body has exactly the pinned fields.
     pub(crate) fn refused(&self) -> (u16, String) {
         let body = self.json();
         let keys: Vec<_> = body.as_object().unwrap().keys().collect();
@@ -338,7 +338,7 @@ impl Answer {
         (self.status.as_u16(), code)
     }
 
-    /// That this code was answered, with its status.
+    /// Asserts that the response is an error with this status and code.
     pub(crate) fn is(&self, status: u16, code: &str) {
         assert_eq!(self.refused(), (status, code.to_owned()), "{}", self.text());
     }

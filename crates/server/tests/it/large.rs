@@ -1,4 +1,4 @@
-//! Histories that are too large for one answer.
+//! Tests of histories that are too large for one response.
 
 use axum::body::Body;
 use axum::http::Response;
@@ -17,7 +17,7 @@ use crate::kit::{
 
 const MIB: usize = 1024 * 1024;
 
-/// Appends messages of so many bytes.
+/// Appends messages of these sizes in bytes.
 async fn append(place: &Place, sizes: &[usize]) {
     for size in sizes {
         let id = SessionId::new("s").unwrap();
@@ -28,7 +28,7 @@ async fn append(place: &Place, sizes: &[usize]) {
     }
 }
 
-/// Everything, as a client gets it that goes on after what it got; and how large the answers were.
+/// Returns all items, read page by page, and the sizes of the responses.
 async fn all(place: &Place) -> (Vec<Value>, Vec<usize>) {
     let (mut messages, mut sizes) = (Vec::new(), Vec::new());
     loop {
@@ -36,7 +36,7 @@ async fn all(place: &Place) -> (Vec<Value>, Vec<usize>) {
         let answer = place.get(&path).await;
         let page = answer.ok();
         let items = page["messages"].as_array().unwrap();
-        assert!(!items.is_empty(), "it goes on");
+        assert!(!items.is_empty(), "it has more");
         messages.extend(items.iter().cloned());
         sizes.push(answer.bytes.len());
         let more = messages.len() < usize::try_from(page["total"].as_u64().unwrap()).unwrap();
@@ -52,7 +52,11 @@ async fn check(place: &Place) {
     place.post("/start", body).await.ok();
     place.outside.reached().await;
     let small = all(place).await.0.len();
-    assert_eq!(all(place).await.1.len(), 1, "what is small is one answer");
+    assert_eq!(
+        all(place).await.1.len(),
+        1,
+        "a small history is one response"
+    );
     append(place, &[300_000; 10]).await;
     append(place, &[3 * MIB, 100, 100]).await;
     let (messages, sizes) = all(place).await;
@@ -60,25 +64,25 @@ async fn check(place: &Place) {
     let largest = sizes.iter().max().unwrap();
     assert!(*largest < 3 * MIB + 10_000, "one large message: {sizes:?}");
     let large = sizes.iter().filter(|size| **size > MIB + 10_000);
-    assert_eq!(large.count(), 1, "it is alone in its answer: {sizes:?}");
+    assert_eq!(large.count(), 1, "it is alone in its response: {sizes:?}");
     assert_eq!(messages.last().unwrap()["open"], true);
     place.outside.open();
 }
 
 #[tokio::test]
-async fn a_large_history_comes_in_answers_that_are_not() {
+async fn a_large_history_is_split_into_bounded_responses() {
     check(&Place::new()).await;
 }
 
 #[tokio::test]
-async fn a_large_history_in_a_file_comes_in_answers_that_are_not() {
+async fn a_large_history_in_a_file_is_split_into_bounded_responses() {
     let folder = tempfile::tempdir().unwrap();
     check(&Place::sqlite(folder.path()).await).await;
 }
 
-/// What tools record can be large, too.
+/// Usage entries that tools record can be large too.
 #[tokio::test]
-async fn large_entries_of_usage_come_in_answers_that_are_not() {
+async fn large_usage_entries_are_split_into_bounded_responses() {
     let place = Place::new();
     place.ended("hello").await;
     for n in 0..5 {
@@ -106,7 +110,7 @@ async fn large_entries_of_usage_come_in_answers_that_are_not() {
     assert_eq!(entries, 1 + 5);
 }
 
-/// A server whose large answers may take so much, and of one user so much.
+/// A server with this memory budget for large responses, in total and per user.
 async fn tight(all: usize, of_one: usize) -> Place {
     let outside = Outside::new();
     let runtime = runtime(MemoryStore::new(), &outside);
@@ -122,7 +126,7 @@ async fn tight(all: usize, of_one: usize) -> Place {
     place
 }
 
-/// Asks, and does not read the answer.
+/// Sends a request and does not read the response.
 async fn unread(place: &Place, token: Option<&str>, path: &str) -> Response<Body> {
     let request = request(token, "GET", path, None);
     place.app.clone().oneshot(request).await.unwrap()
@@ -131,7 +135,7 @@ async fn unread(place: &Place, token: Option<&str>, path: &str) -> Response<Body
 const MESSAGES: &str = "/sessions/s/messages";
 
 #[tokio::test(start_paused = true)]
-async fn large_answers_of_one_user_that_are_not_read_leave_room_for_others() {
+async fn unread_large_responses_of_one_user_leave_room_for_others() {
     let place = tight(8 * MIB, 2 * MIB).await;
     let mut kept = Vec::new();
     for _ in 0..2 {
@@ -142,17 +146,17 @@ async fn large_answers_of_one_user_that_are_not_read_leave_room_for_others() {
     let refused = Answer::of(unread(&place, ALICE, MESSAGES).await).await;
     refused.is(429, "RATE_LIMITED");
     assert_eq!(refused.headers["retry-after"], "1");
-    // Others, and what is not read from the store in lists, go on.
+    // Other users, and responses that are not lists, are not affected.
     place.ask(ADMIN, "GET", MESSAGES, None).await.ok();
     place.ask(BOB, "GET", "/sessions", None).await.ok();
     place.get("/agents").await.ok();
-    // Whoever reads makes room.
+    // Reading a response makes room.
     Answer::of(kept.remove(0)).await.ok();
     place.get(MESSAGES).await.ok();
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_answers_that_are_not_read_take_no_more_than_there_is_for_all() {
+async fn unread_large_responses_stay_within_the_total_budget() {
     let place = tight(2 * MIB, 2 * MIB).await;
     let first = unread(&place, ALICE, MESSAGES).await;
     let second = unread(&place, ADMIN, MESSAGES).await;
@@ -167,7 +171,7 @@ async fn large_answers_that_are_not_read_take_no_more_than_there_is_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_answers_are_not_counted() {
+async fn small_responses_do_not_count_against_the_budget() {
     let place = tight(2 * MIB, 2 * MIB).await;
     let mut kept = Vec::new();
     for _ in 0..50 {

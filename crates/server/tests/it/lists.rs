@@ -1,4 +1,4 @@
-//! `/agents`, `/sessions` and `/pending`.
+//! Tests of `/agents`, `/sessions` and `/pending`.
 
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
@@ -19,7 +19,7 @@ async fn start(place: &Place, token: Option<&str>, session: &str, message: &str,
 }
 
 #[tokio::test]
-async fn the_agents_and_what_they_can_do() {
+async fn agents_are_listed_with_their_tools() {
     let place = Place::new();
     let agents = place.get("/agents").await.ok();
     let tool = |name: &str, description: &str| json!({ "name": name, "description": description });
@@ -36,9 +36,9 @@ async fn the_agents_and_what_they_can_do() {
     assert_eq!(agents, expected);
 }
 
-/// A query with more filters than a store can put into one question is refused, not broken.
+/// A query with more filters than a store supports is refused.
 #[tokio::test]
-async fn a_query_has_only_so_many_filters() {
+async fn a_query_with_too_many_filters_is_refused() {
     let place = Place::new();
     let many = |count: usize| (0..count).map(|n| format!("t{n}"));
     let joined = |count| many(count).collect::<Vec<_>>().join(",");
@@ -61,7 +61,7 @@ async fn a_query_has_only_so_many_filters() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_by_every_filter() {
+async fn sessions_can_be_filtered_by_every_field() {
     let place = Place::new();
     start(&place, ALICE, "a", "hello", "mail").await;
     start(&place, ALICE, "b", "fail", "web").await;
@@ -117,7 +117,7 @@ async fn sessions_are_listed_by_every_filter() {
 }
 
 #[tokio::test]
-async fn a_list_comes_in_pages() {
+async fn a_list_is_paged() {
     let place = Place::new();
     for session in ["a", "b", "c"] {
         start(&place, ALICE, session, "hello", "web").await;
@@ -140,7 +140,7 @@ async fn a_list_comes_in_pages() {
 }
 
 #[tokio::test]
-async fn everything_that_waits_is_in_one_list() {
+async fn pending_calls_of_all_sessions_are_in_one_list() {
     let place = Place::new();
     start(&place, ALICE, "a", "ask", "x").await;
     start(&place, ALICE, "b", "pay", "x").await;
@@ -153,7 +153,7 @@ async fn everything_that_waits_is_in_one_list() {
     }
 }
 
-/// However much is asked for, a page is a page.
+/// A page is limited, however large a page is asked for.
 #[tokio::test]
 async fn a_page_has_at_most_a_thousand_messages() {
     let place = Place::new();

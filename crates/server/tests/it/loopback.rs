@@ -1,4 +1,4 @@
-//! A server on a loopback socket, and what comes over the wire.
+//! A server on a loopback socket and its raw connections.
 
 use std::net::SocketAddr;
 
@@ -32,13 +32,13 @@ impl Loopback {
         }
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Stops the server and waits until it has ended.
     pub(crate) async fn stop(self) -> Result<(), ServeError> {
         drop(self.stop);
         self.serving.await.unwrap()
     }
 
-    /// Opens a connection and sends this.
+    /// Opens a connection and sends this text.
     pub(crate) async fn send(&self, text: &str) -> Connection {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let seen = String::new();
@@ -47,7 +47,7 @@ impl Loopback {
         connection
     }
 
-    /// Asks for a path with Alice's token.
+    /// Requests a path with Alice's token.
     pub(crate) async fn get(&self, path: &str) -> Connection {
         let token = ALICE.unwrap();
         let request = format!(
@@ -58,38 +58,39 @@ impl Loopback {
     }
 }
 
-/// One connection, and what came over it.
+/// One connection, and everything received on it.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) seen: String,
 }
 
 impl Connection {
-    /// Sends this.
+    /// Sends this text.
     pub(crate) async fn say(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Reads until this was seen.
+    /// Reads until this text was received.
     pub(crate) async fn until(&mut self, text: &str) {
         while !self.seen.contains(text) {
             assert!(self.more().await, "closed before {text:?}: {}", self.seen);
         }
     }
 
-    /// Reads until the other side closes, and gives all that came.
+    /// Reads until the server closes the connection, and returns everything received.
     pub(crate) async fn rest(mut self) -> String {
         while self.more().await {}
         self.seen
     }
 
-    /// Reads a streamed answer to its end, and gives all that came. The connection stays open.
+    /// Reads a streamed response to its end, and returns everything received. The connection stays
+    /// open.
     pub(crate) async fn whole(mut self) -> String {
         while !self.seen.ends_with("\r\n0\r\n\r\n") && self.more().await {}
         self.seen
     }
 
-    /// Reads what comes next. False: the other side has closed.
+    /// Reads the next bytes. Returns false if the server has closed the connection.
     pub(crate) async fn more(&mut self) -> bool {
         let mut bytes = vec![0; 4096];
         let read = self.stream.read(&mut bytes).await.unwrap_or(0);

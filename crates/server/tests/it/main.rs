@@ -1,63 +1,63 @@
-//! Tests of the server over its HTTP face: in process by `oneshot`, and over a loopback socket where
-//! time limits, open streams or the end of the server matter.
+//! Tests of the server over HTTP: in process with `oneshot`, and over a loopback socket where time
+//! limits, open streams or shutdown matter.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue fails"
 )]
 
-/// A store that cannot be reached.
-mod broken;
-/// A desk with an agent, a server before it, and clients that ask it.
+/// A store in which a commit happens just before or after a session is read.
+mod interleaved_store;
+/// A test agent, a server for it, and clients.
 mod kit;
 /// A server on a loopback socket.
 mod loopback;
-/// A store in which something happens right before or after somebody reads.
-mod meanwhile;
+/// A store that cannot be reached.
+mod unreachable_store;
 
+/// Callers without access to a session.
+mod access;
 /// Approvals that outlive the process that asked for them.
 mod approvals;
-/// What a server is built from.
+/// Authentication, tokens and origins of a server.
 mod building;
 /// Connections that do not read, do not write, or are too many.
-mod crowds;
-/// Answers beside the description of them.
-mod described;
-/// The very end of a stream that is read.
+mod connections;
+/// The end of a stream while it is read.
 mod endings;
-/// Errors, limits, ids, and what the server says about itself.
+/// Errors, limits, ids, probes and metrics.
 mod errors;
-/// Histories that are too large for one answer.
+/// Histories that are too large for one response.
 mod large;
 /// Lists of agents, sessions and pending calls.
 mod lists;
-/// What an operator reads of runs and of the store.
+/// Metrics of runs and of the store.
 mod metrics;
-/// The router in somebody else's application.
+/// The router nested in another application.
 mod nesting;
-/// Web pages that may, and those from elsewhere.
+/// Responses compared with the OpenAPI document.
+mod openapi;
+/// Web pages of allowed and of other sites.
 mod pages;
-/// How much one user may start.
+/// Limits on the runs that one user may start.
 mod quotas;
-/// Bodies and queries that nobody meant.
+/// Random bodies and queries.
 mod random;
-/// Whether the server can do its work.
+/// The readiness probe `/readyz`.
 mod readiness;
-/// `/resume`.
+/// Tests of `/resume`.
 mod resuming;
-/// Sockets: time limits, and the end of a server.
+/// Time limits and shutdown of a server on a socket.
 mod serving;
-/// One session and what belongs to it.
+/// One session and its parts.
 mod session;
-/// `/start`.
+/// Tests of `/start`.
 mod starting;
-/// `/interrupt` and `/abort`.
+/// Tests of `/interrupt` and `/abort`.
 mod stopping;
-/// Who may not.
-mod strangers;
-/// `/sse`.
+/// Tests of `/sse`.
 mod streams;
-/// `/submit-tool-result`.
+/// Tests of `/submit-tool-result`.
 mod submitting;

@@ -1,4 +1,4 @@
-//! What `/metrics` tells an operator.
+//! Tests of `/metrics`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use helix_agents_core::store::{Change, Commit, LeaseRequest};
 use helix_agents_core::{SessionId, time::Timestamp};
 use serde_json::json;
 
-use crate::broken::Broken;
 use crate::kit::{NOW, Place, clock};
+use crate::unreachable_store::UnreachableStore;
 
-/// Holds that `/metrics` has these lines.
+/// Asserts that `/metrics` has these lines.
 async fn shows(place: &Place, lines: &[&str]) {
     let metrics = place.get("/metrics").await;
     for line in lines {
@@ -62,7 +62,7 @@ async fn runs_steps_tokens_and_calls_are_counted() {
 }
 
 #[tokio::test]
-async fn what_waits_is_shown_with_its_age_until_it_is_answered() {
+async fn pending_calls_are_shown_with_their_age_until_they_are_answered() {
     let clock = clock();
     let place = Place::measured(Arc::clone(&clock), MemoryStore::new());
     shows(
@@ -112,7 +112,7 @@ async fn a_lease_is_shown_while_it_is_held_and_as_due_when_it_lapsed() {
         ],
     )
     .await;
-    // Somebody else's, which gave it up.
+    // The lease of another process, which released it.
     let given_up = LeaseRequest::given_up("another process");
     let commit = Commit::new(SessionId::new("s").unwrap(), Timestamp::from_millis(NOW));
     let commit = commit.then(Change::Lease(Some(given_up)));
@@ -129,11 +129,11 @@ async fn a_lease_is_shown_while_it_is_held_and_as_due_when_it_lapsed() {
     place.settled("s").await;
 }
 
-/// An operator whose store is gone still gets what was counted, and is told that it is gone.
+/// If the store cannot be read, the counters are still shown, with a metric that says so.
 #[tokio::test]
 async fn a_store_that_cannot_be_read_does_not_hide_the_counters() {
     let mut backend = Backend::from(MemoryStore::new());
-    backend.store = Arc::new(Broken);
+    backend.store = Arc::new(UnreachableStore);
     let place = Place::measured(clock(), backend);
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": "hello" });
     place.post("/start", body).await.is(503, "UNAVAILABLE");

@@ -1,4 +1,4 @@
-//! The router in somebody else's application.
+//! Tests of the router nested in another application.
 
 use axum::Router;
 use axum::routing::get;
@@ -41,7 +41,7 @@ async fn the_router_nests_under_any_path_beside_other_routes() {
         .ask(None, "GET", "/api/v1/agents/sessions", None)
         .await;
     unnamed.is(401, "UNAUTHENTICATED");
-    // Our own fallback does not answer for the user's routes.
+    // The fallback of the router does not serve the user's routes.
     let theirs = place.ask(ALICE, "GET", "/theirs", None).await;
     assert_eq!((theirs.status.as_u16(), theirs.text()), (404, ""));
 }

@@ -1,5 +1,5 @@
-//! Holds what the server answers against its own description. Every answer of these tests is looked
-//! at, so a field or a status that nobody described fails the first test that meets it.
+//! Compares responses with the OpenAPI document. Every response in these tests is checked, so an
+//! undescribed field or status fails the first test that meets it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tower::ServiceExt;
 
 use crate::kit::{ADMIN, Answer, Place, request};
 
-/// The description, with objects closed: what it does not name must not come.
+/// The document, with closed objects: a field that it does not name must not occur.
 async fn description() -> &'static Value {
     static DESCRIPTION: OnceCell<Value> = OnceCell::const_new();
     let read = async || {
@@ -39,7 +39,7 @@ fn close(schemas: &mut Value) {
     }
 }
 
-/// The operation of a request, if it is for one.
+/// The operation of a request, if it has one.
 fn operation(method: &str, path: &str) -> Option<Operation> {
     let path = path.split('?').next()?;
     let fits = |operation: &&Operation| {
@@ -73,7 +73,7 @@ fn check_value(document: &Value, schema: &Value, value: &Value, what: &str) {
     assert!(problems.is_empty(), "{what}: {problems:?}\n{value}");
 }
 
-/// Fails unless the description has this answer, and this body if it was taken.
+/// Fails unless the document describes this response and, if it was accepted, this body.
 pub(crate) async fn check(method: &str, path: &str, body: Option<&Value>, answer: &Answer) {
     let document = description().await;
     let Some(operation) = operation(method, path) else {
@@ -112,7 +112,7 @@ pub(crate) async fn check(method: &str, path: &str, body: Option<&Value>, answer
 }
 
 #[tokio::test]
-async fn the_description_has_every_route() {
+async fn the_openapi_document_has_every_route() {
     let document = description().await;
     for operation in Operation::ALL {
         let method = operation.method().as_str().to_lowercase();
@@ -138,7 +138,7 @@ async fn the_description_has_every_route() {
             );
         }
     }
-    // Whatever a part refers to is there.
+    // Every reference resolves.
     let text = document.to_string();
     for reference in text.split("\"#/").skip(1) {
         let place = reference.split('"').next().unwrap();
@@ -146,9 +146,9 @@ async fn the_description_has_every_route() {
     }
 }
 
-/// A parameter that is described is read: what does not fit its type is refused.
+/// A described parameter is read: a value that does not fit its type is refused.
 #[tokio::test]
-async fn every_parameter_is_read_as_it_is_described() {
+async fn every_parameter_is_parsed_as_described() {
     let place = Place::new();
     place.ended("hello").await;
     let mut refused = 0;

@@ -1,4 +1,4 @@
-//! Web pages: those that may, and those from elsewhere.
+//! Tests of web pages of allowed and of other sites.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -35,7 +35,7 @@ async fn ask(place: &Place, host: Option<&str>, origin: Option<&str>) -> Answer 
 }
 
 #[tokio::test]
-async fn an_open_server_answers_under_local_names_only() {
+async fn an_open_server_accepts_only_local_host_names() {
     let place = open();
     let taken = [
         "127.0.0.1:8787",
@@ -66,7 +66,7 @@ async fn an_open_server_answers_under_local_names_only() {
 }
 
 #[tokio::test]
-async fn an_open_server_answers_its_own_pages_and_listed_ones_only() {
+async fn an_open_server_accepts_only_its_own_and_listed_origins() {
     let place = open();
     let host = Some("127.0.0.1:8787");
     for origin in ["http://127.0.0.1:8787", "http://localhost:3000"] {
@@ -87,7 +87,7 @@ async fn an_open_server_answers_its_own_pages_and_listed_ones_only() {
 }
 
 #[tokio::test]
-async fn an_open_server_takes_no_bodies_that_a_form_could_send() {
+async fn an_open_server_refuses_bodies_that_a_form_could_send() {
     let place = open();
     for kind in ["text/plain", "application/x-www-form-urlencoded", ""] {
         let request = Request::post("/start")
@@ -100,7 +100,7 @@ async fn an_open_server_takes_no_bodies_that_a_form_could_send() {
 }
 
 #[tokio::test]
-async fn listed_origins_get_leave_and_others_do_not() {
+async fn only_listed_origins_get_cors_headers() {
     let runtime = runtime(MemoryStore::new(), &Outside::new());
     let server = builder(&runtime)
         .authenticate(tokens())
@@ -124,7 +124,7 @@ async fn listed_origins_get_leave_and_others_do_not() {
         (answer.status().as_u16(), header)
     };
     let yes = Some("https://app.example".parse().unwrap());
-    // A browser asks first, without credentials.
+    // A browser sends a preflight request first, without credentials.
     let (status, header) = leave("OPTIONS", "/start", "https://app.example").await;
     assert_eq!((status, &header), (200, &yes));
     let (status, header) = leave("GET", "/sessions", "https://app.example").await;

@@ -1,4 +1,4 @@
-//! How much one user may start.
+//! Tests of the limits on the runs that one user may start.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn start(place: &Place, token: Option<&str>, session: &str, message: &str)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_has_only_so_many_runs_at_once() {
+async fn the_number_of_running_runs_of_a_user_is_limited() {
     let place = place(2, 1000);
     for session in ["a", "b"] {
         start(&place, ALICE, session, "wait").await.ok();
@@ -38,7 +38,7 @@ async fn a_user_has_only_so_many_runs_at_once() {
     let resumed = json!({ "sessionId": "a" });
     let resumed = place.ask(ALICE, "POST", "/resume", Some(resumed)).await;
     resumed.is(429, "RATE_LIMITED");
-    // One that has ended makes room, and so does one that waits for a person.
+    // A run that has ended makes room, and so does one that waits for a person.
     place.outside.open();
     place.outside.open();
     place.settled("a").await;
@@ -51,7 +51,7 @@ async fn a_user_has_only_so_many_runs_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_starts_only_so_many_runs_in_a_minute() {
+async fn the_number_of_starts_per_minute_of_a_user_is_limited() {
     let place = place(1000, 4);
     for session in ["a", "b", "c", "d"] {
         start(&place, ALICE, session, "hello").await.ok();

@@ -1,4 +1,4 @@
-//! Whatever is sent, the server answers, and never with a fault of its own.
+//! Tests that random input never causes an internal error.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -8,10 +8,10 @@ use tower::ServiceExt;
 
 use crate::kit::{ALICE, Answer, Place};
 
-/// How many bodies every route gets, unless `HELIX_RANDOM_BODIES` says otherwise.
+/// The number of bodies per route, unless `HELIX_RANDOM_BODIES` is set.
 const BODIES: u64 = 2_000;
 
-/// A small generator: the same numbers for the same seed, everywhere.
+/// A small random number generator with reproducible seeds.
 struct Dice(u64);
 
 impl Dice {
@@ -99,7 +99,7 @@ impl Dice {
         Value::Object(object)
     }
 
-    /// Something like a body: JSON, JSON that is cut, or bytes.
+    /// Returns a random body: JSON, truncated JSON, or bytes.
     fn body(&mut self) -> Vec<u8> {
         match self.roll(10) {
             0 => (0..self.roll(64))
@@ -117,7 +117,7 @@ impl Dice {
             3 => self.value(3).to_string().into_bytes(),
             _ => {
                 let mut object = self.object(3);
-                // Most name a session that is there, or few would get far.
+                // Most bodies name an existing session, or few requests would get far.
                 if self.roll(3) > 0 {
                     object["sessionId"] = json!("s");
                 }
@@ -126,7 +126,7 @@ impl Dice {
         }
     }
 
-    /// Something like a query.
+    /// Returns a random query.
     fn query(&mut self) -> String {
         let keys = [
             "sessionId",

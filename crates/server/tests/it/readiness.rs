@@ -1,4 +1,4 @@
-//! Whether the server can do its work.
+//! Tests of `/readyz`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 
 use crate::kit::{ADMIN, NOW, Place};
 
-/// Appends messages until there is no more room.
+/// Appends messages until the store is full.
 async fn fill(place: &Place) {
     let store = &place.runtime.backend().store;
     let refused = loop {
@@ -26,13 +26,13 @@ async fn fill(place: &Place) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_without_room_is_not_ready_until_there_is_some() {
+async fn a_full_store_is_not_ready_until_it_has_room() {
     let small = SqliteConfig::new().max_pages(120);
     let place = Place::over(SqliteStore::in_memory_with(small).await.unwrap());
     place.ended("hello").await;
     place.ask(None, "GET", "/readyz", None).await.ok();
     fill(&place).await;
-    // What is known from a moment ago is not asked again: anybody may ask for this.
+    // The last result is reused for a moment, because any client may ask.
     place.ask(None, "GET", "/readyz", None).await.ok();
     for _ in 0..2 {
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! `/resume`.
+//! Tests of `/resume`.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ async fn a_completed_session_is_continued_with_a_message_only() {
 }
 
 #[tokio::test]
-async fn a_failed_session_goes_on_with_a_message() {
+async fn a_failed_session_continues_with_a_message() {
     let place = Place::new();
     place.ended("fail").await;
     let plain = place.post("/resume", json!({ "sessionId": "s" })).await;
@@ -38,7 +38,7 @@ async fn a_failed_session_goes_on_with_a_message() {
 }
 
 #[tokio::test]
-async fn while_a_run_goes_on_nothing_else_does() {
+async fn a_running_session_cannot_be_resumed() {
     let place = Place::new();
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
     place.post("/start", body).await.ok();
@@ -52,7 +52,7 @@ async fn while_a_run_goes_on_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn what_waits_for_an_answer_does_not_go_on_without_it() {
+async fn a_session_with_a_pending_call_is_not_resumed_without_its_answer() {
     let place = Place::new();
     place.ended("ask").await;
     let plain = place.post("/resume", json!({ "sessionId": "s" })).await;
@@ -67,14 +67,18 @@ async fn what_waits_for_an_answer_does_not_go_on_without_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_resumed_is_refused() {
+async fn invalid_resume_requests_are_refused() {
     let place = Place::new();
     place.ended("hello").await;
     for mode in ["retry", "from_checkpoint"] {
         let body = json!({ "sessionId": "s", "mode": mode });
         let answer = place.post("/resume", body).await;
         answer.is(400, "VALIDATION_ERROR");
-        assert!(answer.text().contains("not built yet"), "{}", answer.text());
+        assert!(
+            answer.text().contains("not supported yet"),
+            "{}",
+            answer.text()
+        );
     }
     let no_message = json!({ "sessionId": "s", "mode": "with_message" });
     let answer = place.post("/resume", no_message).await;

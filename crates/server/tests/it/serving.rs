@@ -1,4 +1,4 @@
-//! A server on a socket: time limits, and its end.
+//! Tests of a server on a socket: time limits and shutdown.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::kit::{ALICE, Place};
 use crate::loopback::Loopback;
 
 #[tokio::test]
-async fn a_head_that_does_not_come_is_not_waited_for() {
+async fn a_connection_without_a_request_times_out() {
     let place = Place::new();
     let limits = Limits::default().header_timeout(Duration::from_millis(250));
     let server = Loopback::new(place.app, limits).await;
     for begun in ["", "GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: "] {
-        // It returns when the server closes; without a limit it would not.
+        // It returns when the server closes the connection.
         let connection = server.send(begun).await;
         let answer = connection.rest().await;
         assert!(!answer.contains("200 OK"), "{answer}");
     }
-    // An idle connection after an answer is closed as well.
+    // An idle connection after a response is closed as well.
     let mut idle = server.get("/healthz").await;
     idle.until("{\"status\":\"ok\"}").await;
     idle.rest().await;
@@ -29,7 +29,7 @@ async fn a_head_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn a_body_that_does_not_arrive_times_out() {
     let place = Place::new();
     let app = crate::kit::builder(&place.runtime)
         .authenticate(crate::kit::tokens())
@@ -50,7 +50,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_read_by_whoever_sends_everything_first() {
+async fn a_client_that_sends_its_whole_body_can_read_the_refusal() {
     let place = Place::new();
     let server = Loopback::new(place.app, Limits::default()).await;
     let body = "x".repeat(6 * 1024 * 1024);
@@ -73,22 +73,22 @@ async fn a_refusal_is_read_by_whoever_sends_everything_first() {
 }
 
 #[tokio::test]
-async fn open_streams_end_without_an_end_when_the_server_stops() {
+async fn open_streams_end_without_an_end_frame_at_shutdown() {
     let place = Place::new();
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
     place.post("/start", body).await.ok();
     place.outside.reached().await;
-    // The router is somewhere in an application of a user's own.
+    // The router is nested in an application of the user's own.
     let app = Router::new().nest("/agents", place.app.clone());
     let server = Loopback::new(app, Limits::default()).await;
     let mut reader = server.get("/agents/sse?sessionId=s").await;
     reader.until("tool_start").await;
     server.stop().await.unwrap();
     let seen = reader.rest().await;
-    // The body is complete, and what it lacks tells its reader to come back.
+    // The body is complete, and the missing end frame tells its reader to reconnect.
     assert!(seen.ends_with("\r\n0\r\n\r\n"), "{seen}");
     assert!(!seen.contains("event: end"), "{seen}");
-    // The run was not touched.
+    // The run is not affected.
     place.outside.open();
     place.settled("s").await;
     let status = place.get("/status?sessionId=s").await.ok();
@@ -96,7 +96,7 @@ async fn open_streams_end_without_an_end_when_the_server_stops() {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_end_is_cut_off_after_the_grace_period() {
+async fn a_request_that_does_not_end_is_closed_after_the_grace_period() {
     let stuck = Router::new().route("/", get(std::future::pending::<()>));
     let limits = Limits::default().grace(Duration::from_millis(250));
     let server = Loopback::new(stuck, limits).await;
@@ -112,7 +112,7 @@ async fn a_request_that_does_not_end_is_cut_off_after_the_grace_period() {
 }
 
 #[tokio::test]
-async fn a_stopped_server_takes_no_more_connections() {
+async fn a_stopped_server_accepts_no_connections() {
     let place = Place::new();
     let server = Loopback::new(place.app, Limits::default()).await;
     let address = server.address;

@@ -1,4 +1,4 @@
-//! `/status`, `/sessions/{id}` and what is below it.
+//! Tests of `/status`, `/sessions/{id}` and the routes below it.
 
 use helix_agents_core::runtime::{Runtime, StartedRun};
 use helix_agents_core::{RunId, SessionId};
@@ -8,7 +8,7 @@ use crate::kit::{ALICE, BOB, NOW, Place};
 
 /// proves in part: SRV-01
 #[tokio::test]
-async fn the_status_of_a_session_that_waits() {
+async fn the_status_of_a_session_with_a_pending_call() {
     let place = Place::new();
     place.ended("pay").await;
     let mut status = place.get("/status?sessionId=s").await.ok();
@@ -60,7 +60,7 @@ async fn the_status_of_a_completed_and_of_a_failed_session() {
 }
 
 #[tokio::test]
-async fn messages_come_in_the_shape_of_the_seeds() {
+async fn messages_have_the_pinned_shape() {
     let place = Place::new();
     place.ended("look").await;
     let messages = place.get("/sessions/s/messages").await.ok();
@@ -88,7 +88,7 @@ async fn messages_come_in_the_shape_of_the_seeds() {
 }
 
 #[tokio::test]
-async fn what_the_model_thought_is_beside_what_it_said() {
+async fn thinking_is_beside_the_text_of_a_message() {
     let place = Place::new();
     place.ended("hello").await;
     let messages = place.get("/sessions/s/messages").await.ok();
@@ -99,7 +99,7 @@ async fn what_the_model_thought_is_beside_what_it_said() {
 }
 
 #[tokio::test]
-async fn the_open_step_comes_last_and_says_so() {
+async fn the_open_step_comes_last_and_is_marked() {
     let place = Place::new();
     place.ended("both").await;
     let messages = place.get("/sessions/s/messages").await.ok();
@@ -116,7 +116,7 @@ async fn the_open_step_comes_last_and_says_so() {
     let user = json!({ "role": "user", "content": "both" });
     let expected = json!({ "messages": [user, said, seen], "total": 3, "hasMore": false });
     assert_eq!(messages, expected);
-    // Page by page it is the same list.
+    // Read page by page, it is the same list.
     for (offset, message) in [user, said, seen].iter().enumerate() {
         let path = format!("/sessions/s/messages?offset={offset}&limit=1");
         let part = place.get(&path).await.ok();
@@ -172,7 +172,10 @@ async fn a_session_with_its_runs_checkpoints_and_usage() {
         .ok();
     assert_eq!(part["entries"], json!([usage["entries"][1]]));
     assert_eq!(part["hasMore"], true);
-    assert_eq!(part["tokens"], usage["tokens"], "the sum is of everything");
+    assert_eq!(
+        part["tokens"], usage["tokens"],
+        "the sum covers all entries"
+    );
 }
 
 #[tokio::test]
@@ -187,7 +190,7 @@ async fn a_session_is_removed_once() {
 }
 
 #[tokio::test]
-async fn a_removed_sessions_run_does_not_reach_the_next_of_that_name() {
+async fn the_run_of_a_deleted_session_does_not_affect_its_successor() {
     let place = Place::new();
     let start = |token, message: &str| {
         let body = json!({ "sessionId": "s", "agentType": "desk", "message": message });
@@ -208,7 +211,7 @@ async fn a_removed_sessions_run_does_not_reach_the_next_of_that_name() {
         )
     };
     let before = bobs().await;
-    // Alice's run goes on, and finds that it is over.
+    // Alice's run continues, and finds that its session was deleted.
     place.outside.open();
     let run = first["runId"].as_str().unwrap();
     let run = StartedRun::new(
@@ -239,7 +242,7 @@ async fn a_branch_keeps_whole_steps() {
     assert_eq!(branched, json!({ "sessionId": "session-1" }));
     let messages = place.get("/sessions/session-1/messages").await.ok();
     assert_eq!(messages["total"], 4);
-    // The copy is Alice's too, and can be talked to.
+    // The copy is Alice's too, and can be continued.
     let body = json!({ "sessionId": "copy", "mode": "with_message", "message": "hello" });
     place.post("/resume", body).await.ok();
 

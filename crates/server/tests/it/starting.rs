@@ -1,4 +1,4 @@
-//! `/start`.
+//! Tests of `/start`.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn hello(session: &str) -> Value {
 
 /// proves in part: SRV-01
 #[tokio::test]
-async fn a_start_gives_the_ids() {
+async fn a_start_returns_the_ids() {
     let place = Place::new();
     let started = place.post("/start", hello("s")).await.ok();
     let expected = json!({ "sessionId": "s", "streamId": "s", "runId": "run-1" });
@@ -24,9 +24,9 @@ async fn a_start_gives_the_ids() {
     assert_eq!(started, expected);
 }
 
-/// Labels are rows that queries look for: a session has a bounded number of them.
+/// Queries look labels up in rows, so a session has a bounded number of them.
 #[tokio::test]
-async fn a_session_has_only_so_many_labels() {
+async fn a_session_with_too_many_labels_is_refused() {
     let place = Place::new();
     let with = |key: &str, value: Value| {
         let mut body = hello("s");
@@ -54,12 +54,12 @@ async fn a_session_has_only_so_many_labels() {
 }
 
 #[tokio::test]
-async fn the_same_start_again_gives_the_same_ids() {
+async fn a_repeated_start_returns_the_same_ids() {
     let place = Place::new();
     let first = place.post("/start", hello("s")).await.ok();
     place.settled("s").await;
     assert_eq!(place.post("/start", hello("s")).await.ok(), first);
-    // Also when the session has gone on since.
+    // Also after later turns of the session.
     let more = json!({ "sessionId": "s", "mode": "with_message", "message": "look" });
     place.post("/resume", more).await.ok();
     assert_eq!(place.post("/start", hello("s")).await.ok(), first);
@@ -70,7 +70,7 @@ async fn the_same_start_again_gives_the_same_ids() {
 }
 
 #[tokio::test]
-async fn of_many_starts_at_once_one_starts_and_all_get_its_ids() {
+async fn of_many_concurrent_starts_one_starts_and_all_get_its_ids() {
     let place = Place::new();
     let starts = (0..20).map(|_| place.post("/start", hello("s")));
     let answers = join_all(starts).await;
@@ -113,7 +113,7 @@ async fn another_message_does_not_start_a_session_that_exists() {
 }
 
 #[tokio::test]
-async fn everything_that_can_be_said_at_the_start_is_kept() {
+async fn every_field_of_a_start_is_stored() {
     let place = Place::new();
     let body = json!({
         "sessionId": "s",
@@ -143,7 +143,7 @@ async fn everything_that_can_be_said_at_the_start_is_kept() {
                     "files": [{ "data": "data:text/plain,hi", "mediaType": "text/plain" }] }),
         ]
     );
-    // The same two messages are the same start; the first of them alone is another.
+    // The same two messages are the same start; the first of them alone is not.
     place.post("/start", body).await.ok();
     let first = json!([{ "role": "user", "content": "first", "metadata": { "from": "web" } }]);
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": first });
@@ -151,7 +151,7 @@ async fn everything_that_can_be_said_at_the_start_is_kept() {
         .post("/start", body.clone())
         .await
         .is(409, "ALREADY_COMPLETED");
-    // Also when a later turn brought another message.
+    // Also after a later turn with another message.
     let more = json!({ "sessionId": "s", "mode": "with_message", "message": "hello" });
     let started = place.post("/resume", more).await.ok();
     place
@@ -200,7 +200,7 @@ async fn too_much_metadata_is_dropped_and_the_message_stays() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_refused() {
+async fn invalid_starts_are_refused() {
     let place = Place::new();
     place.ended("hello").await;
     let desk = |message: Value| json!({ "agentType": "desk", "message": message });

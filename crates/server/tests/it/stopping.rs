@@ -1,4 +1,4 @@
-//! `/interrupt` and `/abort`.
+//! Tests of `/interrupt` and `/abort`.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `/sse`.
+//! Tests of `/sse`.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn read(place: &Place, after: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_reader_of_a_removed_session_does_not_wait() {
+async fn a_reader_of_a_deleted_session_is_told_at_once() {
     let place = Place::new();
     let app = crate::kit::builder(&place.runtime)
         .authenticate(crate::kit::tokens())
@@ -50,14 +50,14 @@ async fn a_reader_of_a_removed_session_does_not_wait() {
     let mut reader = server.get("/sse?sessionId=s").await;
     reader.until("tool_start").await;
     place.ask(ALICE, "DELETE", "/sessions/s", None).await;
-    // It is told, and there is no end of a run to tell.
+    // It is told that the stream is gone; there is no outcome of a run.
     let seen = reader.whole().await;
     assert!(seen.contains("event: gone\ndata: {}"), "{seen}");
     assert!(!seen.contains("event: end"), "{seen}");
     place.get("/sse?sessionId=s").await.is(404, "NOT_FOUND");
 }
 
-/// Asks for the stream of `s` after a sequence, in the stream that a header or the query names.
+/// Requests the stream of `s` after a sequence, in the stream that a header or the query names.
 async fn resumed(place: &Place, after: u64, header: Option<&str>, query: Option<&str>) -> Answer {
     let mut path = format!("/sse?sessionId=s&fromSequence={after}");
     if let Some(stream) = query {
@@ -78,10 +78,10 @@ fn stream_of(answer: &Answer) -> String {
         .to_owned()
 }
 
-/// A sequence belongs to one stream: when its session is deleted and made again, whoever comes back
-/// with it is told, and is not given the rest of another conversation.
+/// A sequence belongs to one stream: when its session is deleted and created again, a reader that
+/// resumes from it is told, and does not get the rest of another conversation.
 #[tokio::test]
-async fn a_cursor_into_a_deleted_stream_is_told_so() {
+async fn a_cursor_into_a_deleted_stream_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for place in [Place::new(), Place::sqlite(folder.path()).await] {
         place.ended("long").await;
@@ -91,7 +91,7 @@ async fn a_cursor_into_a_deleted_stream_is_told_so() {
         let last = sequence(all[all.len() - 2]);
         let status = place.get("/status?sessionId=s").await.ok();
         assert_eq!(status["streamIncarnation"].to_string(), old);
-        // As long as it is there, naming it changes nothing.
+        // While the stream exists, naming it changes nothing.
         for (header, query) in [(Some(&*old), None), (None, Some(&*old))] {
             let rest = resumed(&place, 2, header, query).await;
             assert_eq!(frames(rest.text()), all[2..]);
@@ -111,10 +111,10 @@ async fn a_cursor_into_a_deleted_stream_is_told_so() {
             for (header, query) in [(Some(&*old), None), (None, Some(&*old))] {
                 let refused = resumed(&place, after, header, query).await;
                 refused.is(409, "STALE");
-                assert!(refused.text().contains(&format!("it is stream {new} now")));
+                assert!(refused.text().contains(&format!("it is now stream {new}")));
             }
         }
-        // Who does not say where its sequence is from is told the end at least.
+        // A reader that does not name its stream gets the outcome at least.
         let end = resumed(&place, last, None, None).await;
         assert_eq!(frames(end.text()).len(), 1);
         assert!(end.text().starts_with("event: end"), "{}", end.text());
@@ -127,7 +127,8 @@ async fn a_cursor_into_a_deleted_stream_is_told_so() {
         let bad = resumed(&place, 0, None, Some("x")).await;
         bad.is(400, "VALIDATION_ERROR");
 
-        // While a run goes on there is no end to tell, and it does not wait for what may never come.
+        // While a run is running there is no outcome, and the reader does not wait for chunks that
+        // may never come.
         place.ask(ALICE, "DELETE", "/sessions/s", None).await;
         let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
         place.post("/start", body).await.ok();
@@ -138,10 +139,10 @@ async fn a_cursor_into_a_deleted_stream_is_told_so() {
     }
 }
 
-/// A session may be deleted and made again by somebody else while it is read. Its reader is told, and
-/// sees nothing of theirs.
+/// A session may be deleted and created again by another user while it is read. Its reader is told,
+/// and sees no data of the new session.
 #[tokio::test]
-async fn a_live_reader_sees_nothing_of_a_session_made_anew() {
+async fn a_live_reader_sees_nothing_of_a_recreated_session() {
     let place = Place::new();
     let app = crate::kit::builder(&place.runtime)
         .authenticate(crate::kit::tokens())
@@ -153,7 +154,7 @@ async fn a_live_reader_sees_nothing_of_a_session_made_anew() {
     place.outside.reached().await;
     let mut reader = server.get("/sse?sessionId=s").await;
     reader.until("tool_start").await;
-    // Nothing lets the reader look between the two.
+    // The reader cannot read between the two.
     place.ask(ALICE, "DELETE", "/sessions/s", None).await;
     let bob = place.ask(BOB, "POST", "/start", Some(body("hello")));
     bob.await.ok();
@@ -199,7 +200,7 @@ async fn a_stream_has_numbered_chunks_and_an_end() {
 }
 
 #[tokio::test]
-async fn from_every_sequence_the_rest_is_the_same_now_and_after_a_restart() {
+async fn a_stream_can_be_resumed_from_every_sequence_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let first = Place::sqlite(folder.path()).await;
     first.ended("long").await;
@@ -217,7 +218,7 @@ async fn from_every_sequence_the_rest_is_the_same_now_and_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_browser_that_comes_back_says_where_it_was() {
+async fn a_browser_resumes_from_its_last_event_id() {
     let place = Place::new();
     place.ended("hello").await;
     let whole = read(&place, 0).await;
@@ -246,7 +247,7 @@ async fn a_browser_that_comes_back_says_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_stream_that_waits_ends_with_what_it_waits_for() {
+async fn the_stream_of_a_suspended_run_ends_with_its_pending_calls() {
     let place = Place::new();
     place.ended("pay").await;
     let text = read(&place, 0).await;
@@ -268,7 +269,7 @@ async fn a_failed_stream_ends_with_its_error() {
 }
 
 #[tokio::test]
-async fn a_reader_is_told_what_is_not_kept_any_more() {
+async fn a_reader_is_told_which_chunks_are_no_longer_kept() {
     let place = Place::new();
     place.ended("hello").await;
     let whole = read(&place, 0).await;
@@ -293,7 +294,7 @@ async fn a_session_that_never_ran_ends_at_once() {
 }
 
 #[tokio::test]
-async fn a_live_reader_gets_what_a_later_one_does() {
+async fn a_live_reader_gets_the_same_chunks_as_a_later_one() {
     let place = Place::new();
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
     place.post("/start", body).await.ok();
@@ -317,7 +318,7 @@ async fn a_live_reader_gets_what_a_later_one_does() {
     server.stop().await.unwrap();
 }
 
-/// The body of an answer in chunked encoding.
+/// Decodes a response body in chunked encoding.
 fn unchunked(seen: &str) -> String {
     let (_, mut rest) = seen.split_once("\r\n\r\n").unwrap();
     let mut body = String::new();
@@ -333,7 +334,7 @@ fn unchunked(seen: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_next_turn_is_read_on_from_where_the_last_one_ended() {
+async fn the_next_turn_can_be_read_from_the_end_of_the_last_one() {
     let place = Place::new();
     place.ended("hello").await;
     let first = read(&place, 0).await;
@@ -352,7 +353,7 @@ async fn the_next_turn_is_read_on_from_where_the_last_one_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_stream_says_that_it_is_there_until_the_session_is_gone() {
+async fn an_idle_stream_is_kept_alive_until_its_session_is_deleted() {
     let place = Place::new();
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
     place.post("/start", body).await.ok();
@@ -372,12 +373,12 @@ async fn an_idle_stream_says_that_it_is_there_until_the_session_is_gone() {
     while let Some(piece) = pieces.next().await {
         last = piece.unwrap().to_vec();
     }
-    // There is no end of a run to tell.
+    // There is no outcome of a run.
     assert_eq!(last, b"event: gone\ndata: {}\n\n");
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_holds_little_and_one_that_leaves_nothing() {
+async fn a_slow_reader_uses_little_memory_and_a_disconnected_one_none() {
     let place = Place::new();
     place.ended("huge").await;
     let status = place.get("/status?sessionId=s").await.ok();

@@ -1,4 +1,4 @@
-//! `/submit-tool-result`.
+//! Tests of `/submit-tool-result`.
 
 use std::sync::{Arc, Mutex};
 
@@ -35,7 +35,7 @@ async fn the_last_answer_continues_the_run() {
 }
 
 #[tokio::test]
-async fn an_error_is_an_answer_too() {
+async fn an_error_answers_a_pending_call() {
     let place = Place::new();
     place.ended("ask").await;
     let body = json!({
@@ -51,7 +51,7 @@ async fn an_error_is_an_answer_too() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_refused_and_changes_nothing() {
+async fn an_invalid_answer_is_refused_and_changes_nothing() {
     let place = Place::new();
     place.ended("pay").await;
     let pending = place.get("/status?sessionId=s").await.ok()["pending"][0].clone();
@@ -130,11 +130,11 @@ async fn a_result_over_the_limit_is_refused() {
     answer.is(400, "VALIDATION_ERROR");
 }
 
-/// What the authorisation hook was told.
+/// The calls of the authorization hook.
 type Told = Arc<Mutex<Vec<(String, Option<String>)>>>;
 
 #[tokio::test]
-async fn the_authorisation_hook_sees_the_digest_of_what_is_answered() {
+async fn the_authorisation_hook_sees_the_digest_of_the_answered_call() {
     let told: Told = Arc::default();
     let tells = Arc::clone(&told);
     let outside = Outside::new();

@@ -14,7 +14,7 @@ use helix_agents_core::{CallId, CheckpointId, Message, RunId, SessionId};
 use serde_json::Value;
 
 #[derive(Debug)]
-pub(crate) struct Broken;
+pub(crate) struct UnreachableStore;
 
 fn gone<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable {
@@ -24,7 +24,7 @@ fn gone<T>() -> Result<T, StoreError> {
 }
 
 #[async_trait]
-impl SessionStore for Broken {
+impl SessionStore for UnreachableStore {
     async fn commit(&self, _: Commit) -> Result<Receipt, StoreError> {
         gone()
     }

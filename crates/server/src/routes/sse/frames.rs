@@ -1,4 +1,4 @@
-//! The frames of a stream.
+//! Server-sent event frames.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use helix_agents_core::stream::{Incarnation, Sequence, StoredChunk};
 use serde::Serialize;
 
-/// What says that the stream is there.
+/// The comment that keeps an idle stream open.
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// Frames that are sent together.
@@ -17,9 +17,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Adds a chunk.
+    /// Adds the frame of a chunk.
     pub(super) fn chunk(&mut self, stored: &StoredChunk) -> Result<(), serde_json::Error> {
-        // JSON has no line breaks, so one `data:` line holds it.
+        // Compact JSON has no line breaks, so it fits one `data:` line.
         let data = serde_json::to_string(&stored.chunk)?;
         let sequence = stored.sequence;
         // Writing to a string cannot fail.
@@ -28,13 +28,13 @@ impl Frames {
         Ok(())
     }
 
-    /// Says that chunks up to this one are not kept any more.
+    /// Adds a frame that says that chunks up to this one are no longer kept.
     pub(super) fn trimmed(&mut self, up_to: Sequence) {
         let data = format!("{{\"upTo\":{up_to}}}");
         let _ = write!(self.text, "id: {up_to}\nevent: trimmed\ndata: {data}\n\n");
     }
 
-    /// Says that the stream is gone; another may have its name.
+    /// Adds a frame that says that the stream was deleted; another may have its name.
     pub(super) fn gone(&mut self, now: Option<Incarnation>) {
         let data = match now {
             Some(now) => format!("{{\"streamIncarnation\":{now}}}"),
@@ -43,7 +43,7 @@ impl Frames {
         let _ = write!(self.text, "event: gone\ndata: {data}\n\n");
     }
 
-    /// Says how the stream ended.
+    /// Adds the last frame, with the outcome.
     pub(super) fn end(&mut self, outcome: &impl Serialize) -> Result<(), serde_json::Error> {
         let data = serde_json::to_string(outcome)?;
         let _ = write!(self.text, "event: end\ndata: {data}\n\n");
@@ -58,7 +58,7 @@ impl Frames {
         self.text.is_empty()
     }
 
-    /// How many chunks, and their bytes.
+    /// Returns the number of chunks and the bytes, and clears them.
     pub(super) fn take(&mut self) -> (u64, Bytes) {
         let Self { text, chunks } = std::mem::take(self);
         (chunks, Bytes::from(text))

@@ -15,15 +15,15 @@ use crate::builder::App;
 use crate::serve::Closing;
 use crate::view::OutcomeView;
 
-/// About how many bytes are sent together.
+/// The approximate number of bytes that are sent together.
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// What a reader is sent; an error breaks its connection off.
+/// A piece of the response body; an error closes the connection.
 type Piece = Result<Bytes, ApiError>;
 
-/// Why nothing more is sent.
+/// The reason why sending stops.
 enum Stop {
-    /// The reader is gone, or was told that nothing more comes.
+    /// The reader disconnected, or was told that the stream ended.
     Done,
     /// The stream cannot be read.
     Broken(ApiError),
@@ -67,8 +67,8 @@ impl Pump {
         }
     }
 
-    /// Sends until the stream ends, the reader goes, or the server closes. What is closed by the
-    /// server has no end frame: to its reader it is a drop, and it comes back elsewhere.
+    /// Sends until the stream ends, the reader disconnects, or the server shuts down. In the last
+    /// case there is no end frame, so that the reader reconnects.
     pub(super) async fn run(mut self, closing: Closing) {
         let send = self.send.clone();
         let stop = tokio::select! {
@@ -79,27 +79,27 @@ impl Pump {
         };
         if let Stop::Broken(error) = stop {
             tracing::warn!(event = "sse.broken", session = %self.session, %error);
-            // The reader may be gone already.
+            // The reader may have disconnected.
             let _ = self.send.send(Err(error)).await;
         }
     }
 
     async fn pump(&mut self) -> Stop {
         loop {
-            if let Err(stop) = self.read_to_the_end().await {
+            if let Err(stop) = self.send_available().await {
                 return stop;
             }
             match self.end().await {
                 Ok(true) => return Stop::Done,
-                // A run was started in the meantime; it is read too.
+                // Another run was started meanwhile; it is sent too.
                 Ok(false) => {}
                 Err(stop) => return stop,
             }
         }
     }
 
-    /// Sends what there is and what comes, until nothing more comes for now.
-    async fn read_to_the_end(&mut self) -> Result<(), Stop> {
+    /// Sends stored and new chunks, until no run is active.
+    async fn send_available(&mut self) -> Result<(), Stop> {
         if !self.has_run {
             return Ok(());
         }
@@ -112,13 +112,15 @@ impl Pump {
         loop {
             let until = Instant::now() + self.app.keep_alive;
             let Ok(item) = timeout_at(until, reader.next()).await else {
-                self.still_there().await?;
+                self.load_session().await?;
                 self.send(Bytes::from_static(KEEP_ALIVE)).await?;
                 continue;
             };
             let is_over = match item? {
                 Some(StreamItem::Chunk(stored)) => {
-                    frames.chunk(&stored).map_err(|error| unwritten(&error))?;
+                    frames
+                        .chunk(&stored)
+                        .map_err(|error| serialization_error(&error))?;
                     false
                 }
                 Some(StreamItem::Trimmed { up_to }) => {
@@ -142,8 +144,8 @@ impl Pump {
         }
     }
 
-    /// Says that the stream is gone: there is no end that could be told, and what another stream of
-    /// that name holds is not for this reader.
+    /// Tells the reader that the stream was deleted: it has no outcome, and a new stream of the
+    /// same name is not for this reader.
     async fn gone(&self, mut frames: Frames, now: Option<Incarnation>) -> Result<(), Stop> {
         frames.gone(now);
         let (chunks, bytes) = frames.take();
@@ -152,23 +154,23 @@ impl Pump {
         Err(Stop::Done)
     }
 
-    /// The session, unless it was removed.
-    async fn still_there(&self) -> Result<Snapshot, Stop> {
+    /// Returns the session, or an error if it was deleted.
+    async fn load_session(&self) -> Result<Snapshot, Stop> {
         let found = self
             .app
             .store()
             .load(SessionKey::new(&self.root, &self.session))
             .await?;
-        let gone = || ApiError::not_found("the session was removed while it was read");
+        let gone = || ApiError::not_found("the session was deleted while it was read");
         Ok(found.ok_or_else(gone)?)
     }
 
-    /// Sends the end, unless there is more after all.
+    /// Sends the outcome, unless there are more chunks; returns whether it did.
     async fn end(&mut self) -> Result<bool, Stop> {
-        let found = self.still_there().await?;
+        let found = self.load_session().await?;
         self.has_run = found.run.is_some();
-        // Looked at after the session: what happened between the two is read first, and a session
-        // that somebody made anew has another stream.
+        // Read after the session: chunks written between the two reads are sent first, and a
+        // session that was deleted and created again has another stream.
         let streams = self.app.streams();
         let info = streams.info(&self.root).await?;
         let now = info.map(|info| info.incarnation);
@@ -184,7 +186,7 @@ impl Pump {
         let mut frames = Frames::default();
         frames
             .end(&OutcomeView::of(&found))
-            .map_err(|error| unwritten(&error))?;
+            .map_err(|error| serialization_error(&error))?;
         self.send(frames.take().1).await?;
         Ok(true)
     }
@@ -200,6 +202,6 @@ impl Drop for Pump {
     }
 }
 
-fn unwritten(error: &serde_json::Error) -> ApiError {
+fn serialization_error(error: &serde_json::Error) -> ApiError {
     ApiError::internal(format!("a chunk cannot be written as JSON: {error}"))
 }
