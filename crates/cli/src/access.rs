@@ -1,4 +1,4 @@
-//! Who may use a server, as the configuration says it.
+//! The tokens of a server, from the configuration.
 
 use helix_agents_server::Tokens;
 
@@ -6,7 +6,7 @@ use crate::UsageError;
 use crate::config::{ConfigError, TokenConfig, TokenSecret};
 use crate::setup::Plan;
 
-/// The tokens that the configuration names; none where everybody may use the server.
+/// Returns the configured tokens; `None` if requests without a token are allowed.
 ///
 /// # Errors
 /// [`ConfigError`] with the line of the token that cannot be used, and when nobody could use the
@@ -17,8 +17,8 @@ pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<Tokens>> {
         return Ok(None);
     }
     if config.tokens.is_empty() {
-        let message = "nobody could use the server: there is no [[server.tokens]]; add a token, or \
-                       say `allow_unauthenticated = true` in [server] if everybody who can reach it \
+        let message = "the server has no authentication: [[server.tokens]] is missing; add a token, or \
+                       write `allow_unauthenticated = true` in [server] if every client that can reach it \
                        may use it";
         return Err(wrong(plan, None, message.to_owned()));
     }
@@ -40,7 +40,7 @@ pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<Tokens>> {
     Ok(Some(tokens))
 }
 
-/// A user's token, from the environment.
+/// Reads the token of a user from the environment.
 fn secret(name: &str, user: &str) -> Result<String, String> {
     let why = match std::env::var(name) {
         Ok(secret) if !secret.trim().is_empty() => return Ok(secret),

@@ -1,4 +1,4 @@
-//! What can be asked of the program.
+//! The command line arguments.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -11,10 +11,10 @@ use crate::commands::{
     schema, serve, sessions, submit, worker,
 };
 use crate::exit::{Exit, of_error};
-use crate::logging::{self, Usual};
+use crate::logging::{self, DefaultLevel};
 use crate::visible::escaped;
 
-/// How long the process waits at its end for what still holds the store.
+/// How long the process waits at its end for tasks that still hold the store.
 const PARTING: Duration = Duration::from_millis(500);
 
 /// Agents that do not lose work.
@@ -27,36 +27,36 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write a configuration to begin with
+    /// Write a starter configuration
     Init(init::Init),
-    /// Serve agents to this machine, for trying out
+    /// Serve agents on this machine only, for development
     Dev(dev::Dev),
     /// Serve agents over HTTP
     Serve(serve::Serve),
     /// Run one turn of an agent in this terminal
     Run(run::Run),
-    /// Go on with a session: after its calls were answered, an interruption, or a crash
+    /// Resume a session: after its calls were answered, an interruption, or a crash
     Resume(resume::Resume),
-    /// Answer a call that waits
+    /// Answer a pending call
     Submit(submit::Submit),
-    /// List everything that waits for a person
+    /// List all pending calls
     Pending(pending::Pending),
-    /// Look after stored sessions
+    /// List, show, move and delete stored sessions
     #[command(subcommand)]
     Sessions(sessions::Sessions),
     /// Stop the run of a session; it can be resumed
     Interrupt(interrupt::Interrupt),
-    /// Stop the run of a session for good: it fails
+    /// Stop the run of a session for good, as failed
     Abort(abort::Abort),
-    /// Check the configuration, what it needs, and what is stored
+    /// Check the configuration, its dependencies, and stored sessions
     Doctor(doctor::Doctor),
     /// Bring the store's schema up to date
     Migrate(migrate::Migrate),
-    /// Serve tools to this machine, for trying out agents that call a service
+    /// Serve example tools on this machine, for agents that call a service
     ExampleTools(example_tools::ExampleTools),
     /// Print the JSON Schema of helix.toml, for editors
     Schema(schema::Schema),
-    /// Print what a shell needs to complete commands
+    /// Print the completion script of a shell
     Completions(completions::Completions),
     /// Host agents on the configured engine
     #[command(hide = true)]
@@ -64,10 +64,10 @@ enum Command {
 }
 
 impl Command {
-    fn usual_log(&self) -> Usual {
+    fn default_log_level(&self) -> DefaultLevel {
         match self {
-            Self::Dev(_) | Self::Serve(_) | Self::Worker(_) => Usual::Operation,
-            _ => Usual::Errors,
+            Self::Dev(_) | Self::Serve(_) | Self::Worker(_) => DefaultLevel::Operation,
+            _ => DefaultLevel::Errors,
         }
     }
 
@@ -93,12 +93,12 @@ impl Command {
     }
 }
 
-/// Does what the arguments say.
+/// Runs the command that the arguments name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {
-            // Nobody may be reading any more.
+            // The output may be closed.
             let _ = error.print();
             return if error.use_stderr() {
                 Exit::Usage
@@ -107,25 +107,25 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    if let Err(error) = logging::begin(args.command.usual_log()) {
-        return complain(&error.into());
+    if let Err(error) = logging::begin(args.command.default_log_level()) {
+        return print_error(&error.into());
     }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
-        Err(error) => return complain(&anyhow::Error::new(error)),
+        Err(error) => return print_error(&anyhow::Error::new(error)),
     };
     let result = runtime.block_on(args.command.run());
-    // What is left of runs goes, and the store with it, which then brings its file in order. A call
-    // that does not end does not keep the process.
+    // Dropping the tokio runtime drops what is left of runs and with it the store, which then
+    // tidies its file. A call that does not end does not keep the process alive.
     runtime.shutdown_timeout(PARTING);
     match result {
         Ok(exit) => exit,
-        Err(error) => complain(&error),
+        Err(error) => print_error(&error),
     }
 }
 
-/// Says what went wrong.
-fn complain(error: &anyhow::Error) -> Exit {
+/// Prints an error and returns the exit code.
+fn print_error(error: &anyhow::Error) -> Exit {
     let gone = error.chain().any(|cause| {
         let io = cause.downcast_ref::<std::io::Error>();
         io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_in_order() {
+    fn the_argument_definitions_are_valid() {
         Args::command().debug_assert();
     }
 }

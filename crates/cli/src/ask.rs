@@ -1,4 +1,4 @@
-//! Asks the person at the terminal.
+//! Asks the user at the terminal about pending calls.
 
 use std::io::{self, Write};
 
@@ -6,30 +6,30 @@ use helix_agents_core::entries::ToolAnswer;
 use helix_agents_core::session::{PendingCall, PendingKind};
 use serde_json::Value;
 
+use crate::input::Input;
 use crate::screen::{Look, Screen, shortened};
 use crate::signals::Signals;
-use crate::typed::Typed;
 
-/// How much of a tool's description is shown.
+/// The maximum length of a tool description that is shown.
 const DESCRIPTION: usize = 300;
 
-/// What came of a question.
+/// The reply to a question.
 pub(crate) enum Reply {
-    /// An answer.
+    /// The user answered.
     Answer(Box<ToolAnswer>),
-    /// Not now.
+    /// The user postponed the answer.
     Later,
-    /// The process shall end.
+    /// The process was asked to end.
     Ended,
 }
 
-/// Asks about a call that waits. What its tool is for is told as the configuration describes it,
+/// Asks about a pending call. The purpose of its tool is shown as the configuration describes it,
 /// never as the model does.
 pub(crate) async fn about(
     screen: &Screen,
     call: &PendingCall,
     description: Option<&str>,
-    typed: &mut Typed,
+    input: &mut Input,
     signals: &mut Signals,
 ) -> anyhow::Result<Reply> {
     let what = format!("{} {}", call.tool_name, call.input);
@@ -44,7 +44,7 @@ pub(crate) async fn about(
                 "JSON or text, !text = it failed, enter = later: ",
             ),
         };
-        typed.forget();
+        input.forget();
         if let Some(description) = description {
             let description = shortened(description, DESCRIPTION);
             screen.note(Look::Bold, format!("{}: {description}", call.tool_name))?;
@@ -58,7 +58,7 @@ pub(crate) async fn about(
                 writeln!(io::stderr())?;
                 return Ok(Reply::Ended);
             }
-            line = typed.next() => line?,
+            line = input.next() => line?,
         };
         let Some(line) = line else {
             writeln!(io::stderr())?;
@@ -75,7 +75,7 @@ pub(crate) async fn about(
 enum Understood {
     Answer(Box<ToolAnswer>),
     Later,
-    /// What to do instead.
+    /// The input is invalid; the text says what to do instead.
     Nothing(&'static str),
 }
 
@@ -90,7 +90,7 @@ fn understood(call: &PendingCall, line: &str) -> Understood {
             None => {
                 match serde_json::from_str::<Value>(line) {
                     Ok(value) => answer(call.result(value)),
-                    // Half of something larger, most likely.
+                    // Most likely a part of a larger value.
                     Err(_) if line.starts_with(['{', '[']) => {
                         Understood::Nothing("this is not JSON; write all of it on one line")
                     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_is_a_yes_or_a_no() {
+    fn an_approval_is_answered_with_yes_or_no() {
         let call = client().needing_approval(ApprovalId::new("a").unwrap());
         for yes in ["y", "Yes"] {
             assert_eq!(said(&call, yes), Some(call.approve()));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_result_is_json_or_a_text() {
+    fn a_client_result_is_json_or_text() {
         let call = client();
         assert_eq!(
             said(&call, "{\"a\":1}"),

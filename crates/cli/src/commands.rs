@@ -26,7 +26,7 @@ use helix_agents_core::time::Timestamp;
 use crate::screen::Screen;
 use crate::{UsageError, date};
 
-/// An id from the command line.
+/// Parses an id from the command line.
 fn id<T>(text: &str) -> Result<T, UsageError>
 where
     T: std::str::FromStr,
@@ -36,7 +36,7 @@ where
         .map_err(|error: T::Err| UsageError(error.to_string()))
 }
 
-/// A session that must be there.
+/// Returns a session that must exist.
 async fn load(store: &dyn SessionStore, session: &SessionId) -> Result<Snapshot, StoreError> {
     let found = store.find(session).await?;
     found.ok_or_else(|| StoreError::NotFound {
@@ -44,13 +44,13 @@ async fn load(store: &dyn SessionStore, session: &SessionId) -> Result<Snapshot,
     })
 }
 
-/// Whether a run goes on, as far as the store knows.
+/// Whether a run is running, as far as the store knows.
 fn is_running(run: Option<&RunRecord>) -> bool {
     run.is_some_and(|run| run.status == RunStatus::Running)
 }
 
-/// Whether the run of a session goes on by the book, and nobody performs it: its process is gone.
-async fn is_left_alone(
+/// Whether the run of a session is running in the store, but its process is gone.
+async fn is_orphaned(
     store: &dyn SessionStore,
     session: &SessionId,
     now: Timestamp,
@@ -71,7 +71,7 @@ async fn is_left_alone(
     }
 }
 
-/// An instant for a table: to a person how long ago it was, to a program the date.
+/// Formats an instant for a table: its age for a person, its date for a program.
 fn since(screen: &Screen, at: Timestamp, now: Timestamp) -> String {
     match screen.out_is_terminal {
         true => date::ago(at, now),

@@ -1,7 +1,7 @@
-//! `helix.toml`: everything an operator says, read and checked as a whole.
+//! `helix.toml`: the configuration, read and validated as a whole.
 //!
-//! What is read is ready to use: models, tools and agents are built while the file is at hand, so
-//! that whatever is wrong with them is reported with its line.
+//! The result is ready to use: models, tools and agents are built while the file is read, so that
+//! their errors are reported with their lines.
 
 mod agents;
 mod error;
@@ -31,15 +31,15 @@ pub(crate) use server::listen_address;
 pub use server::{ServerConfig, TokenConfig, TokenSecret};
 pub use store::{StoreUrl, StoreUrlError};
 
-/// A configuration that was read and found to be in order.
+/// A configuration that was read and validated.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Who may talk to the server, and where.
+    /// The configuration of the server.
     pub server: ServerConfig,
-    /// Where sessions are kept; `None` when the file does not say.
+    /// The URL of the store; `None` if the file has none.
     pub store: Option<StoreUrl>,
-    /// How runs are performed.
+    /// The configuration of the runtime.
     pub runtime: RuntimeConfig,
     /// The agents, in the order of the file.
     pub agents: Vec<AnyAgent>,
@@ -47,7 +47,8 @@ pub struct Config {
     pub services: Vec<(String, String)>,
     /// The environment variables that tools need.
     pub variables: Vec<Variable>,
-    /// Names of agents with an output schema whose script never gives an output, for `helix doctor`.
+    /// The names of agents with an output schema whose script never gives an output, for `helix
+    /// doctor`.
     pub unfinished: Vec<String>,
 }
 
@@ -55,16 +56,16 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variable {
-    /// The variable's name, as it stands in the environment.
+    /// The name of the variable.
     pub name: String,
-    /// What its value is used for, as a message to the operator says it.
+    /// The purpose of its value, for messages.
     pub holds: String,
-    /// The line of the configuration that names it, from 1.
+    /// The line of the configuration that names it, counted from 1.
     pub line: usize,
 }
 
 impl Variable {
-    /// Whether it holds something.
+    /// Whether the variable is set and not empty.
     #[must_use]
     pub fn is_set(&self) -> bool {
         std::env::var(&self.name).is_ok_and(|value| !value.trim().is_empty())
@@ -72,15 +73,15 @@ impl Variable {
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// [`ConfigError`] for the first thing that is wrong.
+    /// A [`ConfigError`] for the first error.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let bytes = std::fs::read(path).map_err(|error| {
             let why = match error.kind() {
                 std::io::ErrorKind::NotFound => {
-                    "there is no such file; write it, or name another with --config".to_owned()
+                    "file not found; write it, or name another with --config".to_owned()
                 }
                 _ => format!("the file cannot be read: {error}"),
             };
@@ -100,10 +101,10 @@ impl Config {
         Self::parse(path, text)
     }
 
-    /// Reads the text of a file. Paths in it are relative to the file.
+    /// Parses the text of a file. Paths in it are relative to the file.
     ///
     /// # Errors
-    /// [`ConfigError`] for the first thing that is wrong.
+    /// A [`ConfigError`] for the first error.
     pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
         let source = Source {
             path: path.to_owned(),

@@ -1,8 +1,8 @@
-//! Instants as people read them.
+//! Instants in a readable form.
 
 use helix_agents_core::time::Timestamp;
 
-/// An instant in UTC, to the second: `2026-11-15T08:30:00Z`.
+/// Formats an instant in UTC, to the second: `2026-11-15T08:30:00Z`.
 pub(crate) fn utc(at: Timestamp) -> String {
     let seconds = at.as_millis() / 1_000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -11,7 +11,7 @@ pub(crate) fn utc(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// How long ago an instant was, in its largest unit: `5m ago`.
+/// Formats the age of an instant in its largest unit: `5m ago`.
 pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_millis().saturating_sub(at.as_millis()) / 1_000;
     match seconds {
@@ -22,7 +22,7 @@ pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
+/// Converts days since 1970-01-01 to year, month and day of the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that the leap day is the last of its year.
     let days = days + 719_468;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants_are_dates() {
+    fn instants_are_formatted_as_utc_dates() {
         let table = [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400_000, "2000-02-29T00:00:00Z"),
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_past_is_so_long_ago() {
+    fn ages_are_shown_in_their_largest_unit() {
         let table = [
             (0, "0s ago"),
             (59, "59s ago"),

@@ -1,8 +1,7 @@
 //! The built-in demo agents: they need no key, no network and no configuration.
 //!
-//! `support` looks an order up and refunds it, with an approval. `form` asks the person at the
-//! screen to fill in a form. `researcher` takes notes and gives an output of a fixed shape. Their
-//! models are scripted.
+//! `support` looks up an order and refunds it, with an approval. `form` asks the user to fill in a
+//! form. `researcher` takes notes and gives an output of a fixed shape. Their models are scripted.
 
 mod form;
 mod researcher;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use helix_agents_core::agent::AnyAgent;
 use helix_agents_models::{Script, ScriptedModel};
 
-/// The demo agents.
+/// Returns the demo agents.
 ///
 /// # Errors
 /// Never, unless this program is broken.

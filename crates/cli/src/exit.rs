@@ -1,4 +1,4 @@
-//! How the program ends.
+//! The exit codes of the program.
 
 use std::process::ExitCode;
 
@@ -8,17 +8,17 @@ use helix_agents_core::runtime::RuntimeError;
 
 use crate::config::ConfigError;
 
-/// How the program ends.
+/// The exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Exit {
-    /// Everything was done: 0.
+    /// Success: 0.
     Done,
-    /// The run failed, something was refused, or there are findings: 1.
+    /// The run failed, a request was refused, or there are findings: 1.
     Failed,
-    /// It was called or configured in a way that cannot work: 2.
+    /// Invalid arguments or configuration: 2.
     Usage,
-    /// The run waits for a person: 4.
+    /// The run is suspended and waits for a person: 4.
     Suspended,
 }
 
@@ -33,12 +33,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// It was called in a way that cannot work; the text says what to do instead.
+/// An error of the arguments; the text says what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// How the program ends after an error.
+/// Returns the exit code for an error.
 pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     if error.is::<ConfigError>() || error.is::<UsageError>() {
         return Exit::Usage;

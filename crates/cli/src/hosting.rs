@@ -1,4 +1,4 @@
-//! Serves a setup over HTTP until somebody wants the process to end.
+//! Serves a setup over HTTP until the process is asked to end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::screen::{Look, Screen};
 use crate::setup::Setup;
 use crate::signals::Signals;
 
-/// How long open requests have to end; with [`STEPS`] it stays under the ten seconds that a manager
-/// of processes waits.
+/// The maximum time for open requests to end; with [`STEPS`] it stays under the ten seconds that a
+/// process manager waits.
 const REQUESTS: Duration = Duration::from_secs(3);
-/// How long steps have to commit.
+/// The maximum time for steps to commit.
 const STEPS: Duration = Duration::from_secs(6);
 
-/// The runtime of a server: it takes over what others left, and continues what was answered. What it
-/// does is counted.
+/// Returns the runtime of a server, which takes over lapsed runs and resumes answered sessions, and
+/// is measured.
 pub(crate) fn runtime(setup: &Setup, metrics: &RunMetrics) -> LocalRuntime {
     let runtime = &setup.plan.config.runtime;
     setup
@@ -36,7 +36,7 @@ pub(crate) fn runtime(setup: &Setup, metrics: &RunMetrics) -> LocalRuntime {
         .build()
 }
 
-/// A server under construction, with everything but who may use it.
+/// Returns a server builder with everything but authentication.
 pub(crate) fn server(
     runtime: &LocalRuntime,
     metrics: RunMetrics,
@@ -58,15 +58,15 @@ pub(crate) fn server(
     origins.fold(server, |server, origin| server.cors_origin(origin))
 }
 
-/// The routes of a server.
+/// Builds the routes of a server.
 pub(crate) fn router(server: ServerBuilder) -> Result<Router, UsageError> {
     let server = server.build();
     let server = server.map_err(|error| UsageError(error.to_string()))?;
     Ok(server.router())
 }
 
-/// Says that nobody enforces deadlines yet, where an agent has any.
-fn tell_of_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
+/// Prints a warning that deadlines are not enforced yet, if an agent has any.
+fn warn_about_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
     let agents = runtime.agents();
     let all = agents
         .names()
@@ -96,7 +96,7 @@ fn whole(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// How many connections there may be, and how long they may take.
+/// Returns the limits on connections.
 fn limits(config: &ServerConfig) -> Limits {
     let of_one = Some(config.max_connections_per_address).filter(|most| *most > 0);
     Limits::default()
@@ -105,7 +105,7 @@ fn limits(config: &ServerConfig) -> Limits {
         .max_connections_per_address(of_one.map(whole))
 }
 
-/// Listens, serves, and comes to an orderly end: no new requests, steps commit, leases are given up.
+/// Listens, serves, and shuts down gracefully: no new requests, steps commit, leases are released.
 pub(crate) async fn host(
     runtime: &LocalRuntime,
     routes: Router,
@@ -125,7 +125,7 @@ pub(crate) async fn host(
     let served = serve(listener, routes, limits(config), signals.next()).await;
     runtime.shutdown(STEPS).await;
     match served {
-        // Whoever was cut off finds everything in the stream again.
+        // A client whose connection was closed can read everything from the stream later.
         Ok(()) | Err(ServeError::CutOff { .. }) => Ok(Exit::Done),
         Err(error) => Err(error.into()),
     }

@@ -1,9 +1,9 @@
 //! The `helix` binary.
 //!
-//! Somebody who writes no Rust runs agents from a `helix.toml`, answers their questions, and looks
-//! after what they have stored. This crate reads the file ([`config`]), makes everything in it
-//! ([`setup`]), brings the tools that need no Rust ([`tools`]), and has one file per command. The
-//! rules of runs, sessions and answers are those of the crates below it.
+//! With it an operator runs agents from a `helix.toml` without writing Rust, answers their
+//! questions, and manages stored sessions. This crate reads the file ([`config`]), builds
+//! everything in it ([`setup`]), has the tools that need no Rust ([`tools`]), and has one file per
+//! command. The rules of runs, sessions and answers are in the crates below it.
 
 mod access;
 mod args;
@@ -11,10 +11,11 @@ mod ask;
 mod commands;
 pub mod config;
 mod date;
-mod decided;
+mod decision;
 pub mod demo;
 mod exit;
 mod hosting;
+mod input;
 mod live;
 mod logging;
 mod page;
@@ -27,7 +28,6 @@ mod signals;
 mod table;
 pub mod tools;
 mod turn;
-mod typed;
 mod visible;
 
 pub use args::main;

@@ -1,4 +1,4 @@
-//! Shows a run while it goes on.
+//! Shows a run while it is running.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -6,29 +6,29 @@ use std::sync::Arc;
 use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
 use serde_json::Value;
 
-use crate::decided::decision;
+use crate::decision::decision;
 use crate::screen::{Look, Screen, harmless, shortened};
 
-/// Shows a run while it goes on: what the agent says on standard output, what it does on standard
-/// error. Or everything as JSON, one chunk per line. Where nobody reads any more, nothing is shown,
-/// and that is no error.
+/// Shows a run while it is running: the agent's text on standard output, its actions on standard
+/// error. Or everything as JSON, one chunk per line. If an output is closed, nothing is written to
+/// it, and that is not an error.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) screen: Screen,
     pub(crate) json: bool,
-    /// Standard output stands in the middle of a line.
+    /// Whether standard output is in the middle of a line.
     mid_line: bool,
-    /// Standard error stands in the middle of a line of reasoning.
+    /// Whether standard error is in the middle of a line of reasoning.
     thinking: bool,
-    /// The end of the text so far may be half of a line break, and is not shown yet.
+    /// Whether the text so far ends with a possible half of a line break, which is not shown yet.
     half_break: bool,
-    /// The step whose words were shown last, until it is committed or thrown away.
+    /// The step whose text was shown last, until it is committed or discarded.
     step: Option<Arc<ChunkBase>>,
     out: Reader,
     err: Reader,
 }
 
-/// Whether somebody reads a stream of output.
+/// Whether an output is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Reader {
     #[default]
@@ -37,7 +37,7 @@ enum Reader {
 }
 
 impl Reader {
-    /// Writes something, unless nobody reads it. That nobody does any more is no error.
+    /// Writes to an output unless it is closed. That it was closed is not an error.
     fn write(&mut self, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         if *self == Self::Gone {
             return Ok(());
@@ -75,7 +75,7 @@ impl Live {
         Ok(self.show(chunk)?)
     }
 
-    /// Ends the line that is begun.
+    /// Ends the current line.
     pub(crate) fn end_line(&mut self) -> io::Result<()> {
         self.half_break = false;
         if std::mem::take(&mut self.thinking) {
@@ -87,19 +87,19 @@ impl Live {
         Ok(())
     }
 
-    /// A line about the run as a whole.
+    /// Writes a line about the run as a whole.
     pub(crate) fn note(&mut self, look: Look, text: impl AsRef<str>) -> io::Result<()> {
         let screen = self.screen;
         self.err.write(|| screen.note(look, text))
     }
 
-    /// A line on standard output.
+    /// Writes a line to standard output.
     fn say(&mut self, text: &str) -> io::Result<()> {
         let screen = self.screen;
         self.out.write(|| screen.say(text))
     }
 
-    /// A piece of a line on standard output.
+    /// Writes a part of a line to standard output.
     fn print(&mut self, text: &str) -> io::Result<()> {
         self.out.write(|| {
             let mut out = io::stdout();
@@ -108,7 +108,7 @@ impl Live {
         })
     }
 
-    /// A piece of a line on standard error.
+    /// Writes a part of a line to standard error.
     fn hint(&mut self, text: &str) -> io::Result<()> {
         self.err.write(|| write!(io::stderr(), "{text}"))
     }
@@ -175,7 +175,7 @@ impl Live {
                 Ok(())
             }
             ChunkPayload::StepDiscarded { reason } | ChunkPayload::StreamResync { reason } => {
-                self.thrown_away(reason)
+                self.discarded(reason)
             }
             _ => Ok(()),
         }
@@ -184,7 +184,7 @@ impl Live {
     fn text(&mut self, step: &Arc<ChunkBase>, text: &str) -> io::Result<()> {
         let is_same = |shown: &Arc<ChunkBase>| shown.is_same_step(step);
         if !self.step.as_ref().is_some_and(is_same) {
-            // Two steps are two sayings.
+            // The texts of two steps are separated by a line break.
             self.end_line()?;
             self.step = Some(Arc::clone(step));
         }
@@ -213,20 +213,19 @@ impl Live {
         self.print(&harmless(&whole))
     }
 
-    /// What was said of a step does not count. Where nothing was shown of it, there is nothing to
-    /// say.
-    fn thrown_away(&mut self, reason: &str) -> io::Result<()> {
+    /// Reports that the text of a step was discarded, if any of it was shown.
+    fn discarded(&mut self, reason: &str) -> io::Result<()> {
         if self.step.take().is_none() {
             return Ok(());
         }
         self.end_line()?;
-        let text = format!("! what came last is thrown away: {reason}");
+        let text = format!("! the last output was discarded: {reason}");
         self.line(Look::Dim, &text)
     }
 
-    /// A line about what happens, cut to the width of a terminal.
+    /// Writes a line about an action, cut to the width of a terminal.
     fn line(&mut self, look: Look, text: &str) -> io::Result<()> {
-        // What the two show is one screen to a person; to a program they are apart.
+        // On a terminal both outputs share one screen; for a program they are separate.
         if self.screen.out_is_terminal || self.thinking {
             self.end_line()?;
         }

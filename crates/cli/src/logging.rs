@@ -8,37 +8,37 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::UsageError;
 
-/// The variables that say how much is logged; the first that is set counts.
+/// The variables that set the log level; the first that is set counts.
 const VARIABLES: [&str; 2] = ["HELIX_LOG", "RUST_LOG"];
 
-/// The variable that chooses between lines of text and lines of JSON.
+/// The variable that chooses between text and JSON.
 const FORMAT: &str = "HELIX_LOG_FORMAT";
 
-/// How much is logged when the environment does not say.
+/// The log level if the environment does not set one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Usual {
-    /// A command for one thing: errors, for its output is what counts.
+pub(crate) enum DefaultLevel {
+    /// A command that does one thing: errors only, because its output is what counts.
     Errors,
-    /// A server: what an operator wants to see.
+    /// A server: everything that an operator needs to see.
     Operation,
 }
 
-/// Begins to log as much as the environment says: `off`, `error`, `warn`, `info`, `debug`, `trace`, also
-/// of parts, like `info,helix_agents_core=debug`; as text, or as JSON.
+/// Starts logging at the level that the environment sets: `off`, `error`, `warn`, `info`, `debug`,
+/// `trace`, also per target, like `info,helix_agents_core=debug`; as text or as JSON.
 ///
 /// # Errors
-/// [`UsageError`] for a value that is none of these.
-pub(crate) fn begin(usual: Usual) -> Result<(), UsageError> {
-    let targets = match (wanted(), usual) {
+/// A [`UsageError`] for any other value.
+pub(crate) fn begin(default: DefaultLevel) -> Result<(), UsageError> {
+    let targets = match (wanted(), default) {
         (Some((name, value)), _) => parse(name, &value)?,
-        (None, Usual::Errors) => Targets::new().with_default(LevelFilter::ERROR),
-        (None, Usual::Operation) => Targets::new()
+        (None, DefaultLevel::Errors) => Targets::new().with_default(LevelFilter::ERROR),
+        (None, DefaultLevel::Operation) => Targets::new()
             .with_default(LevelFilter::WARN)
             .with_target("helix_agents", LevelFilter::INFO),
     };
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let log = tracing_subscriber::registry().with(targets);
-    // In a test another log may be there already.
+    // In a test another log may already be installed.
     let _ = match is_json()? {
         true => log.with(layer.json().flatten_event(true)).try_init(),
         false => {
@@ -59,7 +59,7 @@ fn is_json() -> Result<bool, UsageError> {
     }
 }
 
-/// What the environment says.
+/// Returns the variable that is set, and its value.
 fn wanted() -> Option<(&'static str, String)> {
     VARIABLES.into_iter().find_map(|name| {
         let value = std::env::var_os(name)?;
@@ -69,7 +69,7 @@ fn wanted() -> Option<(&'static str, String)> {
 }
 
 fn parse(name: &str, value: &str) -> Result<Targets, UsageError> {
-    // A word that is no level would be taken for a part of the program, of which all is logged.
+    // An unknown word would be taken for a target that is logged completely.
     let is_word = !value.contains(['=', ',']);
     let level = value.parse::<LevelFilter>();
     match (is_word, level) {
@@ -79,7 +79,7 @@ fn parse(name: &str, value: &str) -> Result<Targets, UsageError> {
     }
     .ok_or_else(|| {
         UsageError(format!(
-            "{name} is `{value}`, which says nothing about the log; write off, error, warn, info, \
+            "{name} is `{value}`, which is not a log level; write off, error, warn, info, \
              debug or trace, or levels of parts like \"info,helix_agents_core=debug\""
         ))
     })
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_read_and_nothing_else() {
+    fn only_log_levels_are_accepted() {
         for good in [
             "off",
             "INFO",

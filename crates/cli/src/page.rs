@@ -1,4 +1,4 @@
-//! The page of `helix dev`: a chat in the browser, over the agent routes.
+//! The web page of `helix dev`: a chat over the agent routes.
 
 use axum::Router;
 use axum::http::header::{
@@ -7,12 +7,12 @@ use axum::http::header::{
 };
 use axum::routing::{MethodRouter, get};
 
-/// Nothing comes from elsewhere, and no page elsewhere shows this one: whoever clicks "Approve"
-/// must see what is approved.
+/// Nothing is loaded from other sites, and no other page may frame this one: a user who clicks
+/// "Approve" must see what is approved.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Its routes.
+/// Returns the routes of the page.
 pub(crate) fn routes() -> Router {
     let html = include_str!("../page/index.html");
     let script = include_str!("../page/page.js");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use helix_agents_core::step::SystemPrompt;
 use serde_json::Value;
 
-/// What a placeholder begins with.
+/// The start of a placeholder.
 const OPEN: &str = "{{state:";
 
-/// A system prompt; `{{state:/pointer}}` stands for a part of the session's state.
+/// A system prompt; `{{state:/pointer}}` is replaced by a part of the session's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pieces: Vec<Piece>,
@@ -20,7 +20,7 @@ enum Piece {
     State(String),
 }
 
-/// A placeholder that cannot be filled in.
+/// The error of an invalid placeholder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{wrote}` in `system_prompt` is not a placeholder; write {{{{state:/pointer}}}}, like {{{{state:/customer}}}}"
@@ -30,7 +30,7 @@ pub(crate) struct BadPlaceholder {
 }
 
 impl Prompt {
-    /// Reads a prompt. Other braces are text.
+    /// Parses a prompt. Other braces are text.
     pub(crate) fn parse(text: &str) -> Result<Self, BadPlaceholder> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -53,8 +53,8 @@ impl Prompt {
         Ok(Self { pieces })
     }
 
-    /// The text for this state: a string as it is, anything else as JSON, a missing value as
-    /// nothing.
+    /// Returns the prompt for this state: a string is filled in verbatim, any other value as JSON,
+    /// a missing value as the empty string.
     pub(crate) fn fill(&self, state: &Value) -> String {
         let mut filled = String::new();
         for piece in &self.pieces {
@@ -70,7 +70,7 @@ impl Prompt {
         filled
     }
 
-    /// The prompt as an agent takes it.
+    /// Converts the prompt for an agent.
     pub(crate) fn into_system_prompt(self) -> SystemPrompt {
         match self.pieces.as_slice() {
             [Piece::Text(text)] => SystemPrompt::from(text.as_str()),

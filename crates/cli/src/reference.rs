@@ -1,9 +1,9 @@
 //! Every key of `helix.toml` and of scripts, in one table: its type, its default and its meaning.
 //!
-//! Whoever reads a key of `helix.toml` asks for it through a `Section`, which knows its table: in
-//! debug builds a key that the table lacks or has with another type, and a key of the table that
-//! nobody asks for, end the process. The keys of scripts are compared with those that serde lists.
-//! The page and the JSON Schema are made from the table.
+//! Code that reads a key of `helix.toml` does so through a `Section`, which knows its table. In
+//! debug builds it panics on a key that the table lacks or has with another type, and on a key of
+//! the table that is never read. The keys of scripts are compared with those that serde lists. The
+//! page and the JSON Schema are generated from the table.
 
 mod files;
 mod page;
@@ -14,105 +14,105 @@ mod tools;
 pub use page::page;
 pub use schema::schema;
 
-pub(crate) use files::{NOTHING, TOP};
+pub(crate) use files::{EMPTY, TOP};
 
 /// A table of a file.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// How it is written: `[server]`.
+    /// The heading in the file, like `[server]`.
     pub(crate) title: &'static str,
-    /// What it is for.
+    /// The purpose of the table.
     pub(crate) about: &'static str,
     pub(crate) keys: &'static [Key],
-    /// What holds for several keys together.
+    /// Rules about several keys together.
     pub(crate) rules: &'static [Rule],
 }
 
-/// One key.
+/// A key of a table.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) presence: Presence,
-    /// What it means, as a sentence.
+    /// The meaning, as a sentence.
     pub(crate) about: &'static str,
 }
 
 /// Whether a key may be left out.
 #[derive(Debug)]
 pub(crate) enum Presence {
-    /// It must be there.
+    /// The key must be present.
     Required,
-    /// It may be left out.
+    /// The key may be left out.
     Optional,
-    /// Leaving it out is the same as this, as the file has it.
+    /// The default value, as written in the file.
     Default(&'static str),
 }
 
-/// What may stand under a key.
+/// The type of a value.
 #[derive(Debug)]
 pub(crate) enum Shape {
     /// Any text.
     Text,
-    /// A text that fits a regular expression.
+    /// A text that matches a regular expression.
     Matching(&'static str),
     /// One of these texts.
     Choice(&'static [&'static str]),
     /// True or false.
     Flag,
-    /// A whole number, this or more.
+    /// A whole number, at least this.
     Count(u64),
     /// Any number.
     Number,
-    /// A list of texts that fit a regular expression.
+    /// A list of texts that match a regular expression.
     Texts(&'static str),
-    /// A list of texts, none of them twice.
+    /// A list of texts without duplicates.
     Names,
-    /// A table of any keys.
+    /// A table with any keys.
     Object,
-    /// Any JSON.
+    /// Any JSON value.
     Any,
-    /// A table.
+    /// A table with its own keys.
     Table(&'static Table),
     /// A list of tables.
     Tables(&'static Table),
     /// A table of named tables.
     Named(&'static Table),
-    /// A table of any names, each with a text or a table.
+    /// A table with any names, each with a text or a table.
     Entries(&'static Table),
-    /// A list that must be empty, because what it lists is not built yet.
-    Unbuilt,
+    /// A list that must be empty, because its feature is not supported yet.
+    Unsupported,
 }
 
-/// What holds for several keys together.
+/// A rule about several keys together.
 #[derive(Debug)]
 pub(crate) enum Rule {
-    /// Exactly one of these keys is there.
+    /// Exactly one of these keys is present.
     OneOf(&'static [&'static str]),
-    /// These two exclude each other, unless one of them is false.
+    /// The two keys exclude each other, unless one of them is false.
     Apart(&'static str, &'static str),
-    /// These two values of two keys exclude each other.
+    /// The two values of two keys exclude each other.
     Clash([(&'static str, &'static str); 2]),
-    /// What a value of a key means for other keys.
+    /// The consequences of a value for other keys.
     Where {
         key: &'static str,
         is: &'static str,
-        /// Keys that must be there then.
+        /// Keys that must be present.
         needs: &'static [&'static str],
-        /// Keys that must not be there then.
+        /// Keys that must be absent.
         lacks: &'static [&'static str],
-        /// Keys that must not be there then, unless they are false.
+        /// Keys that must be absent or false.
         excludes: &'static [&'static str],
     },
 }
 
 impl Table {
-    /// The key of this name.
+    /// Returns the key of this name.
     pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// The table under a key; one without keys where there is none.
+    /// Returns the table under a key, or an empty one.
     pub(crate) fn inner(&self, name: &str) -> &'static Self {
         match self.key(name).map(|key| &key.shape) {
             Some(
@@ -121,7 +121,7 @@ impl Table {
                 | Shape::Named(table)
                 | Shape::Entries(table),
             ) => table,
-            _ => &NOTHING,
+            _ => &EMPTY,
         }
     }
 }
@@ -146,7 +146,7 @@ impl Key {
         self
     }
 
-    /// Whether it must be there.
+    /// Whether the key must be present.
     pub(crate) fn is_required(&self) -> bool {
         matches!(self.presence, Presence::Required)
     }
@@ -165,7 +165,7 @@ mod tests {
     use crate::config::{Config, RuntimeConfig, ServerConfig};
     use crate::tools::Builtin;
 
-    /// What serde lists when it meets a name that it does not know.
+    /// Returns the names that serde lists in the error for an unknown one.
     fn listed(script: Value) -> Vec<String> {
         let error = Script::from_value(script).map(drop);
         let error = error
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_scripts_are_those_that_are_read() {
+    fn the_table_has_exactly_the_keys_that_scripts_may_have() {
         let unknown = || json!({ "no such key": 1 });
         let step = |step: Value| json!({ "default": [step] });
         let (rule, steps) = (SCRIPT.inner("rules"), SCRIPT.inner("default"));
@@ -253,9 +253,9 @@ mod tests {
         }
     }
 
-    /// A file that says every default of a table says nothing new.
+    /// A file that states every default of a table is the same as an empty one.
     #[test]
-    fn the_defaults_are_what_is_used() {
+    fn the_documented_defaults_are_used() {
         for (name, count) in [("server", 10), ("runtime", 5)] {
             let keys = TOP.inner(name).keys.iter();
             let lines = keys.filter_map(|key| match key.presence {
@@ -278,9 +278,9 @@ mod tests {
         assert!(matches!(steps, Some(Presence::Default(steps)) if *steps == used));
     }
 
-    /// A value that is listed is taken.
+    /// Every listed choice is accepted.
     #[test]
-    fn the_choices_are_what_can_be_chosen() {
+    fn every_documented_choice_is_accepted() {
         for key in TOP.inner("runtime").keys {
             for value in choices(TOP.inner("runtime"), key.name) {
                 let text = format!("[runtime]\n{} = \"{value}\"\n", key.name);

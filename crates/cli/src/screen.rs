@@ -1,19 +1,19 @@
-//! Where output goes, and what it may look like there.
+//! Output to the terminal, a file or a pipe.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::visible::{Piece, escape, pieces};
 
-/// The width where nobody knows it.
+/// The width if it is unknown.
 const WIDTH: usize = 100;
-/// Narrower than this is treated as this.
+/// The minimum width of the output.
 const MIN_WIDTH: usize = 20;
-/// How a character looks that is shown by its number: unlike any text.
+/// The style of an escaped character, unlike any text.
 const HIDDEN: &str = "\x1b[0;7;33m";
-/// Back to plain.
+/// The sequence that resets the style.
 const RESET: &str = "\x1b[0m";
 
-/// How a text looks.
+/// The style of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Plain,
@@ -39,19 +39,19 @@ impl Look {
     }
 }
 
-/// Where output goes. Answers go to standard output, everything about them to standard error.
+/// The output streams. Results go to standard output, messages to standard error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Screen {
     pub(crate) out_is_terminal: bool,
     pub(crate) err_is_terminal: bool,
-    /// Whether somebody can be asked.
+    /// Whether the user can be asked.
     pub(crate) can_ask: bool,
     colour: bool,
     pub(crate) width: usize,
 }
 
 impl Screen {
-    /// What this process is connected to.
+    /// Returns the screen of this process.
     pub(crate) fn here() -> Self {
         let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
@@ -71,7 +71,7 @@ impl Screen {
         }
     }
 
-    /// A screen to test with.
+    /// Returns a screen for tests.
     #[cfg(test)]
     pub(crate) fn of_width(width: usize, terminal: bool) -> Self {
         Self {
@@ -83,20 +83,20 @@ impl Screen {
         }
     }
 
-    /// A line on standard output.
+    /// Writes a line to standard output.
     #[expect(clippy::unused_self, reason = "all output goes through a screen")]
     pub(crate) fn say(&self, text: impl AsRef<str>) -> io::Result<()> {
         writeln!(io::stdout(), "{}", text.as_ref())
     }
 
-    /// A line on standard error. Hidden characters are visible in it.
+    /// Writes a line to standard error. Hidden characters are shown as escapes.
     pub(crate) fn note(&self, look: Look, text: impl AsRef<str>) -> io::Result<()> {
         let text = self.painted(self.err_is_terminal, look, text.as_ref());
         writeln!(io::stderr(), "{text}")
     }
 
-    /// A text as standard output shows it. On a terminal hidden characters are visible; a program
-    /// gets what was written.
+    /// Formats a text for standard output. On a terminal, hidden characters are shown as escapes; a
+    /// program gets the text unchanged.
     pub(crate) fn on_out(&self, look: Look, text: &str) -> String {
         match self.out_is_terminal {
             true => self.painted(true, look, text),
@@ -104,18 +104,18 @@ impl Screen {
         }
     }
 
-    /// A text as standard error shows it. Hidden characters are visible in it.
+    /// Formats a text for standard error. Hidden characters are shown as escapes.
     pub(crate) fn on_err(&self, look: Look, text: &str) -> String {
         self.painted(self.err_is_terminal, look, text)
     }
 
-    /// A piece of what a model says, as a terminal on standard error shows it. It may use the
-    /// invisible characters that its language needs.
+    /// Formats a piece of a model's text for a terminal on standard error. Invisible characters
+    /// that its language needs are kept.
     pub(crate) fn spoken_on_err(&self, look: Look, text: &str) -> String {
         self.coloured(self.err_is_terminal, look, harmless(text))
     }
 
-    /// What a model said, as standard output shows it.
+    /// Formats a model's text for standard output.
     pub(crate) fn spoken_on_out(&self, look: Look, text: &str) -> String {
         match self.out_is_terminal {
             true => self.coloured(true, look, harmless(text)),
@@ -124,7 +124,7 @@ impl Screen {
     }
 
     fn painted(&self, terminal: bool, look: Look, text: &str) -> String {
-        // What a model or a service wrote must neither drive the terminal nor hide anything.
+        // Text of a model or a service must neither control the terminal nor hide anything.
         let text = text.replace("\r\n", "\n");
         let shown = pieces(&text).into_iter().map(|piece| match piece {
             Piece::Text(text) => self.coloured(terminal, look, text.to_owned()),
@@ -143,7 +143,7 @@ impl Screen {
         format!("\x1b[{}m{text}{RESET}", look.code())
     }
 
-    /// A value as pretty JSON on standard output.
+    /// Writes a value as pretty JSON to standard output.
     pub(crate) fn json(&self, value: &impl serde::Serialize) -> anyhow::Result<()> {
         let text = if self.out_is_terminal {
             serde_json::to_string_pretty(value)?
@@ -154,7 +154,7 @@ impl Screen {
     }
 }
 
-/// A text without characters that a terminal obeys, or that change the order of those around them.
+/// Removes characters that control a terminal or reorder the text around them.
 pub(crate) fn harmless(text: &str) -> String {
     let shown = |c: char| {
         let drives = c.is_control() && c != '\n' && c != '\t';
@@ -164,7 +164,7 @@ pub(crate) fn harmless(text: &str) -> String {
     text.replace("\r\n", "\n").chars().map(shown).collect()
 }
 
-/// How many characters of a line a text takes, hidden ones by their numbers.
+/// Returns the width of a text in characters, with hidden ones as escapes.
 pub(crate) fn width(text: &str) -> usize {
     pieces(text).into_iter().map(piece_width).sum()
 }
@@ -176,9 +176,9 @@ fn piece_width(piece: Piece<'_>) -> usize {
     }
 }
 
-/// A text on one line, cut to so many characters as it is shown.
+/// Puts a text on one line and cuts it to a width.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
-    // A hidden character is not taken for a space: it would be gone.
+    // A hidden character is not treated as a space, or it would disappear.
     let is_space = |c: char| match c {
         '\n' | '\t' | '\r' => true,
         '\u{2028}' | '\u{2029}' => false,
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_and_made_harmless() {
+    fn texts_are_shortened_and_control_characters_removed() {
         assert_eq!(shortened("a  b\nc", 10), "a b c");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(width("a\u{202e}"), 9);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_painted_off_a_terminal() {
+    fn output_that_is_not_a_terminal_has_no_colours() {
         let mut screen = Screen {
             out_is_terminal: false,
             err_is_terminal: true,

@@ -1,4 +1,4 @@
-//! Everything a command needs, made from what the operator says: agents, store, runtime.
+//! Builds everything a command needs from the configuration: agents, store, runtime.
 
 mod place;
 
@@ -19,15 +19,15 @@ use crate::{UsageError, demo};
 
 pub use place::Place;
 
-/// The file that is read when it is there and none is named.
+/// The configuration file that is read if none is named.
 const CONFIG: &str = "helix.toml";
-/// Where sessions are kept when nobody says where.
+/// The default location of the store.
 pub(crate) const STORE: &str = ".helix/helix.db";
 
-/// The configuration of the demo agents.
+/// Returns the configuration of the demo agents.
 ///
 /// # Errors
-/// Never, unless this program is broken.
+/// Only if this program has a bug.
 pub fn demo_config() -> anyhow::Result<Config> {
     let path = Path::new("(built-in demo)");
     let mut config = Config::parse(path, String::new())?;
@@ -35,15 +35,15 @@ pub fn demo_config() -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// What is to be used; nothing is opened yet.
+/// The configuration and the store to use; nothing is opened yet.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The file; `None` for the demo.
+    /// The configuration file; `None` for the demo.
     pub file: Option<PathBuf>,
-    /// The configuration.
+    /// The configuration to use.
     pub config: Config,
-    /// The store.
+    /// The URL of the store.
     pub store: StoreUrl,
 }
 
@@ -51,13 +51,13 @@ impl Plan {
     /// Opens the store. An empty one is set up; an older or newer schema is refused.
     ///
     /// # Errors
-    /// [`UsageError`] when the store cannot be used.
+    /// A [`UsageError`] if the store cannot be used.
     pub async fn open(self) -> anyhow::Result<Setup> {
         let backend = open_store(&self.store, false).await?;
         Ok(Setup::new(self, backend))
     }
 
-    /// The file of the store, when it is not there.
+    /// Returns the file of the store if it does not exist.
     #[must_use]
     pub fn missing(&self) -> Option<&Path> {
         match &self.store {
@@ -66,22 +66,22 @@ impl Plan {
         }
     }
 
-    /// Checks that the store is there, so that none is made by looking for something in it.
+    /// Checks that the store exists, so that a command that only reads does not create one.
     ///
     /// # Errors
-    /// [`UsageError`] says what to do.
+    /// A [`UsageError`] that says what to do.
     pub fn must_exist(&self) -> Result<(), UsageError> {
         match self.missing() {
             None => Ok(()),
             Some(_) => Err(UsageError(format!(
-                "there is no store {}; name the one you mean with --store or --config, or let `helix \
+                "store {} not found; name the one you mean with --store or --config, or let `helix \
                  run`, `serve` or `migrate` make it",
                 self.store
             ))),
         }
     }
 
-    /// An agent by its name.
+    /// Returns an agent by its name.
     ///
     /// # Errors
     /// [`ConfigError`] or [`UsageError`] name the others.
@@ -93,10 +93,7 @@ impl Plan {
         let known: Vec<&str> = agents.iter().map(AnyAgent::name).collect();
         let why = match known.as_slice() {
             [] => "no agents are configured; write [agents.NAME]".to_owned(),
-            known => format!(
-                "there is no agent `{name}`; use one of: {}",
-                known.join(", ")
-            ),
+            known => format!("agent `{name}` not found; use one of: {}", known.join(", ")),
         };
         Err(match &self.file {
             Some(file) => ConfigError::of_file(file, why).into(),
@@ -104,7 +101,7 @@ impl Plan {
         })
     }
 
-    /// The agent of chats that name none: the one that was asked for, or else the first.
+    /// Returns the agent of chats that name none: the given one, or else the first.
     ///
     /// # Errors
     /// As [`Plan::agent`].
@@ -115,10 +112,10 @@ impl Plan {
         }
     }
 
-    /// Checks that what tools need from the environment is there, before anything is performed.
+    /// Checks that the environment variables of tools are set, before a run is performed.
     ///
     /// # Errors
-    /// [`ConfigError`] names the variable that is not set.
+    /// A [`ConfigError`] that names the missing variable.
     pub fn check_environment(&self) -> anyhow::Result<()> {
         let mut variables = self.config.variables.iter();
         let Some(missing) = variables.find(|variable| !variable.is_set()) else {
@@ -136,11 +133,11 @@ impl Plan {
         })
     }
 
-    /// Checks where streams are asked to be kept. They are kept in the store; a place of their own
-    /// is not built yet.
+    /// Checks the URL of the stream store. Streams are kept in the store; a separate place is not
+    /// supported yet.
     ///
     /// # Errors
-    /// [`UsageError`] says what to write instead.
+    /// A [`UsageError`] that says what to write instead.
     pub fn check_stream(&self, url: &str) -> Result<(), UsageError> {
         let stream = StoreUrl::parse(url, Path::new("."))
             .map_err(|error| UsageError(format!("--stream: {error}")))?;
@@ -148,29 +145,29 @@ impl Plan {
             return Ok(());
         }
         Err(UsageError(format!(
-            "--stream: streams apart from the store ({}) are not built yet; leave --stream out, and \
+            "--stream: streams outside of the store ({}) are not supported yet; leave --stream out, and \
              they are kept in the store",
             self.store
         )))
     }
 }
 
-/// What is used.
+/// The configuration, with the opened store.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Setup {
-    /// What was said.
+    /// The configuration and the URL of the store.
     pub plan: Plan,
-    /// The store.
+    /// The store, which is open.
     pub backend: Backend,
-    /// The time that this process goes by: that of its runtime, and of commands without one.
+    /// The clock of this process, of its runtime and of commands without one.
     pub clock: Arc<dyn Clock>,
-    /// Where its ids come from.
+    /// The source of ids.
     pub ids: Arc<dyn IdSource>,
 }
 
 impl Setup {
-    /// What is used, in the time of this machine.
+    /// Creates a setup with the system clock.
     pub(crate) fn new(plan: Plan, backend: Backend) -> Self {
         Self {
             plan,
@@ -180,7 +177,7 @@ impl Setup {
         }
     }
 
-    /// The agents by name.
+    /// Returns the registry of the agents.
     #[must_use]
     pub fn agents(&self) -> Arc<AgentRegistry> {
         let agents = AgentRegistry::new();
@@ -190,12 +187,12 @@ impl Setup {
         Arc::new(agents)
     }
 
-    /// A runtime under construction, over the store, with the agents.
+    /// Returns a builder of a runtime over the store, with the agents.
     pub fn runtime_builder(&self) -> LocalRuntimeBuilder {
         self.runtime_builder_on(self.backend.clone())
     }
 
-    /// The same over another form of the store, like one that is measured.
+    /// Returns the same over a wrapped store, like one that is measured.
     pub fn runtime_builder_on(&self, backend: Backend) -> LocalRuntimeBuilder {
         LocalRuntime::builder(backend)
             .agents(self.agents())
@@ -212,7 +209,7 @@ impl Setup {
     }
 }
 
-/// Makes a folder for its owner alone. One that is there stays as it is.
+/// Creates a folder that only its owner can read. An existing one is not changed.
 fn make_private(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -221,11 +218,11 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
     builder.create(folder)
 }
 
-/// Opens a store. An empty one is set up; an older schema is brought up to date with `migrate`, and
-/// refused without.
+/// Opens a store. An empty one is set up; an older schema is upgraded if `migrate` is set, and
+/// refused otherwise.
 ///
 /// # Errors
-/// [`UsageError`] says what to do.
+/// A [`UsageError`] that says what to do.
 pub async fn open_store(url: &StoreUrl, migrate: bool) -> Result<Backend, UsageError> {
     let path = match url {
         StoreUrl::Memory => return Ok(MemoryStore::new().into()),
@@ -236,7 +233,7 @@ pub async fn open_store(url: &StoreUrl, migrate: bool) -> Result<Backend, UsageE
     {
         make_private(folder).map_err(|error| {
             UsageError(format!(
-                "the folder {} cannot be made: {error}",
+                "the folder {} cannot be created: {error}",
                 folder.display()
             ))
         })?;

@@ -1,4 +1,4 @@
-//! Reads the stream of a run, and shows it.
+//! Reads the stream of a run and shows it.
 
 use std::pin::pin;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::live::Live;
 
-/// Where a run was taken over: after this place of its stream.
+/// The position in the stream after which a run was taken over.
 #[derive(Debug)]
 pub(crate) struct TakenOver {
     pub(crate) after: Sequence,
 }
 
-/// Shows a run until it has ended. One that was taken over is shown from there on: what its former
-/// process said is not said again.
+/// Shows a run until it has ended. A run that was taken over is shown from there on: the output of
+/// its former process is not repeated.
 pub(crate) async fn show(
     handle: &Handle<Value>,
     taken_over: Option<TakenOver>,
@@ -43,25 +43,25 @@ pub(crate) async fn show(
             record = &mut ended, if !over => {
                 over = true;
                 if let Err(error) = record {
-                    // It stands still and says nothing more; what it said last is still to be shown.
+                    // The run has stalled; its last chunks are still to be shown.
                     while let Some(item) = reader.next_at_hand().await? {
                         shown.show(Some(item))?;
                     }
-                    return Err(error).context("the run did not come to its end here");
+                    return Err(error).context("the run did not end here");
                 }
             }
         }
     }
 }
 
-/// Where chunks are shown, and from which on.
+/// Where chunks are shown, and from which sequence on.
 struct Shown<'a> {
     is_past: bool,
     live: &'a mut Live,
 }
 
 impl Shown<'_> {
-    /// Shows an item. False: it was the last.
+    /// Shows an item. Returns false for the last one.
     fn show(&mut self, item: Option<StreamItem>) -> anyhow::Result<bool> {
         match item {
             Some(StreamItem::Chunk(stored)) => {

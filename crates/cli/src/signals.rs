@@ -1,9 +1,9 @@
-//! Somebody wants the process to end.
+//! Signals that ask the process to end.
 
 use std::io;
 
-/// Requests that the process end: Ctrl-C, or a word from whoever manages it. From the moment this is
-/// made on, none of them ends the process by itself, and none is lost while nobody listens.
+/// The signals that ask the process to end: Ctrl-C, or SIGTERM from a process manager. Once this
+/// exists, no signal ends the process by itself, and none is lost while no task waits for it.
 #[derive(Debug)]
 pub(crate) struct Signals {
     #[cfg(unix)]
@@ -13,7 +13,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen.
+    /// Starts listening for signals.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -23,13 +23,13 @@ impl Signals {
         })
     }
 
-    /// Begins to listen.
+    /// Starts listening for signals.
     #[cfg(not(unix))]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// Waits for the next request. Safe to drop while it waits.
+    /// Waits for the next signal. Cancel safe.
     #[cfg(unix)]
     pub(crate) async fn next(&mut self) {
         tokio::select! {
@@ -38,7 +38,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the next request. Safe to drop while it waits.
+    /// Waits for the next signal. Cancel safe.
     #[cfg(not(unix))]
     pub(crate) async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {

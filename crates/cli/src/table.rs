@@ -1,20 +1,20 @@
-//! Rows in columns, as wide as the terminal lets them be.
+//! Tables that fit the width of the terminal.
 
 use crate::screen::{Look, Screen, shortened, width as shown_width};
 
-/// A terminal narrower than this gets one line per value.
+/// The width below which each value gets its own line.
 const NARROW: usize = 60;
-/// No column is cut to less than this.
+/// The minimum width of a column.
 const LEAST: usize = 6;
-/// Between two columns.
+/// The space between two columns.
 const GAP: usize = 2;
 
 /// A column and its heading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Column {
-    /// Never cut: ids are to be copied.
+    /// Never cut, because ids are copied.
     Whole(&'static str),
-    /// Cut where there is no room.
+    /// Cut if there is not enough room.
     Cut(&'static str),
 }
 
@@ -31,8 +31,8 @@ impl Column {
 }
 
 /// Prints rows under their headings on standard output. On a terminal columns are cut to fit, the
-/// widest first, and where that is not enough each value has a line of its own. Elsewhere nothing is
-/// cut.
+/// widest first, and if that is not enough each value gets its own line. In a file or a pipe
+/// nothing is cut.
 pub(crate) fn print(
     screen: &Screen,
     columns: &[Column],
@@ -84,7 +84,7 @@ fn lines(screen: &Screen, columns: &[Column], rows: &[Vec<String>]) -> Vec<Strin
     lines
 }
 
-/// The widths of columns that fit; `None` when they do not, however much is cut.
+/// Returns the widths of columns that fit, or `None` if they cannot be made to fit.
 fn fitted(columns: &[Column], mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
     let room = width.saturating_sub(GAP * columns.len().saturating_sub(1));
     while widths.iter().sum::<usize>() > room {
@@ -96,7 +96,7 @@ fn fitted(columns: &[Column], mut widths: Vec<usize>, width: usize) -> Option<Ve
     Some(widths)
 }
 
-/// One line per value, for terminals too narrow for columns.
+/// Formats one line per value, for terminals too narrow for columns.
 fn stacked(screen: &Screen, columns: &[Column], rows: &[Vec<String>]) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, row) in rows.iter().enumerate() {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_what_fits_and_ids_are_whole() {
+    fn columns_fit_the_terminal_and_ids_are_not_cut() {
         for width in [20, 40, 60, 80, 200] {
             for line in shown(width, true, 9) {
                 assert!(line.chars().count() <= width, "{width}: {line}");
@@ -164,12 +164,12 @@ mod tests {
             }
         }
         assert_eq!(shown(80, true, 40).len(), 3);
-        // Where the columns do not fit beside an id, each value has a line.
+        // If the columns do not fit beside an id, each value gets its own line.
         assert!(shown(60, true, 40).contains(&"AGENT: aaaaaaaaaaaa".to_owned()));
     }
 
     #[test]
-    fn a_file_gets_everything() {
+    fn nothing_is_cut_in_a_file() {
         let lines = shown(20, false, 40);
         assert_eq!(lines.len(), 3);
         let whole = |line: &String| line.matches('w').count() == 60;

@@ -1,4 +1,4 @@
-//! Tools that need no Rust: services that are called over HTTP, and a few that are built in.
+//! Tools that need no Rust: services that are called over HTTP, and built-in ones.
 
 mod above;
 mod allowed;
@@ -10,7 +10,7 @@ mod fetch;
 mod http;
 mod notes;
 mod public_address;
-mod telling_body;
+mod tracked_body;
 mod unsent;
 
 pub use above::Above;

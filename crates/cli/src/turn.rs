@@ -1,4 +1,4 @@
-//! A turn in this process: shown while it goes on, continued as long as somebody answers.
+//! A turn in this process: shown while it runs, and continued while the user answers.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
 use crate::ask::{self, Reply};
-use crate::decided::Asked;
+use crate::decision::AnsweredCall;
 use crate::exit::Exit;
+use crate::input::Input;
 use crate::live::Live;
 use crate::screen::Look;
 use crate::setup::Place;
 use crate::show::{TakenOver, show};
 use crate::signals::Signals;
-use crate::typed::Typed;
 
-/// How long steps have to come to their end when the process is asked to; it stays under the ten
-/// seconds that a manager of processes waits.
+/// The maximum time for the current step to end after a signal. It stays under the ten seconds that
+/// a process manager waits.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// A turn in this process, and whoever sits before it.
+/// A turn in this process, and the user at the terminal.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     runtime: &'a LocalRuntime,
@@ -34,16 +34,16 @@ pub(crate) struct Turn<'a> {
     place: &'a Place,
     live: Live,
     signals: Signals,
-    typed: Typed,
-    /// An answer that was given here came too late.
+    input: Input,
+    /// Whether an answer given here came too late.
     is_late: bool,
 }
 
 /// How far a run was watched.
 enum Watched {
-    /// To its end.
+    /// The run has ended.
     Ended,
-    /// To its end, and the process shall end too.
+    /// The run ended, and the process should end too.
     EndedLast,
     /// The process ends before the run does.
     Left,
@@ -52,7 +52,7 @@ enum Watched {
 }
 
 impl<'a> Turn<'a> {
-    /// A turn. From here on a request to end the process ends it in order.
+    /// Creates a turn. From here on a signal ends the process gracefully.
     pub(crate) fn new(
         runtime: &'a LocalRuntime,
         agent: &'a AnyAgent,
@@ -65,13 +65,13 @@ impl<'a> Turn<'a> {
             place,
             live,
             signals: Signals::listen()?,
-            typed: Typed::default(),
+            input: Input::default(),
             is_late: false,
         })
     }
 
-    /// Shows a run to its end; one that was taken over, from there on. On a terminal, whoever sits
-    /// there is asked what it waits for, and it goes on.
+    /// Shows a run to its end, or from where it was taken over. On a terminal, the user is asked
+    /// about pending calls, and the run is resumed.
     pub(crate) async fn follow(
         &mut self,
         mut handle: Handle<Value>,
@@ -89,14 +89,16 @@ impl<'a> Turn<'a> {
                 Ok(Watched::EndedLast) => true,
                 Ok(Watched::Left) => return self.left(&session),
                 Ok(Watched::Dropped) => {
-                    self.goes_on(&session, "ended at once")?;
+                    self.print_resume_hint(&session, "stopped at once")?;
                     return Ok(Exit::Failed);
                 }
                 Err(error) => {
-                    // The run stands still, or cannot be shown: it is left in good order.
+                    // The run stalled, or cannot be shown: it is handed over.
                     self.runtime.shutdown(GRACE).await;
                     let resume = self.place.command(&format!("resume {session}"));
-                    return Err(error.context(format!("if it has not ended, `{resume}` goes on")));
+                    return Err(
+                        error.context(format!("if it has not ended, `{resume}` continues it"))
+                    );
                 }
             };
             let outcome = handle.outcome().await?;
@@ -108,7 +110,7 @@ impl<'a> Turn<'a> {
                 }
             };
             let is_answered = if is_last {
-                self.say_what_waits(pause.pending())?
+                self.print_pending(pause.pending())?
             } else {
                 self.answered(pause.pending()).await?
             };
@@ -126,8 +128,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Shows a run until it has ended. When the process shall end, the run has a while to come to the
-    /// end of its step, and what it says meanwhile is shown.
+    /// Shows a run until it has ended. After a signal, the run may finish its step, whose output is
+    /// still shown.
     async fn watch(
         &mut self,
         handle: &Handle<Value>,
@@ -139,8 +141,11 @@ impl<'a> Turn<'a> {
             shown = &mut showing => return shown.map(|()| Watched::Ended),
             () = self.signals.next() => {}
         }
-        // Nobody may be reading any more.
-        let _ = screen.note(Look::Dim, "ending with this step; once more ends at once");
+        // The output may be closed.
+        let _ = screen.note(
+            Look::Dim,
+            "stopping after this step; once more stops at once",
+        );
         let mut leaving = pin!(self.runtime.shutdown(GRACE));
         let mut is_over = false;
         let shown = loop {
@@ -168,8 +173,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Asks about every call that waits, where somebody can be asked. False when one is left for
-    /// later, and then it is said how to answer it.
+    /// Asks about every pending call, if there is a user to ask. Returns false if one is left,
+    /// after printing how to answer it.
     pub(crate) async fn answered(&mut self, pending: &[PendingCall]) -> anyhow::Result<bool> {
         let can_ask = self.live.screen.can_ask && !self.live.json;
         let mut left = Vec::new();
@@ -189,18 +194,18 @@ impl<'a> Turn<'a> {
             }
         }
         left.extend(open);
-        self.waits(&left)?;
+        self.print_answers(&left)?;
         Ok(left.is_empty())
     }
 
     async fn ask(&mut self, call: &PendingCall) -> anyhow::Result<Reply> {
         let description = self.description(call).await?;
-        let (typed, signals) = (&mut self.typed, &mut self.signals);
+        let (input, signals) = (&mut self.input, &mut self.signals);
         let description = description.as_deref();
-        ask::about(&self.live.screen, call, description, typed, signals).await
+        ask::about(&self.live.screen, call, description, input, signals).await
     }
 
-    /// What the configuration says about the tool of a call, which a sub-agent may have made.
+    /// Returns the configured description of the call's tool, which may belong to a sub-agent.
     async fn description(&self, call: &PendingCall) -> anyhow::Result<Option<String>> {
         let key = SessionKey::new(&call.root_session_id, &call.session_id);
         let Some(asking) = self.runtime.backend().store.load(key).await? else {
@@ -212,15 +217,15 @@ impl<'a> Turn<'a> {
         Ok(description.filter(|description| !description.is_empty()))
     }
 
-    /// Gives an answer. One that came too late is not taken for one that counts.
+    /// Submits an answer. One that came too late is reported as such.
     async fn submit(&mut self, call: &PendingCall, answer: ToolAnswer) -> anyhow::Result<()> {
         let submitted = self.runtime.submit(answer.clone()).await?;
         if submitted.outcome == SubmissionOutcome::Accepted {
             return Ok(());
         }
-        let asked = Asked::by(&answer, call.approval_id.as_ref());
+        let asked = AnsweredCall::by(&answer, call.approval_id.as_ref());
         let before = asked.decision(self.runtime.backend()).await?;
-        let before = before.unwrap_or_else(|| "answered or given up before".to_owned());
+        let before = before.unwrap_or_else(|| "answered or abandoned before".to_owned());
         let text = format!(
             "too late: {} was {before}; your answer changes nothing",
             call.tool_name
@@ -229,8 +234,8 @@ impl<'a> Turn<'a> {
         Ok(self.live.note(Look::Red, text)?)
     }
 
-    /// Goes on with a session whose calls are answered. `None` when whoever answered first has
-    /// gone on with it, too.
+    /// Resumes a session whose calls are answered. Returns `None` if another process already
+    /// resumed it.
     pub(crate) async fn resumed(
         &mut self,
         session: &SessionId,
@@ -240,27 +245,27 @@ impl<'a> Turn<'a> {
             resumed => return Ok(Some(resumed?)),
         };
         let show = self.place.command(&format!("sessions show {session}"));
-        let text = format!("it went on elsewhere: {gone_on}; `{show}` shows it");
+        let text = format!("it was continued elsewhere: {gone_on}; `{show}` shows it");
         self.live.note(Look::Yellow, text)?;
         self.runtime.shutdown(GRACE).await;
         Ok(None)
     }
 
-    /// Says what a run waits for, where nobody is asked any more. True when it waits for nothing.
-    fn say_what_waits(&mut self, pending: &[PendingCall]) -> std::io::Result<bool> {
+    /// Prints the pending calls, without asking. Returns true if there are none.
+    fn print_pending(&mut self, pending: &[PendingCall]) -> std::io::Result<bool> {
         let open = pending.iter().filter(|call| call.answer.is_none());
         let open: Vec<_> = open.collect();
-        self.waits(&open)?;
+        self.print_answers(&open)?;
         Ok(open.is_empty())
     }
 
-    /// Says what a run waits for, and how to answer.
-    fn waits(&mut self, left: &[&PendingCall]) -> std::io::Result<()> {
+    /// Prints the pending calls and how to answer them.
+    fn print_answers(&mut self, left: &[&PendingCall]) -> std::io::Result<()> {
         let (live, place) = (&mut self.live, self.place);
         let Some(session) = left.first().map(|call| &call.root_session_id) else {
             return Ok(());
         };
-        live.note(Look::Bold, format!("session {session} waits for somebody:"))?;
+        live.note(Look::Bold, format!("session {session} has pending calls:"))?;
         for call in left {
             let (id, tool, input) = (&call.tool_call_id, &call.tool_name, &call.input);
             live.note(Look::Yellow, format!("  {id}: {tool} {input}"))?;
@@ -275,16 +280,16 @@ impl<'a> Turn<'a> {
         live.note(Look::Dim, format!("then: {resume}"))
     }
 
-    /// The process ends before the run does.
+    /// Reports that the process ends before the run does.
     fn left(&mut self, session: &SessionId) -> anyhow::Result<Exit> {
-        self.goes_on(session, "stopped")?;
+        self.print_resume_hint(session, "stopped")?;
         Ok(Exit::Done)
     }
 
-    /// Says how a turn goes on that did not come to its end.
-    fn goes_on(&mut self, session: &SessionId, what: &str) -> std::io::Result<()> {
+    /// Prints how to continue a turn that did not end.
+    fn print_resume_hint(&mut self, session: &SessionId, what: &str) -> std::io::Result<()> {
         let resume = self.place.command(&format!("resume {session}"));
-        let text = format!("{what}; `{resume}` goes on");
+        let text = format!("{what}; `{resume}` continues it");
         self.live.note(Look::Yellow, text)
     }
 
@@ -297,7 +302,7 @@ impl<'a> Turn<'a> {
                 Exit::Failed
             }
             _ => {
-                self.goes_on(session, "interrupted")?;
+                self.print_resume_hint(session, "interrupted")?;
                 Exit::Failed
             }
         };

@@ -1,20 +1,20 @@
-//! Characters that nobody sees, or that reorder what is around them, made visible.
+//! Escapes characters that are invisible or reorder the text around them.
 //!
-//! Whoever decides by a text must see all of it. `page/page.js` shows the same characters the same
-//! way.
+//! A user who decides by a text must see all of it. `page/visible.js` escapes the same characters
+//! in the same way.
 
 /// A part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
-    /// Can be read as it is.
+    /// Text that is shown as it is.
     Text(&'a str),
-    /// Is shown by its number.
+    /// A character that is shown as an escape.
     Hidden(char),
 }
 
-/// Ranges of characters without a shape of their own: the format characters of Unicode (category
-/// Cf), everything that a font may leave out (`Default_Ignorable_Code_Point`), and the separators of
-/// lines and paragraphs.
+/// The ranges of characters without a shape: the format characters of Unicode (category Cf),
+/// everything that a font may leave out (`Default_Ignorable_Code_Point`), and the line and
+/// paragraph separators.
 const HIDDEN: [(char, char); 27] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -31,7 +31,7 @@ const HIDDEN: [(char, char); 27] = [
     ('\u{2028}', '\u{2029}'),
     ('\u{202a}', '\u{202e}'),
     ('\u{2060}', '\u{206f}'),
-    // Empty, though it counts as a shape.
+    // Blank, although not a format character.
     ('\u{2800}', '\u{2800}'),
     ('\u{3164}', '\u{3164}'),
     ('\u{fe00}', '\u{fe0f}'),
@@ -46,7 +46,8 @@ const HIDDEN: [(char, char); 27] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Blocks of pictures: a selector after one of them chooses how it is drawn, and hides nothing.
+/// The blocks of pictographs: a variation selector after one of them chooses its style, and hides
+/// nothing.
 const PICTURES: [(char, char); 9] = [
     ('\u{a9}', '\u{a9}'),
     ('\u{ae}', '\u{ae}'),
@@ -59,7 +60,7 @@ const PICTURES: [(char, char); 9] = [
     ('\u{1f000}', '\u{1faff}'),
 ];
 
-/// The parts of a text. Line breaks and tabs are text.
+/// Splits a text into its parts. Line breaks and tabs are text.
 pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let (mut begin, mut before) = (0, None);
@@ -83,12 +84,12 @@ fn push_text<'a>(pieces: &mut Vec<Piece<'a>>, text: &'a str, begin: usize, end: 
     }
 }
 
-/// A hidden character by its number.
+/// Returns the escape of a hidden character.
 pub(crate) fn escape(c: char) -> String {
     c.escape_unicode().to_string()
 }
 
-/// A text with its hidden characters by their numbers.
+/// Returns a text with its hidden characters escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let shown = pieces(text).into_iter().map(|piece| match piece {
         Piece::Text(text) => text.to_owned(),
@@ -104,7 +105,7 @@ fn is_hidden(before: Option<char>, c: char, after: Option<char>) -> bool {
     is_in(&HIDDEN, c) && !draws_a_picture(before, c, after)
 }
 
-/// Whether a selector follows a picture, or makes a key of a digit.
+/// Whether a variation selector follows a pictograph, or makes a keycap of a digit.
 fn draws_a_picture(before: Option<char>, c: char, after: Option<char>) -> bool {
     if !matches!(c, '\u{fe0e}' | '\u{fe0f}') {
         return false;
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_sees_is_shown_by_its_number() {
+    fn invisible_characters_are_escaped() {
         for (text, shown) in [
             ("pay \u{202e}001", "pay \\u{202e}001"),
             ("a\u{2066}b\u{2069}", "a\\u{2066}b\\u{2069}"),
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_seen_stays() {
+    fn visible_characters_are_kept() {
         for text in [
             "plain\n\ttext",
             "naïve Ωμέγα שלום 日本語",

@@ -7,15 +7,15 @@ use super::stop::stop;
 use crate::exit::Exit;
 use crate::setup::Place;
 
-/// Stops the run of a session for good: it fails.
+/// Stops the run of a session for good, as failed.
 #[derive(Debug, Args)]
 pub(crate) struct Abort {
-    /// The session
+    /// The id of the session
     session: String,
-    /// Why
+    /// The reason for stopping it
     #[arg(long, value_name = "REASON", allow_hyphen_values = true)]
     reason: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

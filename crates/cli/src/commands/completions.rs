@@ -1,14 +1,14 @@
-//! `helix completions`: what a shell needs.
+//! `helix completions`: prints shell completions.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::exit::Exit;
 
-/// Prints what a shell needs to complete commands.
+/// Prints the completion script of a shell.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// The shell
+    /// The name of the shell
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `helix dev`: a server on this machine, for trying out.
+//! `helix dev`: a development server on this machine.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -12,13 +12,13 @@ use crate::screen::{Look, Screen};
 use crate::setup::{Place, Plan};
 use crate::{UsageError, page};
 
-/// Serves the demo agents, or those of a configuration, to this machine alone.
+/// Serves the demo agents, or those of a configuration, on this machine only.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
-    /// Where to listen; loopback only, port 0 picks a free one
+    /// The address to listen on; loopback only, port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     listen: Option<SocketAddr>,
-    /// The agent of chats that name none; without it the first that is configured
+    /// The agent of chats that name none; default: the first one
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ impl Dev {
         let listen = self.listen(&plan)?;
         if let (false, Some(file)) = (plan.config.server.tokens.is_empty(), &plan.file) {
             let text = format!(
-                "`helix dev` asks nobody for a token; those of {} are for `helix serve`",
+                "`helix dev` has no authentication; the tokens of {} are for `helix serve`",
                 file.display()
             );
             Screen::here().note(Look::Yellow, text)?;
@@ -47,14 +47,14 @@ impl Dev {
         host(&runtime, routes, listen, &setup.plan.config.server).await
     }
 
-    /// Where to listen: on this machine alone.
+    /// Returns the address to listen on, which must be loopback.
     fn listen(&self, plan: &Plan) -> anyhow::Result<SocketAddr> {
         if let Some(listen) = self.listen {
             if listen.ip().is_loopback() {
                 return Ok(listen);
             }
             return Err(UsageError(format!(
-                "`helix dev` asks nobody for a token, so it listens on this machine alone, not on \
+                "`helix dev` has no authentication, so it listens on this machine only, not on \
                  {listen}; use 127.0.0.1, or `helix serve` with tokens"
             ))
             .into());
@@ -65,7 +65,7 @@ impl Dev {
         }
         let listen = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), wanted.port());
         let text = format!(
-            "`helix dev` serves this machine alone: it listens on {listen}, not on {wanted}"
+            "`helix dev` serves this machine only: it listens on {listen}, not on {wanted}"
         );
         Screen::here().note(Look::Yellow, text)?;
         Ok(listen)

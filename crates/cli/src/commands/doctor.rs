@@ -1,4 +1,4 @@
-//! `helix doctor`: checks what is configured, what it needs, and what is stored.
+//! `helix doctor`: checks the configuration, its dependencies, and stored sessions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,22 +17,22 @@ use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::{Place, STORE, Setup};
 
-/// How long a service has to take a connection.
+/// The maximum time for a service to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many due sessions are looked at.
+/// The maximum number of due sessions that are checked.
 const DUE: usize = 1_000;
 
-/// Checks the configuration, what it needs, and stored sessions against the agents.
+/// Checks the configuration, its dependencies, and stored sessions against the agents.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -77,10 +77,7 @@ impl Doctor {
                 "configuration",
                 format!("{what} has no agents; write [agents.NAME]"),
             ),
-            _ => report.good(
-                "configuration",
-                format!("{what} is in order, {count} agents"),
-            ),
+            _ => report.good("configuration", format!("{what} is valid, {count} agents")),
         }
         outputs(&plan.config, &mut report);
         environment(&plan.config, &mut report);
@@ -97,7 +94,7 @@ impl Doctor {
                     format!("{store} can be used, its schema is up to date"),
                 );
                 stored(&setup, &mut report).await?;
-                left_alone(&setup, &self.place, &mut report).await?;
+                orphaned(&setup, &self.place, &mut report).await?;
             }
             Err(error) => report.bad("store", error.to_string()),
         }
@@ -132,7 +129,7 @@ impl Doctor {
     }
 }
 
-/// A store that nobody has used yet; it must be possible to make it.
+/// Checks that a store that does not exist yet can be created.
 fn not_made_yet(file: &Path, store: &str, report: &mut Report) {
     let folder = file
         .parent()
@@ -141,18 +138,18 @@ fn not_made_yet(file: &Path, store: &str, report: &mut Report) {
         Some(folder) if !folder.is_dir() && file != Path::new(STORE) => report.bad(
             "store",
             format!(
-                "{store} cannot be made: there is no folder {}; make it, or correct `url`",
+                "{store} cannot be created: folder {} not found; create it, or correct `url`",
                 folder.display()
             ),
         ),
         _ => report.good(
             "store",
-            format!("{store} is not there yet; the first run makes it"),
+            format!("{store} does not exist yet; the first run creates it"),
         ),
     }
 }
 
-/// An agent with an output schema must be able to give an output.
+/// Checks that an agent with an output schema can give an output.
 fn outputs(config: &Config, report: &mut Report) {
     for agent in &config.unfinished {
         report.bad(
@@ -162,7 +159,7 @@ fn outputs(config: &Config, report: &mut Report) {
     }
 }
 
-/// Environment variables that are named must be there.
+/// Checks that the named environment variables are set.
 fn environment(config: &Config, report: &mut Report) {
     let tokens = config
         .server
@@ -185,7 +182,7 @@ fn environment(config: &Config, report: &mut Report) {
     }
 }
 
-/// Services must take a connection.
+/// Checks that services accept connections.
 async fn services(config: &Config, report: &mut Report) {
     for (tool, url) in &config.services {
         let parsed = reqwest::Url::parse(url).ok();
@@ -206,13 +203,13 @@ async fn services(config: &Config, report: &mut Report) {
             ),
             Err(_) => report.bad(
                 "tool",
-                format!("{tool} does not answer at {host}:{port}; start the service, or correct `url`"),
+                format!("{tool} does not respond at {host}:{port}; start the service, or correct `url`"),
             ),
         }
     }
 }
 
-/// Stored sessions against the agents that are there.
+/// Checks that the agents of stored sessions are configured.
 async fn stored(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
     let store = setup.backend.store.as_ref();
     let agents = setup.agents();
@@ -242,13 +239,13 @@ async fn stored(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
     for (agent, (all, open)) in strangers {
         report.bad(
             "sessions",
-            format!("{all} sessions ({open} unfinished) talk to the agent {agent}, which is not configured; configure it, or delete them"),
+            format!("{all} sessions ({open} unfinished) belong to the agent {agent}, which is not configured; configure it, or delete them"),
         );
     }
     questions(setup, report).await
 }
 
-/// Calls that wait must be of tools that are still there.
+/// Checks that the tools of pending calls still exist.
 async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
     let store = setup.backend.store.as_ref();
     let agents = setup.agents();
@@ -266,7 +263,7 @@ async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError>
                 let (id, tool, session) = (&call.tool_call_id, &call.tool_name, &call.session_id);
                 report.bad(
                     "pending",
-                    format!("call {id} of session {session} waits, but its agent has no tool {tool} any more; configure it, or answer with --error"),
+                    format!("call {id} of session {session} is pending, but its agent no longer has the tool {tool}; configure it, or answer with --error"),
                 );
             }
         }
@@ -277,8 +274,8 @@ async fn questions(setup: &Setup, report: &mut Report) -> Result<(), StoreError>
     }
 }
 
-/// Runs whose process is gone, and answers that nobody went on with.
-async fn left_alone(setup: &Setup, place: &Place, report: &mut Report) -> Result<(), StoreError> {
+/// Finds runs whose process is gone, and answered sessions that were not resumed.
+async fn orphaned(setup: &Setup, place: &Place, report: &mut Report) -> Result<(), StoreError> {
     let query = DueQuery::at(setup.clock.now())
         .of_kinds([DueKind::LapsedLease, DueKind::Answered])
         .limit(DUE);
@@ -286,12 +283,12 @@ async fn left_alone(setup: &Setup, place: &Place, report: &mut Report) -> Result
         let (session, reasons) = (due.session, due.reasons);
         for reason in reasons {
             let what = match reason {
-                Due::LapsedLease { run, .. } => format!("run {run} was left by its process"),
+                Due::LapsedLease { run, .. } => format!("the process of run {run} is gone"),
                 Due::Answered { .. } => "all its calls are answered".to_owned(),
                 _ => continue,
             };
             let resume = place.command(&format!("resume {session}"));
-            let text = format!("session {session}: {what}; `{resume}` goes on");
+            let text = format!("session {session}: {what}; `{resume}` continues it");
             report.bad("due", text);
         }
     }

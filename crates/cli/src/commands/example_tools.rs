@@ -1,4 +1,4 @@
-//! `helix example-tools`: a service with a tool, for trying out agents that call one.
+//! `helix example-tools`: an example service for HTTP tools.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,23 +20,23 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::signals::Signals;
 
-/// Serves example tools to this machine: `/lookup` and `/refund`.
+/// Serves example tools on this machine: `/lookup` and `/refund`.
 #[derive(Debug, Args)]
 pub(crate) struct ExampleTools {
-    /// Where to listen; port 0 picks a free one
+    /// The address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = listen_address, default_value = "127.0.0.1:9100")]
     listen: SocketAddr,
 }
 
-/// The result of each refund by its `Idempotency-Key`: a call that is sent again gets the same result, and
-/// nothing is refunded twice.
+/// The result of each refund by its `Idempotency-Key`: a call that is sent again gets the same
+/// result, and no order is refunded twice.
 type Done = Arc<Mutex<BTreeMap<String, Value>>>;
 
 impl ExampleTools {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         if !self.listen.ip().is_loopback() {
             return Err(UsageError(format!(
-                "the example tools ask nobody for a name, so they listen on this machine alone, not \
+                "the example tools have no authentication, so they listen on this machine only, not \
                  on {}; use 127.0.0.1",
                 self.listen
             ))
@@ -75,7 +75,7 @@ async fn lookup(Json(call): Json<Value>) -> (StatusCode, Json<Value>) {
             (StatusCode::OK, Json(order))
         }
         order => {
-            let refusal = format!("there is no order {order:?}; this example has order \"42\"");
+            let refusal = format!("order {order:?} not found; this example has order \"42\"");
             (StatusCode::NOT_FOUND, Json(refusal.into()))
         }
     }
@@ -108,7 +108,7 @@ fn text(call: &Value, pointer: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// Shows a call on the terminal, as far as anybody still reads it.
+/// Prints a call on the terminal, unless the output is closed.
 fn show(call: &Value, what: &str) {
     let arguments = call.pointer("/arguments").cloned().unwrap_or_default();
     let _ = Screen::here().say(format!("{what}: {arguments}"));

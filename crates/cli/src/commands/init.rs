@@ -1,4 +1,4 @@
-//! `helix init`: a configuration to begin with.
+//! `helix init`: writes a starter configuration.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("../../init/script.json");
 /// Writes a `helix.toml` with an agent, two tools and a token, and the script of its model.
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// The folder; made when it is not there
+    /// The folder, which is created if it does not exist
     #[arg(default_value = ".")]
     folder: PathBuf,
 }
@@ -29,23 +29,23 @@ impl Init {
         let config = CONFIG.replace("TOKEN_SHA256", &digest);
         let files = [("helix.toml", config.as_str()), ("script.json", SCRIPT)];
         let paths = files.map(|(name, _)| self.folder.join(name));
-        // All or nothing: what somebody wrote is not replaced.
+        // All or nothing: existing files are not replaced.
         if let Some(there) = paths.iter().find(|path| path.exists()) {
             return Err(UsageError(format!(
-                "{} is there already and stays as it is; remove it, or name another folder: \
+                "{} already exists and is not replaced; remove it, or name another folder: \
                  `helix init FOLDER`",
                 there.display()
             ))
             .into());
         }
-        std::fs::create_dir_all(&self.folder).map_err(|error| cannot(&self.folder, &error))?;
+        std::fs::create_dir_all(&self.folder).map_err(|error| write_error(&self.folder, &error))?;
         for ((_, text), path) in files.iter().zip(&paths) {
-            write_new(path, text).map_err(|error| cannot(path, &error))?;
+            write_new(path, text).map_err(|error| write_error(path, &error))?;
         }
         let screen = Screen::here();
         let [config, script] = paths.each_ref().map(|path| path.display());
         screen.say(format!("wrote {config} and {script}"))?;
-        let shown = "the token of the user `me`, which is shown this once:";
+        let shown = "the token of the user `me`, which is shown only once:";
         screen.say(format!("{shown} {}", screen.on_out(Look::Bold, &token)))?;
         let go_to = match self.folder.as_path() {
             here if here == Path::new(".") => String::new(),
@@ -63,16 +63,16 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> UsageError {
+fn write_error(path: &Path, error: &std::io::Error) -> UsageError {
     UsageError(format!("{} cannot be written: {error}", path.display()))
 }
 
-/// A token that nobody guesses.
+/// Generates a random token.
 fn token() -> anyhow::Result<String> {
     let mut bytes = [0; 32];
     let random = rustls::crypto::ring::default_provider().secure_random;
     let filled = random.fill(&mut bytes);
-    filled.map_err(|_| anyhow::anyhow!("this machine gives no random numbers"))?;
+    filled.map_err(|_| anyhow::anyhow!("this machine provides no random numbers"))?;
     Ok(format!("hx_{}", hex(&bytes)))
 }
 

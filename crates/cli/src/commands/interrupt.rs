@@ -1,4 +1,4 @@
-//! `helix interrupt`: stops a run; it can be resumed.
+//! `helix interrupt`: stops a run, which can be resumed.
 
 use clap::Args;
 use helix_agents_core::session::StopKind;
@@ -7,15 +7,15 @@ use super::stop::stop;
 use crate::exit::Exit;
 use crate::setup::Place;
 
-/// Stops the run of a session. It keeps what it has, and can be resumed.
+/// Stops the run of a session. It keeps its results, and can be resumed.
 #[derive(Debug, Args)]
 pub(crate) struct Interrupt {
-    /// The session
+    /// The id of the session
     session: String,
-    /// Why
+    /// The reason for stopping it
     #[arg(long, value_name = "REASON", allow_hyphen_values = true)]
     reason: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

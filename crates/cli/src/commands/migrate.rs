@@ -7,10 +7,10 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::{Place, open_store};
 
-/// Brings the store's schema up to date. An empty store is set up by itself.
+/// Brings the store's schema up to date. An empty store is set up automatically.
 #[derive(Debug, Args)]
 pub(crate) struct Migrate {
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `helix pending`: everything that waits for a person.
+//! `helix pending`: lists pending calls.
 
 use clap::Args;
 use helix_agents_core::UserId;
@@ -12,24 +12,24 @@ use crate::screen::{Look, Screen, shortened};
 use crate::setup::Place;
 use crate::table::{self, Column};
 
-/// How much of a call is shown where nobody knows how wide a line is.
+/// The maximum length of a call if the width of the output is unknown.
 const LINE: usize = 120;
 
-/// Lists everything that waits for a person, across sessions.
+/// Lists the pending calls of all sessions.
 #[derive(Debug, Args)]
 pub(crate) struct Pending {
     /// Only sessions of this user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// The tool's name and the arguments of a call, in one line. Off a terminal it is cut to [`LINE`]
-/// characters; `--json` has all of it.
+/// Formats the tool and the arguments of a call on one line. Without a terminal it is cut to
+/// [`LINE`] characters; `--json` has all of it.
 fn what(screen: &Screen, call: &PendingCall) -> String {
     let what = format!("{} {}", call.tool_name, call.input);
     match screen.out_is_terminal {
@@ -62,7 +62,7 @@ impl Pending {
             return Ok(Exit::Done);
         }
         if all.is_empty() {
-            screen.note(Look::Dim, "nothing waits for a person")?;
+            screen.note(Look::Dim, "no pending calls")?;
             return Ok(Exit::Done);
         }
         let rows: Vec<Vec<String>> = all

@@ -1,4 +1,4 @@
-//! `helix resume`: goes on with a session.
+//! `helix resume`: resumes a session.
 
 use clap::Args;
 use helix_agents_core::SessionId;
@@ -16,10 +16,10 @@ use crate::setup::Place;
 use crate::show::TakenOver;
 use crate::turn::Turn;
 
-/// Goes on with a session, in this process.
+/// Resumes a session, in this process.
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// The session
+    /// The id of the session
     session: String,
     /// Print one chunk per line, as JSON
     #[arg(long)]
@@ -37,7 +37,7 @@ impl Resume {
         let name = &found.state.agent_type;
         let agent = setup.agents().get(name).ok_or_else(|| {
             UsageError(format!(
-                "session {session} talks to the agent `{name}`, which is not configured here; use \
+                "session {session} belongs to the agent `{name}`, which is not configured here; use \
                  the configuration it was started with"
             ))
         })?;

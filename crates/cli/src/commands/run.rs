@@ -1,4 +1,4 @@
-//! `helix run`: one turn in this terminal.
+//! `helix run`: runs one turn in this terminal.
 
 use clap::Args;
 use helix_agents_core::entries::EntryError;
@@ -16,15 +16,15 @@ use crate::turn::Turn;
 /// Runs one turn of an agent in this terminal.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The agent
+    /// The name of the agent
     agent: String,
-    /// What you say to it
+    /// The message to the agent
     #[arg(allow_hyphen_values = true)]
     message: String,
-    /// The session: a new one, or one to continue
+    /// The session id: a new one, or one to continue
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Who owns a new session
+    /// The owner of a new session
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// Print one chunk per line, as JSON
@@ -37,7 +37,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         if self.message.trim().is_empty() {
-            let why = "the message is empty; say something to the agent";
+            let why = "the message is empty; write one";
             return Err(UsageError(why.to_owned()).into());
         }
         let session: Option<SessionId> = self.session.as_deref().map(id).transpose()?;

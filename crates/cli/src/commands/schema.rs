@@ -1,4 +1,4 @@
-//! `helix schema`: the JSON Schema of `helix.toml`.
+//! `helix schema`: prints the JSON Schema of `helix.toml`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `helix serve`: the server for production.
+//! `helix serve`: the production server.
 
 use std::net::SocketAddr;
 
@@ -15,13 +15,13 @@ use crate::setup::Place;
 /// Serves the configured agents over HTTP.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen, like `127.0.0.1:8787`; port 0 picks a free one
+    /// The address to listen on, like `127.0.0.1:8787`; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     listen: Option<SocketAddr>,
-    /// The agent of chats that name none; without it the first that is configured
+    /// The agent of chats that name none; default: the first one
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Where streams are kept; overrides the configuration
+    /// The URL of the stream store; overrides the configuration
     #[arg(long, value_name = "URL")]
     stream: Option<String>,
     #[command(flatten)]
@@ -45,9 +45,9 @@ impl Serve {
         let server = match tokens {
             Some(tokens) => server.authenticate(tokens),
             None => {
-                let everybody = "everybody who can reach this server may use it and sees all sessions \
+                let warning = "every client that can reach this server may use it and sees all sessions \
                                  (`allow_unauthenticated`)";
-                Screen::here().note(Look::Yellow, everybody)?;
+                Screen::here().note(Look::Yellow, warning)?;
                 server.allow_unauthenticated()
             }
         };

@@ -1,4 +1,4 @@
-//! `helix sessions`: looks after stored sessions.
+//! `helix sessions`: manages stored sessions.
 
 mod branch;
 mod delete;
@@ -14,24 +14,24 @@ use helix_agents_core::store::Snapshot;
 use helix_agents_core::usage::UsageEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{is_left_alone, is_running};
+use super::{is_orphaned, is_running};
 use crate::exit::Exit;
 use crate::setup::{Place, Setup};
 
-/// Looks after stored sessions.
+/// Manages stored sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sessions {
     /// List sessions, newest first
     List(list::List),
     /// Show a session with its messages
     Show(show::Show),
-    /// Remove a session with everything that belongs to it
+    /// Delete a session with everything that belongs to it
     Delete(delete::Delete),
     /// Write a session as JSON
     Export(export::Export),
-    /// Bring an exported session into a store
+    /// Import an exported session into a store
     Import(import::Import),
-    /// Make a new session from a point of another
+    /// Create a session from a point in another one
     Branch(branch::Branch),
 }
 
@@ -48,13 +48,13 @@ impl Sessions {
     }
 }
 
-/// What an exported session is called in its file.
+/// The format name in an exported file.
 const FORMAT: &str = "helix-session";
-/// The version of the form below.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// An exported session: all that it needs to go on in another store. Checkpoints stay behind, for
-/// they name versions of the state that are not carried along; the import makes one of its own.
+/// An exported session, with everything that it needs to continue in another store. Checkpoints are
+/// left out, because they name versions of the state that are not exported; the import creates one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Exported {
@@ -81,18 +81,18 @@ fn status(status: SessionStatus) -> &'static str {
     }
 }
 
-/// Refuses when the run of a session goes on, and says how to end it.
+/// Returns an error if a run of the session is running, with the way to end it.
 async fn refuse_running(setup: &Setup, found: &Snapshot, place: &Place) -> anyhow::Result<()> {
     let session = &found.state.session_id;
     if !is_running(found.run.as_ref()) {
         return Ok(());
     }
-    if is_left_alone(setup.backend.store.as_ref(), session, setup.clock.now()).await? {
+    if is_orphaned(setup.backend.store.as_ref(), session, setup.clock.now()).await? {
         let resume = place.command(&format!("resume {session}"));
         anyhow::bail!(
-            "a run of session {session} was left by its process; `{resume}` takes it to its end"
+            "the process of a run of session {session} is gone; `{resume}` continues it to its end"
         );
     }
     let interrupt = place.command(&format!("interrupt {session}"));
-    anyhow::bail!("a run of session {session} goes on; wait for its end, or `{interrupt}` first")
+    anyhow::bail!("a run of session {session} is running; wait for its end, or `{interrupt}` first")
 }

@@ -1,16 +1,17 @@
-//! Asks a run to stop: what `interrupt` and `abort` share.
+//! Asks a run to stop; shared by `interrupt` and `abort`.
 
 use helix_agents_core::SessionId;
 use helix_agents_core::session::StopKind;
 use helix_agents_core::store::{Sessions, Snapshot};
 use serde_json::json;
 
-use super::{id, is_left_alone, load};
+use super::{id, is_orphaned, load};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
 
-/// Asks the run of a session to stop. The request is durable; whoever performs the run heeds it.
+/// Asks the run of a session to stop. The request is durable; the process that performs the run
+/// obeys it.
 pub(super) async fn stop(
     place: &Place,
     session: &str,
@@ -28,15 +29,15 @@ pub(super) async fn stop(
         if json {
             screen.json(&json!({ "accepted": false }))?;
         }
-        let why = match standing(&load(store, &session).await?) {
-            Standing::Waits => {
+        let why = match idle_state(&load(store, &session).await?) {
+            IdleState::Pending => {
                 let submit = place.command(&format!("submit {session} CALL --error TEXT"));
-                format!("it waits for answers; `{submit}` ends a call")
+                format!("it has pending calls; `{submit}` ends one")
             }
-            Standing::Answered => format!("all its calls are answered; `{resume}` goes on"),
-            Standing::Done => "there is nothing to stop".to_owned(),
+            IdleState::Answered => format!("all its calls are answered; `{resume}` continues it"),
+            IdleState::Done => "there is nothing to stop".to_owned(),
         };
-        let text = format!("no run of session {session} goes on: {why}");
+        let text = format!("session {session} has no running run: {why}");
         screen.note(Look::Yellow, text)?;
         return Ok(Exit::Failed);
     };
@@ -45,30 +46,30 @@ pub(super) async fn stop(
     } else {
         screen.say(format!("accepted: run {run} is asked to stop"))?;
     }
-    if is_left_alone(store, &session, setup.clock.now()).await? {
+    if is_orphaned(store, &session, setup.clock.now()).await? {
         let text = format!("its process is gone; it stops when `{resume}` takes it over");
         screen.note(Look::Yellow, text)?;
     }
     Ok(Exit::Done)
 }
 
-/// What a session without a run stands at.
-enum Standing {
-    /// A call waits for an answer.
-    Waits,
-    /// All its calls are answered, and nobody went on.
+/// The state of a session without a running run.
+enum IdleState {
+    /// A call is pending.
+    Pending,
+    /// All calls are answered, and the session was not resumed.
     Answered,
-    /// Nothing is open.
+    /// No call is open.
     Done,
 }
 
-fn standing(found: &Snapshot) -> Standing {
+fn idle_state(found: &Snapshot) -> IdleState {
     let mut calls = found.state.pending_client_tool_calls.values().peekable();
     if calls.peek().is_none() {
-        return Standing::Done;
+        return IdleState::Done;
     }
     match calls.any(|call| call.answer.is_none()) {
-        true => Standing::Waits,
-        false => Standing::Answered,
+        true => IdleState::Pending,
+        false => IdleState::Answered,
     }
 }

@@ -1,4 +1,4 @@
-//! `helix submit`: answers a call that waits.
+//! `helix submit`: answers a pending call.
 
 use clap::Args;
 use helix_agents_core::entries::{Continuation, EntryError, ToolAnswer};
@@ -10,44 +10,44 @@ use helix_agents_core::{ApprovalId, CallId, Error, SessionId, UserId};
 use serde_json::{Value, json};
 
 use super::{id, load};
-use crate::decided::Asked;
+use crate::decision::AnsweredCall;
 use crate::exit::{Exit, UsageError};
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
 
-/// Answers a call that waits. The answer is durable when the command has ended; it starts no run.
+/// Answers a pending call. The answer is durable when the command ends; it starts no run.
 #[derive(Debug, Args)]
 pub(crate) struct Submit {
-    /// The session
+    /// The id of the session
     session: String,
-    /// The call
+    /// The id of the call
     call: String,
     #[command(flatten)]
     answer: Answer,
-    /// Who decides
+    /// The user who decides
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Print what became of it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// Exactly one of them.
+/// The answer: exactly one of them.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Answer {
-    /// Agree that the call is run
+    /// Approve the call
     #[arg(long)]
     approve: bool,
-    /// Refuse that the call is run
+    /// Deny the call
     #[arg(long, value_name = "REASON", allow_hyphen_values = true)]
     deny: Option<String>,
     /// The result of a call that you ran
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     result: Option<String>,
-    /// The call failed, or nobody will answer it
+    /// The error of a call that failed or will not be answered
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     error: Option<String>,
 }
@@ -78,7 +78,7 @@ impl Answer {
 }
 
 impl Said {
-    /// The answer, bound to the question.
+    /// Returns the answer to a pending call, bound to its digest.
     fn to(self, call: &PendingCall) -> ToolAnswer {
         match self {
             Self::Approve => call.approve(),
@@ -88,7 +88,8 @@ impl Said {
         }
     }
 
-    /// The answer to a call that does not wait: it finds out what became of that.
+    /// Returns the answer to a call that is not pending, whose result says what happened to the
+    /// call.
     fn unbound(self, root: SessionId, call: CallId) -> anyhow::Result<ToolAnswer> {
         let decision = |approved, reason| {
             let nothing = ApprovalId::new("none")?;
@@ -127,7 +128,11 @@ impl Submit {
         let submitted = submitted.map_err(hinted)?;
         let before = match submitted.outcome {
             SubmissionOutcome::Accepted => None,
-            _ => Asked::by(&answer, None).decision(&setup.backend).await?,
+            _ => {
+                AnsweredCall::by(&answer, None)
+                    .decision(&setup.backend)
+                    .await?
+            }
         };
 
         let screen = Screen::here();
@@ -141,7 +146,7 @@ impl Submit {
             let pending = self.place.command("pending");
             let before = before.map(|what| format!("it was {what}; "));
             anyhow::bail!(
-                "unknown_tool_call: no call {call} waits in session {session}; {}`{pending}` lists \
+                "unknown_tool_call: call {call} is not pending in session {session}; {}`{pending}` lists \
                  what waits",
                 before.unwrap_or_default()
             );
@@ -160,7 +165,7 @@ impl Submit {
                 let resume = self.place.command(&format!("resume {root}"));
                 screen.note(
                     Look::Dim,
-                    format!("nothing else waits; a server goes on by itself, or `{resume}` does"),
+                    format!("no other call is pending; a server continues automatically, or `{resume}` does"),
                 )?;
             }
         }
@@ -184,7 +189,7 @@ fn hinted(error: Error) -> anyhow::Error {
     UsageError(format!("call {call} waits for {what}; answer with {flags}")).into()
 }
 
-/// The call that waits, in the session of the family that made it.
+/// Returns the pending call, in the session of the tree that made it.
 async fn waiting(
     backend: &Backend,
     root: &SessionId,

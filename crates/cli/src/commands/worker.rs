@@ -1,4 +1,4 @@
-//! `helix worker`: hosts agents on an engine, which is not built yet.
+//! `helix worker`: hosts agents on an engine, which is not supported yet.
 
 use clap::Args;
 
@@ -17,7 +17,7 @@ impl Worker {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let serve = self.place.command("serve");
         Err(UsageError(format!(
-            "engines that need a worker (temporal, dbos) are not built yet; `{serve}` hosts the \
+            "engines that need a worker (temporal, dbos) are not supported yet; `{serve}` hosts the \
              agents in its own process"
         ))
         .into())

@@ -1,4 +1,4 @@
-//! `[agents.NAME]`: who answers.
+//! `[agents.NAME]`: the agents of a file.
 
 use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::step::FINISH_TOOL;
@@ -68,7 +68,7 @@ pub(super) fn read(
     built.map_err(|error| section.wrong(format_args!("cannot be used: {}", chain(&error))))
 }
 
-/// Whether an agent must give an output and its script never does: neither with `finish`, nor by
+/// Whether an agent must give an output but its script never does: neither with `finish`, nor by
 /// calling a tool whose result is the output.
 pub(super) fn never_finishes(agent: &AnyAgent, script: &Script) -> bool {
     let tools = agent.tools().iter().filter(|tool| tool.spec().finish_with);
@@ -78,7 +78,7 @@ pub(super) fn never_finishes(agent: &AnyAgent, script: &Script) -> bool {
         && !names.into_iter().any(|name| script.calls(&name))
 }
 
-/// Sub-agents are checked as far as they can be, and refused.
+/// Checks the sub-agents as far as possible, and refuses them.
 fn refuse_children(
     name: &str,
     section: &Section<'_>,
@@ -94,17 +94,17 @@ fn refuse_children(
         }
     }
     if let Some(At { at, .. }) = children.first() {
-        let message = "sub-agents are not built yet; leave `sub_agents` out";
+        let message = "sub-agents are not supported yet; leave `sub_agents` out";
         return Err(section.error(at, message));
     }
     if let Some(child) = section.list("persistent_agents")?.first() {
-        let message = "persistent agents are not built yet; leave `persistent_agents` out";
+        let message = "persistent agents are not supported yet; leave `persistent_agents` out";
         return Err(section.error(&child.at, message));
     }
     Ok(())
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,23 +1,23 @@
-//! What is wrong with a configuration, and where.
+//! Errors of a configuration, with their position.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What is wrong with a configuration: the file, the line where one can be named, what is wrong and
-/// what to write instead. The program ends with exit code 2.
+/// An error of a configuration: the file, the line if known, what is wrong and what to write
+/// instead. The program ends with exit code 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: Option<usize>,
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     pub message: String,
 }
 
 impl ConfigError {
-    /// Something wrong with a file as a whole.
+    /// Creates an error about a file as a whole.
     #[must_use]
     pub fn of_file(file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {

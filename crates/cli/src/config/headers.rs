@@ -1,11 +1,11 @@
-//! `headers` of a tool: what every call carries besides its own headers.
+//! `headers` of a tool: additional headers of every call.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::section::Entry;
 use super::{At, ConfigError, Section, Variable};
 
-/// Headers that a call has of its own.
+/// Headers that every call sets itself.
 const OWN: [&str; 6] = [
     "connection",
     "content-length",
@@ -16,8 +16,8 @@ const OWN: [&str; 6] = [
 ];
 const EXAMPLE: &str = "Authorization = { env = \"NAME\" }";
 
-/// The headers of a tool, and the variables that some of them come from. A variable that is not set
-/// leaves its header out: who performs runs refuses to begin then.
+/// Reads the headers of a tool, and the variables that some of them come from. A variable that is
+/// not set leaves its header out; commands that perform runs refuse to start in that case.
 pub(super) fn read(section: &Section<'_>) -> Result<(HeaderMap, Vec<Variable>), ConfigError> {
     let (mut headers, mut variables) = (HeaderMap::new(), Vec::new());
     for (At { value: name, at }, entry) in section.entries("headers", EXAMPLE)? {
@@ -26,7 +26,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<(HeaderMap, Vec<Variable>), 
             section.error(&at, message)
         })?;
         if OWN.contains(&parsed.as_str()) {
-            let message = format!("every call has the header `{name}` already; remove it");
+            let message = format!("every call already has the header `{name}`; remove it");
             return Err(section.error(&at, message));
         }
         let text = match entry {
@@ -49,7 +49,7 @@ pub(super) fn read(section: &Section<'_>) -> Result<(HeaderMap, Vec<Variable>), 
         };
         let mut value = HeaderValue::from_str(&text).map_err(|_| {
             let message = format!(
-                "what the header `{name}` holds cannot be sent; write plain text in one line"
+                "the value of the header `{name}` cannot be sent; write plain text in one line"
             );
             section.error(&at, message)
         })?;

@@ -1,4 +1,4 @@
-//! `[models.NAME]`: who speaks.
+//! `[models.NAME]`: the models that agents use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Models {
         self.all.get(name).cloned()
     }
 
-    /// The script of a model that has one.
+    /// Returns the script of a scripted model.
     pub(super) fn script(&self, name: &str) -> Option<&Script> {
         self.scripts.get(name)
     }
@@ -53,12 +53,13 @@ impl Models {
         match value.as_str() {
             "scripted" => {}
             known if PROVIDERS.contains(&known) => {
-                let message = format!("the provider `{known}` is not built yet; use `scripted`");
+                let message =
+                    format!("the provider `{known}` is not supported yet; use `scripted`");
                 return Err(section.error(&at, message));
             }
             _ => {
                 let remedy = remedy(&value, PROVIDERS);
-                return Err(section.error(&at, format!("there is no provider `{value}`; {remedy}")));
+                return Err(section.error(&at, format!("unknown provider `{value}`; {remedy}")));
             }
         }
         let Some(script) = script else {
@@ -90,7 +91,7 @@ fn read_script(
         let remedy = "write the path of a script, relative to this file";
         section.error(at, format!("the script `{value}` {why}; {remedy}"))
     })?;
-    // Some editors begin a file with a mark of its encoding.
+    // Some editors begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Script::parse(text).map_err(|error| ConfigError {
         file: path,

@@ -5,17 +5,17 @@ use std::time::Duration;
 use super::suggest::remedy;
 use super::{At, ConfigError, Section};
 
-/// How runs are performed.
+/// The configuration of the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuntimeConfig {
-    /// What a new message does while a run goes on.
+    /// How a new message is handled while a run is running.
     pub double_texting: DoubleTexting,
-    /// Whether runs whose lease lapsed are picked up at the start.
+    /// Whether runs with a lapsed lease are taken over at start.
     pub recover_on_start: bool,
-    /// How long a run is left alone after its process was last heard of.
+    /// The duration of a lease, after which the run of a dead process is taken over.
     pub lease: Duration,
-    /// Whether the last answer, or a passed deadline, continues the run by itself.
+    /// Whether the last answer, or a passed deadline, resumes the session automatically.
     pub auto_continue: bool,
 }
 
@@ -30,17 +30,17 @@ impl Default for RuntimeConfig {
     }
 }
 
-/// What a new message does while a run goes on.
+/// How a new message is handled while a run is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DoubleTexting {
-    /// The run is stopped, and keeps what it has.
+    /// The run is interrupted and keeps its results.
     Interrupt,
     /// The message is refused.
     Reject,
-    /// The message waits for the end of the run.
+    /// The message waits until the run has ended.
     Queue,
-    /// The run is undone.
+    /// The run is rolled back.
     Rollback,
 }
 
@@ -61,12 +61,12 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
         match value.as_str() {
             "local" => {}
             "temporal" | "dbos" => {
-                let message = format!("the engine `{value}` is not built yet; use `local`");
+                let message = format!("the engine `{value}` is not supported yet; use `local`");
                 return Err(section.error(&at, message));
             }
             _ => {
                 let remedy = remedy(&value, ENGINES);
-                return Err(section.error(&at, format!("there is no engine `{value}`; {remedy}")));
+                return Err(section.error(&at, format!("unknown engine `{value}`; {remedy}")));
             }
         }
     }
@@ -79,7 +79,7 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
         })?;
         if *texting != DoubleTexting::Reject {
             let message = format!(
-                "`double_texting = \"{value}\"` is not built yet; write \"reject\", or leave it out, \
+                "`double_texting = \"{value}\"` is not supported yet; write \"reject\", or leave it out, \
                  which is the same for now"
             );
             return Err(section.error(&at, message));
@@ -104,7 +104,7 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
     Ok(runtime)
 }
 
-/// Checks the table of an engine that is not chosen.
+/// Checks the table of an engine that is not in use.
 fn engine_section(section: Option<Section<'_>>, keys: &[&'static str]) -> Result<(), ConfigError> {
     let Some(section) = section else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Reads a table of a TOML file, and knows where everything stands in it.
+//! Reads tables of a TOML file and keeps the position of every value.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::ConfigError;
-use super::json::{self, NoJson};
+use super::json::{self, NotJson};
 use super::suggest::{is_near, remedy};
 use crate::reference::{Key, Shape, Table};
 
@@ -21,7 +21,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Something wrong at a place of the text.
+    /// Creates an error at a position in the text.
     pub(crate) fn error(&self, at: &Range<usize>, message: impl Into<String>) -> ConfigError {
         ConfigError {
             file: self.path.clone(),
@@ -30,21 +30,21 @@ impl Source {
         }
     }
 
-    /// The line of a place of the text, from 1.
+    /// Returns the line of a position, counted from 1.
     fn line(&self, at: &Range<usize>) -> usize {
         let before = self.text.get(..at.start).unwrap_or(&self.text);
         before.matches('\n').count() + 1
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct At<T> {
     pub(crate) value: T,
     pub(crate) at: Range<usize>,
 }
 
-/// An entry of a table whose names are the user's own, like the headers of a tool: a text or a table.
+/// An entry of a table with arbitrary names, like the headers of a tool: a text or a table.
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
     Text(At<String>),
@@ -57,16 +57,16 @@ impl<T> At<T> {
     }
 }
 
-/// A table. What is not asked for before [`Section::finish`] is an unknown key.
+/// A table. A key that was not read before [`Section::finish`] is an unknown key.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     source: &'a Source,
-    /// How it is written in the file: `agents.support`.
+    /// The name in the file, like `agents.support`.
     pub(crate) name: String,
-    /// Where its own name stands.
+    /// The position of the name.
     pub(crate) at: Range<usize>,
     table: &'a DeTable<'a>,
-    /// The keys that it may have.
+    /// The keys that the table may have.
     keys: &'static Table,
     asked: RefCell<Vec<&'static str>>,
 }
@@ -89,30 +89,30 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Something wrong at a place of this table.
+    /// Creates an error at a position in this table.
     pub(crate) fn error(&self, at: &Range<usize>, message: impl Into<String>) -> ConfigError {
         self.source.error(at, message)
     }
 
-    /// Something wrong with the table as a whole.
+    /// Creates an error about the table as a whole.
     pub(crate) fn wrong(&self, message: impl std::fmt::Display) -> ConfigError {
         self.error(&self.at, format!("[{}] {message}", self.name))
     }
 
-    /// The line where it begins.
+    /// Returns the line of the table's name.
     pub(crate) fn line(&self) -> usize {
         self.source.line(&self.at)
     }
 
-    /// Where a key stands, when it is there.
+    /// Returns the position of a key, if it is present.
     pub(crate) fn place(&self, key: &str) -> Option<Range<usize>> {
         let mut keys = self.table.keys();
         let found = keys.find(|have| have.get_ref() == key)?;
         Some(found.span())
     }
 
-    /// A key's place and value; `None` when the file does not have it. In debug builds it panics when the
-    /// table of `reference` lacks the key or gives it another shape.
+    /// Returns a key's position and value; `None` if the file does not have it. In debug builds it
+    /// panics if the table in `reference` lacks the key or gives it another shape.
     fn get(
         &self,
         key: &'static str,
@@ -149,7 +149,7 @@ impl<'a> Section<'a> {
         self.error(at, format!("`{key}` {place} is {found}; write {wanted}"))
     }
 
-    /// A text.
+    /// Reads an optional text.
     pub(crate) fn text(&self, key: &'static str) -> Result<Option<At<String>>, ConfigError> {
         let Some((at, value)) = self.get(key, |shape| {
             matches!(shape, Shape::Text | Shape::Matching(_) | Shape::Choice(_))
@@ -162,7 +162,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text that must be there.
+    /// Reads a required text.
     pub(crate) fn required(
         &self,
         key: &'static str,
@@ -170,7 +170,7 @@ impl<'a> Section<'a> {
     ) -> Result<At<String>, ConfigError> {
         debug_assert!(
             self.keys.key(key).is_some_and(Key::is_required),
-            "the table of {} in `reference` does not say that {key} is required",
+            "the table of {} in `reference` does not mark {key} as required",
             self.keys.title
         );
         if let Some(text) = self.text(key)? {
@@ -188,7 +188,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// True or false.
+    /// Reads an optional boolean.
     pub(crate) fn flag(&self, key: &'static str) -> Result<Option<At<bool>>, ConfigError> {
         let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Flag)) else {
             return Ok(None);
@@ -199,7 +199,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A whole number that is not negative, at least `least`.
+    /// Reads a whole number that is at least `least`.
     pub(crate) fn count(
         &self,
         key: &'static str,
@@ -225,7 +225,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Any number.
+    /// Reads an optional number.
     pub(crate) fn number(&self, key: &'static str) -> Result<Option<At<f64>>, ConfigError> {
         let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Number)) else {
             return Ok(None);
@@ -236,10 +236,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A list of texts.
+    /// Reads a list of texts.
     pub(crate) fn texts(&self, key: &'static str) -> Result<Vec<At<String>>, ConfigError> {
         let Some((at, value)) = self.get(key, |shape| {
-            matches!(shape, Shape::Texts(_) | Shape::Names | Shape::Unbuilt)
+            matches!(shape, Shape::Texts(_) | Shape::Names | Shape::Unsupported)
         }) else {
             return Ok(Vec::new());
         };
@@ -255,7 +255,7 @@ impl<'a> Section<'a> {
         texts.collect()
     }
 
-    /// A table as JSON.
+    /// Reads a table as JSON.
     pub(crate) fn object(&self, key: &'static str) -> Result<Option<At<Value>>, ConfigError> {
         let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Object)) else {
             return Ok(None);
@@ -263,16 +263,16 @@ impl<'a> Section<'a> {
         if !value.is_table() {
             return Err(self.unfit(key, &at, &format!("a table: `{key} = {{ ... }}`"), value));
         }
-        let value = json::of(value, &at).map_err(|NoJson { wrote, at }| {
+        let value = json::of(value, &at).map_err(|NotJson { wrote, at }| {
             let place = self.shown();
             let message =
-                format!("`{wrote}` of `{key}` {place} is no number of JSON; write another one");
+                format!("`{wrote}` of `{key}` {place} is not a JSON number; write another one");
             self.error(&at, message)
         })?;
         Ok(Some(At::new(value, at)))
     }
 
-    /// A table inside this one.
+    /// Reads a table inside this one.
     pub(crate) fn section(&self, key: &'static str) -> Result<Option<Section<'a>>, ConfigError> {
         let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Table(_))) else {
             return Ok(None);
@@ -284,10 +284,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A list of tables inside this one.
+    /// Reads a list of tables inside this one.
     pub(crate) fn list(&self, key: &'static str) -> Result<Vec<Section<'a>>, ConfigError> {
         let Some((at, value)) = self.get(key, |shape| {
-            matches!(shape, Shape::Tables(_) | Shape::Unbuilt)
+            matches!(shape, Shape::Tables(_) | Shape::Unsupported)
         }) else {
             return Ok(Vec::new());
         };
@@ -309,7 +309,7 @@ impl<'a> Section<'a> {
         tables.collect()
     }
 
-    /// The named tables inside a table, in the order of the file.
+    /// Reads the named tables inside a table, in the order of the file.
     pub(crate) fn named(
         &self,
         key: &'static str,
@@ -347,7 +347,7 @@ impl<'a> Section<'a> {
         Ok(found)
     }
 
-    /// The entries of a table of any names: each a text, or a table.
+    /// Reads a table with arbitrary names: each entry is a text or a table.
     pub(crate) fn entries(
         &self,
         key: &'static str,
@@ -387,10 +387,10 @@ impl<'a> Section<'a> {
         Ok(found)
     }
 
-    /// How a message names this table.
+    /// Returns how a message refers to this table.
     fn shown(&self) -> String {
         match self.name.as_str() {
-            "" => "at the top".to_owned(),
+            "" => "at the top level".to_owned(),
             name => format!("in [{name}]"),
         }
     }
@@ -402,12 +402,12 @@ impl<'a> Section<'a> {
         format!("{}.{key}", self.name)
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Returns an error for keys that were not read.
     pub(crate) fn finish(&self) -> Result<(), ConfigError> {
         let asked = self.asked.borrow();
         debug_assert!(
             self.keys.keys.iter().all(|key| asked.contains(&key.name)),
-            "nobody asked for some key that the table of {} in `reference` has: {asked:?}",
+            "some key in the table of {} in `reference` was never read: {asked:?}",
             self.keys.title
         );
         let mut keys: Vec<_> = self.table.keys().collect();

@@ -1,44 +1,44 @@
-//! `[server]`: who may talk to it, and where.
+//! `[server]`: the address, limits and tokens of the server.
 
 use std::net::SocketAddr;
 
 use super::{At, ConfigError, Section};
 
-/// Where the server listens when nothing is said.
+/// The default address to listen on.
 const LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8787);
-/// The largest request body when nothing is said.
+/// The default maximum size of a request body.
 const MAX_BODY_BYTES: u64 = 4 * 1024 * 1024;
-/// How many connections there may be when nothing is said, in all and from one address.
+/// The default maximum number of connections, in total and per address.
 const MAX_CONNECTIONS: u64 = 8192;
 const MAX_CONNECTIONS_PER_ADDRESS: u64 = 512;
-/// How many runs of one user go on at once, and are started in a minute, when nothing is said.
+/// The default maximum of running runs per user, and of starts per minute.
 const MAX_RUNS_PER_USER: u64 = 256;
 const MAX_STARTS_PER_MINUTE: u64 = 1200;
 
-/// Who may talk to the server, and where.
+/// The configuration of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Whether everybody may use it.
+    /// Whether requests without a token are allowed.
     pub allow_unauthenticated: bool,
-    /// The largest request body.
+    /// The maximum size of a request body.
     pub max_body_bytes: u64,
-    /// How many connections there may be at once.
+    /// The maximum number of connections.
     pub max_connections: u64,
-    /// How many of them may come from one address; 0: as many as there may be.
+    /// The maximum number of connections from one address; 0 means no separate limit.
     pub max_connections_per_address: u64,
-    /// How many runs of one user go on at once.
+    /// The maximum number of running runs per user.
     pub max_runs_per_user: u64,
-    /// How many runs one user starts in a minute.
+    /// The maximum number of runs that one user starts per minute.
     pub max_starts_per_minute: u64,
-    /// Web pages that may use it.
+    /// The origins of web pages that may use the server.
     pub cors_origins: Vec<String>,
-    /// Host names under which it answers without authentication, besides local ones.
+    /// The host names that a server without authentication accepts, besides local ones.
     pub hosts: Vec<String>,
-    /// Who may use it.
+    /// The tokens of the users.
     pub tokens: Vec<TokenConfig>,
 }
 
@@ -59,17 +59,17 @@ impl Default for ServerConfig {
     }
 }
 
-/// A bearer token and whose it is.
+/// A bearer token and its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenConfig {
     /// How the token is recognised.
     pub secret: TokenSecret,
-    /// Who owns the sessions that are made with it.
+    /// The user, who owns the sessions created with the token.
     pub user: String,
-    /// Whether it sees all sessions.
+    /// Whether the user sees all sessions.
     pub admin: bool,
-    /// The line of the file where it stands.
+    /// The line of the token in the file.
     pub line: usize,
 }
 
@@ -77,9 +77,9 @@ pub struct TokenConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenSecret {
-    /// It is in this environment variable.
+    /// The token is in this environment variable.
     Env(String),
-    /// This is the SHA-256 of it, in hexadecimal digits.
+    /// The SHA-256 of the token, in hexadecimal digits.
     Sha256(String),
 }
 
@@ -141,16 +141,16 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<ServerConfig, ConfigE
     if server.allow_unauthenticated && !server.tokens.is_empty() {
         let at = section.place("allow_unauthenticated");
         let message = "`allow_unauthenticated` and [[server.tokens]] exclude each other; keep the \
-                       tokens, or let everybody in";
+                       tokens, or allow requests without one";
         return Err(section.error(&at.unwrap_or_else(|| section.at.clone()), message));
     }
     Ok(server)
 }
 
-/// An address to listen on; `localhost` is this machine.
+/// Parses an address to listen on; `localhost` is this machine.
 ///
 /// # Errors
-/// What to write instead.
+/// A message that says what to write instead.
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);

@@ -1,4 +1,4 @@
-//! `[store]` and `[stream]`: where sessions are kept.
+//! `[store]` and `[stream]`: where sessions are stored.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,42 +6,40 @@ use std::path::{Path, PathBuf};
 use super::suggest::remedy;
 use super::{At, ConfigError, Section};
 
-/// Where sessions are kept.
+/// The URL of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreUrl {
-    /// In this process, until it ends.
+    /// In memory, until the process ends.
     Memory,
     /// In a SQLite file.
     Sqlite(PathBuf),
 }
 
-/// Why an address of a store cannot be used.
+/// The error of an invalid store URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct StoreUrlError {
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     pub message: String,
 }
 
 impl StoreUrl {
-    /// Reads an address; a path in it is relative to `folder`.
+    /// Parses a URL; a path in it is relative to `folder`.
     ///
     /// # Errors
-    /// [`StoreUrlError`] says what to write instead.
+    /// A [`StoreUrlError`] that says what to write instead.
     pub fn parse(url: &str, folder: &Path) -> Result<Self, StoreUrlError> {
         const FORMS: &str = "write `sqlite:PATH` or `memory:`";
         let wrong = |message: String| StoreUrlError { message };
         let Some((scheme, rest)) = url.split_once(':') else {
-            return Err(wrong(format!(
-                "`{url}` is not the address of a store; {FORMS}"
-            )));
+            return Err(wrong(format!("`{url}` is not a store URL; {FORMS}")));
         };
         match scheme {
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(wrong(format!(
-                "`{url}` names something, but a store in memory has no name; write `memory:`"
+                "`{url}` has a name, but a store in memory has none; write `memory:`"
             ))),
             "sqlite" if rest == ":memory:" => Ok(Self::Memory),
             "sqlite" => {
@@ -49,7 +47,7 @@ impl StoreUrl {
                 if path.is_empty() {
                     return Err(wrong(format!("`{url}` names no file; {FORMS}")));
                 }
-                // `./x` and `x` are one file; the shorter name is the one to show.
+                // `./x` and `x` are the same file; the shorter form is shown.
                 let folder = if folder == Path::new(".") {
                     Path::new("")
                 } else {
@@ -58,12 +56,12 @@ impl StoreUrl {
                 Ok(Self::Sqlite(folder.join(path)))
             }
             "postgres" | "postgresql" | "redis" | "rediss" => Err(wrong(format!(
-                "stores of kind `{scheme}` are not built yet; {FORMS}"
+                "stores of kind `{scheme}` are not supported yet; {FORMS}"
             ))),
             _ => {
                 let remedy = remedy(scheme, ["sqlite", "memory"]);
                 Err(wrong(format!(
-                    "there is no store of kind `{scheme}`; {remedy} ({FORMS})"
+                    "unknown kind of store `{scheme}`; {remedy} ({FORMS})"
                 )))
             }
         }
@@ -91,7 +89,8 @@ pub(super) fn read(
     url_of(&section, &url, folder).map(Some)
 }
 
-/// Streams are kept by the store; one of their own is for stores that are not built yet.
+/// Checks `[stream]`. Streams are kept in the store; separate ones are for stores that are not
+/// supported yet.
 pub(super) fn read_stream(
     section: Option<Section<'_>>,
     store: Option<&StoreUrl>,
@@ -105,7 +104,7 @@ pub(super) fn read_stream(
     if Some(&url_of(&section, &url, folder)?) == store {
         return Ok(());
     }
-    let message = "streams apart from the store are not built yet; leave [stream] out, and they \
+    let message = "streams outside of the store are not supported yet; leave [stream] out, and they \
                    are kept in the store";
     Err(section.error(&url.at, message))
 }

@@ -1,6 +1,6 @@
-//! What somebody may have meant.
+//! Suggestions for misspelt names.
 
-/// `did you mean X?`, or the list of what there is.
+/// Returns `did you mean X?`, or the list of known names.
 pub(crate) fn remedy<'a>(wrote: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     if let Some(meant) = nearest(wrote, &known) {
@@ -12,19 +12,19 @@ pub(crate) fn remedy<'a>(wrote: &str, known: impl IntoIterator<Item = &'a str>) 
     }
 }
 
-/// The nearest name, when it is near enough to be meant.
+/// Returns the nearest name, if it is near enough.
 fn nearest<'a>(wrote: &str, known: &[&'a str]) -> Option<&'a str> {
     let distances = known.iter().map(|name| (distance(wrote, name), *name));
     let (_, name) = distances.min_by_key(|(distance, _)| *distance)?;
     is_near(wrote, name).then_some(name)
 }
 
-/// Whether one may have been meant by the other.
+/// Whether one name may have been meant by the other.
 pub(crate) fn is_near(wrote: &str, name: &str) -> bool {
     distance(wrote, name) <= wrote.chars().count().div_ceil(3).max(1)
 }
 
-/// How many letters must be changed to get from one to the other.
+/// Returns the number of letters to add, remove or replace to turn one name into the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

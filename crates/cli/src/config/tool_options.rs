@@ -1,4 +1,4 @@
-//! What may be said about any tool, and what excludes what.
+//! Options of all kinds of tools, and which of them exclude each other.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::suggest::remedy;
 use super::{At, ConfigError, Section};
 use crate::tools::Above;
 
-/// Who runs a tool.
+/// Where a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Http,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Builtin,
 }
 
-/// What may be said about any tool.
+/// Options of all kinds of tools.
 #[derive(Debug)]
 pub(super) struct ToolOptions {
     pub(super) require_approval: bool,
@@ -113,8 +113,8 @@ impl ToolOptions {
         Ok(())
     }
 
-    /// Tells a tool under construction. Time-outs are the business of what runs; what says nothing
-    /// about tools of this kind is left out.
+    /// Applies the options to a tool builder. Timeouts are set where the tool is run; options
+    /// without meaning for this kind of tool are left out.
     pub(super) fn apply(self, mut tool: ToolBuilder, kind: Kind) -> ToolBuilder {
         let client = kind == Kind::Client;
         let pauses = self.on_unknown == Some(OnUnknown::Pause);
@@ -144,7 +144,7 @@ impl ToolOptions {
     }
 }
 
-/// `approval_when = { pointer = "/cents", above = 10000 }`
+/// Reads `approval_when = { pointer = "/cents", above = 10000 }`.
 fn above(section: &Section<'_>) -> Result<Option<Above>, ConfigError> {
     let Some(rule) = section.section("approval_when")? else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `[tools.NAME]`: what agents can do.
+//! `[tools.NAME]`: the tools that agents can use.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::{At, ConfigError, Section, Variable, headers};
 use crate::tools::{Allowed, Builtin, HttpClient, HttpTool};
 
 const KINDS: [&str; 4] = ["http", "client", "builtin", "mcp"];
-/// How long a call of a service may take when nothing is said.
+/// The default timeout of a call to a service.
 const TIMEOUT: Duration = Duration::from_millis(10_000);
 
 /// The tools of a file, by name.
 #[derive(Default)]
 pub(super) struct Tools {
     all: BTreeMap<String, Tool>,
-    /// Addresses of those that are services.
+    /// The URLs of the HTTP tools, by tool name.
     pub(super) services: Vec<(String, String)>,
-    /// Environment variables that they need.
+    /// The environment variables that the tools need.
     pub(super) variables: Vec<Variable>,
 }
 
@@ -48,12 +48,13 @@ impl Tools {
             "client" => Kind::Client,
             "builtin" => Kind::Builtin,
             "mcp" => {
-                let message = "tools of kind `mcp` are not built yet; use http, client or builtin";
+                let message =
+                    "tools of kind `mcp` are not supported yet; use http, client or builtin";
                 return Err(section.error(&at, message));
             }
             _ => {
                 let remedy = remedy(&value, KINDS);
-                let message = format!("there is no kind of tool `{value}`; {remedy}");
+                let message = format!("unknown kind of tool `{value}`; {remedy}");
                 return Err(section.error(&at, message));
             }
         };
@@ -122,7 +123,7 @@ fn schema_or_any(schema: Option<At<Value>>) -> Value {
     schema.map_or_else(|| json!({ "type": "object" }), |schema| schema.value)
 }
 
-/// Keys that only another kind of tool has.
+/// Returns an error for keys that belong to another kind of tool.
 fn refuse_foreign_keys(section: &Section<'_>, kind: Kind) -> Result<(), ConfigError> {
     let foreign: &[(&str, &str)] = match kind {
         Kind::Http => &[("builtin", "builtin"), ("allow", "builtin")],
@@ -146,7 +147,7 @@ fn refuse_foreign_keys(section: &Section<'_>, kind: Kind) -> Result<(), ConfigEr
     }
     if let (Kind::Builtin, Some(at)) = (kind, section.place("input_schema")) {
         let message = format!(
-            "[{}] is built in and has an input of its own; remove `input_schema`",
+            "[{}] is a builtin tool with its own input; remove `input_schema`",
             section.name
         );
         return Err(section.error(&at, message));
@@ -165,7 +166,7 @@ fn builtin_tool(
     let builtin = Builtin::named(&which.value).ok_or_else(|| {
         let remedy = remedy(&which.value, Builtin::NAMES);
         let message = format!(
-            "there is no builtin tool `{}`; {remedy} (`builtin = \"...\"` chooses one, else the \
+            "unknown builtin tool `{}`; {remedy} (`builtin = \"...\"` chooses one, else the \
              tool's own name does)",
             which.value
         );

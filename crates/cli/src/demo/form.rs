@@ -1,4 +1,4 @@
-//! A form that the person at the screen fills in.
+//! A demo agent that asks the user to fill in a form.
 
 use helix_agents_core::Tool;
 use helix_agents_core::agent::{Agent, AnyAgent};

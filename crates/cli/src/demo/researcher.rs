@@ -1,4 +1,4 @@
-//! Research with notes, and an output of a fixed shape.
+//! A demo agent that takes notes and gives an output of a fixed shape.
 
 use helix_agents_core::agent::{Agent, AnyAgent};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A customer's order, looked up and refunded.
+//! A demo agent that looks up and refunds an order.
 
 use helix_agents_core::Tool;
 use helix_agents_core::agent::{Agent, AnyAgent};
@@ -12,7 +12,7 @@ const SCRIPT: &str = r#"{
         "tool_calls": [ { "id": "lookup", "name": "lookup_order", "arguments": { "order": "42" } } ] },
       { "text": "It was paid and arrived broken, so I can refund it. ",
         "tool_calls": [ { "id": "refund", "name": "refund", "arguments": { "order": "42", "cents": 1999 } } ] },
-      { "text": "This is what became of it: {{tool_result:refund}}" } ] },
+      { "text": "The result of the refund: {{tool_result:refund}}" } ] },
     { "match": "rder", "steps": [
       { "tool_calls": [ { "id": "lookup", "name": "lookup_order", "arguments": { "order": "42" } } ] },
       { "text": "Order 42: {{tool_result:lookup}}" } ] } ],
@@ -26,13 +26,13 @@ pub(super) fn agent() -> anyhow::Result<AnyAgent> {
         json!({ "type": "object", "required": ["order"], "properties": { "order": { "type": "string" } } }),
         async |input: Value, _| match input.get("order").and_then(Value::as_str) {
             Some("42") => Ok(json!({ "order": "42", "paidCents": 1999, "status": "delivered" })),
-            _ => Err(ToolError::tell_model("there is no such order; the demo has order 42")),
+            _ => Err(ToolError::tell_model("order not found; the demo has order 42")),
         },
     )
     .read_only();
     let refund = Tool::raw(
         "refund",
-        "Refunds an order. A person has to agree.",
+        "Refunds an order. A person has to approve.",
         json!({
             "type": "object",
             "required": ["order", "cents"],

@@ -4,26 +4,26 @@ use super::tools::TOOL;
 use super::{Key, Rule, Shape, Table};
 
 /// A table without keys.
-pub(crate) static NOTHING: Table = Table {
+pub(crate) static EMPTY: Table = Table {
     title: "",
     about: "",
     keys: &[],
     rules: &[],
 };
 
-/// The whole file.
+/// The top level of `helix.toml`.
 pub(crate) static TOP: Table = Table {
     title: "helix.toml",
-    about: "What an operator says. Paths in it are relative to the file. A key that is not listed here is \
+    about: "The configuration. Paths in it are relative to the file. A key that is not listed here is \
             an error.",
     keys: &[
         Key::new(
             "server",
             Shape::Table(&SERVER),
-            "Who may talk to the server, and where.",
+            "The address, limits and tokens of the server.",
         ),
-        Key::new("store", Shape::Table(&STORE), "Where sessions are kept."),
-        Key::new("stream", Shape::Table(&STREAM), "Where streams are kept."),
+        Key::new("store", Shape::Table(&STORE), "Where sessions are stored."),
+        Key::new("stream", Shape::Table(&STREAM), "Where streams are stored."),
         Key::new("runtime", Shape::Table(&RUNTIME), "How runs are performed."),
         Key::new("models", Shape::Named(&MODEL), "The models, by name."),
         Key::new("agents", Shape::Named(&AGENT), "The agents, by name."),
@@ -34,7 +34,7 @@ pub(crate) static TOP: Table = Table {
 
 static SERVER: Table = Table {
     title: "[server]",
-    about: "Who may talk to the server, and where.",
+    about: "The address, limits and tokens of the server.",
     keys: &[
         Key::new(
             "listen",
@@ -45,37 +45,37 @@ static SERVER: Table = Table {
         Key::new(
             "allow_unauthenticated",
             Shape::Flag,
-            "Whether everybody who can reach the server may use it. A server has tokens or this.",
+            "Whether to allow requests without a token. A server needs either this or tokens.",
         )
         .default("false"),
         Key::new(
             "max_body_bytes",
             Shape::Count(1),
-            "The largest body of a request.",
+            "The maximum size of a request body.",
         )
         .default("4194304"),
         Key::new(
             "max_connections",
             Shape::Count(1),
-            "How many connections are open at once; `/healthz` and `/readyz` are answered beside them.",
+            "The maximum number of connections; `/healthz` and `/readyz` are served beyond it.",
         )
         .default("8192"),
         Key::new(
             "max_connections_per_address",
             Shape::Count(0),
-            "How many of them come from one address; 0 for no limit, as behind a proxy.",
+            "The maximum number of connections per address; 0 for no limit, as behind a proxy.",
         )
         .default("512"),
         Key::new(
             "max_runs_per_user",
             Shape::Count(1),
-            "How many runs of a user go on at once.",
+            "The maximum number of running runs per user.",
         )
         .default("256"),
         Key::new(
             "max_starts_per_minute",
             Shape::Count(1),
-            "How many runs a user starts or resumes in a minute.",
+            "The maximum number of runs that a user starts or resumes per minute.",
         )
         .default("1200"),
         Key::new(
@@ -87,17 +87,17 @@ static SERVER: Table = Table {
         Key::new(
             "hosts",
             Shape::Texts("^[A-Za-z0-9._-]+$"),
-            "Host names under which a server without tokens answers, besides local ones.",
+            "Host names that a server without tokens accepts, besides local ones.",
         )
         .default("[]"),
-        Key::new("tokens", Shape::Tables(&TOKEN), "Who may use the server.").default("[]"),
+        Key::new("tokens", Shape::Tables(&TOKEN), "The tokens of the users.").default("[]"),
     ],
     rules: &[Rule::Apart("allow_unauthenticated", "tokens")],
 };
 
 static TOKEN: Table = Table {
     title: "[[server.tokens]]",
-    about: "A bearer token, and whose it is.",
+    about: "A bearer token and its user.",
     keys: &[
         Key::new(
             "env",
@@ -112,10 +112,10 @@ static TOKEN: Table = Table {
         Key::new(
             "user",
             Shape::Matching(ID),
-            "Who owns the sessions made with it, and sees no others.",
+            "The user, who owns the sessions created with the token and sees no others.",
         )
         .required(),
-        Key::new("admin", Shape::Flag, "Whether it sees all sessions.").default("false"),
+        Key::new("admin", Shape::Flag, "Whether the user sees all sessions.").default("false"),
     ],
     rules: &[Rule::OneOf(&["env", "sha256"])],
 };
@@ -125,7 +125,7 @@ const STORE_URL: &str = "^(memory:|sqlite:.+)$";
 
 static STORE: Table = Table {
     title: "[store]",
-    about: "Where sessions are kept. Without it: `.helix/helix.db`.",
+    about: "Where sessions are stored. Default: `.helix/helix.db`.",
     keys: &[Key::new(
         "url",
         Shape::Matching(STORE_URL),
@@ -137,7 +137,7 @@ static STORE: Table = Table {
 
 static STREAM: Table = Table {
     title: "[stream]",
-    about: "Where streams are kept. Only the store's own place is built.",
+    about: "Where streams are stored. Only the store itself is supported.",
     keys: &[Key::new(
         "url",
         Shape::Matching(STORE_URL),
@@ -151,40 +151,45 @@ static RUNTIME: Table = Table {
     title: "[runtime]",
     about: "How runs are performed.",
     keys: &[
-        Key::new("engine", Shape::Choice(&["local"]), "What performs runs.").default("\"local\""),
+        Key::new(
+            "engine",
+            Shape::Choice(&["local"]),
+            "The engine that performs runs.",
+        )
+        .default("\"local\""),
         Key::new(
             "double_texting",
             Shape::Choice(&["reject"]),
-            "What a new message does while a run goes on.",
+            "How a new message is handled while a run is running.",
         )
         .default("\"reject\""),
         Key::new(
             "recover_on_start",
             Shape::Flag,
-            "Whether runs whose lease lapsed are picked up at the start.",
+            "Whether runs with a lapsed lease are taken over at start.",
         )
         .default("true"),
         Key::new(
             "lease_ms",
             Shape::Count(100),
-            "How long a run is left alone after its process was last heard of.",
+            "The duration of a lease, after which the run of a dead process is taken over.",
         )
         .default("10000"),
         Key::new(
             "auto_continue",
             Shape::Flag,
-            "Whether the last answer continues the run by itself.",
+            "Whether the last answer resumes the session automatically.",
         )
         .default("true"),
         Key::new(
             "temporal",
             Shape::Table(&TEMPORAL),
-            "For an engine that is not built yet.",
+            "For an engine that is not supported yet.",
         ),
         Key::new(
             "dbos",
             Shape::Table(&DBOS),
-            "For an engine that is not built yet.",
+            "For an engine that is not supported yet.",
         ),
     ],
     rules: &[],
@@ -192,7 +197,7 @@ static RUNTIME: Table = Table {
 
 static TEMPORAL: Table = Table {
     title: "[runtime.temporal]",
-    about: "For an engine that is not built yet; checked and not used.",
+    about: "For an engine that is not supported yet; checked but not used.",
     keys: &[
         Key::new("address", Shape::Text, "The address of the service."),
         Key::new("namespace", Shape::Text, "The namespace."),
@@ -203,20 +208,25 @@ static TEMPORAL: Table = Table {
 
 static DBOS: Table = Table {
     title: "[runtime.dbos]",
-    about: "For an engine that is not built yet; checked and not used.",
+    about: "For an engine that is not supported yet; checked but not used.",
     keys: &[Key::new("url", Shape::Text, "The address of the database.")],
     rules: &[],
 };
 
 static MODEL: Table = Table {
     title: "[models.NAME]",
-    about: "A model that agents name.",
+    about: "A model that agents can use.",
     keys: &[
-        Key::new("provider", Shape::Choice(&["scripted"]), "Who answers.").required(),
+        Key::new(
+            "provider",
+            Shape::Choice(&["scripted"]),
+            "The provider of the model.",
+        )
+        .required(),
         Key::new(
             "script",
             Shape::Text,
-            "The file that says what a scripted model says; see below.",
+            "The script of a scripted model; see below.",
         ),
         Key::new(
             "model",
@@ -245,34 +255,39 @@ static MODEL: Table = Table {
 
 static AGENT: Table = Table {
     title: "[agents.NAME]",
-    about: "Who answers.",
+    about: "An agent.",
     keys: &[
-        Key::new("description", Shape::Text, "What it is for."),
+        Key::new("description", Shape::Text, "The purpose of the agent."),
         Key::new(
             "system_prompt",
             Shape::Text,
-            "What the model is told first. `{{state:/pointer}}` is filled from the session's state.",
+            "The system prompt. `{{state:/pointer}}` is filled in from the session's state.",
         ),
-        Key::new("model", Shape::Text, "The name of a model of this file.").required(),
-        Key::new("tools", Shape::Names, "Names of tools of this file.").default("[]"),
-        Key::new("sub_agents", Shape::Unbuilt, "Not built yet.").default("[]"),
-        Key::new("persistent_agents", Shape::Unbuilt, "Not built yet.").default("[]"),
+        Key::new("model", Shape::Text, "The name of a model in this file.").required(),
+        Key::new("tools", Shape::Names, "The names of tools in this file.").default("[]"),
+        Key::new("sub_agents", Shape::Unsupported, "Not supported yet.").default("[]"),
+        Key::new(
+            "persistent_agents",
+            Shape::Unsupported,
+            "Not supported yet.",
+        )
+        .default("[]"),
         Key::new(
             "max_steps",
             Shape::Count(1),
-            "How many steps a turn may have.",
+            "The maximum number of steps per turn.",
         )
         .default("50"),
         Key::new(
             "initial_state",
             Shape::Object,
-            "The state of a new session.",
+            "The initial state of a session.",
         )
         .default("{}"),
         Key::new(
             "output_schema",
             Shape::Object,
-            "A JSON Schema of what a turn ends with. Without it a turn ends with a text.",
+            "The JSON Schema of a turn's output. Without it the output is a text.",
         ),
     ],
     rules: &[],

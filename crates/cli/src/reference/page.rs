@@ -1,17 +1,17 @@
-//! The reference page.
+//! Generates the page `docs/reference.md`.
 
 use std::fmt::Write;
 
 use super::script::SCRIPT;
 use super::{Key, Presence, Rule, Shape, TOP, Table};
 
-/// The page `docs/reference.md`.
+/// Returns the page `docs/reference.md`.
 #[must_use]
 pub fn page() -> String {
     let mut out = String::from(
         "# Reference\n\n\
-         Every key of `helix.toml` and of scripts. This page is made from the table that the program checks \
-         its readers against.\n\n\
+         Every key of `helix.toml` and of scripts. This page is generated from the table against which the program checks \
+         the file.\n\n\
          `helix schema` prints the keys of `helix.toml` as a JSON Schema, with which editors complete and check \
          the file: `helix schema > helix.schema.json`, and `#:schema ./helix.schema.json` as the first line of \
          `helix.toml` for editors that use Taplo.\n",
@@ -22,7 +22,7 @@ pub fn page() -> String {
     out
 }
 
-/// Writes a table, and after it those inside of it, each once.
+/// Writes a table, and after it the tables inside it, each once.
 fn write(out: &mut String, table: &'static Table, level: &str, seen: &mut Vec<&'static str>) {
     if seen.contains(&table.title) {
         return;
@@ -79,7 +79,7 @@ fn kind(shape: &Shape) -> String {
         Shape::Tables(_) => "list of tables".to_owned(),
         Shape::Named(_) => "table for each name".to_owned(),
         Shape::Entries(_) => "text or table for each name".to_owned(),
-        Shape::Unbuilt => "empty list".to_owned(),
+        Shape::Unsupported => "empty list".to_owned(),
     }
 }
 
@@ -93,7 +93,7 @@ fn default(key: &Key) -> String {
 
 fn sentence(rule: &Rule) -> String {
     match rule {
-        Rule::OneOf(keys) => format!("Exactly one of {} is there.", listed(keys, "and")),
+        Rule::OneOf(keys) => format!("Exactly one of {} is required.", listed(keys, "and")),
         Rule::Apart(one, other) => format!("`{one}` and `{other}` exclude each other."),
         Rule::Clash([(one, is), (other, other_is)]) => {
             format!("`{one} = \"{is}\"` and `{other} = \"{other_is}\"` exclude each other.")
@@ -118,7 +118,7 @@ fn sentence(rule: &Rule) -> String {
     }
 }
 
-/// Names with a word before the last of them.
+/// Joins names, with a word before the last one.
 fn listed(names: &[&str], word: &str) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {

@@ -1,10 +1,10 @@
-//! The JSON Schema of `helix.toml`. Of draft 7, which editors know.
+//! The JSON Schema of `helix.toml`, in draft 7, which editors support.
 
 use serde_json::{Map, Value, json};
 
 use super::{Key, Presence, Rule, Shape, TOP, Table};
 
-/// The JSON Schema of `helix.toml`.
+/// Generates the JSON Schema of `helix.toml`.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = of_table(&TOP);
@@ -79,7 +79,7 @@ fn of_shape(shape: &Shape) -> Value {
             "type": "object",
             "additionalProperties": { "anyOf": [{ "type": "string" }, of_table(table)] },
         }),
-        Shape::Unbuilt => json!({ "type": "array", "maxItems": 0 }),
+        Shape::Unsupported => json!({ "type": "array", "maxItems": 0 }),
     }
 }
 
@@ -118,12 +118,12 @@ fn of_rule(table: &Table, rule: &Rule) -> Value {
     }
 }
 
-/// That a key is there with this value.
+/// A schema that requires a key to have this value.
 fn has(key: &str, is: &str) -> Value {
     json!({ "required": [key], "properties": { key: { "const": is } } })
 }
 
-/// That a key is there and says something: a flag that is false and an empty list do not.
+/// A schema that requires a key to be set: a false flag or an empty list does not count.
 fn said(table: &Table, name: &str) -> Value {
     let something = match table.key(name).map(|key| &key.shape) {
         Some(Shape::Flag) => json!({ "const": true }),

@@ -2,22 +2,22 @@
 
 use super::{Key, Shape, Table};
 
-/// The whole file.
+/// The top level of a script.
 pub(crate) static SCRIPT: Table = Table {
     title: "A script",
-    about: "What a scripted model says: a JSON file with rules, a default, or both. A key that is not listed \
+    about: "The replies of a scripted model: a JSON file with rules, a default, or both. A key that is not listed \
             here is an error.",
     keys: &[
         Key::new(
             "rules",
             Shape::Tables(&RULE),
-            "The first whose `match` is a part of the latest user message is played.",
+            "The rules. The first whose `match` is a substring of the latest user message applies.",
         )
         .default("[]"),
         Key::new(
             "default",
             Shape::Tables(&STEP),
-            "The steps that are played where no rule matches. Without it the reply is `script ended`.",
+            "The steps if no rule matches. Without it the reply is `script ended`.",
         ),
     ],
     rules: &[],
@@ -25,13 +25,18 @@ pub(crate) static SCRIPT: Table = Table {
 
 static RULE: Table = Table {
     title: "`rules[]`",
-    about: "What is said to some messages.",
+    about: "The replies to messages with a given text.",
     keys: &[
-        Key::new("match", Shape::Text, "A part of the latest user message.").required(),
+        Key::new(
+            "match",
+            Shape::Text,
+            "A substring of the latest user message.",
+        )
+        .required(),
         Key::new(
             "steps",
             Shape::Tables(&STEP),
-            "What is said, one step for each reply of the turn.",
+            "The replies, one step for each reply of the turn.",
         )
         .required(),
     ],
@@ -40,13 +45,18 @@ static RULE: Table = Table {
 
 static STEP: Table = Table {
     title: "`rules[].steps[]` and `default[]`",
-    about: "One reply. Past the last step the reply is `script ended`. Texts, and texts in arguments, may have \
+    about: "One reply. After the last step the reply is `script ended`. Texts, and texts in arguments, may have \
             the placeholders `{{last_user}}`, `{{last_tool_result}}`, `{{tool_result:ID}}`, `{{turn}}` and \
             `{{state:/pointer}}`.",
     keys: &[
-        Key::new("thinking", Shape::Text, "What the model thinks first."),
-        Key::new("text", Shape::Text, "What it says."),
-        Key::new("tool_calls", Shape::Tables(&CALL), "The tools it calls.").default("[]"),
+        Key::new("thinking", Shape::Text, "The thinking of the model."),
+        Key::new("text", Shape::Text, "The text of the reply."),
+        Key::new(
+            "tool_calls",
+            Shape::Tables(&CALL),
+            "The tool calls of the reply.",
+        )
+        .default("[]"),
         Key::new(
             "finish",
             Shape::Any,
@@ -55,10 +65,10 @@ static STEP: Table = Table {
         Key::new(
             "chunk_chars",
             Shape::Count(1),
-            "How many characters a piece of the stream has.",
+            "The number of characters per delta.",
         )
         .default("8"),
-        Key::new("delay_ms", Shape::Count(0), "The wait between two pieces.").default("0"),
+        Key::new("delay_ms", Shape::Count(0), "The delay between two deltas.").default("0"),
         Key::new(
             "stop_reason",
             Shape::Choice(&[
@@ -71,48 +81,48 @@ static STEP: Table = Table {
                 "error",
                 "unknown",
             ]),
-            "Why the reply ends. Without it: `tool_use` when it makes calls, else `end_turn`.",
+            "The stop reason. Default: `tool_use` if the reply has calls, else `end_turn`.",
         ),
         Key::new(
             "usage",
             Shape::Table(&USAGE),
-            "The tokens that it counts as.",
+            "The token usage of the reply.",
         ),
-        Key::new("error", Shape::Table(&FAILURE), "A failure on purpose."),
+        Key::new("error", Shape::Table(&FAILURE), "A simulated failure."),
     ],
     rules: &[],
 };
 
 static CALL: Table = Table {
     title: "`tool_calls[]`",
-    about: "One call.",
+    about: "One tool call.",
     keys: &[
         Key::new(
             "id",
             Shape::Text,
-            "Its id. Left out: one is made; used before in the session: a number is added.",
+            "The id. If left out, one is generated; if used before in the session, a number is added.",
         ),
-        Key::new("name", Shape::Text, "The tool.").required(),
-        Key::new("arguments", Shape::Any, "Its arguments.").default("{}"),
+        Key::new("name", Shape::Text, "The name of the tool.").required(),
+        Key::new("arguments", Shape::Any, "The arguments.").default("{}"),
     ],
     rules: &[],
 };
 
 static USAGE: Table = Table {
     title: "`usage`",
-    about: "The tokens that a reply counts as.",
+    about: "The token usage of a reply.",
     keys: &[
-        Key::new("input", Shape::Count(0), "Tokens read.").default("0"),
-        Key::new("output", Shape::Count(0), "Tokens written.").default("0"),
+        Key::new("input", Shape::Count(0), "The input tokens.").default("0"),
+        Key::new("output", Shape::Count(0), "The output tokens.").default("0"),
         Key::new(
             "cached",
             Shape::Count(0),
-            "How many of those read came from a cache.",
+            "The input tokens that came from a cache.",
         ),
         Key::new(
             "reasoning",
             Shape::Count(0),
-            "How many of those written were reasoning.",
+            "The output tokens that were reasoning.",
         ),
     ],
     rules: &[],
@@ -120,7 +130,7 @@ static USAGE: Table = Table {
 
 static FAILURE: Table = Table {
     title: "`error`",
-    about: "How a reply fails.",
+    about: "A simulated failure.",
     keys: &[
         Key::new(
             "kind",
@@ -134,23 +144,23 @@ static FAILURE: Table = Table {
                 "invalid",
                 "transport",
             ]),
-            "What goes wrong.",
+            "The kind of error.",
         )
         .required(),
         Key::new(
             "attempts",
             Shape::Count(0),
-            "How many tries fail. Without it: all.",
+            "The number of attempts that fail. Default: all.",
         ),
         Key::new(
             "retry_after_ms",
             Shape::Count(0),
-            "When the provider says to try again.",
+            "The retry delay that the provider asks for.",
         ),
         Key::new(
             "after_chars",
             Shape::Count(0),
-            "How many characters come before the failure.",
+            "The number of characters before the failure.",
         )
         .default("0"),
     ],

@@ -4,65 +4,65 @@ use super::{Key, Rule, Shape, Table};
 
 pub(super) static TOOL: Table = Table {
     title: "[tools.NAME]",
-    about: "What agents can do.",
+    about: "A tool that agents can use.",
     keys: &[
         Key::new(
             "kind",
             Shape::Choice(&["http", "client", "builtin"]),
-            "Who runs it: a service of yours, a client, or this program.",
+            "Where the tool runs: an HTTP service, a client, or this program.",
         )
         .required(),
         Key::new(
             "description",
             Shape::Text,
-            "What the model reads about it. Without it: the tool's name, or the built-in's own text.",
+            "The description for the model. Default: the tool's name, or the text of the builtin tool.",
         ),
-        Key::new("input_schema", Shape::Object, "A JSON Schema of its arguments.").default("{ type = \"object\" }"),
-        Key::new("url", Shape::Matching("^[Hh][Tt][Tt][Pp][Ss]?://.+"), "With `http`: where calls are sent."),
+        Key::new("input_schema", Shape::Object, "The JSON Schema of the arguments.").default("{ type = \"object\" }"),
+        Key::new("url", Shape::Matching("^[Hh][Tt][Tt][Pp][Ss]?://.+"), "With `http`: the URL that calls are sent to."),
         Key::new(
             "headers",
             Shape::Entries(&HEADER),
-            "With `http`: headers of every call, each a text or `{ env = \"NAME\" }`.",
+            "With `http`: additional headers, each a text or `{ env = \"NAME\" }`.",
         ),
         Key::new(
             "proxy",
             Shape::Flag,
-            "With `http`: whether calls go through the proxy of the environment. Without it: all but those to \
+            "With `http`: whether calls use the proxy of the environment. Default: all except those to \
              this machine and to private networks.",
         ),
         Key::new(
             "builtin",
             Shape::Choice(&["clock", "calculator", "notes", "fetch", "http_fetch"]),
-            "With `builtin`: which one. Without it: the one of the tool's name.",
+            "With `builtin`: which builtin tool. Default: the one with the tool's name.",
         ),
         Key::new(
             "allow",
             Shape::Texts(""),
-            "With the built-in `fetch`: the hosts, addresses and networks it may reach. Without it: all that \
+            "With the builtin `fetch`: the hosts, addresses and networks it may reach. Default: all that \
              are public.",
         ),
-        Key::new("require_approval", Shape::Flag, "Whether a person must agree to every call.").default("false"),
-        Key::new("approval_when", Shape::Table(&APPROVAL), "Which calls a person must agree to."),
+        Key::new("require_approval", Shape::Flag, "Whether a person must approve every call.").default("false"),
+        Key::new("approval_when", Shape::Table(&APPROVAL), "Which calls a person must approve."),
         Key::new(
             "deadline_ms",
             Shape::Count(1),
-            "How long a person or a client may take; stored and shown, not enforced yet.",
+            "How long a person or a client may take to answer; stored and shown, but not enforced yet.",
         ),
         Key::new(
             "timeout_ms",
             Shape::Count(1),
-            "How long the call itself may take; 10000 for `http` when nothing is said.",
+            "How long a call may take; 10000 by default for `http`.",
         ),
-        Key::new("idempotent", Shape::Flag, "Whether sending a call twice under one key is the same as once.")
+        Key::new("idempotent", Shape::Flag, "Whether a call that is sent twice with one key takes effect once.")
             .default("false"),
-        Key::new("read_only", Shape::Flag, "Whether it changes nothing.").default("false"),
+        Key::new("read_only", Shape::Flag, "Whether the tool changes nothing.").default("false"),
         Key::new(
             "on_unknown",
             Shape::Choice(&["tell_model", "pause"]),
-            "What happens to a call that may have taken effect: the model is told, or a person is asked.",
+            "How a call with an unknown outcome is handled: tell the model, or pause and ask a person.",
         )
         .default("\"tell_model\""),
-        Key::new("finish_with", Shape::Flag, "Whether its result ends the turn and is its output.").default("false"),
+        Key::new("finish_with", Shape::Flag, "Whether the result ends the turn and is its output.").default("false"),
     ],
     rules: &[
         Rule::Where {
@@ -107,7 +107,7 @@ static HEADER: Table = Table {
 
 static APPROVAL: Table = Table {
     title: "[tools.NAME.approval_when]",
-    about: "Calls whose argument is above a number. A call without that number needs an approval, too.",
+    about: "Calls with an argument above a limit. A call without that argument needs an approval too.",
     keys: &[
         Key::new(
             "pointer",
@@ -115,7 +115,7 @@ static APPROVAL: Table = Table {
             "The JSON Pointer of the argument, like `/cents`.",
         )
         .required(),
-        Key::new("above", Shape::Number, "The number.").required(),
+        Key::new("above", Shape::Number, "The limit.").required(),
     ],
     rules: &[],
 };

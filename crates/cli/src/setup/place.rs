@@ -1,4 +1,4 @@
-//! Which configuration and which store a command uses.
+//! The configuration and the store of a command.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +10,23 @@ use crate::UsageError;
 use crate::config::{Config, StoreUrl};
 use crate::screen::{Look, Screen};
 
-/// Which configuration and which store a command uses.
+/// The configuration and the store of a command.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Place {
-    /// The configuration; without it `helix.toml` here, or else the built-in demo agents
+    /// The configuration file; default: `helix.toml` if it exists, else the built-in demo agents
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The store: `sqlite:PATH` or `memory:`; overrides the configuration
+    /// The store URL: `sqlite:PATH` or `memory:`; overrides the configuration
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
 }
 
 impl Place {
-    /// Reads the configuration; nothing is opened.
+    /// Reads the configuration without opening the store.
     ///
     /// # Errors
-    /// [`ConfigError`](crate::config::ConfigError) and [`UsageError`] say what to write instead.
+    /// A [`ConfigError`](crate::config::ConfigError) or [`UsageError`] that says what to write
+    /// instead.
     pub fn read(&self) -> anyhow::Result<Plan> {
         let file = self.config.clone().or_else(|| {
             let here = PathBuf::from(CONFIG);
@@ -48,27 +49,26 @@ impl Place {
         })
     }
 
-    /// Reads the configuration and opens the store, which is made when it is not there.
+    /// Reads the configuration and opens the store, which is created if it does not exist.
     ///
     /// # Errors
-    /// As [`Place::read`], and when the store cannot be used.
+    /// As [`Place::read`], and if the store cannot be used.
     pub async fn open(&self) -> anyhow::Result<Setup> {
         self.read()?.open().await
     }
 
-    /// Reads the configuration and opens a store that is there, for commands that need something in
-    /// it.
+    /// Reads the configuration and opens an existing store, for commands that need data in it.
     ///
     /// # Errors
-    /// As [`Place::open`], and when there is no such store.
+    /// As [`Place::open`], and if the store does not exist.
     pub async fn open_existing(&self) -> anyhow::Result<Setup> {
         let plan = self.read()?;
         plan.must_exist()?;
         plan.open().await
     }
 
-    /// Reads the configuration and opens the store, for commands that list what is in it: where none
-    /// was made yet there is nothing in it. That one that was named is not there is said.
+    /// Reads the configuration and opens the store, for commands that list its content. A store
+    /// that does not exist is treated as empty, with a message if it was named.
     ///
     /// # Errors
     /// As [`Place::open`].
@@ -78,13 +78,13 @@ impl Place {
             return plan.open().await;
         }
         if self.store.is_some() {
-            let text = format!("there is no store {} yet", plan.store);
+            let text = format!("the store {} does not exist yet", plan.store);
             Screen::here().note(Look::Yellow, text)?;
         }
         Ok(Setup::new(plan, MemoryStore::new().into()))
     }
 
-    /// A command line about the same configuration and store, to be pasted.
+    /// Returns a command line for the same configuration and store, to be pasted.
     #[must_use]
     pub fn command(&self, words: &str) -> String {
         let mut line = format!("helix {words}");
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_can_be_pasted() {
+    fn a_hint_can_be_pasted_into_a_shell() {
         let mut place = Place::default();
         assert_eq!(place.command("resume s"), "helix resume s");
         place.config = Some("it's here/helix.toml".into());

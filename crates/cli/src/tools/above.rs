@@ -1,10 +1,10 @@
-//! Asks a person about calls whose argument is above a limit.
+//! Approval for calls with an argument above a limit.
 
 use async_trait::async_trait;
 use helix_agents_core::tool::{ApprovalRule, ToolCx, ToolError, ToolResult};
 use serde_json::Value;
 
-/// Asks a person when the number at a pointer of the arguments is above a limit, and when there is
+/// Requires approval if the number at a pointer of the arguments is above a limit, or if there is
 /// no number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Above {
@@ -13,7 +13,7 @@ pub struct Above {
 }
 
 impl Above {
-    /// A rule.
+    /// Creates a rule for the number at a pointer.
     #[must_use]
     pub fn new(pointer: impl Into<String>, limit: f64) -> Self {
         Self {

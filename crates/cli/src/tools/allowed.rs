@@ -1,14 +1,14 @@
-//! Where `fetch` may go.
+//! The hosts that `fetch` may reach.
 
 use std::net::IpAddr;
 
 use super::public_address::is_public;
 
-/// Where `fetch` may go: everywhere on the public internet, or to what is listed and nowhere else.
+/// The hosts that `fetch` may reach: the whole public internet, or only a list.
 ///
-/// An entry is a host (`api.example.com`), its subdomains (`*.example.com`), an address, a network
-/// (`10.1.0.0/16`), each but the last with or without a port, or `*` for all public addresses.
-/// Private, loopback and link-local addresses are reached only when they are listed.
+/// An entry is a host (`api.example.com`), its subdomains (`*.example.com`), an address, or a
+/// network (`10.1.0.0/16`), each but the last with or without a port, or `*` for all public
+/// addresses. Private, loopback and link-local addresses are reached only if they are listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     entries: Vec<Entry>,
@@ -32,19 +32,19 @@ enum Entry {
     },
 }
 
-/// An entry that is none.
+/// The error of an invalid entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{entry}` cannot be allowed; write a host, `*.HOST`, an address, a network like 10.0.0.0/8, or `*`"
 )]
 #[non_exhaustive]
 pub struct BadEntry {
-    /// What was written.
+    /// The entry as it was written.
     pub entry: String,
 }
 
 impl Allowed {
-    /// All public addresses.
+    /// Allows all public addresses.
     #[must_use]
     pub fn public() -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Allowed {
         }
     }
 
-    /// Nothing.
+    /// Allows no addresses.
     #[must_use]
     pub fn nothing() -> Self {
         Self {
@@ -60,10 +60,10 @@ impl Allowed {
         }
     }
 
-    /// This, too.
+    /// Adds an entry to the list.
     ///
     /// # Errors
-    /// [`BadEntry`] for what is no entry.
+    /// A [`BadEntry`] for an invalid entry.
     pub fn and(mut self, entry: &str) -> Result<Self, BadEntry> {
         let parsed = parse(entry).ok_or_else(|| BadEntry {
             entry: entry.to_owned(),
@@ -72,7 +72,7 @@ impl Allowed {
         Ok(self)
     }
 
-    /// Whether a host is listed by its name, wherever it is.
+    /// Whether a host is listed by its name, whatever its address.
     pub(super) fn names(&self, host: &str, port: u16) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         self.entries.iter().any(|entry| match entry {
@@ -85,8 +85,8 @@ impl Allowed {
         })
     }
 
-    /// Whether the address of a host that is not listed by its name is of interest: where all public
-    /// addresses are fine, and for this machine, which nobody has to be asked about.
+    /// Whether the address of a host that is not listed by name has to be resolved: if all public
+    /// addresses are allowed, and for this machine, which needs no query.
     pub(super) fn looks_up(&self, host: &str) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         host == "localhost" || host.ends_with(".localhost") || self.entries.contains(&Entry::Public)
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused() {
+    fn invalid_entries_are_refused() {
         for bad in ["", "*.", "10.0.0.0/33", "host:port", "a b", "http://x"] {
             assert!(Allowed::nothing().and(bad).is_err(), "{bad}");
         }

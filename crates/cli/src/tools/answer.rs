@@ -1,16 +1,16 @@
-//! What a service answered, as a result.
+//! Converts the response of a service to a result.
 
 use helix_agents_core::state::StepWrites;
 use helix_agents_core::tool::{ToolCx, ToolError, ToolResult};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// An answer that also changes the session's state.
+/// The content type of a response that also changes the session's state.
 const WITH_WRITES: &str = "application/vnd.helix.tool+json";
-/// The longest text of an error that the model reads.
+/// The maximum length of an error text for the model.
 const MAX_ERROR_BYTES: usize = 8 * 1024;
 
-/// What a service gave with a success.
+/// A successful response of a service.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) content_type: Option<String>,
@@ -26,7 +26,7 @@ struct WithWrites {
 }
 
 impl Answer {
-    /// The result; writes to the state are made.
+    /// Returns the result, after applying the writes to the state.
     pub(super) fn into_result(self, cx: &ToolCx) -> ToolResult<Value> {
         let kind = self.content_type.as_deref().map(media_type);
         if kind.as_deref() == Some(WITH_WRITES) {
@@ -44,7 +44,7 @@ impl Answer {
 fn with_writes(body: &[u8], cx: &ToolCx) -> ToolResult<Value> {
     let unreadable = |error: String| {
         ToolError::tell_model(format!(
-            "the call succeeded, but its answer cannot be used: {error}"
+            "the call succeeded, but its response cannot be used: {error}"
         ))
     };
     let unread = |error: serde_json::Error| unreadable(error.to_string());
@@ -56,8 +56,8 @@ fn with_writes(body: &[u8], cx: &ToolCx) -> ToolResult<Value> {
     Ok(answer.result)
 }
 
-/// A write in our words. The words of JSON Patch are understood too: `remove`, and `add`, which
-/// appends at a path that ends with `/-`.
+/// Converts a write to a state operation. The names of JSON Patch are accepted too: `remove`, and
+/// `add`, which appends at a path that ends with `/-`.
 fn as_state_op(mut write: Value) -> Value {
     let text = |write: &Value, key| write.get(key).and_then(Value::as_str).map(str::to_owned);
     let (op, path) = (text(&write, "op"), text(&write, "path").unwrap_or_default());
@@ -74,13 +74,13 @@ fn as_state_op(mut write: Value) -> Value {
     write
 }
 
-/// The media type without its parameters.
+/// Returns the media type without its parameters.
 pub(super) fn media_type(content_type: &str) -> String {
     let kind = content_type.split(';').next().unwrap_or_default();
     kind.trim().to_ascii_lowercase()
 }
 
-/// What the model reads of a refusal: the body.
+/// Returns the error text for the model: the body of the response.
 pub(super) fn refusal(status: u16, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if text.trim().is_empty() {
@@ -97,7 +97,7 @@ fn shortened(text: &str) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The tools that are built in.
+//! The tools that are built into the program.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use super::fetch::Fetch;
 use super::{calculator, notes};
 use crate::date;
 
-/// A tool that is built in.
+/// A builtin tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Builtin {
-    /// What time it is.
+    /// Returns the current time.
     Clock,
-    /// Works out an expression.
+    /// Evaluates an arithmetic expression.
     Calculator,
-    /// Notes in the session's state.
+    /// Keeps notes in the session's state.
     Notes,
-    /// Reads a page of the web.
+    /// Reads a web page.
     Fetch,
 }
 
 impl Builtin {
-    /// The names of all.
+    /// The names of all builtin tools.
     pub const NAMES: [&'static str; 4] = ["clock", "calculator", "notes", "fetch"];
 
-    /// The one of this name.
+    /// Returns the builtin tool of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -43,13 +43,13 @@ impl Builtin {
         })
     }
 
-    /// What the model reads when nothing else is said.
+    /// The default description for the model.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
-            Self::Clock => "Tells the present date and time, in UTC.",
+            Self::Clock => "Returns the current date and time, in UTC.",
             Self::Calculator => {
-                "Works out an arithmetic expression: + - * / % ^, parentheses, sqrt, abs, round, \
+                "Evaluates an arithmetic expression: + - * / % ^, parentheses, sqrt, abs, round, \
                  floor, ceil, min, max, pi, e."
             }
             Self::Notes => {
@@ -60,7 +60,7 @@ impl Builtin {
         }
     }
 
-    /// The tool, under a name of its own. `allow` and `timeout` are for [`Builtin::Fetch`].
+    /// Builds the tool under a given name. `allow` and `timeout` are for [`Builtin::Fetch`].
     pub fn tool(
         self,
         name: &str,
@@ -75,7 +75,7 @@ impl Builtin {
             })
             .read_only(),
             Self::Calculator => {
-                let schema = one_text("expression", "What to work out, like `(2 + 3) * 4`.");
+                let schema = one_text("expression", "The expression, like `(2 + 3) * 4`.");
                 Tool::raw(name, description, schema, async |input: Value, _| {
                     let expression = text_of(&input, "expression");
                     let value = calculator::evaluate(&expression);

@@ -1,21 +1,21 @@
-//! Works out an arithmetic expression.
+//! Evaluates arithmetic expressions.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use serde_json::Value;
 
-/// Parentheses in parentheses; more is no honest expression.
+/// The maximum depth of nested parentheses.
 const MAX_DEPTH: usize = 64;
 
-/// Why there is no value.
+/// The error of an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CalculatorError {
     #[error("`{0}` is not expected here; write an expression like `(2 + 3) * 4`")]
     Unexpected(String),
     #[error("the expression ends too early; something is missing after its last part")]
     TooShort,
-    #[error("there is no function or constant `{0}`")]
+    #[error("unknown function or constant `{0}`")]
     UnknownName(String),
     #[error("the result is not a number; look for a division by zero or a root of a negative")]
     NotANumber,
@@ -25,7 +25,7 @@ pub(super) enum CalculatorError {
 
 type Result<T, E = CalculatorError> = std::result::Result<T, E>;
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub(super) fn evaluate(text: &str) -> Result<f64> {
     let mut parser = Parser {
         rest: text.chars().peekable(),
@@ -39,9 +39,9 @@ pub(super) fn evaluate(text: &str) -> Result<f64> {
     }
 }
 
-/// A value as JSON: a whole number as one.
+/// Converts a value to JSON, an integral one to an integer.
 pub(super) fn shown(value: f64) -> Value {
-    /// Up to here every whole number has its own `f64`.
+    /// The largest range in which every integer is an exact `f64`.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() <= EXACT {
         #[expect(
@@ -115,7 +115,7 @@ impl Parser<'_> {
 
     fn power(&mut self) -> Result<f64> {
         let base = self.single()?;
-        // From the right, and before a sign: 2^3^2 is 2^9, -2^2 is -4.
+        // Right-associative, and before a sign: 2^3^2 is 2^9, -2^2 is -4.
         Ok(if self.take('^') {
             base.powf(self.signed()?)
         } else {
@@ -160,7 +160,7 @@ impl Parser<'_> {
             .map_err(|_| CalculatorError::Unexpected(text))
     }
 
-    /// Whether an exponent comes next, as in `1e3`, and not the number e.
+    /// Whether an exponent follows, as in `1e3`, and not the constant e.
     fn has_exponent(&self) -> bool {
         let mut ahead = self.rest.clone();
         ahead.next_if(|c| matches!(c, 'e' | 'E')).is_some() && {
@@ -169,7 +169,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Values in parentheses.
+    /// Parses values in parentheses.
     fn list(&mut self) -> Result<Vec<f64>> {
         if !self.take('(') {
             let found = self.peek().map_or(CalculatorError::TooShort, |c| {
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_have_their_usual_value() {
+    fn expressions_are_evaluated() {
         let table = [
             ("1 + 2 * 3", 7.0),
             ("(1 + 2) * 3", 9.0),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_expression_is_refused() {
+    fn invalid_expressions_are_refused() {
         let deep = "(".repeat(10_000);
         for text in [
             "",

@@ -9,7 +9,7 @@ use super::public_address::is_public;
 
 type Made = Arc<OnceLock<Result<reqwest::Client, String>>>;
 
-/// A client that is made when it is first used. Clones share it.
+/// A client that is created when it is first used. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct HttpClient {
     proxied: Made,
@@ -19,15 +19,15 @@ pub struct HttpClient {
 /// How a service is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Through the proxy that the environment names, where it names one.
+    /// Through the proxy that the environment names, if any.
     Proxied,
-    /// Without a proxy.
+    /// Directly, without a proxy.
     Direct,
 }
 
 impl Way {
-    /// The way to a host when nobody says otherwise: a proxy does not reach this machine and private
-    /// networks, and has no business in what is said there.
+    /// Returns the default for a host: a proxy does not reach this machine and private networks,
+    /// and should not see that traffic.
     pub(super) fn to(host: &str) -> Self {
         let host = host.trim_matches(['[', ']']).trim_end_matches('.');
         let host = host.to_ascii_lowercase();
@@ -43,13 +43,13 @@ impl Way {
 }
 
 impl HttpClient {
-    /// A client.
+    /// Creates a client.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The client itself. It follows no redirects.
+    /// Returns the client. It follows no redirects.
     pub(super) fn get(&self, way: Way) -> Result<&reqwest::Client, ClientError> {
         let (made, builder): (_, fn() -> _) = match way {
             Way::Proxied => (&self.proxied, builder),
@@ -63,19 +63,19 @@ impl HttpClient {
     }
 }
 
-/// There is no HTTP client.
+/// The error that the HTTP client cannot be created.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the HTTP client cannot be set up: {0}")]
 pub(super) struct ClientError(String);
 
-/// A client under construction, as all tools use it.
+/// Returns a client builder with the settings of all tools.
 pub(super) fn builder() -> reqwest::ClientBuilder {
-    // Whoever comes first chooses for the process; a second choice changes nothing.
+    // The first provider is used for the whole process; a second choice changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(Policy::none())
-        // A call is sent once: nothing is repeated below us, and no connection is used again that
-        // its other end may be closing.
+        // A call is sent once: the client retries nothing, and reuses no connection that the server
+        // may be closing.
         .retry(reqwest::retry::never())
         .pool_max_idle_per_host(0)
         .user_agent(concat!("helix/", env!("CARGO_PKG_VERSION")))
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_for_the_world_outside() {
+    fn a_proxy_is_used_only_for_public_hosts() {
         for near in [
             "localhost",
             "LOCALHOST.",

@@ -1,4 +1,4 @@
-//! Reads a document of the web, where that is allowed.
+//! Reads web pages from allowed hosts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,18 +14,17 @@ use super::answer::chain;
 use super::builtin::text_of;
 use super::{client, http};
 
-/// How long one request may take when nothing is said.
+/// The default timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a document may have moved.
+/// The maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
-/// The longest text that the model reads.
+/// The maximum length of a text for the model.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 
-/// Reads a document of the web, where that is allowed.
+/// Reads web pages from allowed hosts.
 ///
-/// A name is looked up once and the connection is made to just those addresses that were allowed,
-/// so a name that changes its mind leads nowhere else. Each redirect is checked like the first
-/// address.
+/// A name is resolved once, and the connection is made only to the addresses that were allowed, so
+/// a name whose address changes cannot lead elsewhere. Each redirect is checked like the first URL.
 #[derive(Debug, Clone)]
 pub(super) struct Fetch {
     allowed: Allowed,
@@ -40,7 +39,7 @@ impl Fetch {
         }
     }
 
-    /// The addresses of a URL that may be reached.
+    /// Returns the addresses of a URL that may be reached.
     async fn addresses(&self, url: &Url) -> ToolResult<Vec<SocketAddr>> {
         let tell = |text: String| ToolError::tell_model(text);
         let ("http" | "https", Some(host), Some(port)) =
@@ -60,7 +59,7 @@ impl Fetch {
             return reached.then(|| vec![address]).ok_or_else(blocked);
         }
         let named = self.allowed.names(host, port);
-        // Asking for a name tells it to others, so it is not asked for in vain.
+        // Resolving a name reveals it to others, so a disallowed name is not resolved.
         if !named && !self.allowed.looks_up(host) {
             return Err(blocked());
         }
@@ -81,7 +80,7 @@ impl Fetch {
 
     async fn get(&self, url: &Url) -> ToolResult<Response> {
         let addresses = self.addresses(url).await?;
-        // A proxy would look names up again, out of our sight.
+        // A proxy would resolve the name again, unchecked.
         let client = client::builder()
             .no_proxy()
             .resolve_to_addrs(url.host_str().unwrap_or_default(), &addresses)
@@ -107,7 +106,9 @@ impl Execute for Fetch {
             let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
             if let (true, Some(next)) = (status.is_redirection(), text(LOCATION)) {
                 url = url.join(next).map_err(|_| {
-                    ToolError::tell_model(format!("{url} leads to `{next}`, which is no address"))
+                    ToolError::tell_model(format!(
+                        "{url} redirects to `{next}`, which is not an address"
+                    ))
                 })?;
                 continue;
             }
@@ -134,7 +135,7 @@ impl Execute for Fetch {
             return Ok(result);
         }
         Err(ToolError::tell_model(format!(
-            "`{wrote}` leads from one address to the next more than {MAX_REDIRECTS} times"
+            "`{wrote}` redirects more than {MAX_REDIRECTS} times"
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! A tool that is a service: one POST per call.
+//! HTTP tools: one POST per call.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, chain, refusal};
 use super::client::{HttpClient, Way};
-use super::telling_body::TellingBody;
+use super::tracked_body::TrackedBody;
 use super::unsent::Unsent;
 
-/// How often an idempotent call is tried again.
+/// The maximum number of retries of an idempotent call.
 const RETRIES: u32 = 3;
-/// The wait before the first of them; each is twice as long as the one before.
+/// The delay before the first retry; each further delay is twice as long.
 const BACK_OFF: Duration = Duration::from_millis(250);
-/// The largest answer that is read.
+/// The maximum size of a response.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
-/// A tool that is a service.
+/// A tool that calls an HTTP service.
 ///
 /// A call is a POST of `{tool, arguments, sessionId, runId, toolCallId}` with the header
-/// `Idempotency-Key`, which is the same for the same call, always. A 2xx gives the result, a 4xx an
-/// error that the model reads. A 5xx, a time-out or a lost connection is tried again only when the
-/// service is idempotent; else nobody knows whether the call took effect, and the model is told so.
-/// Without a connection nothing was sent: that is tried again for every service, and the model is
-/// told that the call was not executed.
+/// `Idempotency-Key`, which is always the same for the same call. A 2xx gives the result, a 4xx an
+/// error for the model. A 5xx, a timeout or a lost connection is retried only if the service is
+/// idempotent; otherwise the outcome is unknown, and the model is told so. If there was no
+/// connection, nothing was sent: that is retried for every service, and the model is told that the
+/// call was not executed.
 ///
-/// The address may hold a key. The model and users read the tool's name; logs show the address
-/// without its query and its user.
+/// The URL may contain a key. The model and users see only the tool's name; logs show the URL
+/// without its query and user.
 #[derive(Debug, Clone)]
 pub struct HttpTool {
     client: HttpClient,
@@ -44,12 +44,12 @@ pub struct HttpTool {
     back_off: Duration,
 }
 
-/// An address that cannot be called.
+/// The error of an invalid URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{url}` cannot be called; write an address like \"http://127.0.0.1:9100/refund\"")]
 #[non_exhaustive]
 pub struct BadUrl {
-    /// What was written, up to its query.
+    /// The URL as it was written, up to its query.
     pub url: String,
 }
 
@@ -61,7 +61,7 @@ impl BadUrl {
     }
 }
 
-/// An address as logs show it: without a user, a password, a query or a fragment.
+/// Formats a URL for logs: without a user, a password, a query or a fragment.
 fn shown(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}"));
@@ -69,22 +69,22 @@ fn shown(url: &Url) -> String {
     format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
-/// What one attempt came to.
+/// The result of one attempt.
 enum Attempt {
     Done(Answer),
-    /// The model reads this; trying again would not help.
+    /// An error for the model; a retry would not help.
     Refused(String),
     /// Nothing was sent.
     Unsent(Unsent),
-    /// Nobody knows whether it took effect.
+    /// The outcome is unknown.
     Unclear(String),
 }
 
 impl HttpTool {
-    /// A tool at an address.
+    /// Creates a tool that calls a URL.
     ///
     /// # Errors
-    /// [`BadUrl`] when it is not an address of http or https.
+    /// A [`BadUrl`] if it is not an http or https URL.
     pub fn new(client: HttpClient, name: &str, url: &str) -> Result<Self, BadUrl> {
         let parsed = Url::parse(url).ok();
         let usable =
@@ -102,14 +102,14 @@ impl HttpTool {
         })
     }
 
-    /// Headers of every call, besides its own.
+    /// Sets additional headers of every call.
     #[must_use]
     pub fn headers(mut self, headers: HeaderMap) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Whether calls go through the proxy that the environment names. By default those to this
+    /// Sets whether calls use the proxy that the environment names. By default, calls to this
     /// machine and to private networks do not.
     #[must_use]
     pub fn proxied(mut self, proxied: bool) -> Self {
@@ -117,22 +117,22 @@ impl HttpTool {
         self
     }
 
-    /// How long one attempt may take; 10 s by default.
+    /// Sets the timeout of one attempt; 10 s by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Whether a call of unclear outcome is tried again. Only for a service that does the same call
-    /// once, however often it is sent.
+    /// Sets whether a call with an unknown outcome is retried. Use it only for a service that
+    /// performs the same call once, however often it is sent.
     #[must_use]
     pub fn retries(mut self, idempotent: bool) -> Self {
         self.retries = if idempotent { RETRIES } else { 0 };
         self
     }
 
-    /// The wait before the first retry; a quarter of a second by default.
+    /// Sets the delay before the first retry; a quarter of a second by default.
     #[must_use]
     pub fn back_off(mut self, wait: Duration) -> Self {
         self.back_off = wait;
@@ -141,7 +141,7 @@ impl HttpTool {
 
     async fn attempt(&self, body: &[u8], key: &str) -> ToolResult<Attempt> {
         let client = self.client.get(self.way)?;
-        let (body, asked) = TellingBody::new(body);
+        let (body, asked) = TrackedBody::new(body);
         let request = client
             .post(self.url.clone())
             .headers(self.headers.clone())
@@ -149,7 +149,7 @@ impl HttpTool {
             .header("Idempotency-Key", HeaderValue::from_str(key)?)
             .body(Body::wrap(body))
             .timeout(self.timeout);
-        // What an error says goes to people and models; the address may hold a key.
+        // Errors are shown to people and models, and the URL may contain a key.
         let sent = request.send().await.map_err(reqwest::Error::without_url);
         let response = match sent {
             Ok(response) => response,
@@ -158,15 +158,17 @@ impl HttpTool {
             }
             Err(error) if error.is_timeout() => {
                 let wait = self.timeout.as_millis();
-                return Ok(Attempt::Unclear(format!("no answer came within {wait} ms")));
+                return Ok(Attempt::Unclear(format!(
+                    "no response arrived within {wait} ms"
+                )));
             }
             Err(error) => return Ok(Attempt::Unclear(chain(&error))),
         };
-        Ok(judge(response).await)
+        Ok(classify(response).await)
     }
 }
 
-async fn judge(response: Response) -> Attempt {
+async fn classify(response: Response) -> Attempt {
     let status = response.status();
     let content_type = response.headers().get(CONTENT_TYPE);
     let content_type = content_type.and_then(|value| Some(value.to_str().ok()?.to_owned()));
@@ -183,24 +185,24 @@ async fn judge(response: Response) -> Attempt {
     }
     if status.is_redirection() || status == StatusCode::SWITCHING_PROTOCOLS {
         return Attempt::Refused(format!(
-            "the service answered with status {}; redirects of tools are not followed",
+            "the service responded with status {}; redirects of tools are not followed",
             status.as_u16()
         ));
     }
     Attempt::Unclear(format!(
-        "the service answered with status {}",
+        "the service responded with status {}",
         status.as_u16()
     ))
 }
 
-/// The body, as far as it may be read.
+/// Reads the body, up to the maximum size.
 pub(super) async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| chain(&error))? {
         body.extend_from_slice(&piece);
         if body.len() > MAX_ANSWER_BYTES {
             return Err(format!(
-                "the answer is larger than {MAX_ANSWER_BYTES} bytes"
+                "the response is larger than {MAX_ANSWER_BYTES} bytes"
             ));
         }
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::builtin::text_of;
 
-/// Where they are.
+/// The location of the notes in the state.
 const NOTES: &str = "/notes";
 
 pub(super) fn schema() -> Value {
@@ -28,7 +28,7 @@ pub(super) async fn run(input: Value, cx: ToolCx) -> ToolResult<Value> {
             if text.is_empty() {
                 return Err(ToolError::tell_model("give the `text` of the note to add"));
             }
-            // Appended, so that notes of parallel calls all stay.
+            // Appended, so that notes of parallel calls are all kept.
             cx.edit_state(|draft| draft.push(NOTES, text))?;
         }
         "remove" => {
@@ -38,7 +38,7 @@ pub(super) async fn run(input: Value, cx: ToolCx) -> ToolResult<Value> {
                 .ok()
                 .and_then(|number| number.checked_sub(1));
             let Some(index) = index.filter(|index| *index < count) else {
-                let message = format!("there is no note {number}; there are {count}");
+                let message = format!("note {number} not found; there are {count}");
                 return Err(ToolError::tell_model(message));
             };
             cx.edit_state(|draft| draft.remove(format!("{NOTES}/{index}").as_str()).map(drop))?;

@@ -1,9 +1,9 @@
-//! Addresses that anybody on the internet may reach.
+//! Addresses of the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public internet: not of this machine, of a private or local
-/// network, or reserved. IPv6 addresses that stand for an IPv4 address are as public as that.
+/// Whether an address belongs to the public internet: not to this machine, a private or local
+/// network, or a reserved range. IPv6 addresses that embed an IPv4 address are judged by it.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -12,7 +12,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    // Where machines in a cloud ask about themselves; the others of these are link-local or reserved.
+    // Metadata services of clouds; the others of these are link-local or reserved.
     if address == Ipv4Addr::new(168, 63, 129, 16) {
         return false;
     }
@@ -38,14 +38,14 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(w, x, y, z))
     };
     match (a, b) {
-        // Mapped and compatible IPv4, `::` and `::1` among them.
+        // Mapped and compatible IPv4 addresses, including `::` and `::1`.
         (0, 0) if c == 0 && d == 0 && e == 0 && (f == 0 || f == 0xffff) => f == 0xffff && v4(g, h),
-        // NAT64 and 6to4 carry an IPv4 address.
+        // NAT64 and 6to4 embed an IPv4 address.
         (0x64, 0xff9b) => c == 0 && d == 0 && e == 0 && f == 0 && v4(g, h),
         (0x2002, _) => v4(b, c),
         // Teredo, benchmarking, ORCHID, documentation.
         (0x2001, 0..0x200 | 0xdb8) | (0x3fff, _) => false,
-        // Everything else that is handed out lies in 2000::/3.
+        // All other allocated addresses are in 2000::/3.
         _ => a & 0xe000 == 0x2000,
     }
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_public_addresses_are_public() {
+    fn private_and_reserved_addresses_are_not_public() {
         let private = [
             "127.0.0.1",
             "127.9.9.9",

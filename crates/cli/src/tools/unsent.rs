@@ -1,18 +1,18 @@
-//! Why there was no connection to a service.
+//! Failures to connect to a service.
 
 use std::error::Error;
 use std::io;
 
 use super::answer::chain;
 
-/// Why there was no connection, so that nothing was sent.
+/// A failure to connect, so that nothing was sent.
 #[derive(Debug)]
 pub(super) struct Unsent {
-    /// What the model reads. It names no address.
+    /// The reason for the model, without the address.
     pub(super) why: &'static str,
-    /// What the log says.
+    /// The details for the log.
     pub(super) detail: String,
-    /// Whether it may be otherwise soon.
+    /// Whether a retry may succeed soon.
     pub(super) may_pass: bool,
 }
 
@@ -21,9 +21,9 @@ impl Unsent {
         let detail = chain(error);
         let (why, may_pass) = match () {
             () if is_tls(error) => ("no secure connection to its service could be made", false),
-            () if error.is_timeout() => ("its service took no connection in time", true),
+            () if error.is_timeout() => ("its service accepted no connection in time", true),
             () if detail.contains("dns error") => ("the host of its service was not found", true),
-            () => ("its service takes no connections", true),
+            () => ("its service accepts no connections", true),
         };
         Self {
             why,
@@ -33,8 +33,7 @@ impl Unsent {
     }
 }
 
-/// Whether no secure connection could be agreed on. Errors of I/O hide what they hold from their own
-/// sources.
+/// Whether the TLS handshake failed. I/O errors hide their inner error from `source`.
 fn is_tls(error: &(dyn Error + 'static)) -> bool {
     let held = error
         .downcast_ref::<io::Error>()

@@ -1,13 +1,13 @@
-//! What a person at a terminal decides by, and answers that came too late.
+//! Tests of what a user at a terminal sees before a decision, and of answers that came too late.
 
 use crate::kit::{Folder, config};
 use crate::programs;
 use crate::terminal::Terminal;
 
-/// Text that reads as something else, hides something, or drives a terminal.
+/// A text that reads as something else, hides something, or controls a terminal.
 pub(crate) const TRICKS: &str =
     "\u{202e}001\u{202c} a\u{200b}b\u{feff}c\u{ad}d\u{e0041}e\u{2066}f\u{9b}g\u{fe0f}h";
-/// The same as a person is shown it.
+/// The same text as it is shown.
 pub(crate) const SHOWN: &str =
     r"\u{202e}001\u{202c} a\u{200b}b\u{feff}c\u{ad}d\u{e0041}e\u{2066}f\u{9b}g\u{fe0f}h";
 
@@ -54,7 +54,7 @@ fn hidden_characters_are_shown_where_a_person_decides() {
     );
     assert!(screen.contains("! denied: no\\u{202e}pe"), "{screen}");
 
-    // What is only listed is shown the same way.
+    // Lists escape the same characters.
     folder
         .helix(&["run", "support", "pay", "--session", "t"])
         .ends(4);
@@ -91,7 +91,7 @@ fn a_submitted_answer_that_came_too_late_says_what_was_decided() {
     let did = folder.helix(&deny).ends(0);
     assert_eq!(did.out, "accepted\n");
     let told = "already_completed: it was denied by bob: too much; this answer changes nothing\n";
-    // Before a run has taken the answer, and after that.
+    // Before a run has consumed the answer, and after that.
     for _ in 0..2 {
         let did = folder.helix(&["submit", "s", "pay", "--approve"]).ends(0);
         assert_eq!(did.out, told);
@@ -100,7 +100,7 @@ fn a_submitted_answer_that_came_too_late_says_what_was_decided() {
 }
 
 #[test]
-fn a_session_that_went_on_elsewhere_is_not_resumed_here() {
+fn a_session_that_was_continued_elsewhere_is_not_resumed_here() {
     let Some(tmux) = programs::find("tmux") else {
         return;
     };

@@ -1,8 +1,8 @@
-//! One ordinary token that does its worst: large histories asked for and not read, connections that say
-//! nothing. Everybody else is served meanwhile.
+//! Tests of one user who overloads the server: large histories that are requested and not read, and
+//! silent connections. Other users must be served meanwhile.
 //!
-//! `HELIX_ATTACKS=1` makes it a long one, on a large history and with thousands of connections, and
-//! holds the server to times and to its memory.
+//! `HELIX_ATTACKS=1` makes it long, with a large history and thousands of connections, and checks
+//! response times and memory.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,21 +18,21 @@ use crate::serving::Served;
 /// How often Bob starts something while the attack lasts.
 const START_EVERY: Duration = Duration::from_millis(100);
 
-/// How bad it is.
+/// The size of the attack.
 struct Attack {
     turns: usize,
     turn_bytes: usize,
-    /// Requests for the whole history that are not read.
+    /// The number of requests for the whole history whose responses are not read.
     unread: usize,
-    /// More of them, each on a connection of its own.
+    /// The number of further such requests, each on its own connection.
     deaf: usize,
-    /// Connections on which nothing is said.
+    /// The number of connections on which nothing is sent.
     mute: usize,
-    /// For how long others are served while the times are taken.
+    /// How long other users are served while times are measured.
     lasts: Duration,
 }
 
-/// A server with two users.
+/// A configuration with two users.
 fn folder() -> Folder {
     let server = "[[server.tokens]]\nenv = \"ALICE\"\nuser = \"alice\"\n\
                   [[server.tokens]]\nenv = \"BOB\"\nuser = \"bob\"\n\
@@ -58,7 +58,7 @@ fn send(to: SocketAddr, token: &str, head: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// The status of an answer, and how long it took to come.
+/// Returns the status of a response, and its duration.
 fn timed(to: SocketAddr, token: &str, head: &str, body: &str) -> (u16, Duration) {
     let begun = Instant::now();
     let mut answer = String::new();
@@ -69,7 +69,7 @@ fn timed(to: SocketAddr, token: &str, head: &str, body: &str) -> (u16, Duration)
     (status, begun.elapsed())
 }
 
-/// Gives Alice a session of so many turns.
+/// Gives Alice a session with this number of turns.
 async fn furnish(served: &Served, attack: &Attack) {
     let message = "x".repeat(attack.turn_bytes);
     let start = json!({ "sessionId": "s", "agentType": "a", "message": message });
@@ -95,7 +95,7 @@ fn readers(served: &Served) -> usize {
         .count()
 }
 
-/// What others saw while it lasted.
+/// The measurements of other users during the attack.
 struct Seen {
     healths: Vec<Duration>,
     starts: Vec<Duration>,
@@ -113,13 +113,13 @@ impl Seen {
         }
     }
 
-    /// Bob starts a session, and somebody asks whether the server is well.
+    /// Bob starts a session, and a probe checks the server.
     fn look(&mut self, served: &Served, round: usize) {
         let to = address(served);
         let (status, took) = timed(to, "none", "GET /healthz", "");
         assert_eq!(status, 200);
         self.healths.push(took);
-        // As often as a user may.
+        // As often as the limits allow.
         if round < 60 && round.is_multiple_of(10) || self.started.elapsed() > START_EVERY {
             self.started = Instant::now();
             let start =
@@ -134,7 +134,7 @@ impl Seen {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_read_freezes_nobody_else() {
+async fn clients_that_do_not_read_do_not_block_others() {
     let is_full = number("HELIX_ATTACKS", 0) > 0;
     let attack = match is_full {
         true => Attack {
@@ -177,7 +177,7 @@ async fn who_does_not_read_freezes_nobody_else() {
     assert!(readers(&served) <= 4, "as many as there are connections");
     let most = seen.most_memory;
     assert!(most < 300 * MB, "{most} bytes are in use");
-    // Each answer is a small part of the history, or a refusal.
+    // Each response is a small part of the history, or a refusal.
     for mut stream in unread
         .into_iter()
         .take(if is_full { 0 } else { usize::MAX })
@@ -196,7 +196,7 @@ async fn who_does_not_read_freezes_nobody_else() {
     assert_eq!(timed(to, "token-a", "GET /sessions", "").0, 200);
 }
 
-/// What the attack came to; memory in megabytes.
+/// The measured values; memory in megabytes.
 #[derive(Debug)]
 #[expect(dead_code, reason = "all of them are printed")]
 struct Figures {
@@ -213,7 +213,7 @@ struct Figures {
 
 impl Figures {
     fn of(served: &Served, mut seen: Seen, before: usize) -> Self {
-        // The answers that nobody read are thrown away with their connections.
+        // Unread responses are dropped with their connections.
         let begun = Instant::now();
         while resident(served) >= 100 * MB && begun.elapsed() < Duration::from_secs(60) {
             std::thread::yield_now();

@@ -1,10 +1,10 @@
-//! Configuration files that cannot work, each with its message.
+//! Tests of invalid configuration files, each with its message.
 
 use std::fmt::Write;
 
 use crate::kit::Folder;
 
-/// A file in which everything is in order, to be broken in one place.
+/// A valid file, to be broken in one place.
 pub(crate) const GOOD: &str = r#"[store]
 url = "sqlite:helix.db"
 [models.fast]
@@ -19,7 +19,7 @@ kind = "http"
 url = "http://127.0.0.1:9/refund"
 "#;
 
-/// What is wrong, what is replaced, and by what; the empty text stands for the end.
+/// The name of the error, the text that is replaced, and the replacement; an empty text appends.
 pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
     ("not toml", "[store]", "[store"),
     (
@@ -42,12 +42,12 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
     ),
     ("users without runs", "", "[server]\nmax_runs_per_user = 0"),
     (
-        "fewer starts than none",
+        "a negative number of starts",
         "",
         "[server]\nmax_starts_per_minute = -1",
     ),
     (
-        "connections of one address that are no number",
+        "connections per address that are not a number",
         "",
         "[server]\nmax_connections_per_address = \"off\"",
     ),
@@ -69,12 +69,12 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "model = \"fast\"\nmax_steps = -1",
     ),
     (
-        "no steps at all",
+        "a maximum of zero steps",
         "model = \"fast\"",
         "model = \"fast\"\nmax_steps = 0",
     ),
     (
-        "tools that are no list",
+        "tools that are not a list",
         "tools = [\"refund\"]",
         "tools = \"refund\"",
     ),
@@ -102,7 +102,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "",
     ),
     (
-        "a provider that is not built yet",
+        "a provider that is not supported yet",
         "\"scripted\"",
         "\"anthropic\"",
     ),
@@ -112,7 +112,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "\"opnai\"",
     ),
     (
-        "an engine that is not built yet",
+        "an engine that is not supported yet",
         "",
         "[runtime]\nengine = \"temporal\"",
     ),
@@ -127,7 +127,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "[runtime]\ndouble_texting = \"ignore\"",
     ),
     (
-        "double texting that is not built yet",
+        "double texting that is not supported yet",
         "",
         "[runtime]\ndouble_texting = \"interrupt\"",
     ),
@@ -136,10 +136,14 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "",
         "headers = { Idempotency-Key = \"7\" }",
     ),
-    ("a header of no name", "", "headers = { \"a b\" = \"7\" }"),
+    (
+        "a header with an invalid name",
+        "",
+        "headers = { \"a b\" = \"7\" }",
+    ),
     ("a header that is a number", "", "headers = { X-Team = 7 }"),
     (
-        "a header from nowhere",
+        "a header without a value",
         "",
         "headers = { X-Team = { evn = \"TEAM\" } }",
     ),
@@ -149,7 +153,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "headers = { Authorization = { env = \"HELIX_TEST_NOT_SET\" } }",
     ),
     (
-        "a store that is not built yet",
+        "a store that is not supported yet",
         "sqlite:helix.db",
         "postgres://localhost/db",
     ),
@@ -160,29 +164,29 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
     ),
     ("a store without a kind", "sqlite:helix.db", "helix.db"),
     (
-        "a stream apart from the store",
+        "a stream outside of the store",
         "",
         "[stream]\nurl = \"sqlite:other.db\"",
     ),
     (
-        "a kind of tool that is not built yet",
+        "a kind of tool that is not supported yet",
         "\"http\"",
         "\"mcp\"",
     ),
     ("a kind of tool that does not exist", "\"http\"", "\"htp\""),
     (
-        "a service without an address",
+        "a service without a URL",
         "url = \"http://127.0.0.1:9/refund\"\n",
         "",
     ),
     (
-        "an address that is none",
+        "an invalid URL",
         "http://127.0.0.1:9/refund",
         "ftp://x/refund",
     ),
-    ("a client with an address", "\"http\"", "\"client\""),
+    ("a client tool with a URL", "\"http\"", "\"client\""),
     (
-        "an approval always and sometimes",
+        "an approval for all and for some calls",
         "",
         "require_approval = true\napproval_when = { pointer = \"/cents\", above = 1 }",
     ),
@@ -192,12 +196,12 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "require_approval = true\nfinish_with = true",
     ),
     (
-        "a client that finishes",
+        "a client tool that finishes",
         "kind = \"http\"\nurl = \"http://127.0.0.1:9/refund\"\n",
         "kind = \"client\"\nfinish_with = true\n",
     ),
     (
-        "a client that pauses",
+        "a client tool that pauses",
         "kind = \"http\"\nurl = \"http://127.0.0.1:9/refund\"\n",
         "kind = \"client\"\non_unknown = \"pause\"\n",
     ),
@@ -207,17 +211,17 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "approval_when = { pointer = \"/cents\" }",
     ),
     (
-        "a pointer that is none",
+        "an invalid pointer",
         "",
         "approval_when = { pointer = \"cents\", above = 1 }",
     ),
     (
-        "a schema that is none",
+        "an invalid schema",
         "",
         "input_schema = { type = \"objct\" }",
     ),
     (
-        "a schema that is no object",
+        "a schema that is not an object",
         "",
         "input_schema = { type = \"string\" }",
     ),
@@ -237,12 +241,12 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "model = \"fast\"\npersistent_agents = [{ agent = \"support\", mode = \"blocking\" }]",
     ),
     (
-        "a placeholder that is none",
+        "an invalid placeholder",
         "model = \"fast\"",
         "model = \"fast\"\nsystem_prompt = \"For {{state:name}}\"",
     ),
     (
-        "a number that JSON does not have",
+        "a number that JSON cannot represent",
         "model = \"fast\"",
         "model = \"fast\"\ninitial_state = { all = [\n1.5,\nnan] }",
     ),
@@ -253,7 +257,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
     ),
     ("models that are a list", "[models.fast]", "[[models]]"),
     (
-        "an address to listen on that is none",
+        "an invalid address to listen on",
         "",
         "[server]\nlisten = \"somewhere\"",
     ),
@@ -263,7 +267,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "[[server.tokens]]\nenv = \"T\"\nuser = \"a\"\n[[server.tokens]]\nenv = \"T\"\nuser = \"b\"",
     ),
     (
-        "tokens where everybody gets in",
+        "tokens beside allow_unauthenticated",
         "",
         "[server]\nallow_unauthenticated = true\n[[server.tokens]]\nenv = \"T\"\nuser = \"a\"",
     ),
@@ -288,7 +292,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "[runtime]\nlease_ms = 99",
     ),
     (
-        "a client that is asked about",
+        "a client tool that needs approval",
         "kind = \"http\"\nurl = \"http://127.0.0.1:9/refund\"\n",
         "kind = \"client\"\nrequire_approval = true\n",
     ),
@@ -299,7 +303,7 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
     ),
 ];
 
-/// The text of a broken file.
+/// Returns the text of a broken file.
 pub(crate) fn broken((what, part, instead): &(&str, &str, &str)) -> String {
     if part.is_empty() {
         return format!("{GOOD}{instead}\n");
@@ -330,19 +334,19 @@ fn a_broken_configuration_names_file_line_and_remedy() {
 }
 
 #[test]
-fn a_file_that_is_missing_is_named() {
+fn the_error_for_a_missing_file_names_it() {
     let folder = Folder::empty();
     let did = folder
         .helix(&["pending", "--config", "nowhere.toml"])
         .ends(2);
     assert_eq!(
         did.err,
-        "helix: nowhere.toml: there is no such file; write it, or name another with --config\n"
+        "helix: nowhere.toml: file not found; write it, or name another with --config\n"
     );
 }
 
 #[test]
-fn a_file_that_is_not_text_is_named_with_its_line() {
+fn the_error_for_a_file_that_is_not_utf8_names_its_line() {
     let folder = Folder::empty();
     let bytes = b"[store]\n# caf\xe9\n".to_vec();
     std::fs::write(folder.path().join("helix.toml"), bytes).unwrap();

@@ -1,4 +1,4 @@
-//! A real browser without a screen, driven over a pipe.
+//! A headless browser, controlled over a pipe.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Runs in every page before its own scripts: keeps what went wrong.
+/// A script that runs in every page before its own scripts, and records errors.
 const WITNESS: &str = "
     window.wrong = [];
     addEventListener('error', (event) => wrong.push(String(event.message)));
@@ -26,7 +26,7 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn start(program: &Path) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // Commands are read from file 3 and answered on file 4.
+        // The browser reads commands from file descriptor 3 and replies on 4.
         let script = "exec \"$0\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
                       --no-first-run --user-data-dir=\"$1\" --remote-debugging-pipe about:blank \
                       3<&0 4>&1 >/dev/null 2>&1 </dev/null";
@@ -56,7 +56,7 @@ impl Browser {
         browser
     }
 
-    /// Opens an address, and waits until it is loaded.
+    /// Opens a URL, and waits until it is loaded.
     pub(crate) fn open(&mut self, url: &str) {
         self.ask("Page.navigate", &json!({ "url": url }));
         self.event("Page.loadEventFired");
@@ -67,14 +67,14 @@ impl Browser {
         self.event("Page.loadEventFired");
     }
 
-    /// Does something that loads the page again, and waits until it is loaded. What is asked of a
-    /// page that goes away meanwhile is not answered.
+    /// Evaluates an expression that reloads the page, and waits until it is loaded. The evaluation
+    /// gets no reply from a page that is unloaded.
     pub(crate) fn loads_again(&mut self, expression: &str) {
         self.value(expression);
         self.event("Page.loadEventFired");
     }
 
-    /// The value of an expression in the page.
+    /// Returns the value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let evaluate = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true,
@@ -85,8 +85,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until the page shows something for which the expression is true. One that never does is
-    /// not waited for without end.
+    /// Waits until an expression is true in the page, up to a time limit.
     pub(crate) fn until(&mut self, expression: &str) {
         let wait = format!(
             "new Promise((seen, missing) => {{
@@ -139,7 +138,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The tools that are built in.
+//! Tests of the builtin tools.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::kit::{call, refused, surroundings, tool};
 use crate::service::{Reply, Service};
 
 #[tokio::test]
-async fn the_clock_tells_the_time() {
+async fn the_clock_returns_the_time() {
     let clock = tool("kind = \"builtin\"\nbuiltin = \"clock\"");
     let now = call(&clock, json!({})).await.unwrap();
     assert!(now["utc"].as_str().unwrap().ends_with('Z'), "{now}");
@@ -14,7 +14,7 @@ async fn the_clock_tells_the_time() {
 }
 
 #[tokio::test]
-async fn the_calculator_calculates() {
+async fn the_calculator_evaluates_expressions() {
     let calculator = tool("kind = \"builtin\"\nbuiltin = \"calculator\"");
     let input = json!({ "expression": "(2 + 3) * 4" });
     assert_eq!(call(&calculator, input).await.unwrap(), 20);
@@ -43,7 +43,7 @@ async fn notes_are_kept_in_the_state() {
     }
     assert_eq!(*state.get().unwrap(), json!({ "notes": ["bread"] }));
     let text = refused(&notes, json!({ "action": "remove", "number": 5 })).await;
-    assert_eq!(text, "there is no note 5; there are 0");
+    assert_eq!(text, "note 5 not found; there are 0");
 }
 
 fn fetch(allow: &str) -> helix_agents_core::Tool {
@@ -87,7 +87,7 @@ async fn private_addresses_are_not_fetched() {
 }
 
 #[tokio::test]
-async fn what_is_listed_is_fetched() {
+async fn listed_addresses_are_fetched() {
     let service = Service::that(vec![Reply::Says(200, "text/plain", "hello".into())]).await;
     let port = service.address.rsplit_once(':').unwrap().1;
     let lists = [
@@ -138,7 +138,7 @@ async fn a_redirect_is_checked_like_the_first_address() {
 }
 
 #[tokio::test]
-async fn what_a_document_does_not_say_is_left_out() {
+async fn missing_response_headers_are_left_out() {
     let service = Service::that(vec![Reply::Says(200, "", "hello".into())]).await;
     let url = format!("http://{}/", service.address);
     let allow = format!("allow = [\"{}\"]", service.address);

@@ -1,4 +1,4 @@
-//! A run in a process of its own, in the middle of a call.
+//! A run in a separate process, during a call.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -13,14 +13,14 @@ const SCRIPT: &str = r#"{ "default": [
     { "tool_calls": [ { "id": "c", "name": "work" } ] },
     { "text": "Done: {{tool_result:c}}" } ] }"#;
 
-/// A run of session `s` in a process of its own, in the middle of a call.
+/// A run of session `s` in a separate process, during a call.
 pub(crate) struct Busy {
     pub(crate) folder: Folder,
     service: Service,
     word: Arc<Notify>,
     child: Child,
     err: BufReader<ChildStderr>,
-    /// What it said about itself so far.
+    /// The standard error of the process so far.
     said: String,
 }
 
@@ -62,10 +62,10 @@ impl Busy {
         self.wait()
     }
 
-    /// Asks the process to end, and waits until it has heard that.
+    /// Asks the process to end, and waits until it has noticed.
     pub(crate) fn ask_to_end(&mut self, signal: &str) {
         self.signal(signal);
-        while !self.said.contains("once more ends at once") {
+        while !self.said.contains("once more stops at once") {
             let read = self.err.read_line(&mut self.said).unwrap();
             assert!(read > 0, "it ended: {}", self.said);
         }
@@ -78,7 +78,7 @@ impl Busy {
         assert!(sent.unwrap().success());
     }
 
-    /// Waits for the process, though the call does not end.
+    /// Waits for the process, although the call does not end.
     pub(crate) fn wait(mut self) -> (Folder, Output) {
         self.err.read_to_string(&mut self.said).unwrap();
         let mut output = self.child.wait_with_output().unwrap();
@@ -86,7 +86,7 @@ impl Busy {
         (self.folder, output)
     }
 
-    /// Ends the process without a warning.
+    /// Kills the process.
     pub(crate) fn kill(mut self) -> (Folder, Service) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -95,7 +95,7 @@ impl Busy {
     }
 }
 
-/// What a process said about itself.
+/// Returns the standard error of a process.
 pub(crate) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }

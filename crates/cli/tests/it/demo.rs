@@ -1,4 +1,4 @@
-//! The demo agents.
+//! Tests of the demo agents.
 
 use serde_json::{Value, json};
 
@@ -17,14 +17,14 @@ fn support_refunds_with_an_approval() {
     let did = folder.helix(&["resume", "s"]).ends(0);
     assert_eq!(
         did.out,
-        "This is what became of it: {\"refundedCents\":1999}\n"
+        "The result of the refund: {\"refundedCents\":1999}\n"
     );
     let shown = folder.helix(&["sessions", "show", "s", "--json"]).json();
     assert_eq!(shown["state"], json!({ "refundedCents": 1999 }));
 }
 
 #[test]
-fn form_waits_for_whoever_sits_at_the_screen() {
+fn form_waits_for_the_user() {
     let folder = Folder::empty();
     folder
         .helix(&["run", "form", "hi", "--session", "s"])
@@ -49,10 +49,10 @@ fn researcher_gives_an_output() {
 }
 
 #[test]
-fn an_unknown_agent_names_the_others() {
+fn the_error_for_an_unknown_agent_lists_the_known_ones() {
     let did = Folder::empty().helix(&["run", "nobody", "hi"]).ends(2);
     assert_eq!(
         did.err,
-        "helix: there is no agent `nobody`; use one of: support, form, researcher\n"
+        "helix: agent `nobody` not found; use one of: support, form, researcher\n"
     );
 }

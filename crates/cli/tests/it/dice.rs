@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same for the same seed.
+//! Pseudorandom numbers with a seed.
 
-/// Numbers that look random and are the same for the same seed.
+/// A generator of pseudorandom numbers, the same for the same seed.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -16,7 +16,7 @@ impl Dice {
     }
 }
 
-/// A number from the environment.
+/// Reads a number from the environment.
 pub(crate) fn number(name: &str, default: u64) -> u64 {
     let given = std::env::var(name).ok();
     given.map_or(default, |text| text.parse().unwrap())

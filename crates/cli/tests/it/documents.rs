@@ -1,4 +1,4 @@
-//! What the documents tell a new user to type works, from their own text.
+//! Tests that the commands in the documentation work as written.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use crate::kit::Folder;
 use crate::programs;
 
-/// The commands of a document, one for each time somebody presses return.
+/// Returns the commands of a document, one for each line that is entered.
 fn commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut inside = false;
@@ -27,22 +27,22 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-/// A port that is free, more or less.
+/// Returns a port that is probably free.
 fn port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// A person at a terminal, who opens others for what goes on.
+/// A user at a terminal, who opens further ones for servers.
 struct Reader {
     folder: PathBuf,
-    /// What they noted of what they were shown, to use it later.
+    /// Values from earlier output, for later commands.
     noted: Vec<(&'static str, String)>,
     agents: Option<Server>,
     tools: Option<Server>,
 }
 
-/// Something that goes on in a terminal of its own.
+/// A server in its own terminal.
 struct Server {
     child: Child,
     port: u16,
@@ -71,7 +71,7 @@ impl Reader {
         shell
     }
 
-    /// Starts what goes on, on a free port, and waits until it says that it listens.
+    /// Starts a server on a free port, and waits until it listens.
     fn serve(&self, command: &str, port: u16) -> Server {
         let mut shell = self.shell(&format!("exec {command} --listen 127.0.0.1:{port}"));
         let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
@@ -80,12 +80,12 @@ impl Reader {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         assert!(line.contains(&port.to_string()), "{command}: {line:?}");
-        // What it says later is read by nobody, and must not stop it.
+        // Its further output is discarded, so that it does not block.
         std::thread::spawn(move || out.lines().for_each(drop));
         server
     }
 
-    /// Notes a word that comes right after a text, if it does.
+    /// Notes the word that follows a text, if there is one.
     fn note(&mut self, name: &'static str, said: &str, after: &str) {
         if let Some((_, rest)) = said.split_once(after) {
             let word = rest.split(|c: char| c.is_whitespace() || c == '"').next();
@@ -94,7 +94,7 @@ impl Reader {
         }
     }
 
-    /// Types a command; what it prints, and how it ended.
+    /// Runs a command; returns its exit code and output.
     fn types(&self, command: &str) -> (i32, String) {
         let port = self.agents.as_ref().map_or(0, |server| server.port);
         let command = command.replace("8787", &port.to_string());
@@ -105,7 +105,7 @@ impl Reader {
     }
 }
 
-/// What each command of the quick start comes to: its exit code, and what it says.
+/// The expected exit code and output of each command of the quick start.
 const QUICK_START: [(&str, i32, &str); 17] = [
     ("cargo build --release -p helix-agents-cli", 0, ""),
     ("export PATH=", 0, ""),
@@ -138,7 +138,7 @@ const QUICK_START: [(&str, i32, &str); 17] = [
     ("curl -sN 'localhost:8787/sse", 0, "(2 + 3)"),
 ];
 
-/// What each command of the page about people comes to.
+/// The expected results of each command of the page about people.
 const PEOPLE: [(&str, i32, &str); 19] = [
     ("helix dev", 0, ""),
     (START, 0, "\"sessionId\":\"a1\""),
@@ -165,7 +165,7 @@ const READ: &str = "curl -sN 'localhost:8787/sse";
 const SUBMIT: &str = "curl -s localhost:8787/submit-tool-result ";
 const ACCEPTED: &str = "{\"status\":\"accepted\",\"continuation\":\"new_run\"}";
 
-/// A new user types what the quick start says, in its order; only the ports are others.
+/// A new user types the commands of the quick start in order; only the ports differ.
 #[test]
 fn the_quick_start_works_as_written() {
     walk("docs/quick-start.md", &QUICK_START);
@@ -176,7 +176,7 @@ fn every_way_to_answer_works_as_written() {
     walk("docs/people-in-the-loop.md", &PEOPLE);
 }
 
-/// Types the commands of a document, in its order.
+/// Types the commands of a document in order.
 fn walk(document: &str, expected: &[(&str, i32, &str)]) {
     if programs::find("curl").is_none() {
         return;
@@ -195,7 +195,7 @@ fn walk(document: &str, expected: &[(&str, i32, &str)]) {
     for (command, (begin, code, says)) in commands.iter().zip(expected) {
         assert!(command.starts_with(begin), "{command:?} is not {begin:?}");
         match command.as_str() {
-            // The binary of this test is where the shell finds it.
+            // The shell finds the binary of this test.
             it if it.starts_with("cargo build") || it.starts_with("export PATH=") => {}
             "helix dev" | "helix serve" => {
                 reader.agents = None;
@@ -213,22 +213,22 @@ fn walk(document: &str, expected: &[(&str, i32, &str)]) {
                 let (ended, said) = reader.types(command);
                 assert_eq!(ended, *code, "{command}: {said}");
                 assert!(said.contains(says), "{command}: {said}");
-                reader.note("TOKEN", &said, "shown this once: ");
+                reader.note("TOKEN", &said, "shown only once: ");
                 reader.note("APPROVAL", &said, "\"approvalId\":\"");
             }
         }
     }
 }
 
-/// `helix init` replaces nothing, and what it writes is in order.
+/// `helix init` replaces no files, and writes a valid configuration.
 #[test]
-fn a_configuration_to_begin_with_replaces_nothing() {
+fn init_replaces_no_files() {
     let folder = Folder::empty();
     let did = folder.helix(&["init"]).ends(0);
     assert!(did.out.contains("next: helix run helper"), "{}", did.out);
     let before = std::fs::read(folder.path().join("helix.toml")).unwrap();
     let did = folder.helix(&["init"]).ends(2);
-    assert!(did.err.contains("stays as it is"), "{}", did.err);
+    assert!(did.err.contains("is not replaced"), "{}", did.err);
     let after = std::fs::read(folder.path().join("helix.toml")).unwrap();
     assert_eq!(before, after);
     let digests = ["a", "b"].map(|name| {

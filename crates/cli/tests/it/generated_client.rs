@@ -1,5 +1,5 @@
-//! A client that is generated from `/openapi.json`, against the real binary. Needs Node.js, and the
-//! packages of `tests/client`, which `./test` installs from their lock file.
+//! Tests of a client that is generated from `/openapi.json`, against the real binary. It needs
+//! Node.js and the packages of `tests/client`, which `./test` installs from their lock file.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ const AGENT: &str = "[[server.tokens]]\nenv = \"HELIX_TEST_TOKEN\"\nuser = \"ali
     [tools.color]\nkind = \"client\"\n";
 
 #[test]
-fn a_client_generated_from_the_description_works() {
+fn a_client_generated_from_the_openapi_document_works() {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/client");
     let packages = "tests/client/node_modules (npm ci --prefix tests/client)";
     let has_packages = client.join("node_modules/.package-lock.json").is_file();

@@ -1,4 +1,4 @@
-//! Hints that can be pasted, and values that look like flags.
+//! Tests of hints that can be pasted, and of values that look like flags.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ const SCRIPT: &str = r#"{ "default": [
 const AGENT: &str =
     "[agents.a]\nmodel = \"fast\"\ntools = [\"pick\"]\n[tools.pick]\nkind = \"client\"\n";
 
-/// Runs a line in a shell, as somebody does who pastes it.
+/// Runs a line in a shell, as a user who pastes it does.
 fn pasted(folder: &Folder, line: &str) -> String {
     let line = line
         .trim()
@@ -73,12 +73,12 @@ fn values_may_look_like_flags() {
     folder.helix(&["run", "a", "--unknown", "hi"]).ends(2);
     folder.helix(&["interrupt", "t", "--reason", "-1"]).ends(1);
 
-    // Answered, and nobody went on.
+    // Answered, and not resumed.
     folder.helix(&["run", "a", "hi", "--session", "u"]).ends(4);
     let did = folder.helix(&["abort", "u"]).ends(1);
     assert!(
         did.err
-            .contains("it waits for answers; `helix submit u CALL"),
+            .contains("it has pending calls; `helix submit u CALL"),
         "{}",
         did.err
     );
@@ -86,19 +86,19 @@ fn values_may_look_like_flags() {
     let did = folder.helix(&["abort", "u"]).ends(1);
     assert!(
         did.err
-            .contains("all its calls are answered; `helix resume u` goes on"),
+            .contains("all its calls are answered; `helix resume u` continues it"),
         "{}",
         did.err
     );
 }
 
 #[test]
-fn a_worker_is_told_where_to_go() {
+fn the_error_of_worker_names_the_command_to_use() {
     let folder = Folder::with(&config(AGENT), SCRIPT);
     let did = folder.helix(&["worker", "--config", "helix.toml"]).ends(2);
     assert!(
         did.err
-            .contains("not built yet; `helix serve --config helix.toml` hosts the agents"),
+            .contains("not supported yet; `helix serve --config helix.toml` hosts the agents"),
         "{}",
         did.err
     );

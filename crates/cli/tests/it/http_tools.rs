@@ -1,4 +1,4 @@
-//! The rules of tools that are services, against a service that misbehaves.
+//! Tests of the rules of HTTP tools, against a service that misbehaves.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn http(service: &Service, more: &str) -> Tool {
     ))
 }
 
-/// The same tool with a back-off that a test can wait for.
+/// The same tool with a back-off that is short enough for a test.
 fn patient(service: &Service) -> Tool {
     let url = format!("http://{}/do", service.address);
     let run = HttpTool::new(HttpClient::new(), "it", &url).unwrap();
@@ -31,7 +31,7 @@ fn patient(service: &Service) -> Tool {
 }
 
 #[tokio::test]
-async fn a_call_is_one_post_with_everything_about_it() {
+async fn a_call_is_one_post_with_its_ids_and_arguments() {
     let service = Service::that(vec![says(200, "application/json", "{}")]).await;
     let it = http(&service, "");
     for id in ["c1", "c1", "c2"] {
@@ -88,7 +88,7 @@ async fn the_body_of_a_success_is_the_result() {
 }
 
 #[tokio::test]
-async fn an_answer_may_change_the_state() {
+async fn a_response_may_change_the_state() {
     let body = json!({
         "result": "noted",
         "writes": [
@@ -106,7 +106,7 @@ async fn an_answer_may_change_the_state() {
         json!({ "items": ["milk"], "count": 3 })
     );
 
-    // The words of JSON Patch, and keys that nobody knows.
+    // The names of JSON Patch, and unknown keys.
     let body = json!({ "result": 1, "took": "2ms", "writes": [
         { "op": "add", "path": "/items/-", "value": "tea" },
         { "op": "add", "path": "/who", "value": "Ada" },
@@ -122,17 +122,17 @@ async fn an_answer_may_change_the_state() {
     let service = Service::that(vec![says(200, kind, r#"{"writes":[{"op":"fly"}]}"#)]).await;
     let text = refused(&http(&service, ""), json!({})).await;
     assert!(
-        text.starts_with("the call succeeded, but its answer cannot be used"),
+        text.starts_with("the call succeeded, but its response cannot be used"),
         "{text}"
     );
 }
 
 #[tokio::test]
-async fn the_body_of_a_refusal_is_what_the_model_reads() {
+async fn the_body_of_a_4xx_is_the_error_text_for_the_model() {
     let service = Service::that(vec![says(404, "text/plain", "no order 7")]).await;
     let it = http(&service, "idempotent = true");
     assert_eq!(refused(&it, json!({})).await, "no order 7");
-    assert_eq!(service.asked().len(), 1, "a refusal is not tried again");
+    assert_eq!(service.asked().len(), 1, "a refusal is not retried");
 
     let service = Service::that(vec![says(409, "", "")]).await;
     let text = refused(&http(&service, ""), json!({})).await;
@@ -146,7 +146,7 @@ async fn the_body_of_a_refusal_is_what_the_model_reads() {
 }
 
 #[tokio::test]
-async fn a_call_of_unclear_outcome_is_not_repeated() {
+async fn a_call_with_an_unknown_outcome_is_not_repeated() {
     for reply in [says(503, "", "busy"), Reply::Drops, Reply::Hangs] {
         let service = Service::that(vec![reply.clone()]).await;
         let text = refused(&http(&service, "timeout_ms = 1000"), json!({})).await;
@@ -156,20 +156,20 @@ async fn a_call_of_unclear_outcome_is_not_repeated() {
     }
 }
 
-/// The address of a port on which nobody listens.
+/// Returns the address of a port on which no service listens.
 async fn nobody() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// Where there is no connection nothing was sent, and the model is told so; it never reads the
-/// address, which may hold a key.
+/// Without a connection nothing was sent, and the model is told so; it never reads the URL, which
+/// may contain a key.
 #[tokio::test]
 async fn a_call_that_was_never_sent_was_not_executed() {
     let secret = "k-1234567890";
     let (refusing, plain) = (nobody().await, Service::plain().await);
     for (place, why) in [
-        (format!("http://{refusing}"), "takes no connections"),
+        (format!("http://{refusing}"), "accepts no connections"),
         ("http://nobody.invalid".to_owned(), "was not found"),
         (format!("https://{}", plain.address), "no secure connection"),
     ] {
@@ -186,10 +186,11 @@ async fn a_call_that_was_never_sent_was_not_executed() {
         }
     }
     let handshakes = plain.asked().len();
-    assert_eq!(handshakes, 1, "one that fails is not tried again");
+    assert_eq!(handshakes, 1, "a failed handshake is not retried");
 }
 
-/// A service that takes connections and never speaks: the handshake takes too long, nothing is sent.
+/// A service that accepts connections and never responds: the handshake takes too long, nothing is
+/// sent.
 #[tokio::test]
 async fn a_handshake_that_takes_too_long_sends_nothing() {
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -205,9 +206,9 @@ async fn a_handshake_that_takes_too_long_sends_nothing() {
     );
 }
 
-/// A service that is not there yet is called when it is, also one that must not be called twice.
+/// A service that is not started yet is called once it is, also one that is not idempotent.
 #[tokio::test]
-async fn a_call_that_was_never_sent_is_tried_again() {
+async fn a_call_that_was_never_sent_is_retried() {
     let address = nobody().await;
     let url = format!("http://{address}/do");
     let run = HttpTool::new(HttpClient::new(), "it", &url).unwrap();
@@ -221,9 +222,9 @@ async fn a_call_that_was_never_sent_is_tried_again() {
     assert_eq!(service.asked().len(), 1);
 }
 
-/// What a model reads of a call that failed names the tool and not the address.
+/// The error text for the model names the tool and not the URL.
 #[tokio::test]
-async fn the_address_of_a_service_is_told_to_nobody() {
+async fn the_model_never_reads_the_address_of_a_service() {
     for reply in [says(503, "", "busy"), Reply::Drops, Reply::Hangs] {
         let service = Service::that(vec![reply.clone()]).await;
         let url = format!("http://user:word@{}/do?key=k-1234567890", service.address);
@@ -244,7 +245,7 @@ async fn the_address_of_a_service_is_told_to_nobody() {
 #[tokio::test]
 async fn a_call_carries_the_headers_of_its_tool() {
     let service = Service::that(vec![says(200, "", "{}")]).await;
-    // A variable that is there in every environment of a test.
+    // A variable that is set in every test environment.
     let it = http(
         &service,
         "headers = { X-Team = \"blue\", Authorization = { env = \"CARGO_PKG_NAME\" } }",
@@ -257,7 +258,7 @@ async fn a_call_carries_the_headers_of_its_tool() {
 }
 
 #[tokio::test]
-async fn an_idempotent_call_is_tried_three_more_times_under_one_key() {
+async fn an_idempotent_call_is_retried_three_times_under_one_key() {
     let service = Service::that(vec![
         says(500, "", ""),
         Reply::Drops,
@@ -290,7 +291,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_never_reach_the_service() {
+async fn invalid_arguments_never_reach_the_service() {
     let service = Service::that(vec![says(200, "", "")]).await;
     let schema = r#"input_schema = { type = "object", required = ["cents"], properties = { cents = { type = "integer" } } }"#;
     let it = http(&service, schema);
@@ -302,7 +303,7 @@ async fn arguments_that_do_not_fit_never_reach_the_service() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_above_a_limit_and_when_there_is_no_number() {
+async fn an_approval_is_required_above_a_limit_and_without_a_number() {
     let service = Service::that(vec![says(200, "", "")]).await;
     let it = http(
         &service,

@@ -1,4 +1,4 @@
-//! `helix run` in a terminal: it streams, asks, takes answers, and ends with the right code.
+//! Tests of `helix run` in a terminal: streaming, questions, answers and exit codes.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::programs;
 use crate::service::{Reply, Service};
 use crate::terminal::Terminal;
 
-/// What was written without its colours.
+/// Returns a text without its colours.
 fn plain(text: &str) -> String {
     let mut pieces = text.split('\x1b');
     let first = pieces.next().unwrap().to_owned();
@@ -43,12 +43,12 @@ fn an_approval_is_asked_for_and_given() {
         "no colour: {came:?}"
     );
     terminal.until("enter = later: ");
-    // What is neither yes nor no is asked again.
+    // Input that is neither yes nor no is asked for again.
     terminal.types("perhaps");
     terminal.until("please answer");
     terminal.until("enter = later: ");
     terminal.types("y");
-    terminal.until("This is what became of it: {\"refundedCents\":1999}");
+    terminal.until("The result of the refund: {\"refundedCents\":1999}");
     assert_eq!(terminal.code(), 0);
 }
 
@@ -65,7 +65,7 @@ fn what_was_typed_before_a_question_does_not_answer_it() {
     let folder = Folder::with(&config(agent), script);
     let mut terminal = Terminal::run(&tmux, &folder, 100, "helix run a go");
     terminal.until("enter = later: ");
-    // Three lines at once: what follows the first is half of something, and nobody asked for it.
+    // Three lines at once: the lines after the first were typed before the next question.
     terminal.pastes("one\n{\n\"x\": 1\n");
     terminal.until("What is the result of second");
     terminal.until("enter = later: ");
@@ -78,7 +78,7 @@ fn what_was_typed_before_a_question_does_not_answer_it() {
 }
 
 #[test]
-fn what_is_not_answered_waits_and_a_denial_is_told() {
+fn an_unanswered_call_stays_pending_and_a_denial_is_shown() {
     let Some(tmux) = programs::find("tmux") else {
         return;
     };
@@ -89,7 +89,7 @@ fn what_is_not_answered_waits_and_a_denial_is_told() {
     terminal.until("helix submit s refund --approve | --deny REASON");
     assert_eq!(terminal.code(), 4);
 
-    // Another day: resuming asks again.
+    // Resuming later asks again.
     let mut terminal = Terminal::run(&tmux, &folder, 100, "helix resume s");
     terminal.until("enter = later: ");
     terminal.types("n not today");
@@ -98,7 +98,7 @@ fn what_is_not_answered_waits_and_a_denial_is_told() {
 }
 
 #[test]
-fn failures_and_mistakes_have_their_codes() {
+fn failures_and_usage_errors_have_their_exit_codes() {
     let Some(tmux) = programs::find("tmux") else {
         return;
     };
@@ -109,12 +109,12 @@ fn failures_and_mistakes_have_their_codes() {
     terminal.until("failed (");
     assert_eq!(terminal.code(), 1);
     let mut terminal = Terminal::run(&tmux, &folder, 80, "helix run b hello");
-    terminal.until("there is no agent `b`; use one of: a");
+    terminal.until("agent `b` not found; use one of: a");
     assert_eq!(terminal.code(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn text_is_there_before_the_turn_is_over() {
+async fn text_is_shown_before_the_turn_ends() {
     let Some(tmux) = programs::find("tmux") else {
         return;
     };
@@ -129,7 +129,7 @@ async fn text_is_there_before_the_turn_is_over() {
     let mut terminal = Terminal::run(&tmux, &folder, 80, "helix run a hello");
     terminal.until("I knock.");
     service.arrived().await;
-    // Nobody has opened yet, so nothing more can have come.
+    // The gate is still closed, so no more text can have come.
     open.notify_one();
     terminal.until("It opened.");
     assert_eq!(terminal.code(), 0);
@@ -156,7 +156,7 @@ fn a_question_can_be_left_with_ctrl_c() {
             }
             key => terminal.presses(key),
         }
-        // It leaves the second question, too, and says what waits.
+        // It also leaves the second question, and prints the pending calls.
         let came = terminal.until("then: helix resume");
         assert!(!came.contains("What is the result of"), "{came}");
         for call in ["c1", "c2"] {
@@ -170,7 +170,7 @@ fn a_question_can_be_left_with_ctrl_c() {
 }
 
 #[test]
-fn line_breaks_of_any_kind_are_shown_and_nothing_is_reordered() {
+fn all_kinds_of_line_breaks_are_shown_and_text_is_not_reordered() {
     let Some(tmux) = programs::find("tmux") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! An approval across processes that are killed.
+//! Tests of an approval across processes that are killed.
 
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ async fn an_approval_is_honoured_once_across_kills() {
     served.kill();
 
     let served = Served::start(&folder, &["serve"]);
-    assert!(reached.lock().unwrap().is_empty(), "nobody has resumed yet");
+    assert!(reached.lock().unwrap().is_empty(), "no run was resumed yet");
     let (status, _) = served
         .ask("/resume", Some(json!({ "sessionId": "s" })), ALICE)
         .await;

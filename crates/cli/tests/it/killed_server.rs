@@ -1,6 +1,6 @@
-//! `helix serve`, killed at random moments of a run, and started again.
+//! Tests of `helix serve`, killed at random moments of a run and started again.
 //!
-//! `HELIX_SEED` chooses the moments, `HELIX_SERVER_KILLS` how many runs there are.
+//! `HELIX_SEED` chooses the moments, `HELIX_SERVER_KILLS` the number of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,10 @@ use crate::sse::{Frame, Reader};
 
 const STEPS: usize = 4;
 
-/// What reached the outside: the tool, the call, and the key under which it came.
+/// The calls that reached the service: the tool, the call, and its idempotency key.
 pub(crate) type Reached = Arc<Mutex<Vec<(String, String, String)>>>;
 
-/// A service that counts. It answers whoever is still there.
+/// Starts a service that counts calls and answers the clients that are still connected.
 pub(crate) async fn counting() -> (String, Reached) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -37,7 +37,7 @@ async fn count(mut stream: TcpStream, reached: Reached) {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
     let body: Value = loop {
-        // Whoever asked may have been killed in the middle of it.
+        // The client may have been killed during the request.
         match stream.read(&mut piece).await {
             Ok(0) | Err(_) => return,
             Ok(count) => bytes.extend_from_slice(&piece[..count]),
@@ -80,7 +80,8 @@ fn folder(address: &str) -> Folder {
     Folder::with(&config(&more), &json!({ "default": script }).to_string())
 }
 
-/// Reads chunks after a sequence until so many came, or the stream ended; gives whether it did.
+/// Reads chunks after a sequence until `limit` have come or the stream ended; returns whether it
+/// ended.
 async fn read(served: &Served, seen: &mut Vec<(u64, String)>, limit: usize) -> bool {
     let after = seen.last().map_or(0, |(id, _)| *id);
     let mut reader = Reader::after(served, "s", after).await;
@@ -150,7 +151,7 @@ async fn killed_run(dice: &mut Dice) {
         );
     }
 
-    // Sequences only grow, and whoever reads it all again reads what is left of it the same.
+    // Sequences only grow, and reading everything again gives the same remaining chunks.
     assert!(seen.is_sorted_by(|(one, _), (other, _)| one < other));
     let mut again = Vec::new();
     assert!(read(&served, &mut again, usize::MAX).await);
@@ -163,7 +164,7 @@ async fn killed_run(dice: &mut Dice) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_loses_and_repeats_nothing() {
+async fn a_killed_server_loses_and_repeats_nothing() {
     let seed = number("HELIX_SEED", 24_301);
     let runs = number("HELIX_SERVER_KILLS", 15);
     eprintln!("HELIX_SEED={seed} HELIX_SERVER_KILLS={runs}");

@@ -1,4 +1,4 @@
-//! A folder, a configuration, and the binary in it.
+//! A folder with a configuration, in which the binary is run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -16,7 +16,7 @@ pub(crate) struct Folder {
     folder: tempfile::TempDir,
 }
 
-/// What the binary did.
+/// The exit code and the output of the binary.
 #[derive(Debug)]
 pub(crate) struct Did {
     pub(crate) code: i32,
@@ -33,12 +33,12 @@ impl Did {
         }
     }
 
-    /// The output as one JSON value.
+    /// Returns the output as one JSON value.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The output as one JSON value per line.
+    /// Returns the output as one JSON value per line.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let lines = self.out.lines();
         lines
@@ -60,7 +60,7 @@ impl Folder {
         }
     }
 
-    /// A folder with `helix.toml` and `script.json`.
+    /// Creates a folder with `helix.toml` and `script.json`.
     pub(crate) fn with(config: &str, script: &str) -> Self {
         let folder = Self::empty();
         folder.write("helix.toml", config);
@@ -89,7 +89,7 @@ impl Folder {
         command
     }
 
-    /// A configuration that the program took fits the schema of `helix schema`.
+    /// Checks that a configuration that the program accepted fits the JSON Schema.
     pub(crate) fn check_schema(&self) {
         if let Ok(text) = std::fs::read_to_string(self.path().join("helix.toml")) {
             reference::accepts(&text);
@@ -106,14 +106,14 @@ impl Folder {
     }
 }
 
-/// The configuration of most tests: a store, a scripted model, and what is added.
+/// Returns the configuration of most tests: a store, a scripted model, and what is added.
 pub(crate) fn config(more: &str) -> String {
     format!(
         "[store]\nurl = \"sqlite:helix.db\"\n[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n{more}"
     )
 }
 
-/// A tool from a configuration that has nothing else.
+/// Returns a tool from a configuration that has nothing else.
 pub(crate) fn tool(section: &str) -> Tool {
     let folder = Folder::with("", r#"{ "default": [] }"#);
     let text = config(&format!(
@@ -123,7 +123,7 @@ pub(crate) fn tool(section: &str) -> Tool {
     config.unwrap().agents[0].tool("it").unwrap().clone()
 }
 
-/// Surroundings of a call, and the state that it changes.
+/// Returns the context of a call, and the state that it changes.
 pub(crate) fn surroundings(call: &str, state: Value) -> (ToolCx, SharedState) {
     let state = SharedState::new(state.into()).unwrap();
     let cx = ToolCx::builder(
@@ -136,13 +136,13 @@ pub(crate) fn surroundings(call: &str, state: Value) -> (ToolCx, SharedState) {
     (cx, state)
 }
 
-/// Calls a tool in surroundings that do not matter.
+/// Calls a tool in a default context.
 pub(crate) async fn call(tool: &Tool, arguments: Value) -> ToolResult<Value> {
     let (cx, _) = surroundings("c1", serde_json::json!({}));
     tool.call(arguments, cx).await
 }
 
-/// What the model reads of a failure.
+/// Returns the error text for the model.
 pub(crate) async fn refused(tool: &Tool, arguments: Value) -> String {
     let result = call(tool, arguments).await;
     result.unwrap_err().model_text().to_owned()

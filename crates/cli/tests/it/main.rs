@@ -1,46 +1,46 @@
-//! The `helix` binary as an operator meets it, and the tools that it brings.
+//! Tests of the `helix` binary as an operator uses it, and of its tools.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue fails"
 )]
 
-/// Answers that came too late, and what a person at a terminal decides by.
+/// Answers that came too late, and what a user at a terminal sees before a decision.
 mod answered_elsewhere;
-/// A process that is asked to end while its run goes on.
-mod asked_to_end;
-/// One user who does its worst.
+/// One user who overloads the server.
 mod attacks;
-/// Configuration files that cannot work, each with its message.
+/// Invalid configuration files, each with its message.
 mod broken_configs;
-/// A real browser without a screen, driven over a pipe.
+/// A headless browser, controlled over a pipe.
 mod browser;
-/// The tools that are built in.
+/// The builtin tools of the program.
 mod builtin_tools;
-/// A run in a process of its own, in the middle of a call.
+/// A run in a separate process, during a call.
 mod busy;
-/// What `helix doctor`, `migrate` and `completions` say.
-mod care;
-/// The demo agents.
+/// The built-in demo agents.
 mod demo;
-/// Numbers that look random.
+/// Pseudorandom numbers with a seed.
 mod dice;
+/// The commands `helix doctor`, `migrate` and `completions`.
+mod doctor;
 mod documents;
-/// A client generated from the description of the routes.
+/// Requests that must not reach or block `helix dev`.
+mod foreign_requests;
+/// A client generated from the OpenAPI document.
 mod generated_client;
 /// Hints that can be pasted, and values that look like flags.
 mod hints;
-/// The rules of tools that are services, against a service that misbehaves.
+/// The rules of HTTP tools, against a service that misbehaves.
 mod http_tools;
-/// `helix run` in a terminal.
+/// The command `helix run` in a terminal.
 mod in_a_terminal;
 /// An approval across processes that are killed.
 mod killed_approval;
-/// A server that is killed, again and again.
+/// A server that is killed repeatedly.
 mod killed_server;
-/// A folder, a configuration, and the binary in it.
+/// A folder with a configuration, in which the binary is run.
 mod kit;
 /// A busy server: many runs, many readers, many starts.
 mod load;
@@ -50,11 +50,11 @@ mod measures;
 mod outsiders;
 /// The page of `helix dev`, in a real browser.
 mod page;
-/// What the page shows to somebody who decides.
+/// The questions that the page shows to a user.
 mod page_questions;
 /// Approvals, client results, and who may answer what.
 mod people;
-/// Programs of the machine that some tests need.
+/// Programs that some tests need.
 mod programs;
 /// HTTP by hand.
 mod raw_http;
@@ -64,20 +64,23 @@ mod reading;
 mod reference;
 /// Turns: how they end, and what is printed.
 mod runs;
-/// A service on this machine that does as it is told.
+/// Configured secrets, which are never shown.
 mod secrets;
+/// A scripted HTTP service for the tests.
 mod service;
-/// `helix serve` and `helix dev`.
+/// The commands `helix serve` and `helix dev`.
 mod serving;
-/// Listing, showing, moving and branching sessions.
+/// Listing, showing, exporting, importing and branching sessions.
 mod sessions;
-/// Reads server-sent events.
+/// A process that is asked to end while its run is running.
+mod signals;
+/// A reader of server-sent events.
 mod sse;
 /// Runs that are stopped from outside, and runs whose process is killed.
 mod stops;
-/// Stores that are there, and stores that are not.
+/// Existing and missing stores.
 mod stores;
-/// Streams of `helix serve`: live, resumed, by many at once, after a restart.
+/// Streams of `helix serve`: live, resumed, by many readers, after a restart.
 mod streams;
-/// A real terminal: a private tmux.
+/// A real terminal, in a private tmux.
 mod terminal;

@@ -1,4 +1,4 @@
-//! The page of `helix dev`, in a real browser.
+//! Tests of the page of `helix dev`, in a real browser.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     browser.shows("Run refund?");
     browser.shows("so I can refund it.");
 
-    // Everything is there again, and what waited still waits.
+    // Everything is shown again, and the pending call is still pending.
     browser.reload();
     browser.shows("Run refund?");
     let shown = browser.value("document.getElementById('log').innerText");
@@ -51,9 +51,9 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
         assert_eq!(shown.matches(text).count(), 1, "{text}: {shown}");
     }
     press(&mut browser, "Approve");
-    browser.shows("This is what became of it: {\"refundedCents\":1999}");
+    browser.shows("The result of the refund: {\"refundedCents\":1999}");
 
-    // What somebody else answers meanwhile is no dead end: the page notices and goes on.
+    // When another client answers meanwhile, the page notices and continues.
     say(&mut browser, "Another refund");
     browser.until("document.querySelectorAll('.card').length === 1");
     let session = browser.value("location.hash.slice(1)");
@@ -67,9 +67,9 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     let call = now["pending"][0]["toolCallId"].as_str().unwrap();
     let submit = ["submit", session.as_str().unwrap(), call, "--approve"];
     folder.helix(&submit).ends(0);
-    browser.until("document.body.innerText.match(/became of it/g)?.length === 2");
+    browser.until("document.body.innerText.match(/result of the refund/g)?.length === 2");
 
-    // The same session goes on, and what is said is text, whatever it looks like.
+    // The same session continues, and messages are shown as text, whatever they look like.
     say(&mut browser, "<img src=x onerror=alert(1)>");
     browser.shows("You said: <img src=x onerror=alert(1)>");
     browser.reload();
@@ -86,7 +86,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_is_filled_in_and_a_denial_is_told() {
+async fn a_form_is_filled_in_and_a_denial_is_shown() {
     let Some(chromium) = programs::find("chromium") else {
         return;
     };
@@ -112,12 +112,12 @@ async fn a_form_is_filled_in_and_a_denial_is_told() {
     browser.value("document.querySelector('.card input').value = 'too late'");
     press(&mut browser, "Deny");
     browser.shows("Denied: too late");
-    browser.shows("This is what became of it");
+    browser.shows("The result of the refund");
     assert_eq!(browser.value("window.wrong"), json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_is_told_once() {
+async fn an_error_is_shown_once() {
     let Some(chromium) = programs::find("chromium") else {
         return;
     };
@@ -135,14 +135,14 @@ async fn what_goes_wrong_is_told_once() {
     assert_eq!(sessions["total"], json!(1), "sent twice, started once");
     let errors = "document.querySelectorAll('.error').length";
     assert_eq!(browser.value(errors), json!(1));
-    // A session that is not there is told too, and a new chat can begin.
+    // A missing session is reported too, and a new chat can be started.
     browser.open(&format!("{}/?again#nobody", served.url()));
     browser.until("document.querySelector('.error')");
     assert_eq!(browser.value("window.wrong"), json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_loaded_from_elsewhere_and_nobody_frames_the_page() {
+async fn the_page_loads_nothing_external_and_cannot_be_framed() {
     let folder = Folder::empty();
     let served = Served::start(&folder, &["dev"]);
     for (path, kind) in [
@@ -162,7 +162,7 @@ async fn nothing_is_loaded_from_elsewhere_and_nobody_frames_the_page() {
         let text = answer.text().await.unwrap();
         assert!(!text.contains("://"), "{path} names an address: {text}");
     }
-    // The server for production has no page.
+    // The production server has no page.
     let open = "[server]\nallow_unauthenticated = true\n";
     let folder = Folder::with(&crate::kit::config(open), r#"{ "default": [] }"#);
     let served = Served::start(&folder, &["serve"]);

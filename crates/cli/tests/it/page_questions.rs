@@ -1,4 +1,4 @@
-//! What the page of `helix dev` shows to somebody who decides, in a real browser.
+//! Tests of what the page of `helix dev` shows to a user who decides, in a real browser.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::programs;
 use crate::service::{Reply, Service};
 use crate::serving::Served;
 
-/// A page that has asked an agent for something.
+/// A page that shows pending calls.
 struct Asked {
     folder: Folder,
     served: Served,
@@ -22,7 +22,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Says something to the only agent, and waits for so many questions.
+    /// Sends a message to the only agent, and waits for this number of questions.
     fn with(folder: Folder, message: &str, questions: usize) -> Option<Self> {
         let chromium = programs::find("chromium")?;
         let served = Served::start(&folder, &["dev"]);
@@ -48,7 +48,7 @@ impl Asked {
         self.folder.helix(&all).ends(0);
     }
 
-    /// Answers a call beside the page, so that the page does not know.
+    /// Answers a call over HTTP, so that the page does not know.
     async fn deny(&self, reason: &str) {
         let path = format!("/status?sessionId={}", self.session);
         let (_, now) = self.served.ask(&path, None, None).await;
@@ -75,7 +75,7 @@ impl Asked {
     }
 }
 
-/// Which characters of an element stand right of the one before, by where they are drawn.
+/// Which characters of an element are drawn to the right of the one before.
 const DRAWN_IN_ORDER: &str = "((element, part) => {
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     for (let node; (node = walker.nextNode()); ) {
@@ -92,7 +92,7 @@ const DRAWN_IN_ORDER: &str = "((element, part) => {
     return 'not there';
 })";
 
-/// The page learns nothing of its session until somebody presses a button.
+/// Keeps the page from updating its session until a button is pressed.
 const UNAWARE: &str = "(() => {
     const real = window.fetch;
     window.fetch = (path, ...more) => {
@@ -126,7 +126,7 @@ async fn hidden_characters_are_shown_in_a_question_and_stay_in_their_bubble() {
     let line = browser.value("document.querySelector('.tool pre').textContent");
     assert!(line.as_str().unwrap().contains(SHOWN), "{line}");
 
-    // What is said keeps its direction, and cannot reach out of its bubble.
+    // A message keeps its direction, and cannot affect the text outside of its bubble.
     let kept = browser.value("document.querySelector('.user').textContent.includes('\\u202e')");
     assert_eq!(kept, json!(true));
     for bubble in [".user", ".text"] {
@@ -152,7 +152,7 @@ async fn the_title_of_a_question_comes_from_the_configuration() {
     let about = asked.text_of(".card .about");
     assert_eq!(about, "Pays money back");
 
-    // A form is named after its tool, too, whatever the model calls it.
+    // A form is named after its tool too, whatever title the model gives.
     let script = json!({ "default": [ { "tool_calls": [ { "id": "f", "name": "form",
         "arguments": { "title": "Your bank asks", "fields": ["pin"] } } ] } ] });
     let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"form\"]\n\
@@ -182,7 +182,7 @@ async fn a_question_that_is_answered_elsewhere_closes_itself() {
     for text in ["refund", "\"to\": \"ada\"", "Denied by bob: too much"] {
         assert!(decided.contains(text), "{text}: {decided}");
     }
-    // Once, and also when the page is loaded again.
+    // Once, and also after a reload.
     asked.browser.reload();
     asked.browser.shows("Result: {\"error\"");
     let text = asked.text_of("#log");
@@ -202,7 +202,7 @@ async fn one_of_two_questions_closes_itself_and_the_other_stays() {
     let Some(mut asked) = Asked::with(folder, "go", 2) else {
         return;
     };
-    // Something is typed into the other one, and stays there.
+    // Text that is typed into the other question is kept.
     let find = "document.querySelector('.card[data-call$=\" pick\"] input')";
     asked.browser.value(&format!("{find}.value = 'red'"));
     asked.submit(&["pay", "--deny", "no", "--user", "bob"]);
@@ -237,11 +237,11 @@ async fn an_answer_that_came_too_late_says_what_was_decided() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_to_a_call_that_is_gone_says_so() {
+async fn a_late_answer_to_an_unknown_call_is_reported() {
     let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
         return;
     };
-    // The server is asked about a call that it does not know.
+    // The answer is for a call that the server does not know.
     asked.browser.value(
         "(() => {
             const real = window.fetch;
@@ -255,7 +255,7 @@ async fn an_answer_to_a_call_that_is_gone_says_so() {
     asked
         .browser
         .shows("Your answer came too late and does not count. It does not wait any more.");
-    // What still waits is asked for again.
+    // The calls that are still pending are shown again.
     asked
         .browser
         .until("document.querySelectorAll('.card').length === 1");
@@ -282,7 +282,7 @@ async fn stop_shows_that_it_stops() {
     browser.open(served.url());
     browser.until("document.getElementById('agent').value");
     say(&mut browser, "go");
-    // There is nothing to stop before the server has answered.
+    // There is nothing to stop before the server has responded.
     let early = "!location.hash && !document.getElementById('stop').hidden";
     assert_eq!(browser.value(early), json!(false));
     service.arrived().await;
@@ -301,7 +301,7 @@ async fn stop_shows_that_it_stops() {
          };
          button.click();",
     );
-    // The server has been told, and the run goes on until its call has ended.
+    // The stop request is stored, and the run continues until its call has ended.
     browser.until("document.body.dataset.stopped === '200'");
     open.notify_one();
     browser.shows("Stopped.");

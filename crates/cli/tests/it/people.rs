@@ -1,4 +1,4 @@
-//! Approvals, client results, and who may answer what.
+//! Tests of approvals, client results, and who may answer what.
 
 use serde_json::json;
 
@@ -47,10 +47,10 @@ fn paused(folder: &Folder, message: &str) -> Did {
 }
 
 #[tokio::test]
-async fn an_approved_call_runs_once_in_a_process_of_its_own() {
+async fn an_approved_call_runs_once_in_another_process() {
     let service = Service::that(vec![Reply::Says(200, "", "\"paid\"".into())]).await;
     let folder = folder_with(&format!("http://{}/", service.address));
-    // The binary is waited for in another thread, so that the service can answer.
+    // The binary is awaited in another thread, so that the service can respond.
     let (folder, resumed) = tokio::task::spawn_blocking(|| {
         let did = paused(&folder, "pay");
         assert!(
@@ -89,7 +89,7 @@ async fn an_approved_call_runs_once_in_a_process_of_its_own() {
 }
 
 #[test]
-fn a_denied_call_is_told_to_the_model() {
+fn a_denial_is_told_to_the_model() {
     let folder = folder();
     paused(&folder, "pay");
     folder
@@ -104,7 +104,7 @@ fn a_denied_call_is_told_to_the_model() {
 }
 
 #[test]
-fn a_client_result_becomes_the_result() {
+fn a_client_result_becomes_the_result_of_the_call() {
     let folder = folder();
     paused(&folder, "color");
     folder
@@ -115,7 +115,7 @@ fn a_client_result_becomes_the_result() {
 }
 
 #[test]
-fn answers_that_do_not_fit_are_refused_and_nothing_is_stored() {
+fn invalid_answers_are_refused_and_not_stored() {
     let folder = folder();
     paused(&folder, "both");
     let long = "x".repeat(9_000);
@@ -176,7 +176,7 @@ fn an_operator_fails_a_stuck_call_of_either_kind() {
     assert_eq!(
         did.ends(0).json(),
         json!({ "status": "accepted", "continuation": "none" }),
-        "another call still waits"
+        "another call is still pending"
     );
     folder
         .helix(&["submit", "s", "pay", "--error", "nobody decides"])
@@ -184,7 +184,7 @@ fn an_operator_fails_a_stuck_call_of_either_kind() {
     let did = folder.helix(&["resume", "s"]).ends(0);
     assert!(did.out.contains("the browser is gone"), "{}", did.out);
     assert!(did.out.contains("nobody decides"), "{}", did.out);
-    // The second time changes nothing.
+    // The second answer changes nothing.
     let did = folder
         .helix(&["submit", "s", "pay", "--error", "again", "--json"])
         .ends(0);
@@ -197,7 +197,7 @@ fn an_operator_fails_a_stuck_call_of_either_kind() {
 }
 
 #[test]
-fn what_waits_is_listed_by_user() {
+fn pending_calls_can_be_filtered_by_user() {
     let folder = folder();
     assert_eq!(
         folder.helix(&["pending", "--json"]).ends(0).json(),

@@ -1,9 +1,9 @@
-//! Programs of the machine that some tests need. `./test` installs them and says so with
-//! `HELIX_NO_SKIP`; without it, a test whose program is missing is skipped by name.
+//! Programs that some tests need. `./test` installs them and sets `HELIX_NO_SKIP`; without it, a
+//! test whose program is missing is skipped by name.
 
 use std::path::PathBuf;
 
-/// Where a program is.
+/// Returns the path of a program.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
@@ -12,8 +12,8 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Whether something that a test needs is there. Where nothing may be skipped, it must be.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests is told")]
+/// Whether a requirement of a test is present. If nothing may be skipped, it must be.
+#[expect(clippy::print_stderr, reason = "the developer sees what was skipped")]
 pub(crate) fn is_there(name: &str, is_there: bool) -> bool {
     if !is_there {
         assert!(

@@ -1,4 +1,4 @@
-//! What a configuration file can say.
+//! Tests of valid configuration files.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::kit::Folder;
 
-/// Every key there is, as far as what it names is built.
+/// A configuration with every key whose feature is supported.
 pub(crate) const EVERYTHING: &str = r#"
 [server]
 listen = "127.0.0.1:0"
@@ -99,7 +99,7 @@ fn read(text: &str) -> Config {
 }
 
 #[test]
-fn everything_that_can_be_said_is_understood() {
+fn every_key_is_read() {
     let config = read(EVERYTHING);
     assert_eq!(config.server.listen.port(), 0);
     assert!(!config.server.allow_unauthenticated);
@@ -159,7 +159,7 @@ fn everything_that_can_be_said_is_understood() {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn missing_keys_have_their_defaults() {
     let config = read("");
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8787");
     assert!(!config.server.allow_unauthenticated && config.server.tokens.is_empty());
@@ -176,7 +176,7 @@ fn what_is_not_said_has_its_default() {
 }
 
 #[test]
-fn what_says_nothing_about_a_tool_does_no_harm() {
+fn options_without_meaning_for_a_tool_are_ignored() {
     let tool = |options: &str| {
         let text = format!(
             "[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n\
@@ -194,13 +194,13 @@ fn what_says_nothing_about_a_tool_does_no_harm() {
 }
 
 #[test]
-fn localhost_is_this_machine() {
+fn localhost_is_a_valid_address_to_listen_on() {
     let config = read("[server]\nlisten = \"localhost:8080\"\n");
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
 }
 
 #[test]
-fn a_script_may_begin_with_a_mark_of_its_encoding() {
+fn a_script_may_begin_with_a_byte_order_mark() {
     let text = "[models.fast]\nprovider = \"scripted\"\nscript = \"script.json\"\n";
     let folder = Folder::with(text, "\u{feff}{ \"default\": [] }");
     Config::load(&folder.path().join("helix.toml")).unwrap();

@@ -1,4 +1,4 @@
-//! The reference page and the JSON Schema of `helix.toml`, beside what the program reads.
+//! Tests of the reference page and the JSON Schema of `helix.toml` against the program.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use crate::reading::EVERYTHING;
 static SCHEMA: LazyLock<Validator> =
     LazyLock::new(|| jsonschema::validator_for(&reference::schema()).unwrap());
 
-/// What the schema has against a configuration; `None` where it is not TOML.
+/// Returns the schema errors of a configuration; `None` if it is not TOML.
 fn problems(text: &str) -> Option<Vec<String>> {
     let value: Value = toml::from_str(text).ok()?;
     let problems = SCHEMA.iter_errors(&value);
@@ -31,9 +31,9 @@ pub(crate) fn accepts(text: &str) {
     assert_eq!(problems(text), Some(Vec::new()), "{text}");
 }
 
-/// `HELIX_WRITE_REFERENCE=1` writes the page anew.
+/// `HELIX_WRITE_REFERENCE=1` writes the page.
 #[test]
-fn the_reference_page_is_made_from_the_table_of_keys() {
+fn the_reference_page_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference.md");
     if std::env::var_os("HELIX_WRITE_REFERENCE").is_some() {
         std::fs::write(&path, reference::page()).unwrap();
@@ -69,7 +69,7 @@ fn the_schema_accepts_what_the_documents_show() {
         let text = std::fs::read_to_string(path).unwrap();
         let blocks = text.split("```toml\n").skip(1);
         let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
-        // Others show a few keys of a table.
+        // Other examples show only a few keys of a table.
         for block in blocks.filter(|block| block.starts_with('[')) {
             accepts(block);
             shown += 1;
@@ -78,22 +78,22 @@ fn the_schema_accepts_what_the_documents_show() {
     assert!(shown > 0);
 }
 
-/// What only the program can know: names that are not defined, files that are not there, and what is
-/// inside of texts.
+/// Errors that only the program can detect: undefined names, missing files, and the content of
+/// texts.
 const UNSEEN: [&str; 14] = [
     "a tool that is not defined",
     "a model that is not defined",
     "a script that is missing",
     "a script that is broken",
     "a header that every call has",
-    "a header of no name",
+    "a header with an invalid name",
     "a header whose variable is not set",
-    "a stream apart from the store",
-    "a schema that is none",
-    "a schema that is no object",
+    "a stream outside of the store",
+    "an invalid schema",
+    "a schema that is not an object",
     "a builtin that does not exist",
-    "a placeholder that is none",
-    "a number that JSON does not have",
+    "an invalid placeholder",
+    "a number that JSON cannot represent",
     "a token twice",
 ];
 

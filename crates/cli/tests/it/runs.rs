@@ -1,4 +1,4 @@
-//! Turns: how they end, and what is printed.
+//! Tests of turns: how they end, and what is printed.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -57,7 +57,7 @@ fn a_turn_that_completes_ends_with_0() {
 }
 
 #[test]
-fn what_is_said_and_what_is_done_are_apart() {
+fn text_and_actions_go_to_different_outputs() {
     let did = folder()
         .helix(&["run", "a", "the sum", "--session", "s"])
         .ends(0);
@@ -69,7 +69,7 @@ fn what_is_said_and_what_is_done_are_apart() {
 }
 
 #[test]
-fn a_session_that_is_finished_is_continued() {
+fn a_completed_session_is_continued() {
     let folder = folder();
     folder.helix(&["run", "a", "one", "--session", "s"]).ends(0);
     let did = folder.helix(&["run", "a", "two", "--session", "s"]).ends(0);
@@ -100,7 +100,7 @@ fn a_turn_that_fails_ends_with_1() {
         .helix(&["run", "a", "loop", "--session", "t"])
         .ends(1);
     assert!(did.err.contains("failed (max_steps)"), "{}", did.err);
-    // A new message goes on after a failure; a resume does not.
+    // A new message continues after a failure; a resume does not.
     let did = folder.helix(&["resume", "s"]).ends(1);
     assert!(did.err.contains("its last turn failed"), "{}", did.err);
     folder
@@ -174,7 +174,7 @@ fn usage_errors_end_with_2() {
     let did = folder.helix(&["run", "nobody", "hi"]);
     assert_eq!(
         did.err,
-        "helix: helix.toml: there is no agent `nobody`; use one of: a, reporter\n"
+        "helix: helix.toml: agent `nobody` not found; use one of: a, reporter\n"
     );
     folder.helix(&["--help"]).ends(0);
     folder.helix(&["--version"]).ends(0);
@@ -191,7 +191,7 @@ fn paths_are_relative_to_the_configuration() {
         .ends(0);
     assert!(folder.path().join("helix.db").exists());
     assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-    // What the command line says is relative to where it is said.
+    // Paths on the command line are relative to the working directory.
     elsewhere
         .helix(&["run", "a", "hi", "--config", file, "--store", "sqlite:x.db"])
         .ends(0);
@@ -218,7 +218,7 @@ fn an_unknown_session_is_refused() {
 }
 
 #[test]
-fn nothing_is_stopped_where_nothing_runs() {
+fn stopping_a_session_without_a_running_run_is_reported() {
     let folder = folder();
     folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
     let did = folder.helix(&["interrupt", "s", "--json"]).ends(1);
@@ -228,19 +228,19 @@ fn nothing_is_stopped_where_nothing_runs() {
 }
 
 #[test]
-fn an_attempt_that_is_thrown_away_has_a_line_of_its_own() {
+fn a_discarded_attempt_has_its_own_line() {
     let script = r#"{ "default": [ { "text": "Half and whole.", "chunk_chars": 4, "delay_ms": 100,
         "error": { "kind": "overloaded", "attempts": 1, "retry_after_ms": 100, "after_chars": 8 } } ] }"#;
     let folder = Folder::with(&config("[agents.a]\nmodel = \"fast\"\n"), script);
     let did = folder.helix(&["run", "a", "hi", "--session", "s"]).ends(0);
-    // How much of it was shown depends on how fast it was thrown away.
+    // How much of it was shown depends on how fast it was discarded.
     let (thrown, kept) = did.out.split_at(did.out.len() - "Half and whole.\n".len());
     assert_eq!(kept, "Half and whole.\n");
     assert!(["", "Half\n", "Half and\n"].contains(&thrown), "{did:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_nobody_watches_goes_on_to_its_own_end() {
+async fn a_run_whose_output_is_closed_continues_to_its_end() {
     let table = [
         (r#"{ "text": "It opened." }"#, "", 0),
         (r#"{ "text": "It opened." }"#, "--json", 0),
@@ -285,7 +285,7 @@ async fn a_run_that_nobody_watches_goes_on_to_its_own_end() {
 }
 
 #[test]
-fn who_reads_one_of_the_outputs_reads_all_of_it() {
+fn one_output_is_complete_when_the_other_is_closed() {
     let script = r#"{ "default": [
         { "text": "one ", "tool_calls": [ { "name": "clock" } ] },
         { "text": "two ", "tool_calls": [ { "name": "clock" } ] },
@@ -299,7 +299,7 @@ fn who_reads_one_of_the_outputs_reads_all_of_it() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Nobody reads what it says about itself.
+    // Standard error is closed.
     drop(child.stderr.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
@@ -308,7 +308,7 @@ fn who_reads_one_of_the_outputs_reads_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_cannot_be_shown_is_left_in_good_order() {
+async fn a_run_that_cannot_be_shown_can_be_resumed() {
     let open = Arc::new(Notify::new());
     let service = Service::that(vec![Reply::Waits(Arc::clone(&open))]).await;
     let agent = format!(
@@ -331,8 +331,8 @@ async fn a_run_that_cannot_be_shown_is_left_in_good_order() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let why = String::from_utf8(output.stderr).unwrap();
-    assert!(why.contains("`helix resume s` goes on"), "{why}");
-    // Its step was let come to its end; how far it got beyond is its own affair.
+    assert!(why.contains("`helix resume s` continues it"), "{why}");
+    // Its step was finished; the run may have continued beyond it.
     folder.helix(&["resume", "s"]);
     let shown = folder.helix(&["sessions", "show", "s", "--json"]).ends(0);
     let messages = shown.json()["messages"].as_array().unwrap().clone();

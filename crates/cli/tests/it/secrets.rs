@@ -1,4 +1,4 @@
-//! What is configured as a secret is shown to nobody.
+//! Tests that configured secrets are never shown.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ const SECRETS: [&str; 4] = [TOKEN, HEADER, QUERY, PASSWORD];
 
 const TOOLS: [&str; 5] = ["gone", "lost", "drops", "fails", "refuses"];
 
-/// Calls every tool in one step, and then says what came of them.
+/// A script that calls every tool in one step, and then reports the results.
 fn script() -> String {
     let calls: Vec<_> = TOOLS
         .iter()
@@ -24,8 +24,8 @@ fn script() -> String {
     json!({ "default": [ { "tool_calls": calls }, { "text": said.join("\n") } ] }).to_string()
 }
 
-/// Transcripts, streams, answers, metrics and the log at its most talkative hold no secret, after a run
-/// in which every tool failed in a way of its own.
+/// Transcripts, streams, responses, metrics and the log at its most verbose contain no secret,
+/// after a run in which every tool failed in a different way.
 #[tokio::test]
 async fn no_secret_is_shown_to_anybody() {
     let drops = Service::that(vec![Reply::Drops]).await;

@@ -1,4 +1,4 @@
-//! A service on this machine that does as it is told.
+//! A scripted HTTP service for the tests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,22 +8,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// What it does with a request.
+/// How the service reacts to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// Status, content type, body.
+    /// Responds with a status, a content type and a body.
     Says(u16, &'static str, String),
-    /// Leads elsewhere.
+    /// Redirects to another address.
     Leads(String),
     /// Closes the connection after it has read the request.
     Drops,
-    /// Never answers.
+    /// Never sends a response.
     Hangs,
-    /// Answers with nothing once it is told to.
+    /// Sends an empty response once it is notified.
     Waits(Arc<Notify>),
 }
 
-/// What it was asked.
+/// A request that the service received.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) head: String,
@@ -52,12 +52,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Replies in this order; the last one again and again.
+    /// Starts a service that reacts in this order, and then repeats the last one.
     pub(crate) async fn that(replies: Vec<Reply>) -> Self {
         Self::at("127.0.0.1:0", replies).await
     }
 
-    /// The same at an address.
+    /// Starts the same service at an address.
     pub(crate) async fn at(address: &str, replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -104,7 +104,7 @@ impl Service {
                         "HTTP/1.1 302 X\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
                     ),
                 };
-                // The client may have gone already.
+                // The client may have disconnected.
                 let _ = stream.write_all(text.as_bytes()).await;
                 let _ = stream.shutdown().await;
             }
@@ -112,7 +112,7 @@ impl Service {
         service
     }
 
-    /// Answers whatever comes with a text that no handshake understands.
+    /// Starts a service that responds to everything with plain text, so that a TLS handshake fails.
     pub(crate) async fn plain() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let service = Self {
@@ -133,12 +133,12 @@ impl Service {
         service
     }
 
-    /// Waits until it is asked something.
+    /// Waits until a request arrives.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Everything it was asked so far.
+    /// Returns all requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }

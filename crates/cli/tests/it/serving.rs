@@ -1,4 +1,4 @@
-//! `helix serve` and `helix dev`: from the first line to an orderly end.
+//! Tests of `helix serve` and `helix dev`, from the first line to shutdown.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"{ "default": [
 const AGENT: &str =
     "[agents.a]\nmodel = \"fast\"\ntools = [\"color\"]\n[tools.color]\nkind = \"client\"\n";
 
-/// A server in a process of its own.
+/// A server in a separate process.
 pub(crate) struct Served {
     child: Child,
     url: String,
@@ -31,7 +31,7 @@ impl Served {
         served
     }
 
-    /// Waits until a command says where it listens.
+    /// Waits until a command prints its address.
     pub(crate) fn spawn(mut command: Command) -> Self {
         command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -46,12 +46,12 @@ impl Served {
         }
     }
 
-    /// The process.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it listens.
+    /// Returns the URL of the server.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -81,12 +81,12 @@ impl Served {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
-    /// Asks for something that is read piece by piece.
+    /// Requests a path whose response is read in pieces.
     pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
         self.get_with(path, &[]).await
     }
 
-    /// Asks with headers.
+    /// Requests a path with headers.
     pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> reqwest::Response {
         let request = client().get(format!("{}{path}", self.url));
         let add = |request: reqwest::RequestBuilder, (name, value): &(&str, &str)| {
@@ -95,13 +95,13 @@ impl Served {
         headers.iter().fold(request, add).send().await.unwrap()
     }
 
-    /// Ends the process without a warning.
+    /// Kills the process.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Reads the stream to its end, and gives what that says.
+    /// Reads the stream to its end, and returns the data of the end frame.
     pub(crate) async fn end(&self, session: &str, token: Option<&str>) -> Value {
         let url = format!("{}/sse?sessionId={session}", self.url);
         let request = client().get(url);
@@ -114,7 +114,7 @@ impl Served {
         serde_json::from_str(end.lines().next().unwrap()).unwrap()
     }
 
-    /// Asks the process to end as a manager of processes does, and gives its exit code.
+    /// Ends the process with SIGTERM, and returns its exit code.
     pub(crate) fn terminate(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status();
@@ -125,20 +125,20 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A client. reqwest brings no cryptography of its own, and wants some also where none is used.
+/// Returns a client. reqwest needs a cryptography provider even if it is not used.
 fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_pauses_dies_and_goes_on() {
+async fn a_suspended_run_continues_after_a_restart() {
     let tokens = "[[server.tokens]]\nenv = \"HELIX_TEST_TOKEN\"\nuser = \"alice\"\n";
     let folder = Folder::with(&config(&format!("{tokens}{AGENT}")), SCRIPT);
     let token = Some("open sesame");
@@ -166,7 +166,7 @@ async fn a_server_pauses_dies_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dev_serves_the_demo_agents_to_this_machine() {
+async fn dev_serves_the_demo_agents_on_loopback() {
     let folder = Folder::empty();
     let served = Served::start(&folder, &["dev"]);
     let (status, _) = served.ask("/readyz", None, None).await;
@@ -180,12 +180,12 @@ async fn dev_serves_the_demo_agents_to_this_machine() {
 }
 
 #[test]
-fn a_server_that_nobody_or_everybody_could_use_is_not_started() {
+fn a_server_without_usable_authentication_is_not_started() {
     let folder = Folder::with(&config(AGENT), SCRIPT);
     let did = folder.helix(&["serve"]).ends(2);
     assert!(did.err.contains("[[server.tokens]]"), "{did:?}");
     let did = folder.helix(&["dev", "--listen", "0.0.0.0:0"]).ends(2);
-    assert!(did.err.contains("this machine alone"), "{did:?}");
+    assert!(did.err.contains("this machine only"), "{did:?}");
 
     let unset = "[[server.tokens]]\nenv = \"HELIX_UNSET_TOKEN\"\nuser = \"alice\"\n";
     let folder = Folder::with(&config(&format!("{unset}{AGENT}")), SCRIPT);
@@ -205,7 +205,7 @@ fn a_server_that_nobody_or_everybody_could_use_is_not_started() {
 }
 
 #[test]
-fn a_token_is_of_one_user() {
+fn a_token_belongs_to_one_user() {
     // printf 'open sesame' | sha256sum
     let hash = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";
     let second = [
@@ -232,7 +232,7 @@ fn a_token_is_of_one_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dev_says_what_it_does_not_take_from_a_configuration() {
+async fn dev_reports_which_settings_it_ignores() {
     let server =
         "[server]\nlisten = \"0.0.0.0:0\"\n[[server.tokens]]\nenv = \"T\"\nuser = \"alice\"\n";
     let folder = Folder::with(&config(&format!("{server}{AGENT}")), SCRIPT);
@@ -250,16 +250,16 @@ async fn dev_says_what_it_does_not_take_from_a_configuration() {
     assert_eq!(served.terminate(), Some(0));
     let notes = std::fs::read_to_string(notes).unwrap();
     for note in [
-        "`helix dev` serves this machine alone: it listens on 127.0.0.1:0, not on 0.0.0.0:0",
-        "`helix dev` asks nobody for a token; those of helix.toml are for `helix serve`",
+        "`helix dev` serves this machine only: it listens on 127.0.0.1:0, not on 0.0.0.0:0",
+        "`helix dev` has no authentication; the tokens of helix.toml are for `helix serve`",
     ] {
         assert_eq!(notes.matches(note).count(), 1, "{notes}");
     }
 }
 
-/// Whoever configures a deadline is told that nobody keeps to it yet; nobody else is.
+/// A configured deadline is reported as not enforced yet.
 #[test]
-fn deadlines_that_are_not_enforced_are_told_of() {
+fn a_warning_says_that_deadlines_are_not_enforced() {
     let told = "`deadline_ms` is stored and shown, and not enforced yet: calls of ";
     for (deadline, times) in [("", 0), ("deadline_ms = 1000\n", 1)] {
         let folder = Folder::with(&config(&format!("{AGENT}{deadline}")), SCRIPT);
@@ -289,7 +289,7 @@ fn localhost_can_be_listened_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flags_name_the_agent_of_chats_and_the_place_of_streams() {
+async fn flags_set_the_default_agent_and_the_stream_store() {
     let more =
         format!("[server]\nallow_unauthenticated = true\n{AGENT}[agents.b]\nmodel = \"fast\"\n");
     let folder = Folder::with(&config(&more), SCRIPT);
@@ -308,23 +308,23 @@ async fn flags_name_the_agent_of_chats_and_the_place_of_streams() {
     for (arguments, why) in [
         (
             &["serve", "--agent", "c"][..],
-            "there is no agent `c`; use one of: a, b",
+            "agent `c` not found; use one of: a, b",
         ),
         (
             &["dev", "--agent", "c"],
-            "there is no agent `c`; use one of: a, b",
+            "agent `c` not found; use one of: a, b",
         ),
         (
             &["serve", "--stream", "redis://127.0.0.1"],
-            "--stream: stores of kind `redis` are not built yet",
+            "--stream: stores of kind `redis` are not supported yet",
         ),
         (
             &["serve", "--stream", "sqlite:other.db"],
-            "streams apart from the store (sqlite:helix.db) are not built yet",
+            "streams outside of the store (sqlite:helix.db) are not supported yet",
         ),
         (
             &["serve", "--stream", "here"],
-            "--stream: `here` is not the address of a store",
+            "--stream: `here` is not a store URL",
         ),
     ] {
         let did = folder.helix(arguments).ends(2);
@@ -333,7 +333,7 @@ async fn flags_name_the_agent_of_chats_and_the_place_of_streams() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_given_elsewhere_is_continued_though_nothing_is_taken_over() {
+async fn answers_given_elsewhere_are_continued_without_recover_on_start() {
     let more = format!(
         "[server]\nallow_unauthenticated = true\n[runtime]\nrecover_on_start = false\n{AGENT}"
     );
@@ -347,9 +347,9 @@ async fn an_answer_given_elsewhere_is_continued_though_nothing_is_taken_over() {
     while served.end("s", None).await["status"] != json!("completed") {}
 }
 
-/// A server without tokens says so whatever is logged, and answers under the names that are listed.
+/// A server without tokens prints a warning at every log level, and accepts the listed host names.
 #[tokio::test]
-async fn a_server_without_tokens_says_so_and_answers_to_its_names() {
+async fn a_server_without_tokens_warns_and_accepts_its_host_names() {
     let open =
         format!("[server]\nallow_unauthenticated = true\nhosts = [\"helix.example.com\"]\n{AGENT}");
     let folder = Folder::with(&config(&open), SCRIPT);
@@ -373,14 +373,14 @@ async fn a_server_without_tokens_says_so_and_answers_to_its_names() {
     let mut err = BufReader::new(served.child.stderr.take().unwrap());
     err.read_line(&mut said).unwrap();
     assert!(
-        said.contains("everybody who can reach this server"),
+        said.contains("every client that can reach this server"),
         "{said}"
     );
 }
 
-/// A log that nobody can set up is not guessed at.
+/// An invalid log level is an error, and no default is used.
 #[test]
-fn a_wrong_level_of_the_log_is_an_error() {
+fn an_invalid_log_level_is_an_error() {
     let folder = Folder::with(&config(AGENT), SCRIPT);
     for name in ["HELIX_LOG", "RUST_LOG"] {
         let output = folder.command(&["pending"]).env(name, "loud").output();
@@ -391,7 +391,7 @@ fn a_wrong_level_of_the_log_is_an_error() {
     }
 }
 
-/// What an operator has to know is logged without asking for it, one line each.
+/// Events that an operator needs to know are logged by default, one line each.
 #[tokio::test]
 async fn a_server_logs_what_an_operator_has_to_know() {
     let script = r#"{ "rules": [ { "match": "sum", "steps": [

@@ -1,4 +1,4 @@
-//! Listing, showing, moving and branching sessions.
+//! Tests of listing, showing, exporting, importing and branching sessions.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn sessions_are_listed_and_shown() {
     );
     folder.helix(&["sessions", "show", "nobody"]).ends(1);
 
-    // What is not finished comes last, and is marked.
+    // The open step comes last, and is marked.
     let asked = json!({ "action": "add", "text": "asked" });
     let calls = json!([
         { "id": "note", "name": "notes", "arguments": asked },
@@ -106,14 +106,14 @@ fn sessions_are_listed_and_shown() {
         "assistant (open): ",
         "  \u{2192} pick pick {}",
         "  \u{2190} note {\"notes\":[\"asked\"]}",
-        "waits: pick pick {}",
+        "pending: pick pick {}",
     ] {
         assert!(plain.lines().any(|have| have == line), "{line}: {plain}");
     }
 }
 
 #[test]
-fn a_session_is_removed() {
+fn a_session_is_deleted() {
     let folder = folder();
     folder.helix(&["run", "a", "one", "--session", "s"]).ends(0);
     let did = folder.helix(&["sessions", "delete", "s", "--json"]).ends(0);
@@ -126,7 +126,7 @@ fn a_session_is_removed() {
 }
 
 #[test]
-fn a_session_goes_on_in_another_store() {
+fn a_session_continues_in_another_store() {
     let folder = folder();
     folder.helix(&["run", "a", "one", "--session", "s"]).ends(0);
     folder.helix(&["run", "a", "ask", "--session", "s"]).ends(4);
@@ -163,7 +163,7 @@ fn a_session_goes_on_in_another_store() {
         assert_eq!(first[key], again[key], "{key}");
     }
 
-    // The question moved with it, and so did what is known of the calls.
+    // The pending call was exported too, and so were the answered calls.
     folder
         .helix(&[
             "submit", "s", "pick", "--result", "\"red\"", there[0], there[1],
@@ -183,7 +183,7 @@ fn a_session_goes_on_in_another_store() {
 }
 
 #[test]
-fn what_is_no_export_is_refused() {
+fn an_invalid_export_is_refused() {
     let folder = folder();
     folder.write("x.json", "{\n\"format\": 7\n}");
     let did = folder.helix(&["sessions", "import", "x.json"]).ends(2);

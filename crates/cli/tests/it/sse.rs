@@ -1,13 +1,13 @@
-//! Reads a stream of server-sent events, frame by frame.
+//! A reader of server-sent events.
 
 use crate::serving::Served;
 
-/// One event.
+/// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// A chunk under its number.
+    /// A chunk with its sequence.
     Chunk(u64, String),
-    /// The end, and what it says.
+    /// The end, with its data.
     End(String),
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads what comes after a chunk.
+    /// Reads the frames after a sequence.
     pub(crate) async fn after(served: &Served, session: &str, sequence: u64) -> Self {
         let path = format!("/sse?sessionId={session}&fromSequence={sequence}");
         Self::of(served.get(&path).await)
@@ -32,7 +32,7 @@ impl Reader {
         }
     }
 
-    /// The next event; `None` when the connection is over.
+    /// Returns the next event; `None` if the connection has ended.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         loop {
             while let Some((frame, rest)) = self.text.split_once("\n\n") {
@@ -47,7 +47,7 @@ impl Reader {
         }
     }
 
-    /// Everything to the end, which has to come.
+    /// Returns everything up to the end, which has to come.
     pub(crate) async fn all(mut self) -> Vec<Frame> {
         let mut all = Vec::new();
         loop {
@@ -62,7 +62,7 @@ impl Reader {
     }
 }
 
-/// An event; `None` for a comment.
+/// Parses an event; `None` for a comment.
 fn parsed(frame: &str) -> Option<Frame> {
     let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name));
     let data = field("data: ")?.to_owned();

@@ -1,10 +1,10 @@
-//! Runs that are stopped from outside, and runs whose process is killed.
+//! Tests of runs that are stopped from outside, and of runs whose process is killed.
 
 use crate::busy::{Busy, err};
 use crate::kit::{Folder, config};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_interrupted_from_another_process_and_goes_on_later() {
+async fn a_run_is_interrupted_from_another_process_and_continues_later() {
     let busy = Busy::with("").await;
     let did = busy.folder.helix(&["resume", "s"]).ends(1);
     assert!(did.err.contains("is performed by"), "{}", did.err);
@@ -27,7 +27,7 @@ async fn a_run_is_interrupted_from_another_process_and_goes_on_later() {
     let (folder, output) = busy.finish();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
-        err(&output).contains("interrupted; `helix resume s` goes on"),
+        err(&output).contains("interrupted; `helix resume s` continues it"),
         "{output:?}"
     );
     let did = folder.helix(&["resume", "s"]).ends(0);
@@ -75,15 +75,11 @@ async fn an_idempotent_call_in_flight_at_a_crash_is_run_again_under_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_left_by_its_process_is_resumed_before_anything_else() {
+async fn a_run_whose_process_is_gone_must_be_resumed_first() {
     let (folder, _) = Busy::with("").await.kill();
     for command in ["export", "delete"] {
         let did = folder.helix(&["sessions", command, "s"]).ends(1);
-        assert!(
-            did.err.contains("left by its process; `helix resume s`"),
-            "{}",
-            did.err
-        );
+        assert!(did.err.contains("is gone; `helix resume s`"), "{}", did.err);
     }
     let did = folder.helix(&["interrupt", "s"]).ends(0);
     assert!(did.out.contains("accepted"), "{}", did.out);
@@ -112,7 +108,7 @@ async fn a_run_that_was_left_by_its_process_is_resumed_before_anything_else() {
 }
 
 #[test]
-fn what_its_former_process_said_is_not_said_again() {
+fn output_of_the_former_process_is_not_repeated() {
     let slow = r#"{ "default": [ { "text": "Old words that nobody keeps.", "chunk_chars": 9, "delay_ms": 600000 } ] }"#;
     let folder = Folder::with(&config("[agents.a]\nmodel = \"fast\"\n"), slow);
     let mut command = folder.command(&["run", "a", "go", "--session", "s"]);

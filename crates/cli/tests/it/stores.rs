@@ -1,14 +1,14 @@
-//! Stores that are there, and stores that are not.
+//! Tests of existing and missing stores.
 
 use crate::kit::{Folder, config};
 
 const AGENT: &str = "[agents.a]\nmodel = \"fast\"\n";
 const SCRIPT: &str = r#"{ "default": [ { "text": "ok" } ] }"#;
 
-/// The folder that is made when nobody names a store is its owner's alone.
+/// The default folder of the store is created so that only its owner can read it.
 #[test]
 #[cfg(unix)]
-fn a_store_is_made_for_its_owner_alone() {
+fn the_store_folder_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = Folder::empty();
@@ -20,7 +20,7 @@ fn a_store_is_made_for_its_owner_alone() {
 }
 
 #[test]
-fn looking_for_something_makes_no_store() {
+fn reading_commands_create_no_store() {
     let folder = Folder::with(&config(AGENT), SCRIPT);
     let table: [&[&str]; 8] = [
         &["resume", "s"],
@@ -34,7 +34,11 @@ fn looking_for_something_makes_no_store() {
     ];
     for arguments in table {
         let did = folder.helix(arguments).ends(2);
-        assert!(did.err.contains("there is no store sqlite:"), "{}", did.err);
+        assert!(
+            did.err.contains(" not found; name the one you mean"),
+            "{}",
+            did.err
+        );
     }
     for arguments in [&["pending"][..], &["sessions", "list"]] {
         let empty = folder.helix(&[arguments, &["--json"]].concat()).ends(0);
@@ -42,14 +46,14 @@ fn looking_for_something_makes_no_store() {
         let named = [arguments, &["--json", "--store", "sqlite:other.db"]].concat();
         let did = folder.helix(&named).ends(0);
         assert_eq!(did.json()["total"], 0);
-        assert_eq!(did.err, "there is no store sqlite:other.db yet\n");
+        assert_eq!(did.err, "the store sqlite:other.db does not exist yet\n");
     }
     for (arguments, file) in [
         (&["doctor"][..], "helix.db"),
         (&["doctor", "--store", "sqlite:other.db"], "other.db"),
     ] {
         let did = folder.helix(arguments).ends(0);
-        let wanted = format!("sqlite:{file} is not there yet");
+        let wanted = format!("sqlite:{file} does not exist yet");
         assert!(did.out.contains(&wanted), "{did:?}");
     }
     let mut files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();

@@ -1,7 +1,8 @@
-//! Streams of `helix serve`: read live, resumed from anywhere, by many at once, and after a restart.
+//! Tests of streams of `helix serve`: read live, resumed from anywhere, by many readers, and after
+//! a restart.
 //!
-//! `HELIX_SEED` chooses the places. `HELIX_READERS_SECONDS` makes the run with many readers a long
-//! one: 200 of them on 20 sessions.
+//! `HELIX_SEED` chooses the sequences. `HELIX_READERS_SECONDS` makes the test with many readers
+//! long: 200 of them on 20 sessions.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::kit::{Folder, config};
 use crate::serving::Served;
 use crate::sse::{Frame, Reader};
 
-/// A server whose agent takes steps that each say so much, with a pause between any two words.
+/// A server whose agent makes this number of steps and words, with a delay between two words.
 fn folder(steps: usize, words: usize, delay_ms: u64) -> Folder {
     let step = json!({
         "text": "so it says ".repeat(words), "chunk_chars": 11, "delay_ms": delay_ms,
@@ -32,7 +33,7 @@ async fn start(served: &Served, session: &str) {
     assert_eq!(status, 200, "{told}");
 }
 
-/// What a reader is told that comes back after a chunk.
+/// Returns the frames for a reader that resumes after a sequence.
 fn rest(all: &[Frame], after: u64) -> &[Frame] {
     let is_before = |frame: &&Frame| matches!(frame, Frame::Chunk(id, _) if *id <= after);
     &all[all.iter().take_while(is_before).count()..]
@@ -57,7 +58,7 @@ async fn a_stream_is_the_same_live_from_anywhere_and_after_a_restart() {
             let after = dice.below(last + 2);
             let reader = match n % 2 {
                 0 => Reader::after(&served, "s", after).await,
-                // As a browser comes back.
+                // As a browser resumes.
                 _ => {
                     let id = after.to_string();
                     let path = "/sse?sessionId=s&fromSequence=0";
@@ -76,7 +77,7 @@ async fn a_stream_is_the_same_live_from_anywhere_and_after_a_restart() {
     }
 }
 
-/// Reads a session to its end; one that is restless goes away every few chunks and comes back.
+/// Reads a session to its end; an impatient reader disconnects every few chunks and resumes.
 async fn read(served: Arc<Served>, session: String, patience: usize) -> Vec<Frame> {
     let mut all: Vec<Frame> = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! A real terminal: a private tmux, what is typed into it, and what it is sent.
+//! A real terminal, in a private tmux: its input and output.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,20 +14,20 @@ pub(crate) struct Terminal {
     output: File,
     /// Everything that was written to the terminal so far.
     seen: String,
-    /// How much of it was waited for.
+    /// How much of it was consumed by waiting.
     read: usize,
     _place: tempfile::TempDir,
 }
 
 impl Terminal {
-    /// Runs a command line of the binary in a terminal that is so many columns wide. When it ends,
-    /// the terminal says `exit CODE.`
+    /// Runs a command line of the binary in a terminal of this width. When it ends, the terminal
+    /// shows `exit CODE.`
     pub(crate) fn run(tmux: &Path, folder: &Folder, columns: u16, line: &str) -> Self {
         let place = tempfile::tempdir().unwrap();
         let (socket, pipe) = (place.path().join("tmux"), place.path().join("pipe"));
         let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        // It waits for a key, so that nothing is written before somebody looks.
+        // It waits for a key, so that nothing is written before the output is captured.
         let helix = env!("CARGO_BIN_EXE_helix");
         let script = format!(
             "read go; {} ; echo \"exit $?.\"; read end",
@@ -62,7 +62,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until a text comes, after all that was waited for already; gives what came up to it.
+    /// Waits for a text after everything that was waited for before; returns the output up to it.
     pub(crate) fn until(&mut self, text: &str) -> String {
         loop {
             let new = &self.seen[self.read..];
@@ -92,7 +92,7 @@ impl Terminal {
         tell(&self.tmux, &self.socket, &["send-keys", "Enter"]);
     }
 
-    /// Puts a text in all at once, line breaks and all.
+    /// Pastes a text at once, including line breaks.
     pub(crate) fn pastes(&self, text: &str) {
         tell(&self.tmux, &self.socket, &["send-keys", "-l", text]);
     }
@@ -102,13 +102,13 @@ impl Terminal {
         tell(&self.tmux, &self.socket, &["send-keys", key]);
     }
 
-    /// Waits for the end of the command, and gives its exit code.
+    /// Waits for the end of the command, and returns its exit code.
     pub(crate) fn code(&mut self) -> i32 {
         self.until("exit ");
         self.until(".").trim_end_matches('.').parse().unwrap()
     }
 
-    /// What stands on the screen.
+    /// Returns the text on the screen.
     pub(crate) fn screen(&self) -> String {
         tell(&self.tmux, &self.socket, &["capture-pane", "-p"])
     }
@@ -117,7 +117,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         let mut end = Command::new(&self.tmux);
-        // It may be gone already.
+        // It may have ended already.
         let _ = end.arg("-S").arg(&self.socket).arg("kill-server").output();
     }
 }

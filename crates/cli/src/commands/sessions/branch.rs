@@ -1,4 +1,4 @@
-//! `helix sessions branch`.
+//! `helix sessions branch`: creates a session from a point in another one.
 
 use clap::Args;
 use helix_agents_core::id::IdSourceExt;
@@ -11,31 +11,31 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::Place;
 
-/// Makes a new session from a point of another, which stays as it is.
+/// Creates a session from a point in another one, which is not changed.
 #[derive(Debug, Args)]
 pub(crate) struct Branch {
-    /// The session
+    /// The id of the session
     session: String,
     #[command(flatten)]
     point: Point,
-    /// The id of the new session; one is made without it
+    /// The id of the new session; default: a generated one
     #[arg(long = "as", value_name = "ID")]
     name: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// Exactly one of them.
+/// The point to branch from: exactly one of them.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Point {
-    /// From this checkpoint
+    /// Branch from this checkpoint
     #[arg(long, value_name = "CHECKPOINT")]
     checkpoint: Option<String>,
-    /// After this message, from 0, and the results of its calls
+    /// Branch after this message, counted from 0, and the results of its calls
     #[arg(long, value_name = "INDEX")]
     message: Option<usize>,
 }

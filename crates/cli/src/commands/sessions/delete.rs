@@ -1,4 +1,4 @@
-//! `helix sessions delete`.
+//! `helix sessions delete`: deletes a session.
 
 use clap::Args;
 use helix_agents_core::SessionId;
@@ -11,15 +11,15 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::Place;
 
-/// Removes a session with its children, messages, runs and stream.
+/// Deletes a session with its children, messages, runs and stream.
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
-    /// The session
+    /// The id of the session
     session: String,
-    /// Remove it although a run goes on
+    /// Delete it although a run is running
     #[arg(long)]
     force: bool,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -43,7 +43,7 @@ impl Delete {
         if self.json {
             screen.json(&json!({ "deleted": deleted, "sessionId": session }))?;
         } else {
-            screen.say(format!("session {session} is removed"))?;
+            screen.say(format!("session {session} was deleted"))?;
         }
         Ok(Exit::Done)
     }

@@ -1,4 +1,4 @@
-//! `helix sessions export`.
+//! `helix sessions export`: writes a session as JSON.
 
 use std::path::PathBuf;
 
@@ -13,15 +13,15 @@ use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
 
-/// Writes a session as JSON: its messages, state, runs, usage, and what waits.
+/// Writes a session as JSON: its messages, state, runs, usage, and pending calls.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// The session
+    /// The id of the session
     session: String,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// JSON is all there is; the same with and without
+    /// Has no effect, because the output is always JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -38,7 +38,9 @@ impl Export {
         refuse_running(&setup, &found, &self.place).await?;
         let family = store.family(found.state.key()).await?;
         if !family.children.is_empty() || found.state.parent_session_id.is_some() {
-            anyhow::bail!("session {session} has a family; only sessions without one are exported");
+            anyhow::bail!(
+                "session {session} has a parent or children; only sessions without them can be exported"
+            );
         }
         let answered = store
             .answered(session.as_root(), Lookup::Page(Page::ALL))
@@ -71,7 +73,7 @@ impl Export {
                     .with_context(|| format!("{} cannot be written", file.display()))?;
                 screen.note(
                     Look::Dim,
-                    format!("session {session} is in {}", file.display()),
+                    format!("session {session} was written to {}", file.display()),
                 )?;
             }
             None => screen.say(text)?,

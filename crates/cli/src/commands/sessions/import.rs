@@ -1,4 +1,4 @@
-//! `helix sessions import`.
+//! `helix sessions import`: imports a session.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::setup::Place;
 
-/// Brings an exported session into a store, under the id it had.
+/// Imports an exported session into a store, under the same id.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The file; `-` is standard input
     file: PathBuf,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -43,7 +43,7 @@ impl Import {
         if self.json {
             screen.json(&json!({ "sessionId": session }))?;
         } else {
-            screen.say(format!("session {session} is imported"))?;
+            screen.say(format!("session {session} was imported"))?;
         }
         Ok(Exit::Done)
     }
@@ -78,7 +78,7 @@ impl Import {
     }
 }
 
-/// One commit that makes the session as it was.
+/// Builds one commit that creates the session as it was.
 fn plan(exported: Exported, now: Timestamp, ids: &dyn IdSource) -> anyhow::Result<Commit> {
     let Exported {
         mut session,
@@ -103,10 +103,10 @@ fn plan(exported: Exported, now: Timestamp, ids: &dyn IdSource) -> anyhow::Resul
     for mut run in runs {
         anyhow::ensure!(
             run.session_id == id && run.status != RunStatus::Running,
-            "run {} cannot be imported: it is another session's, or was going on",
+            "run {} cannot be imported: it belongs to another session, or was running",
             run.id
         );
-        // The stream is a new one.
+        // The session gets a new stream.
         run.start_sequence = 0;
         commit = commit.then(Change::StartRun(Box::new(run)));
     }
@@ -134,7 +134,7 @@ fn plan(exported: Exported, now: Timestamp, ids: &dyn IdSource) -> anyhow::Resul
     Ok(commit)
 }
 
-/// The changes that append these messages: user messages and whole steps.
+/// Returns the changes that append these messages: user messages and whole steps.
 fn appended(messages: Vec<Message>) -> anyhow::Result<Vec<Change>> {
     let mut changes = Vec::new();
     let mut rest = messages.into_iter().peekable();

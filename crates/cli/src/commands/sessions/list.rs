@@ -1,4 +1,4 @@
-//! `helix sessions list`.
+//! `helix sessions list`: lists sessions.
 
 use clap::{Args, ValueEnum};
 use helix_agents_core::UserId;
@@ -26,13 +26,13 @@ pub(crate) struct List {
     /// Only sessions with this status
     #[arg(long)]
     status: Option<Status>,
-    /// How many are left out at the beginning
+    /// The number of sessions to skip
     #[arg(long, default_value_t = 0)]
     offset: usize,
-    /// How many are listed at most
+    /// The maximum number of sessions to list
     #[arg(long, default_value_t = 50)]
     limit: usize,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ impl List {
             return Ok(Exit::Done);
         }
         if found.items.is_empty() {
-            screen.note(Look::Dim, "there are no such sessions")?;
+            screen.note(Look::Dim, "no sessions found")?;
             return Ok(Exit::Done);
         }
         let rows = found
@@ -120,7 +120,7 @@ fn row(screen: &Screen, session: &SessionState, now: Timestamp) -> Vec<String> {
     ]
 }
 
-/// A session without its content.
+/// Returns a session without its content, as JSON.
 pub(super) fn summary(session: &SessionState) -> Value {
     let mut summary = json!({
         "sessionId": session.session_id,

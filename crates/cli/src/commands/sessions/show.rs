@@ -1,4 +1,4 @@
-//! `helix sessions show`.
+//! `helix sessions show`: shows a session.
 
 use clap::Args;
 use helix_agents_core::session::OpenStep;
@@ -14,15 +14,15 @@ use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
 
-/// How many checkpoints are shown.
+/// The maximum number of checkpoints that are shown.
 const CHECKPOINTS: usize = 20;
 
 /// Shows a session with its messages.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The session
+    /// The id of the session
     session: String,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -66,8 +66,8 @@ impl Show {
     }
 }
 
-/// A session and its messages, of one moment: the open step moves into the history when it is
-/// settled, and would be shown twice or not at all.
+/// Reads a session and its messages at one moment: the open step moves into the history when it is
+/// settled, and would otherwise be shown twice or not at all.
 async fn read(
     store: &dyn SessionStore,
     session: &SessionId,
@@ -122,13 +122,13 @@ fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Re
         }
     }
     for call in state.pending_client_tool_calls.values() {
-        let standing = if call.answer.is_some() {
+        let label = if call.answer.is_some() {
             "answered"
         } else {
-            "waits"
+            "pending"
         };
         let (id, tool, input) = (&call.tool_call_id, &call.tool_name, &call.input);
-        line(Look::Yellow, &format!("\n{standing}: {id} {tool} {input}"))?;
+        line(Look::Yellow, &format!("\n{label}: {id} {tool} {input}"))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The body of a request that tells whether it was asked for.
+//! A request body that records whether it was polled.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,15 +8,15 @@ use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
-/// A body that notes when the client first asks for it. That is when there is a connection and the
-/// request goes out: before it, the other side has heard nothing, however the request ends.
-pub(super) struct TellingBody {
+/// A body that records when the client first polls it, which happens once there is a connection and
+/// the request is sent. Before that the server has received nothing, however the request ends.
+pub(super) struct TrackedBody {
     rest: Option<Bytes>,
     asked: Arc<AtomicBool>,
 }
 
-impl TellingBody {
-    /// A body, and what tells whether it was asked for.
+impl TrackedBody {
+    /// Creates a body, and a flag that is set once it was polled.
     pub(super) fn new(bytes: &[u8]) -> (Self, Arc<AtomicBool>) {
         let asked = Arc::new(AtomicBool::new(false));
         let body = Self {
@@ -27,7 +27,7 @@ impl TellingBody {
     }
 }
 
-impl Body for TellingBody {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = Infallible;
 

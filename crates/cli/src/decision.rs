@@ -1,4 +1,4 @@
-//! What was decided about a call, and by whom, as far as it is on record.
+//! The recorded decision about a call, and who made it.
 
 use helix_agents_core::entries::ToolAnswer;
 use helix_agents_core::runtime::Backend;
@@ -10,22 +10,22 @@ use serde_json::Value;
 
 use crate::screen::shortened;
 
-/// How many chunks are read at once.
+/// The number of chunks that are read at once.
 const BATCH: usize = 1_000;
-/// How much of a result or a reason is told.
+/// The maximum length of a result or a reason in a message.
 const LONGEST: usize = 500;
 
-/// The call that somebody wanted to answer.
+/// The call that an answer was meant for.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AnsweredCall<'a> {
     pub(crate) root: &'a SessionId,
     pub(crate) call: &'a CallId,
-    /// Which question it was, where that is known.
+    /// The approval that was asked for, if known.
     pub(crate) approval: Option<&'a ApprovalId>,
 }
 
-impl<'a> Asked<'a> {
-    /// The call that an answer was for.
+impl<'a> AnsweredCall<'a> {
+    /// Creates it from an answer.
     pub(crate) fn by(answer: &'a ToolAnswer, approval: Option<&'a ApprovalId>) -> Self {
         Self {
             root: &answer.session_id,
@@ -34,8 +34,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The decision about a call, if there was one. It is read from the stored answer while no run has
-    /// taken that, and from the stream afterwards.
+    /// Returns the decision about a call, if there was one. It is read from the stored answer until
+    /// a run has consumed it, and from the stream afterwards.
     pub(crate) async fn decision(&self, backend: &Backend) -> anyhow::Result<Option<String>> {
         if let Some(answer) = self.waiting_answer(backend).await? {
             return Ok(Some(told(&answer)));
@@ -68,7 +68,7 @@ impl<'a> Asked<'a> {
         loop {
             let chunks = backend.streams.read(self.root, after, BATCH).await?;
             let Some(last) = chunks.last() else {
-                // A decision says more than what came of it.
+                // A decision is more informative than its result.
                 return Ok(decided.or(ended));
             };
             after = last.sequence;
@@ -113,7 +113,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// An approval or a denial in words.
+/// Describes an approval or a denial.
 pub(crate) fn decision(approved: bool, reason: Option<&str>, by: Option<&UserId>) -> String {
     let verdict = if approved { "approved" } else { "denied" };
     let reason = reason.map(|why| format!(": {}", shortened(why, LONGEST)));

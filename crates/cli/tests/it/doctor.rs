@@ -1,4 +1,4 @@
-//! What `helix doctor`, `migrate` and `completions` say.
+//! Tests of `helix doctor`, `migrate` and `completions`.
 
 use crate::kit::{Folder, config};
 use crate::service::{Reply, Service};
@@ -24,7 +24,7 @@ fn a_healthy_folder_has_no_findings() {
 
 /// The output comes from a `finish` step, or from a tool that the script calls.
 #[test]
-fn a_script_that_never_gives_the_output_is_found() {
+fn doctor_finds_a_script_that_never_gives_an_output() {
     let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"sum\"]\noutput_schema = { type = \"object\" }\n\
         [tools.sum]\nkind = \"builtin\"\nbuiltin = \"calculator\"\n";
     let text = r#"{ "default": [ { "text": "done" } ] }"#;
@@ -55,10 +55,10 @@ fn a_script_that_never_gives_the_output_is_found() {
 }
 
 #[test]
-fn what_is_missing_is_found() {
+fn doctor_finds_missing_dependencies() {
     let folder = Folder::with(&config(&format!("{AGENT}{PICK}")), SCRIPT);
     folder.helix(&["run", "a", "hi", "--session", "s"]).ends(4);
-    // Answered, and nobody goes on.
+    // Answered, and not resumed.
     folder.helix(&["run", "a", "hi", "--session", "t"]).ends(4);
     folder.helix(&["submit", "t", "c", "--error", "x"]).ends(0);
 
@@ -74,8 +74,8 @@ fn what_is_missing_is_found() {
     for text in [
         "!! environment: HELIX_TEST_NOT_SET is not set",
         "!! tool: far cannot be reached at 127.0.0.1:9",
-        "!! pending: call c of session s waits, but its agent has no tool pick any more",
-        "!! due: session t: all its calls are answered; `helix resume t` goes on",
+        "!! pending: call c of session s is pending, but its agent no longer has the tool pick",
+        "!! due: session t: all its calls are answered; `helix resume t` continues it",
         "4 findings",
     ] {
         assert!(did.out.contains(text), "{text}\n{}", did.out);
@@ -83,19 +83,19 @@ fn what_is_missing_is_found() {
 
     folder.write("helix.toml", &config("[agents.b]\nmodel = \"fast\"\n"));
     let did = folder.helix(&["doctor"]).ends(1);
-    let text = "2 sessions (2 unfinished) talk to the agent a, which is not configured";
+    let text = "2 sessions (2 unfinished) belong to the agent a, which is not configured";
     assert!(did.out.contains(text), "{}", did.out);
     let did = folder.helix(&["resume", "t"]).ends(2);
     assert!(
         did.err
-            .contains("talks to the agent `a`, which is not configured here"),
+            .contains("belongs to the agent `a`, which is not configured here"),
         "{}",
         did.err
     );
 }
 
 #[tokio::test]
-async fn a_service_that_is_there_is_no_finding() {
+async fn a_reachable_service_is_not_a_finding() {
     let service = Service::that(vec![Reply::Hangs]).await;
     let folder = Folder::with(
         &config(&format!(

@@ -1,18 +1,18 @@
-//! What is typed at the terminal.
+//! Input lines from the terminal.
 
 use std::io;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The lines that are typed. One thread reads them from the first question on, so whoever stops
-/// waiting for a line takes none away.
+/// The lines typed by the user. One thread reads them, starting with the first question, so a
+/// caller that stops waiting for a line does not lose it.
 #[derive(Debug, Default)]
-pub(crate) struct Typed {
+pub(crate) struct Input {
     lines: Option<UnboundedReceiver<io::Result<String>>>,
 }
 
-impl Typed {
-    /// Forgets what was typed before: it answers nothing that is asked from now on.
+impl Input {
+    /// Discards all input so far, which cannot answer a later question.
     pub(crate) fn forget(&mut self) {
         forget_queued();
         if let Some(lines) = &mut self.lines {
@@ -20,7 +20,7 @@ impl Typed {
         }
     }
 
-    /// The next line; `None` when nobody types any more. Safe to drop while it waits.
+    /// Returns the next line, or `None` at the end of input. Cancel safe.
     pub(crate) async fn next(&mut self) -> io::Result<Option<String>> {
         let lines = match &mut self.lines {
             Some(lines) => lines,
@@ -30,7 +30,7 @@ impl Typed {
     }
 }
 
-/// Forgets what the terminal holds and nobody has read.
+/// Discards input that the terminal has buffered.
 #[cfg(unix)]
 fn forget_queued() {
     use rustix::termios::{QueueSelector, tcflush};
@@ -42,7 +42,7 @@ fn forget_queued() {
 #[cfg(not(unix))]
 fn forget_queued() {}
 
-/// Starts the thread. It does not keep the process.
+/// Starts the reading thread, which does not keep the process alive.
 fn begin() -> io::Result<UnboundedReceiver<io::Result<String>>> {
     let (tell, lines) = unbounded_channel();
     let read = move || {

@@ -1,4 +1,4 @@
-//! Who must not get into `helix dev`, and who must not hold it up.
+//! Tests of requests that must not reach or block `helix dev`.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -7,11 +7,11 @@ use tokio::net::TcpStream;
 use crate::kit::Folder;
 use crate::serving::Served;
 
-/// Sends bytes as they are, and gives the status line that comes back.
+/// Sends raw bytes, and returns the status line of the response.
 async fn sent(served: &Served, request: &str) -> String {
     let mut stream = begun(served, request).await;
     let mut answer = String::new();
-    // A connection that is cut says nothing more either.
+    // A connection that is reset gives no more bytes either.
     let _ = stream.read_to_string(&mut answer).await;
     answer.lines().next().unwrap_or_default().to_owned()
 }
@@ -32,7 +32,7 @@ fn start(host: &str, more: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_from_elsewhere_cannot_reach_dev() {
+async fn a_web_page_of_another_site_cannot_reach_dev() {
     let folder = Folder::empty();
     let served = Served::start(&folder, &["dev"]);
     let host = served.url().strip_prefix("http://").unwrap();
@@ -40,7 +40,8 @@ async fn a_page_from_elsewhere_cannot_reach_dev() {
     for (host, more, wanted) in [
         (host, json.to_owned(), "200"),
         (host, format!("{json}origin: http://{host}\r\n"), "200"),
-        // A name that leads here, a page elsewhere, a page without a name, a form.
+        // A name that resolves to this host, a page of another site, a page without an origin, a
+        // form.
         ("evil.example", json.to_owned(), "403"),
         ("localhost.evil.example", json.to_owned(), "403"),
         (
@@ -65,7 +66,7 @@ async fn a_page_from_elsewhere_cannot_reach_dev() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_and_broken_requests_hold_nobody_up() {
+async fn slow_and_broken_requests_do_not_block_others() {
     let folder = Folder::empty();
     let served = Served::start(&folder, &["dev"]);
     let host = served.url().strip_prefix("http://").unwrap();
