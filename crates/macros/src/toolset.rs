@@ -10,7 +10,7 @@ use crate::method::ToolMethod;
 
 const WHERE: &str = "`#[toolset]` goes on the impl block of a type: `impl Shop { .. }`";
 
-/// Expands `#[toolset]`.
+/// Expands `#[toolset]` on an impl block.
 pub(crate) fn toolset(options: &TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     if !options.is_empty() {

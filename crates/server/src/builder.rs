@@ -97,7 +97,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Builds a [`Server`].
+/// A builder for a [`Server`].
 #[must_use = "call `build` to get the server"]
 pub struct ServerBuilder {
     runtime: Arc<dyn Runtime>,
@@ -210,7 +210,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Builds the server.
+    /// Builds the server, if its options are valid.
     ///
     /// # Errors
     /// [`BuildError`] without authentication, unless unauthenticated use is stated; and for an

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts open connections.
+/// Counts open connections and enforces the limits.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionLimit {
     most: usize,

@@ -118,7 +118,7 @@ impl ApiCode {
     }
 }
 
-/// An error response.
+/// The body of an error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema, thiserror::Error)]
 #[error("{detail}")]
 #[non_exhaustive]

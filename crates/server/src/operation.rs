@@ -14,7 +14,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// Every operation.
+            /// All operations, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The name in logs and metrics.
@@ -47,7 +47,7 @@ macro_rules! operations {
 operations! {
     /// Starts a session with its first message.
     Start, "start", POST, "/start", "Start a session with its first message.";
-    /// Resumes a session.
+    /// Resumes a session, or continues it with a message.
     Resume, "resume", POST, "/resume", "Resume a session.";
     /// Reads a session's stream.
     Stream, "sse", GET, "/sse", "Read a session's chunks as server-sent events.";
@@ -65,7 +65,7 @@ operations! {
     Agents, "agents", GET, "/agents", "List the agents.";
     /// Lists sessions by filters.
     ListSessions, "list_sessions", GET, "/sessions", "List sessions, newest first.";
-    /// Returns one session.
+    /// Returns a session with its state.
     GetSession, "get_session", GET, "/sessions/{id}", "Return one session.";
     /// Lists a session's runs.
     ListRuns, "list_runs", GET, "/sessions/{id}/runs", "List a session's runs, oldest first.";
@@ -85,7 +85,7 @@ operations! {
     Health, "healthz", GET, "/healthz", "Report that the process is alive.";
     /// Reports whether the store can be read and written.
     Ready, "readyz", GET, "/readyz", "Report whether the store can be read and written.";
-    /// Returns the metrics.
+    /// Returns the metrics in the Prometheus format.
     Metrics, "metrics", GET, "/metrics", "Return the metrics in Prometheus' text format.";
     /// Returns the OpenAPI document.
     OpenApi, "openapi", GET, "/openapi.json", "Return the OpenAPI document.";

@@ -1,4 +1,4 @@
-//! Query parameters.
+//! The query parameters of a request.
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -41,7 +41,7 @@ impl Pairs {
             .filter(|value| !value.is_empty())
     }
 
-    /// Returns every pair.
+    /// Returns every pair in order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
         self.0
             .iter()

@@ -77,7 +77,7 @@ mod shadowed {
             &self,
             cx: &::helix_agents::ToolCx,
             cents: Input,
-            /// Why.
+            /// The reason for the refund.
             reason: ::std::option::Option<::std::string::String>,
         ) -> ::helix_agents::ToolResult<u64> {
             let _: (&Context, _) = (cx, reason);

@@ -64,7 +64,7 @@ impl Desk {
     #[tool(client, read_only, strict, deadline = "1d")]
     pub async fn pick_color(
         &self,
-        /// What there is.
+        /// The colours to choose from.
         palette: Vec<String>,
     ) -> ToolResult<Answer>;
 
@@ -160,7 +160,7 @@ fn a_client_tool_is_run_elsewhere() {
                 "palette": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "What there is.",
+                    "description": "The colours to choose from.",
                 },
             },
             "required": ["palette"],

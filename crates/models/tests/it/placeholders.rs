@@ -1,4 +1,4 @@
-//! Tests of placeholders.
+//! Tests of placeholders in texts and arguments.
 
 use helix_agents_core::CallId;
 use helix_agents_core::message::{AssistantMessage, AssistantPart};

@@ -19,7 +19,7 @@ const LEASE: Duration = Duration::from_secs(10);
 /// How often recovery looks for what is due.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Builds a [`LocalRuntime`].
+/// A builder for a [`LocalRuntime`].
 #[derive(Debug)]
 #[must_use = "call `build` to get the runtime"]
 pub struct LocalRuntimeBuilder {

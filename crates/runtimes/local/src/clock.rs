@@ -1,4 +1,4 @@
-//! The system clock.
+//! A monotonic form of the system clock.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -40,7 +40,7 @@ enum Next {
 enum Leaving {
     /// The process shuts down.
     Stop,
-    /// An effect failed.
+    /// An effect failed with this error.
     Failed(PerformError),
 }
 

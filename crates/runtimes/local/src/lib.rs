@@ -2,8 +2,8 @@
 //!
 //! An agent that waits for a person for a day should not need a cluster. This crate performs runs
 //! as tasks of the tokio runtime you already have; all durable data is in the store, so the
-//! process may end at any time and another one continues. It drives [`decide`] and calls [`perform`];
-//! which hold the rules of a run.
+//! process may end at any time and another one continues. The rules of a run are in [`decide`] and
+//! [`perform`], which this crate calls.
 //!
 //! ```
 //! # use helix_agents_models::{Script, ScriptedModel};
@@ -36,7 +36,8 @@
 //!
 //! - **A handle is dropped**: nothing. The run continues, and [`LocalRuntime::shutdown`] waits for it.
 //! - **A run pauses**: its task ends. Answer the calls and resume, in this process or another. With
-//!   [`auto_continue`](LocalRuntimeBuilder::auto_continue) the last answer resumes the session automatically.
+//!   [`auto_continue`](LocalRuntimeBuilder::auto_continue) the last answer resumes the session
+//!   automatically.
 //! - **The process is killed**: each run holds a lease, which is renewed while it is performed. Once
 //!   it has lapsed, any runtime that has the agent takes the run over, by itself
 //!   ([`recovery`](LocalRuntimeBuilder::recovery)). Calls that had a result are not run again.

@@ -1,4 +1,4 @@
-//! The local runtime.
+//! The runtime that performs runs in this process.
 
 use std::fmt;
 use std::future::Future;

@@ -21,7 +21,7 @@ pub(crate) enum Report {
     Ended,
     /// Another process took the run over.
     Superseded,
-    /// An effect failed.
+    /// An effect failed, and the run cannot continue here.
     Stalled(Arc<PerformError>),
     /// This process shuts down.
     HandedOver,

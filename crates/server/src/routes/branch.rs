@@ -28,7 +28,7 @@ pub(crate) struct BranchBody {
     new_session_id: Option<SessionId>,
 }
 
-/// The new session.
+/// The id of the new session.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BranchedView {

@@ -1,4 +1,4 @@
-//! Resuming a session.
+//! `POST /resume`: resumes a session.
 
 use axum::Json;
 use axum::extract::State;

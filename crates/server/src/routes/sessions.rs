@@ -41,9 +41,9 @@ pub(crate) async fn list(
 
 /// The owners whose data is listed.
 pub(crate) enum OwnerFilter {
-    /// Every owner.
+    /// All owners, for administrators.
     All,
-    /// This owner only.
+    /// Only this owner.
     Of(UserId),
     /// No owner: the list is empty.
     None,

@@ -1,4 +1,4 @@
-//! Starting a session.
+//! `POST /start`: starts a session.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Checkpoints as JSON.
+//! The JSON form of checkpoints.
 
 use crate::view::schemas::SessionStatusSchema;
 use helix_agents_core::session::{Checkpoint, SessionStatus};

@@ -1,4 +1,4 @@
-//! Runs as JSON.
+//! The JSON form of runs.
 
 use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger, Suspended};
 use helix_agents_core::time::Timestamp;

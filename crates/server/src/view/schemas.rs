@@ -90,7 +90,7 @@ names! {
         };
         &[Accepted, AlreadyCompleted, LateAnswerAfterTimeout, UnknownToolCall]
     };
-    /// What happens after an answer: `new_run`: a run was started; `caller_resumes`: send
+    /// The continuation after an answer: `new_run`: a run was started; `caller_resumes`: send
     /// `/resume`; `none`: other calls are pending, or a running run takes the answer.
     ContinuationSchema, "Continuation": Continuation = {
         use Continuation::{CallerResumes, NewRun, None};
@@ -166,7 +166,7 @@ pub(crate) struct UsageEntrySchema {
     id: String,
     run_id: String,
     step: u32,
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     timestamp: u64,
     kind: UsageKindSchema,
     /// With `tokens`: the model.
@@ -232,7 +232,7 @@ pub(crate) struct ChunkSchema {
     session_id: String,
     run_id: String,
     step: u32,
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     timestamp: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions as JSON.
+//! The JSON form of sessions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ impl InterleavedStore {
         *self.next.lock().unwrap() = Some(commit);
     }
 
-    /// Whether both commits have happened.
+    /// Whether the commit after the read has happened.
     pub(crate) fn has_happened(&self) -> bool {
         self.next.lock().unwrap().is_none()
     }

@@ -1,4 +1,4 @@
-//! Server-sent event frames.
+//! Formatting of server-sent event frames.
 
 use std::fmt::Write as _;
 
