@@ -116,7 +116,7 @@ pub(crate) async fn host(
         .await
         .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
     let mut signals = Signals::listen()?;
-    tell_of_deadlines(runtime)?;
+    warn_about_deadlines(runtime)?;
     runtime.start_recovery()?;
     let address = listener
         .local_addr()

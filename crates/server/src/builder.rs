@@ -52,9 +52,9 @@ pub struct Server {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn router(runtime: impl Runtime, authenticate: impl Authenticate + 'static) -> Router {
-    let entrance = Entrance::Known(Arc::new(authenticate));
+    let authentication = Authentication::Hook(Arc::new(authenticate));
     let builder = Server::builder(runtime);
-    builder.built(entrance, Vec::new()).router()
+    builder.built(authentication, Vec::new()).router()
 }
 
 impl Server {
@@ -216,7 +216,7 @@ impl ServerBuilder {
     /// [`BuildError`] without authentication, unless unauthenticated use is stated; and for an
     /// origin that is none.
     pub fn build(mut self) -> Result<Server, BuildError> {
-        let entrance = match (self.authenticate.take(), self.allow_unauthenticated) {
+        let authentication = match (self.authenticate.take(), self.allow_unauthenticated) {
             (None, false) => return Err(BuildError::NoAuthentication),
             (Some(_), true) => return Err(BuildError::BothWays),
             (Some(hook), false) => Authentication::Hook(hook),
@@ -225,7 +225,7 @@ impl ServerBuilder {
                     event = "server.unauthenticated",
                     "every client that can reach this server may use it and sees all sessions"
                 );
-                Entrance::Anybody(OriginCheck {
+                Authentication::Open(OriginCheck {
                     hosts: std::mem::take(&mut self.hosts),
                     origins: self.cors_origins.clone(),
                 })
@@ -234,10 +234,10 @@ impl ServerBuilder {
         let origins = std::mem::take(&mut self.cors_origins);
         let origins = origins.into_iter().map(origin);
         let cors_origins = origins.collect::<Result<_, _>>()?;
-        Ok(self.built(entrance, cors_origins))
+        Ok(self.built(authentication, cors_origins))
     }
 
-    fn built(self, entrance: Entrance, cors_origins: Vec<HeaderValue>) -> Server {
+    fn built(self, authentication: Authentication, cors_origins: Vec<HeaderValue>) -> Server {
         Server {
             app: App(Arc::new(Inner {
                 runtime: self.runtime,

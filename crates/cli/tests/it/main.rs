@@ -46,8 +46,6 @@ mod kit;
 mod load;
 /// What is measured of a server.
 mod measures;
-/// Who must not get into `helix dev`, and who must not hold it up.
-mod outsiders;
 /// The page of `helix dev`, in a real browser.
 mod page;
 /// The questions that the page shows to a user.

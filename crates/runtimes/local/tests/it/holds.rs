@@ -16,10 +16,10 @@ use helix_agents_testkit::VirtualClock;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::failing_store::{Failures, failing_store};
 use crate::kit::{
     Gate, LEASE, Place, Slow, cause, clock, desk, desk_with, session, timed, waiting,
 };
-use crate::moody::{Mood, moody};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -38,7 +38,7 @@ impl Scene {
     /// Runs until the first reply is complete, its tool is at the gate, and the lease has lapsed.
     async fn lapsed(place: Place) -> Self {
         let time = clock();
-        let (backend, mood) = moody(place.open_at(&time).await);
+        let (backend, failures) = failing_store(place.open_at(&time).await);
         let builder = LocalRuntime::builder(backend)
             .recovery(false)
             .holder("one")

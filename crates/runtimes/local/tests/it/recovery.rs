@@ -10,8 +10,8 @@ use helix_agents_core::store::{Due, Page};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 use helix_agents_store_sqlite::SqliteStore;
 
+use crate::failing_store::{FalseDue, failing_store};
 use crate::kit::{Gate, LEASE, Place, cause, clock, desk, entries, runs, session, timed, waiting};
-use crate::moody::{Lie, moody};
 
 /// A process is killed during a call: its tasks vanish between two polls.
 ///
@@ -72,7 +72,7 @@ fn a_run_whose_process_is_gone_is_taken_over() {
 async fn a_run_that_cannot_write_stalls_and_is_recovered() {
     for place in Place::all() {
         let time = clock();
-        let (backend, mood) = moody(place.open_at(&time).await);
+        let (backend, failures) = failing_store(place.open_at(&time).await);
         let builder = LocalRuntime::builder(backend)
             .recovery(false)
             .holder("one")
@@ -149,7 +149,11 @@ async fn a_run_that_is_performed_elsewhere_is_not_taken_over() {
                 run: handle.run_id().clone(),
                 host: "local".to_owned(),
             };
-            mood.due.lock().unwrap().push(Lie::Stale(session("s"), due));
+            failures
+                .due
+                .lock()
+                .unwrap()
+                .push(FalseDue::Stale(session("s"), due));
             let builder = LocalRuntime::builder(backend.clone())
                 .recovery(false)
                 .holder(holder);
@@ -201,8 +205,8 @@ async fn a_runtime_does_not_recover_what_it_performs() {
         let gate = Gate::new();
         let agent = desk(&gate);
         let time = clock();
-        let (backend, mood) = moody(place.open_at(&time).await);
-        mood.keeps_leases.store(true, Ordering::SeqCst);
+        let (backend, failures) = failing_store(place.open_at(&time).await);
+        failures.refuses_renewals.store(true, Ordering::SeqCst);
         let builder = LocalRuntime::builder(backend).recovery(false).lease(LEASE);
         let runtime = builder.clock(time.clone()).build();
         let handle = waiting(&runtime, &agent, &gate).await;
@@ -262,7 +266,7 @@ async fn two_runtimes_of_one_process_have_different_holder_names() {
 async fn results_of_siblings_are_kept_when_one_call_cannot_be_stored() {
     for place in Place::all() {
         let time = clock();
-        let (backend, mood) = moody(place.open_at(&time).await);
+        let (backend, failures) = failing_store(place.open_at(&time).await);
         let builder = LocalRuntime::builder(backend)
             .recovery(false)
             .holder("one")
