@@ -29,6 +29,7 @@ pub(super) struct EffectCommit<'a> {
 impl<'a> EffectContext<'a> {
     /// Begins the commit of the effect. It cannot be made by a run that was taken over, nor once the
     /// effect, or a later one of its run, was committed.
+    #[inline]
     pub(super) fn begin(self) -> EffectCommit<'a> {
         let commit = self.scope.fenced_commit(self.now);
         match (&self.scope.effect.kind, &self.view.open) {
@@ -70,6 +71,7 @@ impl EffectCommit<'_> {
     }
 
     /// The commit as stores take it.
+    #[inline]
     pub(super) fn build(self) -> Commit {
         self.commit
     }
@@ -81,13 +83,15 @@ impl EffectCommit<'_> {
     }
 
     /// Adds a precondition.
+    #[inline]
     pub(super) fn when(mut self, precondition: Precondition) -> Self {
         let session = self.scope.at().session_id.clone();
-        self.commit = self.commit.when_in(session, precondition);
+        self.commit.preconditions.push((session, precondition));
         self
     }
 
     /// Refuses the commit when the open step is not as it was read: a call has come to something.
+    #[inline]
     pub(super) fn unless_moved(self, open: Option<&OpenStep>) -> Self {
         self.when(Precondition::Open(open.map(OpenMark::of)))
     }
@@ -99,15 +103,20 @@ impl EffectCommit<'_> {
     }
 
     /// Adds a change.
+    #[inline]
     pub(super) fn change(mut self, change: Change) -> Self {
         let session = self.scope.at().session_id.clone();
-        self.commit = self.commit.then_in(session, change);
+        self.commit.changes.push((session, change));
         self
     }
 
     /// Adds changes.
-    pub(super) fn changes(self, changes: impl IntoIterator<Item = Change>) -> Self {
-        changes.into_iter().fold(self, Self::change)
+    pub(super) fn changes(mut self, changes: impl IntoIterator<Item = Change>) -> Self {
+        let session = &self.scope.at().session_id;
+        let changes = changes.into_iter();
+        let changes = changes.map(|change| (session.clone(), change));
+        self.commit.changes.extend(changes);
+        self
     }
 
     /// Sets fields.
@@ -116,12 +125,14 @@ impl EffectCommit<'_> {
     }
 
     /// Sets a call of the open step.
+    #[inline]
     pub(super) fn set_call(self, index: u32, id: &CallId, call: &OpenCall) -> Self {
         let call = Box::new(call.clone());
         self.change(Change::OpenCall(index, id.clone(), call))
     }
 
     /// Writes to the state, where there is something to write.
+    #[inline]
     pub(super) fn write_state(self, writes: &StepWrites) -> Self {
         if writes.is_empty() {
             return self;
@@ -136,7 +147,7 @@ impl EffectCommit<'_> {
         let owner = Field::CallOwner(call, Some(at.session_id.clone()));
         let mut asked = self.change(Change::Pending(Box::new(pending)));
         let root = at.root_session_id.clone();
-        asked.commit = asked.commit.then_in(root, Change::Set(owner));
+        asked.commit.changes.push((root, Change::Set(owner)));
         asked
     }
 
@@ -150,6 +161,7 @@ impl EffectCommit<'_> {
     }
 
     /// Adds chunks as they are.
+    #[inline]
     pub(super) fn chunks(mut self, chunks: &[Chunk]) -> Self {
         self.commit.chunks.extend_from_slice(chunks);
         self
@@ -159,7 +171,7 @@ impl EffectCommit<'_> {
     pub(super) fn stream(mut self, status: StreamStatus) -> Self {
         let at = self.scope.at();
         if at.session_id == at.root_session_id {
-            self.commit = self.commit.stream(status);
+            self.commit.stream = Some(status);
         }
         self
     }
@@ -175,6 +187,7 @@ pub(super) enum CommitOutcome<T = Event> {
 
 impl<'a> Scope<'a> {
     /// A commit of the run, which a run that was taken over cannot make.
+    #[inline]
     pub(super) fn fenced_commit(self, now: Timestamp) -> EffectCommit<'a> {
         let at = self.at();
         let commit = EffectCommit {

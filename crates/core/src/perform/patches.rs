@@ -19,6 +19,14 @@ pub(super) struct Streamed<'a> {
     pub(super) unsent: &'a [Chunk],
 }
 
+impl<'a> Streamed<'a> {
+    /// Patches that calls may have streamed after a place, and those that go with the commit.
+    pub(super) fn since(after: Sequence, unsent: &'a [Chunk]) -> Self {
+        let after = Some(after);
+        Self { after, unsent }
+    }
+}
+
 /// The patches that turn what readers of the stream have into what is committed.
 ///
 /// Parallel calls stream their patches as they come, calls that crash leave some behind, and hooks

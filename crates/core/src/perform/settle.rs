@@ -54,16 +54,12 @@ pub(super) struct Settling<'a, F> {
 impl<F> Settling<'_, F> {
     /// Settles a step by the rules, after calls that may have streamed patches.
     pub(super) fn new(open: OpenStep, begun: F) -> Self {
-        let streamed = Streamed {
-            after: Some(open.start_sequence),
-            unsent: &[],
-        };
         Self {
+            streamed: Streamed::since(open.start_sequence, &[]),
             open,
             begun,
             writes: StepWrites::default(),
             output: None,
-            streamed,
             resumed: false,
             ending: None,
             heeds_stop: true,

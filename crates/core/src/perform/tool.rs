@@ -153,12 +153,8 @@ impl Calling<'_> {
                 .tell(result.chain(told.iter().cloned()))
         };
         if step.is_settled() {
-            let streamed = Streamed {
-                after: Some(step.start_sequence),
-                unsent: &unsent,
-            };
             let settling = Settling {
-                streamed,
+                streamed: Streamed::since(step.start_sequence, &unsent),
                 ..Settling::new(step, || begun().unless_moved(Some(&latest)))
             };
             match settle(cx, settling).await {

@@ -288,3 +288,58 @@ impl OpenStep {
         PairedStep::new(self.message, results)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::AssistantPart;
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall::new(CallId::new(id).unwrap(), "find", json!({}))
+    }
+
+    fn step() -> OpenStep {
+        let message = AssistantMessage::new(vec![
+            AssistantPart::ToolCall(call("c-1")),
+            AssistantPart::ToolCall(call("c-2")),
+        ]);
+        OpenStep::new(
+            StepId::new("st-1").unwrap(),
+            RunId::new("r-1").unwrap(),
+            1,
+            message,
+            |_| OpenCall::new(CallPhase::Regular, CallState::Ready),
+        )
+    }
+
+    #[test]
+    fn a_call_is_set_by_its_id_and_found_by_its_place() {
+        let waiting = OpenCall::new(CallPhase::Regular, CallState::AwaitingClient);
+        let mut open = step();
+        open.set_call(&call("c-2").id, waiting.clone());
+        assert_eq!(open.call_at(1), Some((&call("c-2"), &waiting)));
+        assert_eq!(open.call_at(0), step().call_at(0));
+        assert_eq!(open.call_at(2), None);
+
+        let before = open.clone();
+        open.set_call(&call("c-3").id, waiting);
+        assert_eq!(open, before, "another step's call changes nothing");
+    }
+
+    #[test]
+    fn a_client_and_a_person_are_awaited_and_nobody_else() {
+        for (state, is_awaiting) in [
+            (CallState::Ready, false),
+            (CallState::AwaitingClient, true),
+            (CallState::AwaitingApproval, true),
+            (CallState::Approved, false),
+            (CallState::AwaitingChild, false),
+            (CallState::Terminal, false),
+        ] {
+            let open = OpenCall::new(CallPhase::Regular, state);
+            assert_eq!(open.is_awaiting_answer(), is_awaiting, "{state:?}");
+        }
+    }
+}

@@ -157,10 +157,7 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
         AgentSuspended::new(reason, &waiting)
     );
     applied.add(&hooks)?;
-    let streamed = Streamed {
-        after: Some(open.start_sequence),
-        unsent: &[],
-    };
+    let streamed = Streamed::since(open.start_sequence, &[]);
     let mut told = applied.told(scope, streamed).await?;
     told.extend(hooks.take_said());
 
