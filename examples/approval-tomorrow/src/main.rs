@@ -15,7 +15,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use helix_agents::models::{Script, ScriptedModel};
@@ -40,7 +39,7 @@ impl Operations {
 
 fn operator() -> anyhow::Result<Agent> {
     let agent = Agent::builder("operator")
-        .model(Arc::new(ScriptedModel::new(Script::parse(SCRIPT)?)))
+        .model(ScriptedModel::new(Script::parse(SCRIPT)?))
         .system_prompt("Deploy what you are told to.")
         .tools(Operations)
         .build()?;

@@ -66,9 +66,7 @@ struct Resolution {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let support = Agent::builder("support")
-        .model(std::sync::Arc::new(ScriptedModel::new(Script::parse(
-            SCRIPT,
-        )?)))
+        .model(ScriptedModel::new(Script::parse(SCRIPT)?))
         .system_prompt("Resolve the complaint. Refund only what the order shows was paid.")
         .tools(Shop)
         .output::<Resolution>()

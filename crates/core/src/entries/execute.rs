@@ -48,9 +48,9 @@ pub struct Execute {
     pub state: Option<Value>,
     /// The owner of a new session.
     pub user_id: Option<UserId>,
-    /// The tags of a new session.
+    /// The tags of a new session, or those to add.
     pub tags: Vec<String>,
-    /// The metadata of a new session.
+    /// The metadata of a new session, or what to set on top of it.
     pub metadata: BTreeMap<String, String>,
     /// The session in which the turn may start.
     pub expects: Expects,
@@ -108,14 +108,14 @@ impl Execute {
         self
     }
 
-    /// Sets the tags of a new session.
+    /// Adds tags to the session.
     #[must_use]
     pub fn with_tags(mut self, tags: Vec<String>) -> Self {
         self.tags = tags;
         self
     }
 
-    /// Sets the metadata of a new session.
+    /// Sets metadata of the session.
     #[must_use]
     pub fn with_metadata(mut self, metadata: BTreeMap<String, String>) -> Self {
         self.metadata = metadata;
@@ -207,6 +207,9 @@ fn plan_next_turn(found: &Snapshot, request: &Execute, start: &Start) -> Result<
         let state = with_keys(&found.state.custom_state, Some(keys))?;
         commit = commit.then_in(session.clone(), Change::SetState(state));
     }
+    for field in of_request(found, request) {
+        commit = commit.then_in(session.clone(), Change::Set(field));
+    }
     for field in [
         Field::StepCount(0),
         Field::Output(None),
@@ -217,6 +220,18 @@ fn plan_next_turn(found: &Snapshot, request: &Execute, start: &Start) -> Result<
         commit = commit.then_in(session.clone(), Change::Set(field));
     }
     Ok(begin(found, commit, run, request, start))
+}
+
+/// The fields that set the metadata and the tags of a turn in its session.
+fn of_request(found: &Snapshot, request: &Execute) -> impl Iterator<Item = Field> {
+    let metadata = request.metadata.iter();
+    let metadata = metadata.map(|(key, value)| (key.clone(), Some(value.clone())));
+    let metadata = (!request.metadata.is_empty()).then(|| Field::Metadata(metadata.collect()));
+    let has = &found.state.tags;
+    let new = request.tags.iter().filter(|tag| !has.contains(tag));
+    let new: Vec<_> = new.cloned().collect();
+    let tags = (!new.is_empty()).then(|| Field::Tags([has.clone(), new].concat()));
+    metadata.into_iter().chain(tags)
 }
 
 /// Refuses a new turn while the last one is running or suspended.

@@ -76,11 +76,15 @@ fn the_next_turn_of_a_session_is_sent() {
         assert_eq!(state.metadata["tenant"], "acme");
         assert_eq!(state.metadata["level"], "3");
 
-        let run = runtime
-            .send(&agent, "chat-7", "And shorter?")
-            .await
-            .unwrap();
+        let next = Turn::new("And shorter?").metadata("level", 4);
+        let next = next.tag("beta").tag("new");
+        let run = runtime.send(&agent, "chat-7", next).await.unwrap();
         assert_eq!(run.output().await.unwrap(), "two");
+        let found = runtime.backend().store.find(run.session_id()).await;
+        let state = found.unwrap().unwrap().state;
+        assert_eq!(state.tags, ["beta", "new"]);
+        assert_eq!(state.metadata["tenant"], "acme");
+        assert_eq!(state.metadata["level"], "4");
         let unknown = runtime.send(&agent, "chat-8", "Hi").await.unwrap_err();
         assert_eq!(unknown.code(), ErrorCode::SessionNotFound);
         assert_eq!(unknown.session_id().unwrap().as_str(), "chat-8");

@@ -2,7 +2,9 @@
 
 use axum::http::request::Parts;
 use helix_agents_core::memory::MemoryStore;
-use helix_agents_server::{BuildError, Operation, Principal, Refusal, Server, TokenError, Tokens};
+use helix_agents_server::{
+    BuildError, Operation, Principal, Refusal, Server, TokenError, Tokens, router,
+};
 use std::sync::{Arc, Mutex};
 use tower::ServiceExt;
 
@@ -112,6 +114,32 @@ fn unsafe_tokens_are_refused() {
         twice.token("t", "bob").unwrap_err().to_string(),
         "the tokens of users alice and bob are the same; give each a token of its own"
     );
+}
+
+/// The shortest server: its tokens are in the environment.
+#[tokio::test]
+async fn the_routes_of_a_runtime_know_the_tokens_of_the_environment() {
+    let vars = |vars: &[(&str, &str)]| {
+        let vars = vars.iter();
+        Tokens::from_vars(vars.map(|(name, token)| ((*name).to_owned(), (*token).to_owned())))
+    };
+    let none = vars(&[("PATH", "/bin"), ("HELIX_TOKENS", "x")]).unwrap_err();
+    assert_eq!(none, TokenError::NoneInEnvironment);
+    assert!(none.to_string().contains("HELIX_TOKEN_ALICE"), "{none}");
+    let user = "alice".to_owned();
+    let blank = vars(&[("HELIX_TOKEN_ALICE", " ")]).unwrap_err();
+    assert_eq!(blank, TokenError::Empty { user });
+
+    let tokens = vars(&[("HELIX_TOKEN_ALICE", "alice's token"), ("PATH", "/bin")]);
+    let runtime = runtime(MemoryStore::new(), &Outside::new());
+    let routes = router(runtime, tokens.unwrap());
+    let app = axum::Router::new().nest("/agents", routes);
+    let asked = request(ALICE, "GET", "/agents/sessions", None);
+    let answer = app.clone().oneshot(asked).await.unwrap();
+    Answer::of(answer).await.ok();
+    let stranger = request(Some("somebody's token"), "GET", "/agents/sessions", None);
+    let answer = app.oneshot(stranger).await.unwrap();
+    assert_eq!(answer.status(), axum::http::StatusCode::UNAUTHORIZED);
 }
 
 /// A token from a file ends with a line break, which no header can carry.

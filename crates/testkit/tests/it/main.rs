@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod agents;
 mod block_on;
 mod broken;
 mod clock;
