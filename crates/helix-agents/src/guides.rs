@@ -6,6 +6,9 @@ mod readme {}
 #[doc = include_str!("../../../docs/agents-and-tools.md")]
 mod agents_and_tools {}
 
+#[doc = include_str!("../../../docs/hooks.md")]
+mod hooks {}
+
 #[doc = include_str!("../../../docs/people-in-the-loop.md")]
 mod people_in_the_loop {}
 
@@ -15,3 +18,6 @@ mod quick_start {}
 #[cfg(feature = "testing")]
 #[doc = include_str!("../../../docs/testing.md")]
 mod testing {}
+
+#[doc = include_str!("../../../docs/writing-a-model.md")]
+mod writing_a_model {}
