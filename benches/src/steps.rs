@@ -7,7 +7,7 @@ use std::time::Instant;
 use helix_agents_core::agent::AgentRegistry;
 use helix_agents_core::entries::{Entries, Execute, Performer};
 use helix_agents_core::id::IdSource;
-use helix_agents_core::machine::AgentFacts;
+use helix_agents_core::machine::AgentLimits;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::message::{AssistantMessage, ToolMessage, UserMessage};
 use helix_agents_core::model::{EventStream, Model, ModelExt, ModelRequest};
@@ -132,7 +132,7 @@ fn turn(backend: &Backend, agent: &Agent, session: &str) -> Outcome<()> {
     block_on(async {
         let execute = Execute::new(agent, "Add.").in_session(SessionId::new(session)?);
         let state = entries.execute(execute, &Performer::new("bench")).await?;
-        let state = drive(&AgentFacts::of(agent), state, &ports).await?;
+        let state = drive(&AgentLimits::of(agent), state, &ports).await?;
         if state.ended == Some(RunStatus::Completed) {
             Ok(())
         } else {

@@ -13,10 +13,10 @@ mod facts;
 mod rebuild;
 mod state;
 
-pub use calls::{CallRef, Calls, Standing};
+pub use calls::{CallRef, CallStatus, Calls};
 pub use decide::decide;
-pub use effect::{At, Effect, EffectKind, EndAs};
-pub use event::{Event, Happened, Settled};
-pub use facts::AgentFacts;
+pub use effect::{Effect, EffectAddress, EffectKind, RunEnd};
+pub use event::{Event, EventKind, Settled};
+pub use facts::AgentLimits;
 pub use rebuild::started_calls;
-pub use state::{OpenRef, RunState};
+pub use state::{OpenStepRef, RunState};

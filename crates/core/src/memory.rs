@@ -18,9 +18,9 @@ use crate::message::Message;
 use crate::notify::Notify;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Fence, Headers, Lookup, Page, Paged,
-    PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
-    WatchStops, plan,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Fence, Headers, Lookup, Page, Paged,
+    PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot,
+    StoreError, WatchStops, plan,
 };
 use crate::stream::{Incarnation, Sequence};
 use crate::time::{Clock, Timestamp};
@@ -243,9 +243,9 @@ impl SessionStore for MemoryStore {
         })
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
         let inner = self.lock();
-        Ok(inner.find(session).map(Record::family).unwrap_or_default())
+        Ok(inner.find(session).map(Record::extras).unwrap_or_default())
     }
 
     async fn usage(

@@ -36,7 +36,7 @@ mod tool;
 mod view;
 
 use crate::error::Coded;
-use crate::machine::{Effect, EffectKind, Event, Happened};
+use crate::machine::{Effect, EffectKind, Event, EventKind};
 
 pub use attempt::Attempt;
 pub use error::PerformError;
@@ -93,5 +93,5 @@ fn broke(scope: Scope<'_>, error: &PerformError) -> Event {
         EffectKind::Tool { index, .. } => Some(*index),
         _ => None,
     };
-    scope.event(Happened::broke(error.to_record(), index))
+    scope.event(EventKind::broke(error.to_record(), index))
 }

@@ -44,11 +44,11 @@ pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
 pub use plan::{
     Headers, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, Plan, plan,
 };
-pub use precondition::{CallStanding, EffectPlace, Precondition};
+pub use precondition::{EffectPosition, PendingStatus, Precondition};
 pub use query::{Lookup, Page, PageRoom, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;
 pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};
-pub use snapshot::{AnsweredCall, Family, Snapshot, Staged};
+pub use snapshot::{AnsweredCall, SessionExtras, Snapshot, Staged};
 pub use writable::Writable;
 
 /// Durable storage of sessions and everything that belongs to them.
@@ -121,7 +121,7 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
     ) -> Result<Paged<AnsweredCall>, StoreError>;
 
     /// Returns a session's child references, staged writes and retired call ids.
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError>;
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError>;
 
     /// Lists usage entries, oldest first.
     async fn usage(

@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 
 pub use info::{Incarnation, StreamInfo};
 pub use limits::StreamLimits;
-pub use manager::{DeltasOf, StreamError, StreamManager, StreamWriter};
+pub use manager::{DeltaSource, StreamError, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
 pub(crate) use reader::Step;
 pub use reader::{StreamItem, StreamReader};

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use helix_agents_core::machine::{AgentFacts, Effect, Event, RunState, decide};
+use helix_agents_core::machine::{AgentLimits, Effect, Event, RunState, decide};
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 
 /// A host: where effects are performed, and how a run state is kept between two events.
@@ -37,7 +37,7 @@ impl Host for PlainHost {
 /// # Errors
 /// [`PerformError`] when an effect has no event; the run is then as its last commit left it.
 pub async fn drive(
-    facts: &AgentFacts,
+    facts: &AgentLimits,
     state: RunState,
     ports: &Ports,
 ) -> Result<RunState, PerformError> {
@@ -51,7 +51,7 @@ pub async fn drive(
 /// [`PerformError`] when an effect has no event; the run is then as its last commit left it.
 pub async fn drive_on(
     host: &dyn Host,
-    facts: &AgentFacts,
+    facts: &AgentLimits,
     state: RunState,
     ports: &Ports,
 ) -> Result<RunState, PerformError> {

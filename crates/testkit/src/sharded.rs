@@ -9,8 +9,8 @@ use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Change, Commit, DueCursor, DuePage, DueQuery, DueSession, Family,
-    Lookup, Page, Paged, PendingQuery, Precondition, Receipt, SessionKey, SessionQuery,
+    AnsweredCall, Backlog, Change, Commit, DueCursor, DuePage, DueQuery, DueSession, Lookup, Page,
+    Paged, PendingQuery, Precondition, Receipt, SessionExtras, SessionKey, SessionQuery,
     SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
@@ -211,8 +211,8 @@ impl SessionStore for ShardedStore {
         self.shard(session.root).answered(session, which).await
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
-        self.shard(session.root).family(session).await
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
+        self.shard(session.root).extras(session).await
     }
 
     async fn usage(

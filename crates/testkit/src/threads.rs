@@ -13,7 +13,7 @@ use helix_agents_core::entries::{
     Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
 };
 use helix_agents_core::id::{IdSource, RunId, SessionId};
-use helix_agents_core::machine::{AgentFacts, RunState};
+use helix_agents_core::machine::{AgentLimits, RunState};
 use helix_agents_core::notify::Notify;
 use helix_agents_core::perform::{Models, PerformError, Ports};
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
@@ -29,7 +29,7 @@ const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// Drives a run from where it stands to its end, or to where it cannot go on.
 pub type Driver = Arc<
-    dyn Fn(AgentFacts, RunState, Ports) -> BoxFuture<'static, Result<RunState, PerformError>>
+    dyn Fn(AgentLimits, RunState, Ports) -> BoxFuture<'static, Result<RunState, PerformError>>
         + Send
         + Sync,
 >;
@@ -209,7 +209,7 @@ impl ThreadRuntime {
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         let run = StartedRun::new(state.key(), state.run_id.clone());
-        let facts = AgentFacts::of(agent);
+        let facts = AgentLimits::of(agent);
         let mut ports = self.ports();
         ports.execution_hooks = options.hooks;
         let this = self.clone();

@@ -11,8 +11,8 @@ use helix_agents_core::notify::Notify;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -286,8 +286,8 @@ impl SessionStore for UnreliableStore {
         self.call("checkpoints", call).await
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
-        self.call("family", self.inner.store.family(session)).await
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
+        self.call("extras", self.inner.store.extras(session)).await
     }
 
     async fn usage(

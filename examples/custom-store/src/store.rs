@@ -12,9 +12,9 @@ use helix_agents::core::notify::Notify;
 use helix_agents::core::runtime::Backend;
 use helix_agents::core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents::core::store::{
-    AnsweredCall, Backlog, Commit, DueCursor, DuePage, DueQuery, Family, Fence, Header, Headers,
-    Lookup, Page, Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot,
-    Staged, StoreError, WatchStops, plan,
+    AnsweredCall, Backlog, Commit, DueCursor, DuePage, DueQuery, Fence, Header, Headers, Lookup,
+    Page, Paged, PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore,
+    Snapshot, Staged, StoreError, WatchStops, plan,
 };
 use helix_agents::core::stored::{decode, encode};
 use helix_agents::core::stream::StreamLimits;
@@ -267,7 +267,7 @@ impl SessionStore for JsonStore {
         Ok(lookup(all.collect(), which, |one| &one.call))
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family> {
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras> {
         let document = self.document(session)?;
         let mut staged: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (step, call, writes) in document.staged {
@@ -277,7 +277,7 @@ impl SessionStore for JsonStore {
                 .push(Staged::new(call, writes));
         }
         let retired = document.retired.into_iter().collect();
-        Ok(Family::new(document.children, staged, retired))
+        Ok(SessionExtras::new(document.children, staged, retired))
     }
 
     async fn usage(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>> {

@@ -7,7 +7,7 @@ use super::start::base;
 use crate::machine::started_calls;
 use crate::session::{EffectState, OpenCall, OpenStep, SessionState};
 use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
-use crate::store::{CallStanding, Change, Commit, Field, Precondition, Snapshot};
+use crate::store::{Change, Commit, Field, PendingStatus, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkBase};
 
 /// Which calls count as begun, beside those recorded as begun.
@@ -49,7 +49,7 @@ pub(crate) fn close_calls(
             continue;
         }
         let standing = session.call_standing(&call.id);
-        if open.is_awaiting_answer() || standing != CallStanding::Absent {
+        if open.is_awaiting_answer() || standing != PendingStatus::Absent {
             let as_read = Precondition::Call(call.id.clone(), standing);
             let owner = Field::CallOwner(call.id.clone(), None);
             commit = commit

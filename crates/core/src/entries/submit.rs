@@ -7,7 +7,7 @@ use super::{Entries, EntryError, MAX_ATTEMPTS, or_not_found};
 use crate::id::{CallId, IdError, SessionId, UserId};
 use crate::session::{Answer, PendingCall, Submission, SubmissionError, SubmissionOutcome};
 use crate::store::{
-    CallStanding, Change, Commit, Field, Lookup, Precondition, SessionKey, Snapshot,
+    Change, Commit, Field, Lookup, PendingStatus, Precondition, SessionKey, Snapshot,
 };
 use crate::time::Timestamp;
 
@@ -155,7 +155,7 @@ pub fn plan_submit(
     let mut kept = Answer::new(answer.submission.clone(), at);
     kept.decided_by.clone_from(&answer.decided_by);
     let session = &owner.state.session_id;
-    let open = Precondition::Call(call.clone(), CallStanding::Open);
+    let open = Precondition::Call(call.clone(), PendingStatus::Open);
     // The run must not end or start unnoticed: who continues depends on it.
     let as_read = Precondition::Run(run.id.clone(), vec![run.status]);
     Ok(Ok(Commit::new(root.state.session_id.clone(), at)

@@ -9,7 +9,7 @@ use crate::session::{CallPhase, CallState, EffectState, OpenCall};
 /// The state of a call, as the loop sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum CallStatus {
     /// The call can be run.
     Ready,
     /// The call was started before a crash and has no result.
@@ -26,7 +26,7 @@ pub enum Standing {
     Terminal,
 }
 
-impl Standing {
+impl CallStatus {
     const LETTERS: [(Self, char); 7] = [
         (Self::Ready, 'r'),
         (Self::Unknown, 'u'),
@@ -89,13 +89,13 @@ impl Standing {
     }
 }
 
-impl Serialize for Standing {
+impl Serialize for CallStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_char(self.letter())
     }
 }
 
-impl<'de> Deserialize<'de> for Standing {
+impl<'de> Deserialize<'de> for CallStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let letter = char::deserialize(deserializer)?;
         Self::from_letter(letter).ok_or_else(|| unknown_letter(letter))
@@ -112,7 +112,7 @@ pub struct CallRef {
     /// The phase in which the call is run.
     pub phase: CallPhase,
     /// The state of the call.
-    pub standing: Standing,
+    pub standing: CallStatus,
 }
 
 impl CallRef {
@@ -121,7 +121,7 @@ impl CallRef {
     pub fn of(call: &OpenCall) -> Self {
         Self {
             phase: call.phase,
-            standing: Standing::of(call),
+            standing: CallStatus::of(call),
         }
     }
 
@@ -135,7 +135,7 @@ impl CallRef {
 
     fn from_letter(letter: char) -> Option<Self> {
         let small = letter.to_ascii_lowercase();
-        let standing = Standing::from_letter(small)?;
+        let standing = CallStatus::from_letter(small)?;
         Some(Self {
             phase: if letter == small {
                 CallPhase::Regular
@@ -170,7 +170,7 @@ impl Calls {
         self.0.get(usize::try_from(index).ok()?).copied()
     }
 
-    pub(crate) fn set(&mut self, index: u32, standing: Standing) {
+    pub(crate) fn set(&mut self, index: u32, standing: CallStatus) {
         let slot = usize::try_from(index).ok();
         if let Some(slot) = slot.and_then(|index| self.0.get_mut(index)) {
             slot.standing = standing;
@@ -179,21 +179,24 @@ impl Calls {
 
     /// Marks every running call as one of unknown outcome.
     pub(super) fn mark_running_unknown(&mut self) {
-        let running = |call: &&mut CallRef| call.standing == Standing::Running;
+        let running = |call: &&mut CallRef| call.standing == CallStatus::Running;
         for call in self.0.iter_mut().filter(running) {
-            call.standing = Standing::Unknown;
+            call.standing = CallStatus::Unknown;
         }
     }
 
     /// Settles every call of a phase: no more of them are run.
     pub(super) fn end_phase(&mut self, phase: CallPhase) {
         for call in self.0.iter_mut().filter(|call| call.phase == phase) {
-            call.standing = Standing::Terminal;
+            call.standing = CallStatus::Terminal;
         }
     }
 
     /// Iterates over the calls of a phase, with their indices.
-    pub(super) fn of_phase(&self, phase: CallPhase) -> impl Iterator<Item = (u32, Standing)> + '_ {
+    pub(super) fn of_phase(
+        &self,
+        phase: CallPhase,
+    ) -> impl Iterator<Item = (u32, CallStatus)> + '_ {
         let all = (0u32..).zip(&self.0);
         all.filter(move |(_, call)| call.phase == phase)
             .map(|(index, call)| (index, call.standing))
@@ -202,11 +205,11 @@ impl Calls {
     /// Whether regular calls are pending and no other regular call is left to run.
     pub(crate) fn is_waiting(&self) -> bool {
         let mut regular = self.of_phase(CallPhase::Regular).map(|(_, call)| call);
-        let is_done = |call: Standing| call == Standing::Terminal || call.is_awaiting();
-        self.any(Standing::is_awaiting) && regular.all(is_done)
+        let is_done = |call: CallStatus| call == CallStatus::Terminal || call.is_awaiting();
+        self.any(CallStatus::is_awaiting) && regular.all(is_done)
     }
 
-    pub(super) fn any(&self, test: impl Fn(Standing) -> bool) -> bool {
+    pub(super) fn any(&self, test: impl Fn(CallStatus) -> bool) -> bool {
         self.0.iter().any(|call| test(call.standing))
     }
 }

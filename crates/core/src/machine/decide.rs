@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AgentFacts, Effect, EffectKind, EndAs, Event, Happened, OpenRef, RunState, Settled, Standing,
+    AgentLimits, CallStatus, Effect, EffectKind, Event, EventKind, OpenStepRef, RunEnd, RunState,
+    Settled,
 };
 use crate::error::ErrorRecord;
 use crate::session::CallPhase;
@@ -18,24 +19,24 @@ const MAX_BACK_OFF: Duration = Duration::from_secs(60);
 /// be performed in any order and at the same time. An event that belongs to no effect in progress,
 /// for example a repeated one, changes nothing.
 #[must_use]
-pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunState, Vec<Effect>) {
+pub fn decide(facts: &AgentLimits, mut state: RunState, event: Event) -> (RunState, Vec<Effect>) {
     if !state.accepts(&event) {
         return (state, Vec::new());
     }
     state.stop |= event.stop;
     let effects = match event.what {
-        Happened::Started {} | Happened::Slept {} => next(facts, &mut state),
-        Happened::Replied { open } => {
+        EventKind::Started {} | EventKind::Slept {} => next(facts, &mut state),
+        EventKind::Replied { open } => {
             state.has_begun();
             state.open = Some(open);
             next(facts, &mut state)
         }
-        Happened::ModelFailed {
+        EventKind::ModelFailed {
             error,
             now,
             retry_after_ms,
         } => after_failure(facts, &mut state, error, now, retry_after_ms),
-        Happened::Called {
+        EventKind::Called {
             index,
             standing,
             fatal,
@@ -52,23 +53,23 @@ pub fn decide(facts: &AgentFacts, mut state: RunState, event: Event) -> (RunStat
             }
             next(facts, &mut state)
         }
-        Happened::Broke { error, index } => {
+        EventKind::Broke { error, index } => {
             if let (Some(index), Some(open)) = (index, &mut state.open) {
-                open.calls.set(index, Standing::Unknown);
+                open.calls.set(index, CallStatus::Unknown);
             }
             state.broken.get_or_insert(error);
             next(facts, &mut state)
         }
-        Happened::Settled(settled) => {
+        EventKind::Settled(settled) => {
             state.has_begun();
             state.settle(&settled);
             next(facts, &mut state)
         }
-        Happened::Answered { open } => {
+        EventKind::Answered { open } => {
             state.open = Some(open);
             next(facts, &mut state)
         }
-        Happened::Ended { status } => {
+        EventKind::Ended { status } => {
             state.ended = Some(status);
             Vec::new()
         }
@@ -83,16 +84,16 @@ impl RunState {
             return false;
         }
         match &event.what {
-            Happened::Started {} => self.effects == 0,
-            Happened::Called { index, .. }
-            | Happened::Broke {
+            EventKind::Started {} => self.effects == 0,
+            EventKind::Called { index, .. }
+            | EventKind::Broke {
                 index: Some(index), ..
             } => event.step == self.steps + 1 && self.is_running(*index),
             // A call that settled its step reports the step itself, and no other call is running then.
-            Happened::Settled(_) if self.doing.is_none() => {
+            EventKind::Settled(_) if self.doing.is_none() => {
                 let open = self.open.as_ref();
                 event.step == self.steps + 1
-                    && open.is_some_and(|open| open.calls.any(|call| call == Standing::Running))
+                    && open.is_some_and(|open| open.calls.any(|call| call == CallStatus::Running))
             }
             _ => {
                 let is_answer = self.doing == Some(event.n);
@@ -106,7 +107,7 @@ impl RunState {
 
     fn is_running(&self, index: u32) -> bool {
         let call = self.open.as_ref().and_then(|open| open.calls.get(index));
-        call.is_some_and(|call| call.standing == Standing::Running)
+        call.is_some_and(|call| call.standing == CallStatus::Running)
     }
 
     fn has_begun(&mut self) {
@@ -132,26 +133,26 @@ impl RunState {
 }
 
 /// Returns the next effects after an event was applied.
-fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
+fn next(facts: &AgentLimits, state: &mut RunState) -> Vec<Effect> {
     if state.is_ended() {
         return Vec::new();
     }
     if let Some(error) = &state.broken {
         let open = state.open.as_ref();
-        let running = open.is_some_and(|open| open.calls.any(|call| call == Standing::Running));
+        let running = open.is_some_and(|open| open.calls.any(|call| call == CallStatus::Running));
         // Running calls are awaited, so that their outcome is known.
         if running {
             return Vec::new();
         }
         let error = error.clone();
         return state.exclusive(EffectKind::End {
-            as_: EndAs::Failed { error },
+            as_: RunEnd::Failed { error },
         });
     }
     let Some(open) = state.open.take() else {
         if state.stop {
             return state.exclusive(EffectKind::End {
-                as_: EndAs::Stopped {},
+                as_: RunEnd::Stopped {},
             });
         }
         return ask_model(facts, state);
@@ -162,12 +163,12 @@ fn next(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
 }
 
 /// Returns the next effects while a step is open.
-fn next_in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect>) {
-    let running = open.calls.any(|call| call == Standing::Running);
+fn next_in_step(state: &mut RunState, mut open: OpenStepRef) -> (OpenStepRef, Vec<Effect>) {
+    let running = open.calls.any(|call| call == CallStatus::Running);
     if open.fatal && !state.stop {
         // Calls begun before a crash are resolved first: their outcome belongs in the history.
         let all = (0u32..).zip(open.calls.as_slice());
-        let begun = all.filter(|(_, call)| call.standing == Standing::Unknown);
+        let begun = all.filter(|(_, call)| call.standing == CallStatus::Unknown);
         let begun: Vec<_> = begun.map(|(index, call)| (index, call.standing)).collect();
         if !begun.is_empty() {
             let effects = begun
@@ -185,7 +186,7 @@ fn next_in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect
             state.exclusive(EffectKind::Settle {})
         } else {
             state.exclusive(EffectKind::End {
-                as_: EndAs::Stopped {},
+                as_: RunEnd::Stopped {},
             })
         };
         return (open, effects);
@@ -206,18 +207,18 @@ fn next_in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect
         return (open, Vec::new());
     }
     if regular.iter().any(|(_, call)| call.is_awaiting()) {
-        let as_ = EndAs::Suspended {};
+        let as_ = RunEnd::Suspended {};
         return (open, state.exclusive(EffectKind::End { as_ }));
     }
     // Every regular call has its result: the finishing calls run one by one.
     let finishing = open.calls.of_phase(CallPhase::Finish);
     let next = finishing
         .into_iter()
-        .find(|(_, call)| *call != Standing::Terminal);
+        .find(|(_, call)| *call != CallStatus::Terminal);
     let effects = match next {
         Some((index, call)) if call.is_runnable() => vec![run_call(state, &mut open, index, call)],
         Some(_) => {
-            let as_ = EndAs::Suspended {};
+            let as_ = RunEnd::Suspended {};
             state.exclusive(EffectKind::End { as_ })
         }
         None => state.exclusive(EffectKind::Settle {}),
@@ -225,8 +226,8 @@ fn next_in_step(state: &mut RunState, mut open: OpenRef) -> (OpenRef, Vec<Effect
     (open, effects)
 }
 
-fn run_call(state: &mut RunState, open: &mut OpenRef, index: u32, call: Standing) -> Effect {
-    open.calls.set(index, Standing::Running);
+fn run_call(state: &mut RunState, open: &mut OpenStepRef, index: u32, call: CallStatus) -> Effect {
+    open.calls.set(index, CallStatus::Running);
     // The first effect of a run notifies the hooks; the ones beside it do not notify them again.
     let first = std::mem::take(&mut state.first);
     Effect {
@@ -234,12 +235,12 @@ fn run_call(state: &mut RunState, open: &mut OpenRef, index: u32, call: Standing
         first,
         kind: EffectKind::Tool {
             index,
-            unknown: call == Standing::Unknown,
+            unknown: call == CallStatus::Unknown,
         },
     }
 }
 
-fn ask_model(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
+fn ask_model(facts: &AgentLimits, state: &mut RunState) -> Vec<Effect> {
     // Steps in which the model is forced to give its output do not count against the limit.
     let forced = state.corrections > 0;
     let at_limit = |limit| state.steps.saturating_add(1) >= limit;
@@ -256,7 +257,7 @@ fn ask_model(facts: &AgentFacts, state: &mut RunState) -> Vec<Effect> {
 }
 
 fn after_failure(
-    facts: &AgentFacts,
+    facts: &AgentLimits,
     state: &mut RunState,
     error: ErrorRecord,
     now: Timestamp,
@@ -264,11 +265,11 @@ fn after_failure(
 ) -> Vec<Effect> {
     if state.stop {
         return state.exclusive(EffectKind::End {
-            as_: EndAs::Stopped {},
+            as_: RunEnd::Stopped {},
         });
     }
     if !error.retryable || state.attempt > facts.model_retries {
-        let as_ = EndAs::Failed { error };
+        let as_ = RunEnd::Failed { error };
         return state.exclusive(EffectKind::End { as_ });
     }
     let wait = retry_after_ms.map_or_else(|| back_off(state.attempt), Duration::from_millis);

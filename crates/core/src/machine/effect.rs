@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct At {
+pub struct EffectAddress {
     /// The session of the run.
     pub session_id: SessionId,
     /// The root of the session.
@@ -29,7 +29,7 @@ pub struct At {
     pub n: u32,
 }
 
-impl At {
+impl EffectAddress {
     /// Returns the key of its session.
     #[must_use]
     pub fn key(&self) -> SessionKey<'_> {
@@ -45,7 +45,7 @@ impl At {
 #[non_exhaustive]
 pub struct Effect {
     /// The address of the effect.
-    pub at: At,
+    pub at: EffectAddress,
     /// Whether it is the first of its run, which notifies hooks that the run begins or continues.
     #[serde(default)]
     pub first: bool,
@@ -97,7 +97,7 @@ pub enum EffectKind {
     End {
         /// The outcome with which it ends.
         #[serde(rename = "as")]
-        as_: EndAs,
+        as_: RunEnd,
     },
 }
 
@@ -105,7 +105,7 @@ pub enum EffectKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum EndAs {
+pub enum RunEnd {
     /// Suspended: calls wait for a client or a person.
     Suspended {},
     /// Failed with an error.

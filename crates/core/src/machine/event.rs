@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{At, OpenRef, Standing};
+use super::{CallStatus, EffectAddress, OpenStepRef};
 use crate::bounds::up_to;
 use crate::error::ErrorRecord;
 use crate::session::{CallPhase, OpenCall, OpenStep, RunStatus};
@@ -29,7 +29,7 @@ pub struct Event {
     pub stop: bool,
     /// The outcome that the event reports.
     #[serde(flatten)]
-    pub what: Happened,
+    pub what: EventKind,
 }
 
 impl Stored for Event {
@@ -63,13 +63,13 @@ impl Stored for Event {
     rename_all_fields = "camelCase"
 )]
 #[non_exhaustive]
-pub enum Happened {
+pub enum EventKind {
     /// The run starts, or is taken over.
     Started {},
     /// The model replied with calls that are not all settled; the reply is durable.
     Replied {
         /// The open step of the reply.
-        open: OpenRef,
+        open: OpenStepRef,
     },
     /// The model call failed. Nothing of it is durable.
     ModelFailed {
@@ -86,7 +86,7 @@ pub enum Happened {
         /// The index of the call in the reply.
         index: u32,
         /// The state of the call: it has its result, is pending, or a child works on it.
-        standing: Standing,
+        standing: CallStatus,
         /// The size of its result, in bytes.
         size: u64,
         /// Whether the call ends the run.
@@ -111,7 +111,7 @@ pub enum Happened {
     /// Answers arrived before the run could suspend; they are taken.
     Answered {
         /// The open step with the answers.
-        open: OpenRef,
+        open: OpenStepRef,
     },
     /// The run has ended.
     Ended {
@@ -154,13 +154,13 @@ impl Event {
             n: 0,
             step: 0,
             stop: false,
-            what: Happened::Started {},
+            what: EventKind::Started {},
         }
     }
 
     /// Creates the event of an effect.
     #[must_use]
-    pub fn of(at: &At, what: Happened) -> Self {
+    pub fn of(at: &EffectAddress, what: EventKind) -> Self {
         Self {
             n: at.n,
             step: at.step,
@@ -177,7 +177,7 @@ impl Event {
     }
 }
 
-impl Happened {
+impl EventKind {
     /// Creates the record of a failed model call, with texts that fit into an event.
     pub(crate) fn failure(
         error: ErrorRecord,
@@ -208,7 +208,7 @@ impl Happened {
         };
         Some(Self::Called {
             index,
-            standing: Standing::of(call),
+            standing: CallStatus::of(call),
             size: u64::try_from(size).unwrap_or(u64::MAX),
             fatal: call.fatal.is_some(),
             finishes: call.phase == CallPhase::Finish && succeeded(call),

@@ -9,7 +9,7 @@ use crate::agent::Agent;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct AgentFacts {
+pub struct AgentLimits {
     /// The maximum number of steps in a turn; `None` for no limit.
     pub max_steps: Option<u32>,
     /// How many times a model is asked again for a missing output.
@@ -18,7 +18,7 @@ pub struct AgentFacts {
     pub model_retries: u32,
 }
 
-impl AgentFacts {
+impl AgentLimits {
     /// Reads the limits of an agent.
     #[must_use]
     pub fn of<Out>(agent: &Agent<Out>) -> Self {

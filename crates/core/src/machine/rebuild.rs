@@ -1,6 +1,6 @@
 //! Rebuilding the state of a run from the store.
 
-use super::{OpenRef, RunState};
+use super::{OpenStepRef, RunState};
 use crate::session::{CallPhase, CallState, OpenStep};
 use crate::store::{Fence, Receipt, Snapshot};
 
@@ -44,7 +44,7 @@ impl RunState {
             effects: 0,
             doing: None,
             open: step.map(|step| {
-                let mut open = OpenRef::of(step);
+                let mut open = OpenStepRef::of(step);
                 // Nothing is in progress yet: a call that was begun has an unknown outcome.
                 open.calls.mark_running_unknown();
                 open

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{At, Calls};
+use super::{Calls, EffectAddress};
 use crate::error::ErrorRecord;
 use crate::id::{RunId, SessionId, StepId};
 use crate::session::RunStatus;
@@ -53,7 +53,7 @@ pub struct RunState {
     pub doing: Option<u32>,
     /// The open step of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open: Option<OpenRef>,
+    pub open: Option<OpenStepRef>,
     /// The error because of which the run cannot continue: it fails once nothing of it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<ErrorRecord>,
@@ -71,7 +71,7 @@ impl Stored for RunState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct OpenRef {
+pub struct OpenStepRef {
     /// The id of the step.
     pub id: StepId,
     /// The states of its calls.
@@ -81,7 +81,7 @@ pub struct OpenRef {
     pub fatal: bool,
 }
 
-impl OpenRef {
+impl OpenStepRef {
     /// Summarizes a stored step.
     #[must_use]
     pub fn of(step: &crate::session::OpenStep) -> Self {
@@ -107,9 +107,9 @@ impl RunState {
     }
 
     /// Returns the address of the next effect.
-    pub(super) fn at(&mut self) -> At {
+    pub(super) fn at(&mut self) -> EffectAddress {
         self.effects += 1;
-        At {
+        EffectAddress {
             session_id: self.session_id.clone(),
             root_session_id: self.root_session_id.clone(),
             run_id: self.run_id.clone(),

@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, PendingCall, RunRecord, SessionState, SubSessionRef};
 use crate::state::{ArrayMode, Draft, StepWrites};
 use crate::store::{
-    AnsweredCall, Family, Fence, Header, Row, Snapshot, Staged, StoreError, Unstage,
+    AnsweredCall, Fence, Header, Row, SessionExtras, Snapshot, Staged, StoreError, Unstage,
 };
 use crate::time::Timestamp;
 use crate::usage::UsageEntry;
@@ -151,13 +151,13 @@ impl Record {
         snapshot
     }
 
-    pub(super) fn family(&self) -> Family {
+    pub(super) fn extras(&self) -> SessionExtras {
         let mut staged: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (step, one) in &self.staged {
             staged.entry(step.clone()).or_default().push(one.clone());
         }
         let retired = self.retired.iter().cloned().collect();
-        Family::new(self.children.clone(), staged, retired)
+        SessionExtras::new(self.children.clone(), staged, retired)
     }
 }
 

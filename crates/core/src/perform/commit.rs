@@ -11,7 +11,7 @@ use crate::machine::{EffectKind, Event};
 use crate::session::{Checkpoint, OpenCall, OpenStep, PendingCall, SessionStatus};
 use crate::state::StepWrites;
 use crate::store::{
-    Change, Commit, Committed, EffectPlace, Field, OpenMark, Precondition, Receipt, Snapshot,
+    Change, Commit, Committed, EffectPosition, Field, OpenMark, Precondition, Receipt, Snapshot,
     StoreError,
 };
 use crate::stream::{Chunk, ChunkPayload, StreamStatus};
@@ -198,9 +198,9 @@ impl<'a> Scope<'a> {
     }
 
     /// The place of an attempt at the effect.
-    pub(super) fn place(self, attempt: u32) -> EffectPlace {
+    pub(super) fn place(self, attempt: u32) -> EffectPosition {
         let at = self.at();
-        EffectPlace::new(at.run_id.clone(), at.step, at.n, attempt)
+        EffectPosition::new(at.run_id.clone(), at.step, at.n, attempt)
     }
 
     /// Makes the commit of the effect, as [`Scope::make`] does; what is stored tells its event when it

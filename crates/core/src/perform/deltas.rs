@@ -9,7 +9,7 @@ use super::scope::{EffectContext, Scope};
 use crate::bounds::up_to;
 use crate::id::IdSource;
 use crate::session::OpenStep;
-use crate::stream::{Chunk, ChunkBase, ChunkPayload, DeltasOf, Sequence, StreamWriter};
+use crate::stream::{Chunk, ChunkBase, ChunkPayload, DeltaSource, Sequence, StreamWriter};
 use crate::time::{Clock, Timestamp};
 
 /// How long a delta waits for others, so that a stored row is a batch.
@@ -54,12 +54,17 @@ impl<'a> Deltas<'a> {
         let (n, attempt) = (cx.at().n, cx.view.attempt);
         let earliest = cx.view.sequence;
         let earliest = earliest.unwrap_or(Sequence(cx.view.run.start_sequence));
-        Self::new(cx.scope, DeltasOf::Effect { n, attempt }, attempt, earliest)
+        Self::new(
+            cx.scope,
+            DeltaSource::Effect { n, attempt },
+            attempt,
+            earliest,
+        )
     }
 
     /// The deltas of an attempt at a call.
     pub(super) fn of_call(scope: Scope<'a>, step: &OpenStep, index: u32, attempt: u32) -> Self {
-        let by = DeltasOf::Call {
+        let by = DeltaSource::Call {
             step: step.id.clone(),
             index,
             attempt,
@@ -73,7 +78,7 @@ impl<'a> Deltas<'a> {
         self
     }
 
-    fn new(scope: Scope<'a>, by: DeltasOf, attempt: u32, earliest: Sequence) -> Self {
+    fn new(scope: Scope<'a>, by: DeltaSource, attempt: u32, earliest: Sequence) -> Self {
         Self {
             scope,
             writer: writer(scope).of(by),
@@ -322,7 +327,7 @@ pub(super) async fn discard_orphans(
         return Ok(());
     }
     let reason = "the attempt that streamed it was given up";
-    let by = DeltasOf::Effect { n: at.n, attempt };
+    let by = DeltaSource::Effect { n: at.n, attempt };
     discard(scope, &writer(scope).of(by), committed, reason).await
 }
 

@@ -16,7 +16,7 @@ use super::scope::{EffectContext, Scope};
 use super::settle::{Settling, settle};
 use crate::entries::{Begun, MAX_TAKEOVERS};
 use crate::hooks::AgentFail;
-use crate::machine::{EndAs, Event, Happened};
+use crate::machine::{Event, EventKind, RunEnd};
 use crate::session::RunRecord;
 use crate::state::{StepWrites, to_rfc6902};
 use crate::stream::Sequence;
@@ -24,7 +24,7 @@ use crate::stream::Sequence;
 /// How often the end is put together anew because the session changed beside the run.
 const MAX_TRIES: usize = 8;
 
-pub(super) async fn perform(scope: Scope<'_>, as_: &EndAs) -> Result<Event, PerformError> {
+pub(super) async fn perform(scope: Scope<'_>, as_: &RunEnd) -> Result<Event, PerformError> {
     let event = match end(scope, as_, false).await {
         // What hooks or calls wrote cannot be kept: the run ends without it.
         Err(error) if error.is_permanent() => {
@@ -37,8 +37,8 @@ pub(super) async fn perform(scope: Scope<'_>, as_: &EndAs) -> Result<Event, Perf
     Ok(event)
 }
 
-async fn end(scope: Scope<'_>, as_: &EndAs, plain: bool) -> Result<Event, PerformError> {
-    if matches!(as_, EndAs::Suspended {}) {
+async fn end(scope: Scope<'_>, as_: &RunEnd, plain: bool) -> Result<Event, PerformError> {
+    if matches!(as_, RunEnd::Suspended {}) {
         return suspend(scope).await;
     }
     for _ in 0..MAX_TRIES {
@@ -52,7 +52,7 @@ async fn end(scope: Scope<'_>, as_: &EndAs, plain: bool) -> Result<Event, Perfor
         let plain = plain || view.takeovers > MAX_TAKEOVERS;
         let ended = match as_ {
             // Who asked it to stop is heard before it fails by itself.
-            EndAs::Failed { error } if !view.stop => {
+            RunEnd::Failed { error } if !view.stop => {
                 let error = error.clone();
                 let options = EndOptions {
                     closing: Closing {
@@ -64,8 +64,8 @@ async fn end(scope: Scope<'_>, as_: &EndAs, plain: bool) -> Result<Event, Perfor
                 };
                 close_run(cx, Ending::Failed { error }, options).await
             }
-            EndAs::Failed { .. } => stop(cx, Begun::Reached, plain).await,
-            EndAs::Stopped {} | EndAs::Suspended {} => stop(cx, Begun::Known, plain).await,
+            RunEnd::Failed { .. } => stop(cx, Begun::Reached, plain).await,
+            RunEnd::Stopped {} | RunEnd::Suspended {} => stop(cx, Begun::Known, plain).await,
         };
         match ended {
             // An answer came between looking and writing, for example.
@@ -111,7 +111,7 @@ async fn close_run(
     };
     let event = settle(cx, settling).await?;
     Ok(Event {
-        what: Happened::Ended { status },
+        what: EventKind::Ended { status },
         ..event
     })
 }
@@ -157,7 +157,7 @@ async fn finish(
     match scope.write(commit).await? {
         CommitOutcome::Made(_) => {
             ending.log(at);
-            Ok(scope.event(Happened::Ended { status }))
+            Ok(scope.event(EventKind::Ended { status }))
         }
         CommitOutcome::Before(event) => Ok(event),
     }

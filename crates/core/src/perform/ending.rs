@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::commit::EffectCommit;
 use crate::error::{ErrorCode, ErrorRecord};
-use crate::machine::At;
+use crate::machine::EffectAddress;
 use crate::session::{InterruptContext, RunRecord, RunStatus, SessionStatus};
 use crate::step::StopCause;
 use crate::store::{Change, Field};
@@ -36,7 +36,7 @@ impl Ending {
     }
 
     /// Logs a run that failed.
-    pub(super) fn log(&self, at: &At) {
+    pub(super) fn log(&self, at: &EffectAddress) {
         if let Self::Failed { error } = self {
             tracing::warn!(
                 event = "run.failed",

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::PerformError;
 use super::scope::EffectContext;
 use crate::hooks::{AgentHooks, AgentResumed, AgentStart, HookCx, SuspendReason};
-use crate::machine::At;
+use crate::machine::EffectAddress;
 use crate::message::{Message, ResultStatus, UserMessage};
 use crate::session::{OpenCall, RunTrigger};
 use crate::shared_state::SharedState;
@@ -85,7 +85,7 @@ impl<'a> Hooks<'a> {
 
     /// The surroundings of the call of a hook. `what` names it within its step.
     pub(super) fn cx(&self, what: &str, index: usize) -> HookCx {
-        let At {
+        let EffectAddress {
             session_id,
             run_id,
             step,

@@ -19,7 +19,7 @@ use super::{Attempt, PerformError, Ports};
 use crate::agent::{AnyAgent, ModelRef};
 use crate::error::{Coded, ErrorCode, ErrorRecord};
 use crate::hooks::{AfterModelCall, BeforeModelCall};
-use crate::machine::{EffectKind, Event, Happened};
+use crate::machine::{EffectKind, Event, EventKind};
 use crate::meter::ModelCall;
 use crate::model::{Model, ModelError, ModelRequest, ReplyBuilder, ToolChoice};
 use crate::state::to_rfc6902;
@@ -206,7 +206,7 @@ async fn failed(
         code = %error.code,
         detail = error.detail,
     );
-    let failure = Happened::failure(error, now, retry_after);
+    let failure = EventKind::failure(error, now, retry_after);
     let writes = hooks.writes()?;
     let mut told = Vec::new();
     if !writes.is_empty() {
@@ -230,7 +230,7 @@ async fn failed(
         .ports
         .memory
         .update(&committed, |view| view.write(&writes));
-    let what = Happened::model_failed(failure);
+    let what = EventKind::model_failed(failure);
     Ok(scope.event(what).with_stop(committed.stop.is_some()))
 }
 

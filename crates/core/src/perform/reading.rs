@@ -78,7 +78,7 @@ impl Scope<'_> {
         let (at, ports) = (self.at(), self.ports);
         let messages = patiently(ports, || ports.store.messages(at.key(), Page::ALL)).await?;
         let (mut history, _) = Transcript::load(messages.items);
-        let family = patiently(ports, || ports.store.family(at.key())).await?;
+        let family = patiently(ports, || ports.store.extras(at.key())).await?;
         history.retire_call_ids(family.retired_call_ids);
         view.transcript = Some(history.clone());
         ports.memory.keep_history(&history);

@@ -1,7 +1,7 @@
 //! The event of an effect whose commit was made, from what it left behind.
 
 use super::scope::Scope;
-use crate::machine::{EffectKind, Event, Happened, OpenRef, Settled, Standing};
+use crate::machine::{CallStatus, EffectKind, Event, EventKind, OpenStepRef, Settled};
 use crate::session::RunStatus;
 use crate::store::Snapshot;
 
@@ -16,32 +16,34 @@ pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
         .filter(|open| open.step == at.step);
     let ended = run.status.is_ended().then_some(run.status);
     let settled = (run.step_count >= at.step && open.is_none())
-        .then(|| Happened::Settled(Settled::new(run.step_count, run.corrections, ended)));
+        .then(|| EventKind::Settled(Settled::new(run.step_count, run.corrections, ended)));
     let is_last = snapshot.mark.effect == at.n;
     let what = match &scope.effect.kind {
         EffectKind::Model { .. } => match open {
-            Some(open) => Some(Happened::Replied {
-                open: OpenRef::of(open),
+            Some(open) => Some(EventKind::Replied {
+                open: OpenStepRef::of(open),
             }),
             None => settled.or_else(|| {
                 let failure = snapshot.mark.failure.as_deref().filter(|_| is_last)?;
-                Some(Happened::model_failed(failure.clone()))
+                Some(EventKind::model_failed(failure.clone()))
             }),
         },
         EffectKind::Tool { index, .. } => match open {
             Some(open) => {
                 let (_, call) = open.call_at(*index)?;
-                let is_open = Standing::of(call).is_unfinished();
-                (!is_open).then(|| Happened::called(open, *index)).flatten()
+                let is_open = CallStatus::of(call).is_unfinished();
+                (!is_open)
+                    .then(|| EventKind::called(open, *index))
+                    .flatten()
             }
             None => settled,
         },
         EffectKind::Settle {} => settled,
         EffectKind::End { .. } => match (ended, open) {
-            (Some(status), _) if status != RunStatus::Running => Some(Happened::Ended { status }),
+            (Some(status), _) if status != RunStatus::Running => Some(EventKind::Ended { status }),
             // It was to pause, and took answers that had come instead.
-            (_, Some(open)) if is_last => Some(Happened::Answered {
-                open: OpenRef::of(open),
+            (_, Some(open)) if is_last => Some(EventKind::Answered {
+                open: OpenStepRef::of(open),
             }),
             _ => None,
         },

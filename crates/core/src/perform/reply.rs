@@ -17,7 +17,7 @@ use crate::bounds::Bounds;
 use crate::entries::ended;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::IdSourceExt;
-use crate::machine::{Effect, EffectKind, Event, Happened, OpenRef};
+use crate::machine::{Effect, EffectKind, Event, EventKind, OpenStepRef};
 use crate::model::ModelReply;
 use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
 use crate::state::to_rfc6902;
@@ -165,13 +165,13 @@ pub(super) async fn take(
         CommitOutcome::Made(committed) => committed,
         CommitOutcome::Before(event) => return Ok(event),
     };
-    let reference = OpenRef::of(&open);
+    let reference = OpenStepRef::of(&open);
     view.let_go();
     ports.memory.update(&committed, |view| {
         view.write(&writes);
         view.open = Some(open);
     });
-    let replied = Happened::Replied { open: reference };
+    let replied = EventKind::Replied { open: reference };
     Ok(scope.event(replied).with_stop(committed.stop.is_some()))
 }
 

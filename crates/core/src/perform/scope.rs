@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{PerformError, Ports, SessionView};
 use crate::id::AgentId;
-use crate::machine::{At, Effect, Event, Happened};
+use crate::machine::{Effect, EffectAddress, Event, EventKind};
 use crate::session::StopRequest;
 use crate::stream::ChunkBase;
 use crate::time::Timestamp;
@@ -18,7 +18,7 @@ pub(super) struct Scope<'a> {
 }
 
 /// The base of the chunks of an effect.
-pub(super) fn chunk_base(at: &At) -> Arc<ChunkBase> {
+pub(super) fn chunk_base(at: &EffectAddress) -> Arc<ChunkBase> {
     Arc::new(ChunkBase::new(
         AgentId::of_session(&at.session_id),
         &at.agent_type,
@@ -30,7 +30,7 @@ pub(super) fn chunk_base(at: &At) -> Arc<ChunkBase> {
 
 impl<'a> Scope<'a> {
     /// Where the effect belongs.
-    pub(super) fn at(self) -> &'a At {
+    pub(super) fn at(self) -> &'a EffectAddress {
         &self.effect.at
     }
 
@@ -40,7 +40,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The event that the effect gives.
-    pub(super) fn event(self, what: Happened) -> Event {
+    pub(super) fn event(self, what: EventKind) -> Event {
         Event::of(self.at(), what)
     }
 
@@ -99,7 +99,7 @@ impl<'a> EffectContext<'a> {
     }
 
     /// Where the effect belongs.
-    pub(super) fn at(self) -> &'a At {
+    pub(super) fn at(self) -> &'a EffectAddress {
         self.scope.at()
     }
 

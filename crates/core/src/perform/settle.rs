@@ -18,7 +18,7 @@ use super::scope::{EffectContext, Scope};
 use crate::entries::Begun;
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
-use crate::machine::{Event, Happened, Settled};
+use crate::machine::{Event, EventKind, Settled};
 use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, ReplyUsage, RunRecord};
 use crate::state::StepWrites;
@@ -190,7 +190,7 @@ pub(super) async fn settle<'a, F: Fn() -> EffectCommit<'a>>(
     tracing::debug!(event = "step.committed", session = %at.session_id, run = %at.run_id, step = at.step, %step_id);
     let settled = Settled::new(at.step, corrections_made, ended);
     let stop = committed.stop.is_some() && ended.is_none();
-    Ok(scope.event(Happened::Settled(settled)).with_stop(stop))
+    Ok(scope.event(EventKind::Settled(settled)).with_stop(stop))
 }
 
 /// The commit of a step that is put together, but for what follows the step.

@@ -3,12 +3,12 @@
 use super::PerformError;
 use super::clocked::{First, first};
 use super::scope::Scope;
-use crate::machine::{Event, Happened};
+use crate::machine::{Event, EventKind};
 use crate::time::Timestamp;
 
 pub(super) async fn perform(scope: Scope<'_>, until: Timestamp) -> Result<Event, PerformError> {
     let (at, ports) = (scope.at(), scope.ports);
-    let slept = scope.event(Happened::Slept {});
+    let slept = scope.event(EventKind::Slept {});
     if let Some(stops) = &ports.stops {
         let stopped = async {
             match stops.stopped(at.key(), &at.run_id).await {

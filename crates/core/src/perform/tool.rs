@@ -19,7 +19,7 @@ use super::settle::{Settling, settle};
 use super::{Attempt, PerformError, SessionView};
 use crate::entries::ended;
 use crate::id::UsageId;
-use crate::machine::{Event, Happened, Standing};
+use crate::machine::{CallStatus, Event, EventKind};
 use crate::message::{ResultStatus, ToolCall};
 use crate::session::{CallPhase, CallState, EffectState, OpenCall, OpenStep};
 use crate::state::StepWrites;
@@ -50,7 +50,7 @@ pub(super) async fn perform(
     };
     let (call, open) = called(scope, &view, index)?;
     // Somebody began it: in a process that is gone, or in an attempt that may still be at it.
-    let is_begun = Standing::of(open) != Standing::Ready;
+    let is_begun = CallStatus::of(open) != CallStatus::Ready;
     let mut may_have_begun = unknown || is_begun || attempt == Attempt::Repeat;
     let tool = view.agent().tool(&call.name);
     let is_repeatable = tool.is_some_and(|tool| tool.spec().is_repeatable());
@@ -208,7 +208,7 @@ impl Calling<'_> {
 
     fn event(self, step: &OpenStep, stop: bool) -> Result<Event, PerformError> {
         let scope = self.cx.scope;
-        let called = Happened::called(step, self.index);
+        let called = EventKind::called(step, self.index);
         let called = called.ok_or_else(|| scope.missing("that call"))?;
         Ok(scope.event(called).with_stop(stop))
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{CheckpointSource, ChildWait, PendingCall, SessionStatus};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
-use crate::store::CallStanding;
+use crate::store::PendingStatus;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
@@ -174,11 +174,11 @@ impl SessionState {
     }
 
     /// The entry of a call on the list of pending calls, as a precondition names it.
-    pub(crate) fn call_standing(&self, call: &CallId) -> CallStanding {
+    pub(crate) fn call_standing(&self, call: &CallId) -> PendingStatus {
         match self.pending_client_tool_calls.get(call) {
-            None => CallStanding::Absent,
-            Some(pending) if pending.answer.is_some() => CallStanding::Answered,
-            Some(_) => CallStanding::Open,
+            None => PendingStatus::Absent,
+            Some(pending) if pending.answer.is_some() => PendingStatus::Answered,
+            Some(_) => PendingStatus::Open,
         }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CallStanding, Committed, Current, Due, DueKind, EffectMark, EffectPlace, Fence, InboxRow,
-    Lease, Precondition,
+    Committed, Current, Due, DueKind, EffectMark, EffectPosition, Fence, InboxRow, Lease,
+    PendingStatus, Precondition,
 };
 use crate::id::{CallId, RunId, StepId};
 use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopRequest};
 use crate::stored::Stored;
-use crate::stream::{DeltasOf, StreamError, StreamWriter};
+use crate::stream::{DeltaSource, StreamError, StreamWriter};
 use crate::time::Timestamp;
 
 /// A session without its content: messages, state, open step and pending inputs are stored in rows.
@@ -188,7 +188,7 @@ impl Header {
 
     /// Whether neither this effect nor a later one has been committed, and this attempt
     /// is its current one.
-    fn is_uncommitted(&self, effect: &EffectPlace) -> bool {
+    fn is_uncommitted(&self, effect: &EffectPosition) -> bool {
         let run = self.run.as_ref();
         run.is_some_and(|run| {
             run.id == effect.run
@@ -216,10 +216,10 @@ impl Header {
         }
         let is_open = match &writer.by {
             None => true,
-            Some(DeltasOf::Effect { n, attempt }) => {
+            Some(DeltaSource::Effect { n, attempt }) => {
                 self.mark.effect < *n && self.mark.attempt_at(*n) == *attempt
             }
-            Some(DeltasOf::Call {
+            Some(DeltaSource::Call {
                 step,
                 index,
                 attempt,
@@ -234,11 +234,11 @@ impl Header {
 
     /// Returns the status of a pending call.
     #[must_use]
-    pub fn standing(&self, call: &CallId) -> CallStanding {
+    pub fn standing(&self, call: &CallId) -> PendingStatus {
         match self.calls.get(call) {
-            None => CallStanding::Absent,
-            Some(mark) if mark.answered => CallStanding::Answered,
-            Some(_) => CallStanding::Open,
+            None => PendingStatus::Absent,
+            Some(mark) if mark.answered => PendingStatus::Answered,
+            Some(_) => PendingStatus::Open,
         }
     }
 

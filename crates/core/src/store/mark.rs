@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorRecord;
 use crate::id::StepId;
-use crate::machine::{Calls, Standing};
+use crate::machine::{CallStatus, Calls};
 use crate::session::{OpenCall, OpenStep};
 use crate::stream::Sequence;
 use crate::time::Timestamp;
@@ -135,7 +135,7 @@ impl OpenMark {
 
     /// Records the state of one call.
     pub(super) fn set(&mut self, index: u32, call: &OpenCall) {
-        self.calls.set(index, Standing::of(call));
+        self.calls.set(index, CallStatus::of(call));
         match attempts(call) {
             Some(attempts) => drop(self.attempts.insert(index, attempts)),
             None => drop(self.attempts.remove(&index)),
@@ -169,7 +169,7 @@ impl EffectMark {
     /// Returns the state of a call of the open step and the number of its current attempt; `None`
     /// if that step is not open.
     #[must_use]
-    pub fn call(&self, step: &StepId, index: u32) -> Option<(Standing, u32)> {
+    pub fn call(&self, step: &StepId, index: u32) -> Option<(CallStatus, u32)> {
         let open = self.open.as_ref().filter(|open| open.id == *step)?;
         let call = open.calls.get(index)?;
         Some((call.standing, open.attempt_at(index)))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::header::Header;
 use super::{Change, Commit, Fence, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
-use crate::machine::Standing;
+use crate::machine::CallStatus;
 use crate::stream::{Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamStatus};
 use crate::time::Timestamp;
 
@@ -225,7 +225,7 @@ fn sessions_with_progress(commit: &Commit) -> BTreeSet<SessionId> {
                 Change::TakeOver => takes_over = true,
                 Change::Lease(_) | Change::Begin(_) => {}
                 // A claimed call has produced nothing yet.
-                Change::OpenCall(_, _, call) if Standing::of(call).is_unfinished() => {}
+                Change::OpenCall(_, _, call) if CallStatus::of(call).is_unfinished() => {}
                 _ => does = true,
             }
         }

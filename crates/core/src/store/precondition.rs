@@ -11,7 +11,7 @@ use crate::session::{RunStatus, SessionStatus};
 /// The status of a pending call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CallStanding {
+pub enum PendingStatus {
     /// The call waits for an answer.
     Open,
     /// The call is answered, and no run has used the answer yet.
@@ -41,7 +41,7 @@ pub enum Precondition {
     /// Whether this run has a stop request must equal the flag.
     Stop(RunId, bool),
     /// The pending call has this status.
-    Call(CallId, CallStanding),
+    Call(CallId, PendingStatus),
     /// No lease is valid when the commit is made, by the store's clock. The caller's own lease counts
     /// too: a process that lost track of its run cannot rule out that it is still running here.
     LeaseFree,
@@ -49,7 +49,7 @@ pub enum Precondition {
     Version(u64),
     /// Neither this effect nor a later one of its run is committed, and no later attempt
     /// at it has begun.
-    Effect(EffectPlace),
+    Effect(EffectPosition),
     /// This step is open with its calls in these states; `None` if no step may be open.
     Open(Option<OpenMark>),
     /// A call of the open step has no result and is not pending, and no later attempt at it has begun.
@@ -66,7 +66,7 @@ pub enum Precondition {
 /// The exclusive effect to which a commit belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct EffectPlace {
+pub struct EffectPosition {
     /// The id of the run.
     pub run: RunId,
     /// The number of the step in its turn, from 1.
@@ -77,7 +77,7 @@ pub struct EffectPlace {
     pub attempt: u32,
 }
 
-impl EffectPlace {
+impl EffectPosition {
     /// Creates the position of an attempt at an effect.
     #[must_use]
     pub fn new(run: RunId, step: u32, n: u32, attempt: u32) -> Self {

@@ -103,7 +103,7 @@ impl AnsweredCall {
 /// The child references, staged writes and retired call ids of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Family {
+pub struct SessionExtras {
     /// The child sessions, oldest first.
     pub children: Vec<SubSessionRef>,
     /// Writes that are staged until their step is settled.
@@ -112,7 +112,7 @@ pub struct Family {
     pub retired_call_ids: Vec<CallId>,
 }
 
-impl Family {
+impl SessionExtras {
     /// Creates the value from its parts.
     #[must_use]
     pub fn new(

@@ -20,13 +20,13 @@ pub struct StreamWriter {
     /// The fence of the run.
     pub fence: Fence,
     /// The effect that writes; `None` if only the fence is checked.
-    pub by: Option<DeltasOf>,
+    pub by: Option<DeltaSource>,
 }
 
 /// The effect of a run that writes deltas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DeltasOf {
+pub enum DeltaSource {
     /// An exclusive effect: a model call.
     Effect {
         /// The number of the effect under its fence.
@@ -59,7 +59,7 @@ impl StreamWriter {
 
     /// Sets the effect that writes. Once it is committed, or begun again, its deltas are refused.
     #[must_use]
-    pub fn of(mut self, by: DeltasOf) -> Self {
+    pub fn of(mut self, by: DeltaSource) -> Self {
         self.by = Some(by);
         self
     }

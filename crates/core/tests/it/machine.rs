@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use helix_agents_core::agent::AgentRegistry;
 use helix_agents_core::entries::{Entries, Execute, Performer};
-use helix_agents_core::machine::AgentFacts;
+use helix_agents_core::machine::AgentLimits;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::perform::Ports;
 use helix_agents_core::session::RunStatus;
@@ -23,7 +23,7 @@ use helix_agents_testkit::{MockModel, MockReply, SequentialIds, VirtualClock, bl
 use serde_json::{Value, json};
 
 /// The limits of an agent that sets none.
-fn facts() -> AgentFacts {
+fn facts() -> AgentLimits {
     serde_json::from_value(json!({
         "maxSteps": 50, "maxCompletionRetries": 2, "modelRetries": 3,
     }))
@@ -91,7 +91,9 @@ fn a_turn_with_a_tool_ends_completed() {
                 .execute(execute, &Performer::new("test"))
                 .await
                 .unwrap();
-            let state = drive(&AgentFacts::of(&agent), state, &ports).await.unwrap();
+            let state = drive(&AgentLimits::of(&agent), state, &ports)
+                .await
+                .unwrap();
             assert_eq!(state.ended, Some(RunStatus::Completed));
             let messages = store.messages(session.as_root(), Page::ALL).await.unwrap();
             assert_eq!(messages.total, 4);

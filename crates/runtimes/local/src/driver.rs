@@ -8,7 +8,7 @@ use std::task::Poll;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use helix_agents_core::abort::{AbortHandle, AbortSignal};
-use helix_agents_core::machine::{AgentFacts, Effect, EffectKind, Event, RunState, decide};
+use helix_agents_core::machine::{AgentLimits, Effect, EffectKind, Event, RunState, decide};
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 use helix_agents_core::time::Timestamp;
 
@@ -17,7 +17,7 @@ use crate::table::Report;
 
 /// Everything that is needed to drive one run.
 pub(crate) struct Driver {
-    pub(crate) facts: AgentFacts,
+    pub(crate) facts: AgentLimits,
     pub(crate) state: RunState,
     pub(crate) ports: Ports,
     pub(crate) holding: Holding,

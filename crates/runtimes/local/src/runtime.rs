@@ -13,7 +13,7 @@ use helix_agents_core::entries::{
     Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
 };
 use helix_agents_core::id::{IdSource, IdSourceExt};
-use helix_agents_core::machine::{AgentFacts, RunState};
+use helix_agents_core::machine::{AgentLimits, RunState};
 use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
@@ -166,7 +166,7 @@ impl LocalRuntime {
         self.ensure_recovery();
         let entering = self.inner.table.enter()?;
         let inner = Arc::clone(&self.inner);
-        let facts = AgentFacts::of(agent);
+        let facts = AgentLimits::of(agent);
         let (tell, told) = oneshot::channel();
         host.spawn(async move {
             // The lease is counted from before it is requested.
@@ -239,7 +239,7 @@ impl LocalRuntime {
 impl Inner {
     fn driver(
         &self,
-        facts: AgentFacts,
+        facts: AgentLimits,
         state: RunState,
         options: RunOptions,
         asked: Timestamp,

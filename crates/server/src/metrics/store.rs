@@ -7,8 +7,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
@@ -93,8 +93,8 @@ impl SessionStore for MeteredStore {
             .await
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family> {
-        self.timed("family", self.inner.family(session)).await
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras> {
+        self.timed("extras", self.inner.extras(session)).await
     }
 
     async fn usage(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>> {

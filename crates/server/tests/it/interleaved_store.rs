@@ -7,8 +7,8 @@ use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
@@ -91,8 +91,8 @@ impl SessionStore for InterleavedStore {
     ) -> Result<Paged<Checkpoint>> {
         self.inner.checkpoints(session, which).await
     }
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family> {
-        self.inner.family(session).await
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras> {
+        self.inner.extras(session).await
     }
     async fn usage(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>> {
         self.inner.usage(session, page).await

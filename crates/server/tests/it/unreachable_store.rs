@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
@@ -58,7 +58,7 @@ impl SessionStore for UnreachableStore {
     ) -> Result<Paged<AnsweredCall>, StoreError> {
         gone()
     }
-    async fn family(&self, _: SessionKey<'_>) -> Result<Family, StoreError> {
+    async fn extras(&self, _: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
         gone()
     }
     async fn usage(&self, _: SessionKey<'_>, _: Page) -> Result<Paged<UsageEntry>, StoreError> {

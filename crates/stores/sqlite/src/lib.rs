@@ -34,7 +34,7 @@ mod content;
 mod delete;
 mod due;
 mod error;
-mod family;
+mod extras;
 mod headers;
 mod json;
 mod key;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::content::{self, RowRef, ValueKind};
 use crate::key::{OwnerId, signed, size, wide};
 use crate::operation_error::OperationError;
-use crate::{family, headers, packed_messages};
+use crate::{extras, headers, packed_messages};
 
 /// Inserts one row: a user message or a whole step, at this position of the history.
 pub(crate) fn append(
@@ -62,7 +62,7 @@ pub(crate) fn truncate(
         }
         true
     })?;
-    family::retire(conn, session, gone.iter())?;
+    extras::retire(conn, session, gone.iter())?;
     conn.prepare_cached("DELETE FROM entry WHERE at BETWEEN ? AND ?")?
         .execute([from, to])?;
     content::release_range(conn, session, ValueKind::Entry, from, to)

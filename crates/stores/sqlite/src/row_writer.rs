@@ -13,7 +13,7 @@ use crate::open_steps::OpenStepChange;
 use crate::operation_error::OperationError;
 use crate::write_connection::WriteConnection;
 use crate::{
-    answered_calls, checkpoints, delete, due, family, messages, pending, runs, states, usage,
+    answered_calls, checkpoints, delete, due, extras, messages, pending, runs, states, usage,
 };
 
 /// Writes the rows and headers of a plan, in their order. Its chunks are written by `streams`. `places`
@@ -137,14 +137,14 @@ impl RowWriter<'_> {
             Row::Answer(call, answer) => pending::answer(conn, owner, &call, *answer),
             Row::RemovePending(call) => pending::remove(conn, owner, &call),
             Row::Answered(call, at) => answered_calls::put(conn, owner, &call, at),
-            Row::Child(child) => family::put_child(conn, owner, &child),
+            Row::Child(child) => extras::put_child(conn, owner, &child),
             Row::Usage(entry) => {
                 self.usage.entry(session).or_default().push(entry);
                 Ok(())
             }
-            Row::Stage(step, call, writes) => family::stage(conn, owner, &step, &call, &writes),
-            Row::Unstage(which) => family::unstage(conn, owner, &which),
-            Row::RetireCallIds(ids) => family::retire(conn, owner, ids.iter()),
+            Row::Stage(step, call, writes) => extras::stage(conn, owner, &step, &call, &writes),
+            Row::Unstage(which) => extras::unstage(conn, owner, &which),
+            Row::RetireCallIds(ids) => extras::retire(conn, owner, ids.iter()),
         }
     }
 

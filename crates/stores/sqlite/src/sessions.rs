@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::usage::UsageEntry;
@@ -21,7 +21,7 @@ use crate::store::SqliteStore;
 use crate::write_connection::WriteConnection;
 use crate::write_request::TransactionKind;
 use crate::{
-    answered_calls, backlog, checkpoints, commit, due, family, headers, messages, open_steps,
+    answered_calls, backlog, checkpoints, commit, due, extras, headers, messages, open_steps,
     pending, query, runs, states, usage,
 };
 
@@ -109,9 +109,9 @@ impl SessionStore for SqliteStore {
         Ok(self.read(read).await?)
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
         let place = Place::of(session);
-        let read = move |conn: &Connection| family::read(conn, place.key());
+        let read = move |conn: &Connection| extras::read(conn, place.key());
         Ok(self.read(read).await?)
     }
 

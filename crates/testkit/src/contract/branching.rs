@@ -208,7 +208,7 @@ pub async fn a_branch_uses_no_call_id_again(on: &Subject) {
     }
     let retired = on
         .store
-        .family(to.as_root())
+        .extras(to.as_root())
         .await
         .unwrap()
         .retired_call_ids;

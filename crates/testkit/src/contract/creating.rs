@@ -278,7 +278,7 @@ pub async fn what_does_not_exist_reads_as_empty_or_not_found(on: &Subject) {
         .await;
     assert!(one.unwrap().items.is_empty());
     assert_eq!(
-        store.family(id.as_root()).await.unwrap(),
+        store.extras(id.as_root()).await.unwrap(),
         Default::default()
     );
     assert_eq!(on.streams.info(&id).await.unwrap(), None);

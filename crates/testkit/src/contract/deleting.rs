@@ -153,7 +153,7 @@ pub async fn a_session_can_be_replaced_in_one_commit(on: &Subject) {
         ("new", 0)
     );
     assert!(found.open_step.is_none() && found.run.is_none() && found.inbox.is_empty());
-    let family = on.store.family(id.as_root()).await.unwrap();
+    let family = on.store.extras(id.as_root()).await.unwrap();
     assert_eq!(family, Default::default());
 }
 

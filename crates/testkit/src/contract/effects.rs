@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::machine::Standing;
+use helix_agents_core::machine::CallStatus;
 use helix_agents_core::session::{
     CallPhase, CallState, EffectRecord, EffectState, OpenCall, OpenStep, RunStatus, RunTrigger,
 };
 use helix_agents_core::store::{
-    Begun, CallStanding, Change, Commit, EffectPlace, Fence, OpenMark, Precondition, StoreError,
+    Begun, Change, Commit, EffectPosition, Fence, OpenMark, PendingStatus, Precondition, StoreError,
 };
-use helix_agents_core::stream::{ChunkPayload, DeltasOf, Sequence, StreamError, StreamWriter};
+use helix_agents_core::stream::{ChunkPayload, DeltaSource, Sequence, StreamError, StreamWriter};
 use helix_agents_core::{RunId, SessionId};
 
 use super::Subject;
@@ -19,7 +19,7 @@ use super::builders::{
 };
 
 /// A commit of an effect, as an executor makes it.
-fn effect(on: &Subject, id: &SessionId, fence: Fence, place: EffectPlace) -> Commit {
+fn effect(on: &Subject, id: &SessionId, fence: Fence, place: EffectPosition) -> Commit {
     let n = place.n;
     commit(on, id)
         .when(Precondition::Fence(fence))
@@ -27,8 +27,8 @@ fn effect(on: &Subject, id: &SessionId, fence: Fence, place: EffectPlace) -> Com
         .then(Change::Effect(n, None))
 }
 
-fn place(run: &RunId, step: u32, n: u32, attempt: u32) -> EffectPlace {
-    EffectPlace::new(run.clone(), step, n, attempt)
+fn place(run: &RunId, step: u32, n: u32, attempt: u32) -> EffectPosition {
+    EffectPosition::new(run.clone(), step, n, attempt)
 }
 
 async fn refused(on: &Subject, commit: Commit) -> Precondition {
@@ -83,7 +83,7 @@ pub async fn a_later_attempt_takes_an_effect_over(on: &Subject) {
     let id = created(on, "s").await;
     let (run, fence) = running(on, &id, "run").await;
     let writer = |attempt| {
-        let by = DeltasOf::Effect { n: 1, attempt };
+        let by = DeltaSource::Effect { n: 1, attempt };
         StreamWriter::new(id.clone(), id.clone(), fence).of(by)
     };
     let text = |text: &str| {
@@ -169,7 +169,7 @@ pub async fn a_call_is_committed_once(on: &Subject) {
             .then(Change::OpenCall(index, call(name), Box::new(done)))
     };
     let writer = |index, attempt| {
-        let by = DeltasOf::Call {
+        let by = DeltaSource::Call {
             step: step.id.clone(),
             index,
             attempt,
@@ -211,7 +211,7 @@ pub async fn a_call_is_committed_once(on: &Subject) {
         OpenMark::of(&found.open_step.unwrap()),
         "letters and step agree"
     );
-    assert_eq!(open.calls.get(0).unwrap().standing, Standing::Running);
+    assert_eq!(open.calls.get(0).unwrap().standing, CallStatus::Running);
     refused(on, ends(0, "c-1", 0)).await;
     let late = on.streams.append_deltas(&writer(0, 0), event()).await;
     assert!(
@@ -309,7 +309,7 @@ pub async fn a_save_keeps_what_a_run_has_asked(on: &Subject) {
     let found = on.sessions().load_state(&id).await.unwrap().unwrap();
     assert_eq!(found.metadata["title"], "chat");
     assert!(found.pending_client_tool_calls.contains_key(&call("c-1")));
-    let still = Precondition::Call(call("c-1"), CallStanding::Open);
+    let still = Precondition::Call(call("c-1"), PendingStatus::Open);
     accepted(on, commit(on, &id).when(still)).await;
 }
 

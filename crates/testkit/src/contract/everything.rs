@@ -6,7 +6,7 @@ use helix_agents_core::SessionId;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, DueQuery, DueSession, Family, Fence, Lookup, Page, Paged, PendingQuery,
+    AnsweredCall, DueQuery, DueSession, Fence, Lookup, Page, Paged, PendingQuery, SessionExtras,
     SessionKey, SessionQuery, Snapshot,
 };
 use helix_agents_core::stream::{Sequence, StoredChunk, StreamInfo};
@@ -46,7 +46,7 @@ struct SessionContents {
     states: Vec<Arc<Value>>,
     runs: Paged<RunRecord>,
     checkpoints: Paged<Checkpoint>,
-    family: Family,
+    family: SessionExtras,
     answered: Paged<AnsweredCall>,
     usage: Paged<UsageEntry>,
     stream: Option<StreamInfo>,
@@ -107,7 +107,7 @@ async fn whole(on: &Subject, key: SessionKey<'_>) -> SessionContents {
         messages: store.messages(key, Page::ALL).await.unwrap(),
         runs: store.runs(key, runs).await.unwrap(),
         checkpoints: store.checkpoints(key, checkpoints).await.unwrap(),
-        family: store.family(key).await.unwrap(),
+        family: store.extras(key).await.unwrap(),
         answered: store.answered(key, answered).await.unwrap(),
         usage: store.usage(key, Page::ALL).await.unwrap(),
         stream: on.streams.info(key.session).await.unwrap(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use helix_agents_core::store::{
-    CallStanding, Change, Lease, LeaseRequest, Precondition, StoreError,
+    Change, Lease, LeaseRequest, PendingStatus, Precondition, StoreError,
 };
 use helix_agents_core::stream::StreamWriter;
 
@@ -22,7 +22,7 @@ pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
     };
     accepted(on, of_run("before")).await;
     let submission = commit(on.elsewhere(), &id)
-        .when(Precondition::Call(call("c-1"), CallStanding::Open))
+        .when(Precondition::Call(call("c-1"), PendingStatus::Open))
         .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))));
     accepted(on.elsewhere(), submission.clone()).await;
     let receipt = accepted(on, of_run("after")).await;

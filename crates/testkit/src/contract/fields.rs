@@ -6,8 +6,8 @@ use std::sync::Arc;
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
 use helix_agents_core::session::{ChildWait, RunStatus, SessionMode, SessionState};
 use helix_agents_core::store::{
-    CallStanding, Change, Field, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS,
-    NewSession, Precondition, StoreError,
+    Change, Field, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, NewSession,
+    PendingStatus, Precondition, StoreError,
 };
 use helix_agents_core::time::Timestamp;
 use serde_json::json;
@@ -151,7 +151,7 @@ pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
     assert_eq!(found.pending_client_tool_calls, wanted);
     assert_eq!(found.parent_session_id.as_ref(), Some(&root));
     assert_eq!(found.root(), &root);
-    let standing = [("c-1", CallStanding::Absent), ("c-2", CallStanding::Open)];
+    let standing = [("c-1", PendingStatus::Absent), ("c-2", PendingStatus::Open)];
     let holds = standing
         .into_iter()
         .fold(commit(on, &root), |commit, (name, standing)| {

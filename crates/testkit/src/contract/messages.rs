@@ -306,7 +306,7 @@ pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
         .unwrap();
     assert!(
         on.store
-            .family(id.as_root())
+            .extras(id.as_root())
             .await
             .unwrap()
             .retired_call_ids
@@ -317,7 +317,7 @@ pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
     changed(on, &id, extra).await;
     let mut retired = on
         .store
-        .family(id.as_root())
+        .extras(id.as_root())
         .await
         .unwrap()
         .retired_call_ids;

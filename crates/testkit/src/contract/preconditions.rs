@@ -5,7 +5,7 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{RunStatus, SessionStatus};
 use helix_agents_core::store::{
-    CallStanding, Change, Commit, Current, Fence, Field, LeaseRequest, Precondition, StoreError,
+    Change, Commit, Current, Fence, Field, LeaseRequest, PendingStatus, Precondition, StoreError,
 };
 
 use super::Subject;
@@ -28,9 +28,9 @@ fn that_do_not_hold(fence: Fence) -> Vec<Precondition> {
         Precondition::Run(mine.clone(), vec![RunStatus::Completed]),
         Precondition::Run(other, vec![RunStatus::Running]),
         Precondition::Stop(mine, true),
-        Precondition::Call(call("c-1"), CallStanding::Answered),
-        Precondition::Call(call("c-1"), CallStanding::Absent),
-        Precondition::Call(call("c-0"), CallStanding::Open),
+        Precondition::Call(call("c-1"), PendingStatus::Answered),
+        Precondition::Call(call("c-1"), PendingStatus::Absent),
+        Precondition::Call(call("c-0"), PendingStatus::Open),
         Precondition::LeaseFree,
         Precondition::Version(1),
         Precondition::Version(99),
@@ -101,8 +101,8 @@ pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
         Precondition::CurrentRun(Some(mine.clone())),
         Precondition::Run(mine.clone(), vec![RunStatus::Failed, RunStatus::Running]),
         Precondition::Stop(mine, false),
-        Precondition::Call(call("c-1"), CallStanding::Open),
-        Precondition::Call(call("c-0"), CallStanding::Absent),
+        Precondition::Call(call("c-1"), PendingStatus::Open),
+        Precondition::Call(call("c-0"), PendingStatus::Absent),
         Precondition::LeaseFree,
         Precondition::Version(version),
     ];

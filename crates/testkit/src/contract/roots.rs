@@ -4,7 +4,7 @@ use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::SessionState;
 use helix_agents_core::store::{
-    Change, Commit, Family, Field, Lookup, NewCheckpoint, NewSession, Page, Precondition,
+    Change, Commit, Field, Lookup, NewCheckpoint, NewSession, Page, Precondition, SessionExtras,
     SessionKey, SessionQuery, StoreError,
 };
 use helix_agents_core::stream::{StreamStatus, StreamWriter};
@@ -95,7 +95,7 @@ pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
                 .total,
             1
         );
-        assert_eq!(store.family(key).await.unwrap().retired_call_ids.len(), 1);
+        assert_eq!(store.extras(key).await.unwrap().retired_call_ids.len(), 1);
         assert!(store.state_at(key, 1).await.is_ok());
         for astray in [
             child.as_root(),
@@ -121,7 +121,10 @@ pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
             );
             let answered = store.answered(astray, Lookup::Page(Page::ALL)).await;
             assert_eq!(answered.unwrap().total, 0, "{astray}");
-            assert_eq!(store.family(astray).await.unwrap(), Family::default());
+            assert_eq!(
+                store.extras(astray).await.unwrap(),
+                SessionExtras::default()
+            );
             assert_eq!(store.usage(astray, Page::ALL).await.unwrap().total, 0);
             let state = store.state_at(astray, 1).await;
             assert!(

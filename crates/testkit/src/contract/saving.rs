@@ -75,7 +75,7 @@ pub async fn saving_and_promoting_is_one_write(on: &Subject) {
     );
     assert!(
         on.store
-            .family(id.as_root())
+            .extras(id.as_root())
             .await
             .unwrap()
             .staged

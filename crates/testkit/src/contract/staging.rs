@@ -184,7 +184,7 @@ pub async fn kept_writes_can_be_thrown_away(on: &Subject) {
     assert_eq!(cleaned.unwrap(), 1);
     assert!(
         on.store
-            .family(id.as_root())
+            .extras(id.as_root())
             .await
             .unwrap()
             .staged

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::entries::{Entries, EntryError, Performer};
-use helix_agents_core::store::{CallStanding, Change, Fence, LeaseRequest, Precondition};
+use helix_agents_core::store::{Change, Fence, LeaseRequest, PendingStatus, Precondition};
 use helix_agents_core::time::Clock;
 
 use super::Subject;
@@ -67,7 +67,7 @@ pub async fn a_take_over_is_counted_until_the_run_commits(on: &Subject) {
         assert_eq!(takeovers(on, &id).await, count, "a renewal is no work");
     }
     let submission = commit(on, &id)
-        .when(Precondition::Call(call("c-1"), CallStanding::Open))
+        .when(Precondition::Call(call("c-1"), PendingStatus::Open))
         .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))));
     accepted(on, submission).await;
     assert_eq!(takeovers(on, &id).await, 3, "that was somebody else");

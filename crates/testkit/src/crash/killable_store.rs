@@ -7,8 +7,8 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -97,8 +97,8 @@ impl SessionStore for KillableStore {
         self.inner.store.answered(session, which).await
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
-        self.inner.store.family(session).await
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
+        self.inner.store.extras(session).await
     }
 
     async fn usage(

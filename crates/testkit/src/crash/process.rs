@@ -9,7 +9,7 @@ use helix_agents_core::agent::{AgentRegistry, AnyAgent};
 use helix_agents_core::entries::{Entries, Performer};
 use helix_agents_core::hooks::AgentHooks;
 use helix_agents_core::id::IdSource;
-use helix_agents_core::machine::AgentFacts;
+use helix_agents_core::machine::AgentLimits;
 use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Clock;
@@ -55,7 +55,7 @@ impl World {
 pub(super) struct Process {
     pub(super) entries: Entries,
     pub(super) ports: Ports,
-    pub(super) facts: AgentFacts,
+    pub(super) facts: AgentLimits,
     pub(super) agent: AnyAgent,
     pub(super) performer: Performer,
 }
@@ -108,7 +108,7 @@ impl Process {
         Self {
             entries: world.entries(),
             ports,
-            facts: AgentFacts::of(&agent),
+            facts: AgentLimits::of(&agent),
             agent,
             performer,
         }

@@ -36,7 +36,7 @@ impl Export {
         let store = setup.backend.store.as_ref();
         let mut found = load(store, &session).await?;
         refuse_running(&setup, &found, &self.place).await?;
-        let family = store.family(found.state.key()).await?;
+        let family = store.extras(found.state.key()).await?;
         if !family.children.is_empty() || found.state.parent_session_id.is_some() {
             anyhow::bail!(
                 "session {session} has a parent or children; only sessions without them can be exported"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::entries::take_answers;
 use crate::hooks::{AgentSuspended, SuspendReason};
 use crate::id::{CallId, IdSourceExt};
-use crate::machine::{Event, Happened, OpenRef};
+use crate::machine::{Event, EventKind, OpenStepRef};
 use crate::message::ToolCall;
 use crate::perform::PerformError;
 use crate::perform::applied::Applied;
@@ -18,7 +18,7 @@ use crate::perform::scope::{EffectContext, Scope};
 use crate::perform::settle::reply_usage;
 use crate::session::{CallState, OpenCall, OpenStep, RunRecord, RunStatus, Suspended};
 use crate::state::StepWrites;
-use crate::store::{CallStanding, Change, Field, Precondition, Snapshot};
+use crate::store::{Change, Field, PendingStatus, Precondition, Snapshot};
 use crate::stream::{ChunkPayload, StreamStatus};
 
 /// How often answers, stops and siblings may come between looking and writing.
@@ -61,10 +61,10 @@ async fn go_on(cx: EffectContext<'_>, found: &Snapshot) -> Result<Option<Event>,
     let taken = take_answers(&found.state, open, &at.run_id, now);
     if view.stop || taken.is_empty() {
         // Who stops the run takes the answers with it.
-        let open = OpenRef::of(open);
+        let open = OpenStepRef::of(open);
         let waits = open.calls.is_waiting();
         let answered = scope
-            .event(Happened::Answered { open })
+            .event(EventKind::Answered { open })
             .with_stop(view.stop);
         return Ok((view.stop || !waits).then_some(answered));
     }
@@ -76,8 +76,8 @@ async fn go_on(cx: EffectContext<'_>, found: &Snapshot) -> Result<Option<Event>,
         CommitOutcome::Made(committed) => committed,
         CommitOutcome::Before(event) => return Ok(Some(event)),
     };
-    let open = OpenRef::of(&taken.step);
-    let event = scope.event(Happened::Answered { open });
+    let open = OpenStepRef::of(&taken.step);
+    let event = scope.event(EventKind::Answered { open });
     Ok(Some(event.with_stop(committed.stop.is_some())))
 }
 
@@ -96,7 +96,7 @@ fn ask_again<'a>(
 ) -> Result<EffectCommit<'a>, PerformError> {
     for (call, state) in waiting(open) {
         let standing = found.state.call_standing(&call.id);
-        if standing == CallStanding::Absent {
+        if standing == PendingStatus::Absent {
             let mut asked = match cx.view.agent().tool(&call.name) {
                 Some(tool) => pending(cx, call, tool.spec()),
                 None => pending_without_tool(cx, call),
@@ -194,5 +194,5 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
     for call in &waiting {
         tracing::info!(event = "client_tool.suspended", session = %at.session_id, run = %at.run_id, %call);
     }
-    Ok(scope.event(Happened::Ended { status }))
+    Ok(scope.event(EventKind::Ended { status }))
 }

@@ -1,7 +1,7 @@
 //! Says durably that a call begins, where others may have begun it.
 
 use super::called;
-use crate::machine::{Event, Standing};
+use crate::machine::{CallStatus, Event};
 use crate::perform::reading::Reading;
 use crate::perform::scope::{EffectContext, Scope};
 use crate::perform::{PerformError, SessionView};
@@ -32,7 +32,7 @@ pub(super) async fn claim(
     for _ in 0..MAX_TRIES {
         let (call, open) = called(scope, view, index)?;
         let (id, mut claimed) = (call.id.clone(), open.clone());
-        let was_begun = Standing::of(open) != Standing::Ready;
+        let was_begun = CallStatus::of(open) != CallStatus::Ready;
         if let Some(record) = &mut claimed.effect {
             record.attempts += 1;
             record.claim = Some(by.clone());

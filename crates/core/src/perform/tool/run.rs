@@ -11,7 +11,7 @@ use crate::agent::AnyAgent;
 use crate::bounds::Bounds;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::hooks::{BeforeTool, StateChange};
-use crate::machine::At;
+use crate::machine::EffectAddress;
 use crate::message::{ResultStatus, ToolCall, ToolMessage};
 use crate::perform::PerformError;
 use crate::perform::applied::writers;
@@ -254,7 +254,12 @@ async fn execute(
 }
 
 impl Execution {
-    fn judged(self, executable: &ExecutableCall<'_>, at: &At, bounds: Bounds) -> ToolOutcome {
+    fn judged(
+        self,
+        executable: &ExecutableCall<'_>,
+        at: &EffectAddress,
+        bounds: Bounds,
+    ) -> ToolOutcome {
         let (call, tool) = (executable.call(), executable.tool());
         let fail = |text: &str, status| ToolOutcome {
             result: failed_result(&call.id, &call.name, text, status),

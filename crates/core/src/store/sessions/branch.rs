@@ -68,7 +68,7 @@ impl Sessions<'_> {
         for change in super::messages::changes(to, &messages)? {
             commit = commit.then(change);
         }
-        let mut used = self.store.family(key).await?.retired_call_ids;
+        let mut used = self.store.extras(key).await?.retired_call_ids;
         for message in whole.iter_from(messages.len()) {
             if let Message::Assistant(assistant) = message {
                 used.extend(assistant.tool_calls().map(|call| call.id.clone()));

@@ -59,7 +59,7 @@ impl Sessions<'_> {
         session: &SessionId,
     ) -> Result<Vec<SubSessionRef>, StoreError> {
         let place = self.locate(session).await?;
-        let family = self.store.family(place.key()).await?;
+        let family = self.store.extras(place.key()).await?;
         Ok(family.children)
     }
 }

@@ -81,7 +81,7 @@ impl Sessions<'_> {
         let place = self.locate(session).await?;
         let messages = self.store.messages(place.key(), Page::ALL).await?.items;
         let (mut transcript, _) = Transcript::load(messages);
-        transcript.retire_call_ids(self.store.family(place.key()).await?.retired_call_ids);
+        transcript.retire_call_ids(self.store.extras(place.key()).await?.retired_call_ids);
         Ok(transcript)
     }
 }

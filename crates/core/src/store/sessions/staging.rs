@@ -44,7 +44,7 @@ impl Sessions<'_> {
         session: &SessionId,
     ) -> Result<BTreeMap<StepId, Vec<Staged>>, StoreError> {
         let place = self.locate(session).await?;
-        let family = self.store.family(place.key()).await?;
+        let family = self.store.extras(place.key()).await?;
         Ok(family.staged)
     }
 

@@ -1,7 +1,7 @@
 //! Hosts that violate their contract. The crash test has to notice.
 
 use async_trait::async_trait;
-use helix_agents_core::machine::{Effect, EffectKind, Event, Happened, Standing};
+use helix_agents_core::machine::{CallStatus, Effect, EffectKind, Event, EventKind};
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 use helix_agents_core::session::{CallState, EffectState};
 use helix_agents_core::store::{Change, Commit, Precondition};
@@ -63,9 +63,9 @@ impl Host for SettlesEarly {
         };
         Ok(Event::of(
             &effect.at,
-            Happened::Called {
+            EventKind::Called {
                 index,
-                standing: Standing::Terminal,
+                standing: CallStatus::Terminal,
                 finishes: false,
                 size: 0,
                 fatal: false,
@@ -81,7 +81,7 @@ struct BuysTwice;
 impl Host for BuysTwice {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
         let event = perform(&effect, Attempt::First, ports).await?;
-        if !matches!(event.what, Happened::Replied { .. }) {
+        if !matches!(event.what, EventKind::Replied { .. }) {
             return Ok(event);
         }
         meddle(&effect, ports, Change::OpenStep(None)).await;

@@ -1,7 +1,7 @@
 //! A host whose engine delivers every effect twice.
 
 use async_trait::async_trait;
-use helix_agents_core::machine::{Effect, EffectKind, Event, Happened};
+use helix_agents_core::machine::{Effect, EffectKind, Event, EventKind};
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 use helix_agents_testkit::Host;
 
@@ -14,7 +14,7 @@ impl Host for RepeatingHost {
     async fn perform(&self, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
         let once = perform(&effect, Attempt::First, ports).await?;
         let is_durable = !matches!(effect.kind, EffectKind::Sleep { .. })
-            && !matches!(once.what, Happened::ModelFailed { .. });
+            && !matches!(once.what, EventKind::ModelFailed { .. });
         if !is_durable {
             return Ok(once);
         }

@@ -10,7 +10,7 @@ use helix_agents_core::hooks::{
     AfterModelCall, AfterTool, AgentComplete, AgentHooks, AgentSuspended, BeforeTool, HookCx,
     HookResult, StateChange,
 };
-use helix_agents_core::machine::AgentFacts;
+use helix_agents_core::machine::AgentLimits;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::perform::Ports;
 use helix_agents_core::store::{Page, SessionStore, Snapshot};
@@ -127,7 +127,7 @@ fn taken_over(within: &'static str, replies: Vec<MockReply>, remembering: bool) 
         let request = Execute::new(&agent, "go").in_session(session());
         let performer = Performer::new("test");
         let state = entries.execute(request, &performer).await.unwrap();
-        let driven = drive(&AgentFacts::of(&agent), state, &ports).await;
+        let driven = drive(&AgentLimits::of(&agent), state, &ports).await;
         let Err(error) = driven else {
             panic!("{within}: it goes on as if nothing had happened");
         };

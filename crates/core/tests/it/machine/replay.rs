@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use helix_agents_core::machine::{Effect, EffectKind, EndAs, Event, RunState, Standing, decide};
+use helix_agents_core::machine::{CallStatus, Effect, EffectKind, Event, RunEnd, RunState, decide};
 use helix_agents_core::session::CallPhase;
 use helix_agents_core::stored::encode;
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
         }
         EffectKind::Sleep { .. } => json!({ "what": "slept" }),
         EffectKind::End {
-            as_: EndAs::Suspended {},
+            as_: RunEnd::Suspended {},
         } if dice(3) > 0 => {
             // Some answers arrived: a client's is a result, a person's approves the call.
             let calls: String = stands
@@ -96,8 +96,8 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
         }
         EffectKind::End { as_ } => {
             let status = match as_ {
-                EndAs::Suspended {} => "suspended_client_tool",
-                EndAs::Failed { .. } => "failed",
+                RunEnd::Suspended {} => "suspended_client_tool",
+                RunEnd::Failed { .. } => "failed",
                 _ => "interrupted",
             };
             json!({ "what": "ended", "status": status })
@@ -188,12 +188,12 @@ proptest! {
             let calls: Vec<_> = open.flat_map(|open| open.calls.as_slice()).collect();
             let running = |phase| {
                 let of = calls.iter().filter(move |call| call.phase == phase);
-                of.filter(|call| call.standing == Standing::Running).count()
+                of.filter(|call| call.standing == CallStatus::Running).count()
             };
             let finishing = running(CallPhase::Finish);
             prop_assert!(finishing <= 1);
             let regular = calls.iter().filter(|call| call.phase == CallPhase::Regular);
-            let all_done = regular.into_iter().all(|call| call.standing == Standing::Terminal);
+            let all_done = regular.into_iter().all(|call| call.standing == CallStatus::Terminal);
             prop_assert!(finishing == 0 || all_done);
             prop_assert!(state.ended.is_none() || effects.is_empty());
         }

@@ -1,6 +1,8 @@
 //! Tables for `decide`: a state, an event, and what follows.
 
-use helix_agents_core::machine::{AgentFacts, Effect, EffectKind, EndAs, Event, RunState, decide};
+use helix_agents_core::machine::{
+    AgentLimits, Effect, EffectKind, Event, RunEnd, RunState, decide,
+};
 use serde_json::{Value, json};
 
 use super::{facts, with};
@@ -65,9 +67,9 @@ fn words(effects: &[Effect]) -> String {
             EffectKind::Settle {} => "settle".to_owned(),
             EffectKind::Sleep { until } => format!("sleep {}", until.as_millis()),
             EffectKind::End { as_ } => match as_ {
-                EndAs::Suspended {} => "end suspended".to_owned(),
-                EndAs::Failed { error } => format!("end failed {}", error.code),
-                EndAs::Stopped {} => "end stopped".to_owned(),
+                RunEnd::Suspended {} => "end suspended".to_owned(),
+                RunEnd::Failed { error } => format!("end failed {}", error.code),
+                RunEnd::Stopped {} => "end stopped".to_owned(),
                 other => format!("{other:?}"),
             },
             other => format!("{other:?}"),
@@ -195,7 +197,7 @@ fn the_last_allowed_step_is_marked_as_the_last() {
         serde_json::to_value(facts()).unwrap(),
         json!({ "maxSteps": 2 }),
     );
-    let two: AgentFacts = serde_json::from_value(two).unwrap();
+    let two: AgentLimits = serde_json::from_value(two).unwrap();
     for (keys, effect) in [
         (json!({ "steps": 0 }), "model 1 left 2"),
         (json!({ "steps": 1 }), "model 1 left 2 last"),

@@ -9,8 +9,8 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Change, Commit, Due, DuePage, DueQuery, DueSession, Family, Lookup,
-    Page, Paged, PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot,
+    AnsweredCall, Backlog, Change, Commit, Due, DuePage, DueQuery, DueSession, Lookup, Page, Paged,
+    PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot,
     StoreError,
 };
 use helix_agents_core::time::Timestamp;
@@ -141,8 +141,8 @@ impl SessionStore for FailingStore {
         self.store.answered(of, which).await
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
-        self.store.family(session).await
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
+        self.store.extras(session).await
     }
 
     async fn usage(&self, of: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>, StoreError> {

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use helix_agents_core::message::Message;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged, PendingQuery,
-    Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery, Receipt,
+    SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
@@ -190,9 +190,9 @@ impl SessionStore for FaultyStore {
         at_once(self.on.store.checkpoints(session, which))
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
         self.read()?;
-        at_once(self.on.store.family(session))
+        at_once(self.on.store.extras(session))
     }
 
     async fn usage(

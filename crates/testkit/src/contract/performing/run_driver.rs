@@ -11,7 +11,7 @@ use helix_agents_core::agent::{Agent, AgentRegistry};
 use helix_agents_core::entries::{Entries, Execute, Performer, ToolAnswer};
 use helix_agents_core::hooks::AgentHooks;
 use helix_agents_core::id::IdSource;
-use helix_agents_core::machine::{AgentFacts, Effect, Event, RunState, decide};
+use helix_agents_core::machine::{AgentLimits, Effect, Event, RunState, decide};
 use helix_agents_core::message::{Message, ToolMessage};
 use helix_agents_core::model::{EventStream, Model, ModelRequest};
 use helix_agents_core::perform::{Attempt, Ports, perform};
@@ -33,7 +33,7 @@ pub(super) struct RunDriver {
     pub(super) on: Subject,
     pub(super) ports: Ports,
     pub(super) entries: Entries,
-    facts: AgentFacts,
+    facts: AgentLimits,
     pub(super) state: RunState,
 }
 
@@ -71,7 +71,7 @@ impl RunDriver {
         let mut ports =
             Ports::new(shared.clone(), shared.clone(), time, ids, agents).with_stops(shared);
         ports.execution_hooks = hooks;
-        let facts = AgentFacts::of(&agent);
+        let facts = AgentLimits::of(&agent);
         let request = Execute::new(&agent, "go").in_session(session("s"));
         let state = entries.execute(request, &performer()).await.unwrap();
         Self {

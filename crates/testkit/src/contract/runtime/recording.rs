@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helix_agents_core::agent::Agent;
 use helix_agents_core::entries::{Entries, Performer};
 use helix_agents_core::id::IdSource;
-use helix_agents_core::machine::{AgentFacts, RunState};
+use helix_agents_core::machine::{AgentLimits, RunState};
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::perform::Ports;
@@ -143,7 +143,7 @@ pub(super) async fn taken_over(on: &RuntimeSubject, agent: &Agent) -> RunState {
     let host = on.runs().await.remove(0).host;
     let performer = Performer::new(host);
     let state = entries.recover(&session(), &performer).await.unwrap();
-    let facts = AgentFacts::of(agent);
+    let facts = AgentLimits::of(agent);
     let ended = in_time("the run ends", drive(&facts, state, &ports)).await;
     ended.unwrap()
 }

@@ -9,8 +9,8 @@ use helix_agents_core::session::{
     Checkpoint, CheckpointSource, PendingCall, RunRecord, SessionState, StopRequest,
 };
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Change, Commit, DuePage, DueQuery, Family, Lookup, Page, Paged,
-    PendingQuery, Receipt, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
+    AnsweredCall, Backlog, Change, Commit, DuePage, DueQuery, Lookup, Page, Paged, PendingQuery,
+    Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot, StoreError,
     WatchStops,
 };
 use helix_agents_core::stream::{
@@ -243,8 +243,8 @@ impl SessionStore for Broken {
         self.inner.answered(session, which).await
     }
 
-    async fn family(&self, session: SessionKey<'_>) -> Result<Family, StoreError> {
-        self.inner.family(session).await
+    async fn extras(&self, session: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
+        self.inner.extras(session).await
     }
 
     async fn usage(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::session::SubSessionRef;
 use helix_agents_core::state::StepWrites;
-use helix_agents_core::store::{Family, SessionKey, Staged, Unstage};
+use helix_agents_core::store::{SessionExtras, SessionKey, Staged, Unstage};
 use helix_agents_core::stored::decode;
 use helix_agents_core::{CallId, StepId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -111,9 +111,12 @@ pub(crate) fn unstage(
 }
 
 /// Reads the children, staged writes and retired call ids of a session.
-pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family, OperationError> {
+pub(crate) fn read(
+    conn: &Connection,
+    session: SessionKey<'_>,
+) -> Result<SessionExtras, OperationError> {
     let Some(owner) = headers::owner(conn, session)? else {
-        return Ok(Family::default());
+        return Ok(SessionExtras::default());
     };
     let bounds = [owner.first(), owner.last()];
     let mut children = Vec::new();
@@ -137,7 +140,7 @@ pub(crate) fn read(conn: &Connection, session: SessionKey<'_>) -> Result<Family,
         .prepare_cached("SELECT id FROM retired_call WHERE session = ? ORDER BY id")?
         .query_map([owner], |row| parse_column(row, 0))?
         .collect::<Result<_, _>>()?;
-    Ok(Family::new(children, staged, retired))
+    Ok(SessionExtras::new(children, staged, retired))
 }
 
 /// Marks call ids as used, so that no later call gets one of them.
