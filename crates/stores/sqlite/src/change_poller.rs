@@ -1,5 +1,6 @@
 //! A thread that looks for writes of other processes while somebody waits for them.
 
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -10,15 +11,23 @@ use crate::writer::Writer;
 /// The time between two looks, and so the longest delay with which a foreign write is noticed.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Starts the thread. It sleeps while there are no listeners, and ends with the store.
-pub(crate) fn start(notifier: &Arc<ChangeNotifier>, writer: &Arc<Writer>) -> std::io::Result<()> {
+/// Starts the thread. It sleeps while there are no listeners, and ends with the store: the channel is
+/// disconnected then.
+pub(crate) fn start(
+    notifier: &Arc<ChangeNotifier>,
+    writer: &Arc<Writer>,
+) -> std::io::Result<Receiver<()>> {
     let notifier = Arc::clone(notifier);
     let writer = Arc::downgrade(writer);
-    let watch = move || watch(&notifier, &writer);
+    let (sender, ended) = channel();
+    let watch = move || {
+        watch(&notifier, &writer);
+        drop(sender);
+    };
     thread::Builder::new()
         .name("helix-sqlite".to_owned())
-        .spawn(watch)
-        .map(drop)
+        .spawn(watch)?;
+    Ok(ended)
 }
 
 fn watch(notifier: &ChangeNotifier, writer: &Weak<Writer>) {

@@ -51,6 +51,8 @@ struct Pool {
     idle_threads: usize,
     /// Until when readers are held: no read begins.
     held: Option<Instant>,
+    /// How many threads run a job, or send its result.
+    busy_threads: usize,
     /// How many callers wait for the last read to end.
     waiting: usize,
     is_closed: bool,
@@ -124,6 +126,7 @@ impl Readers {
                 jobs: VecDeque::new(),
                 threads: 0,
                 idle_threads: 0,
+                busy_threads: 0,
                 held: None,
                 waiting: 0,
                 is_closed: false,
@@ -229,8 +232,10 @@ impl Readers {
     }
 }
 
-impl Drop for Readers {
-    fn drop(&mut self) {
+impl Readers {
+    /// Closes the connections and blocks until the reads under way have ended, but no longer than this.
+    pub(crate) fn close(&self, longest: Duration) {
+        let until = Instant::now() + longest;
         let mut pool = self.shared.lock();
         pool.is_closed = true;
         let left = (
@@ -240,6 +245,21 @@ impl Drop for Readers {
         drop(pool);
         self.shared.work.notify_all();
         drop(left);
+        let mut pool = self.shared.lock();
+        while pool.busy_threads > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.shared.ended.wait_timeout(pool, left);
+            pool = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
     }
 }
 
@@ -261,6 +281,8 @@ impl Shared {
             let send = job.run(&connection);
             self.give_back(connection);
             send();
+            self.lock().busy_threads -= 1;
+            self.ended.notify_all();
         }
     }
 
@@ -282,7 +304,10 @@ impl Shared {
                 }
                 Some(left) if !pool.jobs.is_empty() => pool = self.wait_for_work(pool, Some(left)),
                 _ => match pool.take() {
-                    Some(found) => return Some(found),
+                    Some(found) => {
+                        pool.busy_threads += 1;
+                        return Some(found);
+                    }
                     None => pool = self.wait_for_work(pool, None),
                 },
             }
@@ -318,9 +343,12 @@ impl Shared {
         }
         let mut pool = self.lock();
         // A closed pool has no connections.
-        if !pool.is_closed {
-            pool.idle.push(connection);
+        if pool.is_closed {
+            drop(pool);
+            drop(connection);
+            return;
         }
+        pool.idle.push(connection);
         if pool.waiting > 0 {
             self.ended.notify_all();
         }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use helix_agents_core::SessionId;
 use helix_agents_core::runtime::Backend;
@@ -20,6 +22,9 @@ use crate::wal::WriteAheadLog;
 use crate::write_request::WriteFn;
 use crate::writer::Writer;
 use crate::{change_poller, connection, process};
+
+/// The longest time for which closing a store waits for its own threads.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// Sessions, streams and locks in one SQLite file. Clones are the same store.
 ///
@@ -40,6 +45,8 @@ struct Inner {
     readers: Option<Arc<Readers>>,
     notifier: Arc<ChangeNotifier>,
     shared: StreamReads,
+    /// Disconnected when the poller has ended; empty in memory, where there is none.
+    poller: OnceLock<Mutex<Receiver<()>>>,
 }
 
 /// Reads of streams that are shared by all who ask for the same at the same time.
@@ -50,8 +57,18 @@ pub(crate) struct StreamReads {
 }
 
 impl Drop for Inner {
+    /// Waits for a read under way and for the poller: the connection that is closed last copies the log
+    /// into the file and removes it, and a process that ends first would leave it.
     fn drop(&mut self) {
         self.notifier.close();
+        if let Some(readers) = &self.readers {
+            readers.close(CLOSING);
+        }
+        if let Some(poller) = self.poller.take() {
+            let poller = poller.into_inner().unwrap_or_else(PoisonError::into_inner);
+            // Nothing is sent: the channel is disconnected when the thread has ended.
+            let _ = poller.recv_timeout(CLOSING);
+        }
     }
 }
 
@@ -94,10 +111,11 @@ impl SqliteStore {
         let Inner {
             notifier, writer, ..
         } = &*store.inner;
-        change_poller::start(notifier, writer).map_err(|source| Error::Open {
+        let poller = change_poller::start(notifier, writer).map_err(|source| Error::Open {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
+        store.inner.poller.get_or_init(|| Mutex::new(poller));
         Ok(store)
     }
 
@@ -155,6 +173,7 @@ impl SqliteStore {
             readers,
             notifier,
             shared: StreamReads::default(),
+            poller: OnceLock::new(),
         };
         Self {
             inner: Arc::new(inner),

@@ -153,3 +153,36 @@ fn threads_end_with_the_store_and_every_caller_gets_a_result() {
         thread::yield_now();
     }
 }
+
+/// Closing returns when no thread of the store has a connection any more: the process may end then, and
+/// the connection that was closed last has tidied the file.
+#[test]
+fn closing_waits_for_the_read_under_way() {
+    let subject = Subject::new("closing", 2);
+    let (slow, has_begun, go) = subject.slow();
+    has_begun.recv().unwrap();
+    let readers = subject.readers.as_ref().unwrap();
+    let shared = Arc::clone(&readers.shared);
+    // The read may end only once closing has begun.
+    let lets_go = thread::spawn(move || {
+        while !shared.lock().is_closed {
+            thread::yield_now();
+        }
+        go.send(()).unwrap();
+    });
+    readers.close(Duration::from_secs(3600));
+    assert_eq!(readers.shared.lock().busy_threads, 0);
+    assert!(matches!(block_on(slow), Ok(7)));
+    lets_go.join().unwrap();
+}
+
+/// A read that does not end does not keep the process from ending.
+#[test]
+fn closing_does_not_wait_for_ever() {
+    let subject = Subject::new("impatient", 1);
+    let (slow, has_begun, go) = subject.slow();
+    has_begun.recv().unwrap();
+    subject.readers.as_ref().unwrap().close(Duration::ZERO);
+    go.send(()).unwrap();
+    assert!(matches!(block_on(slow), Ok(7)));
+}
