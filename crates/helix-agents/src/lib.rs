@@ -50,6 +50,15 @@
 //! }
 //! ```
 //!
+//! A model call that failed and is retried says its text again from the beginning. A reader that shall take
+//! back what a failed attempt said reads `chunks()`: at [`ChunkPayload::StepDiscarded`] or
+//! [`ChunkPayload::StreamResync`] it removes what it showed since the last
+//! [`ChunkPayload::StepCommitted`].
+//!
+//! After a restart, [`handle`](RuntimeExt::handle) gives the latest run of a session, and `None` for a new one. Its
+//! [`outcome`](Handle::outcome) waits for a run that is being recovered; after a pause, answer what is still
+//! pending and [`resume`](RuntimeExt::resume).
+//!
 //! # The next message
 //!
 //! [`send`](RuntimeExt::send) starts the next turn of a session. Whatever else can be said about a turn
