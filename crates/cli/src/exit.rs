@@ -53,7 +53,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// What the runtime said, where an error comes from one.
+/// Returns the runtime's error in the chain of this one, if there is one.
 fn said(error: &anyhow::Error) -> Option<&RuntimeError> {
     let direct = error.downcast_ref::<RuntimeError>();
     direct.or_else(|| error.downcast_ref::<Error>()?.downcast_ref())

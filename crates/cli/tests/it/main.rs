@@ -44,7 +44,7 @@ mod killed_server;
 mod kit;
 /// A busy server: many runs, many readers, many starts.
 mod load;
-/// What is measured of a server.
+/// Memory and latencies of a server under load.
 mod measures;
 /// The page of `helix dev`, in a real browser.
 mod page;

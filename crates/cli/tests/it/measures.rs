@@ -1,4 +1,4 @@
-//! What is measured of a server while others use it.
+//! Memory and latencies of a server while others use it.
 
 use std::net::SocketAddr;
 use std::time::Duration;

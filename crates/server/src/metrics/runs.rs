@@ -174,7 +174,10 @@ impl Tally {
                 Change::Run(run) => tally.ended.extend(end(run)),
                 Change::TakeOver => tally.takeovers += 1,
                 Change::AppendStep(_) => tally.steps += 1,
-                Change::Usage(entry) => tally.used.push(entry.kind.clone()),
+                // A tool's own entries are not counted, and may be large.
+                Change::Usage(entry) if !matches!(entry.kind, UsageKind::Custom(_)) => {
+                    tally.used.push(entry.kind.clone());
+                }
                 _ => {}
             }
         }
