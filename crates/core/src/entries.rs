@@ -10,7 +10,9 @@ mod answers;
 mod close;
 mod error;
 mod execute;
+mod known;
 mod recover;
+mod repeat;
 mod resume;
 mod start;
 mod submit;
@@ -27,6 +29,7 @@ pub(crate) use answers::{ended, started, take_answers};
 pub(crate) use close::{Begun, close_calls, close_step, may_have_begun};
 pub use error::EntryError;
 pub use execute::{Execute, Expects, plan_execute};
+pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
 pub use recover::plan_recover;
 pub use resume::plan_resume;
@@ -65,21 +68,27 @@ impl Entries {
     /// Starts a turn: in a new session, or in one whose last turn has ended.
     ///
     /// # Errors
-    /// [`EntryError`] if the turn cannot start; nothing is written then.
+    /// [`EntryError`] if the turn cannot start; nothing is written then. A start of a
+    /// [new](Expects::New) session that was already made is [`EntryError::AlreadyStarted`], with its run.
     pub async fn execute(
         &self,
-        request: Execute,
+        mut request: Execute,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
-        let request = match request.session_id {
-            Some(_) => request,
-            None => request.in_session(self.ids.session_id()?),
+        request.choose_session(self.ids.as_ref())?;
+        let session = KnownSession {
+            id: request.session()?.clone(),
+            read: std::mem::take(&mut request.read),
         };
-        let session = request.session_id.clone().ok_or(EntryError::NoSession)?;
-        self.drive(&session, performer, |found, start| {
-            plan_execute(found, &request, start)
-        })
-        .await
+        let id = session.id.clone();
+        let plan = |found: Option<&Snapshot>, start: &Start| plan_execute(found, &request, start);
+        match self.drive(session, performer, plan).await {
+            Err(EntryError::Store(StoreError::AlreadyExists { .. })) => {
+                let found = or_not_found(self.store.find(&id).await?, &id)?;
+                Err(self.refuse_existing(&found, &request).await)
+            }
+            entered => entered,
+        }
     }
 
     /// Continues after a suspension whose calls are all answered, or after an interruption.
@@ -88,11 +97,13 @@ impl Entries {
     /// [`EntryError`] if the session cannot be resumed; nothing is written then.
     pub async fn resume(
         &self,
-        session: &SessionId,
+        session: impl Into<KnownSession>,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
+        let session = session.into();
+        let id = session.id.clone();
         self.drive(session, performer, |found, start| {
-            plan_resume(or_not_found(found, session)?, start)
+            plan_resume(or_not_found(found, &id)?, start)
         })
         .await
     }
@@ -104,11 +115,13 @@ impl Entries {
     /// nothing to take over, [`EntryError::OtherHost`] for a run of another kind of host.
     pub async fn recover(
         &self,
-        session: &SessionId,
+        session: impl Into<KnownSession>,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
+        let session = session.into();
+        let id = session.id.clone();
         self.drive(session, performer, |found, start| {
-            plan_recover(or_not_found(found, session)?, start)
+            plan_recover(or_not_found(found, &id)?, start)
         })
         .await
     }
@@ -121,17 +134,24 @@ impl Entries {
         submit::submit(self, answer).await
     }
 
-    /// Reads, plans and commits until no other caller was faster.
+    /// Reads, plans and commits until no other caller was faster. What the caller has read is not
+    /// read again, unless it has changed.
     async fn drive(
         &self,
-        session: &SessionId,
+        session: KnownSession,
         performer: &Performer,
         plan: impl Fn(Option<&Snapshot>, &Start) -> Result<Drive, EntryError>,
     ) -> Result<RunState, EntryError> {
+        let KnownSession { id, mut read } = session;
+        let session = &id;
         let run_id = self.ids.run_id()?;
         let mut attempts = 0;
         loop {
-            let found = self.store.find(session).await?;
+            let found = match std::mem::take(&mut read) {
+                AsRead::Unread => self.store.find(session).await?,
+                AsRead::Absent => None,
+                AsRead::Found(found) => Some(*found),
+            };
             let root = found.as_ref().map_or(session, |found| found.state.root());
             let info = self.streams.info(root).await?;
             let start = Start {

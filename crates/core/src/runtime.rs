@@ -7,6 +7,7 @@
 mod asking;
 mod backend;
 mod chunks;
+mod complete;
 mod error;
 mod ext;
 mod handle;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::agent::AgentRegistry;
-use crate::entries::{Execute, Submitted, ToolAnswer};
+use crate::entries::{Execute, KnownSession, Submitted, ToolAnswer};
 use crate::hooks::AgentHooks;
 use crate::id::{IdSource, RunId, SessionId};
 use crate::session::RunRecord;
@@ -118,7 +119,8 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Where its ids come from.
     fn ids(&self) -> &Arc<dyn IdSource>;
 
-    /// Starts a turn of an agent that is registered.
+    /// Starts a turn of an agent that is registered. A runtime [completes](Execute::complete) the
+    /// request first.
     async fn start(
         &self,
         request: Execute,
@@ -129,7 +131,7 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// after an interruption.
     async fn resume_session(
         &self,
-        session: &SessionId,
+        session: KnownSession,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError>;
 
@@ -174,7 +176,7 @@ impl<R: Runtime + ?Sized> Runtime for Arc<R> {
 
     async fn resume_session(
         &self,
-        session: &SessionId,
+        session: KnownSession,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         (**self).resume_session(session, options).await

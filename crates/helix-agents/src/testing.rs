@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use helix_agents_core::AgentRegistry;
-use helix_agents_core::entries::{Execute, Submitted, ToolAnswer};
-use helix_agents_core::id::{IdSource, SessionId};
+use helix_agents_core::entries::{Execute, KnownSession, Submitted, ToolAnswer};
+use helix_agents_core::id::IdSource;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
@@ -87,7 +87,7 @@ impl Runtime for TestRuntime {
 
     async fn resume_session(
         &self,
-        session: &SessionId,
+        session: KnownSession,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         self.runtime.resume_session(session, options).await

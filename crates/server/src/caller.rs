@@ -55,15 +55,23 @@ impl Caller {
 
     /// Returns a session of the caller. A session of another user is not found.
     pub(crate) async fn find(&self, app: &App, session: &SessionId) -> Result<Snapshot, ApiError> {
-        let found = app.store().find(session).await?;
-        let missing = || StoreError::NotFound {
-            session: session.clone(),
+        let found = self.find_if_any(app, session).await?;
+        found.ok_or_else(|| not_found(session))
+    }
+
+    /// Returns a session of the caller, if the session exists. A session of another user is not found.
+    pub(crate) async fn find_if_any(
+        &self,
+        app: &App,
+        session: &SessionId,
+    ) -> Result<Option<Snapshot>, ApiError> {
+        let Some(found) = app.store().find(session).await? else {
+            return Ok(None);
         };
-        let found = found.ok_or_else(missing)?;
         if self.owns(app, &found.state).await? {
-            Ok(found)
+            Ok(Some(found))
         } else {
-            Err(missing().into())
+            Err(not_found(session))
         }
     }
 
@@ -89,4 +97,9 @@ impl Caller {
         let root = app.store().load(state.root().as_root()).await?;
         Ok(root.is_some_and(|root| root.state.user_id.as_ref() == Some(user)))
     }
+}
+
+fn not_found(session: &SessionId) -> ApiError {
+    let session = session.clone();
+    StoreError::NotFound { session }.into()
 }

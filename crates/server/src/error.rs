@@ -198,11 +198,6 @@ impl ApiError {
         Self::new(ApiCode::Stale, error, detail)
     }
 
-    pub(crate) fn completed(detail: impl Into<String>) -> Self {
-        let error = ErrorCode::SessionCompleted.user_message();
-        Self::new(ApiCode::AlreadyCompleted, error, detail)
-    }
-
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         let error = ErrorCode::FrameworkInternal.user_message();
         Self::new(ApiCode::Internal, error, detail)
@@ -278,6 +273,7 @@ macro_rules! coded {
 }
 
 coded!(
+    helix_agents_core::Error,
     EntryError,
     IdError,
     ResolveError,

@@ -38,11 +38,11 @@ pub(crate) struct StartedView {
 }
 
 impl StartedView {
-    pub(crate) fn new(run: StartedRun, root: &SessionId) -> Self {
+    pub(crate) fn of(run: &StartedRun) -> Self {
         Self {
-            stream_id: StreamId::of_session(root),
-            session_id: run.session_id,
-            run_id: run.run_id,
+            stream_id: StreamId::of_session(&run.root_session_id),
+            session_id: run.session_id.clone(),
+            run_id: run.run_id.clone(),
         }
     }
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures_util::future::{BoxFuture, Either, select};
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
+    Continuation, Entries, EntryError, Execute, KnownSession, Performer, Submitted, ToolAnswer,
 };
 use helix_agents_core::id::{IdSource, RunId, SessionId};
 use helix_agents_core::machine::{AgentLimits, RunState};
@@ -18,7 +18,7 @@ use helix_agents_core::notify::Notify;
 use helix_agents_core::perform::{Models, PerformError, Ports};
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
-use helix_agents_core::store::StoreError;
+use helix_agents_core::store::Snapshot;
 use helix_agents_core::time::{Clock, Timestamp};
 
 use crate::contract::Runner;
@@ -150,8 +150,10 @@ impl ThreadRuntime {
     /// # Errors
     /// As [`Entries::recover`].
     pub async fn recover(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
-        let agent = self.agent_of(session).await?;
-        let state = self.entries().recover(session, &performer()).await?;
+        let found = KnownSession::from(session).load(self.backend.store.as_ref());
+        let found = found.await?;
+        let agent = self.agent_of(&found)?;
+        let state = self.entries().recover(found, &performer()).await?;
         self.perform(&agent, state, RunOptions::default())
     }
 
@@ -192,12 +194,9 @@ impl ThreadRuntime {
     }
 
     /// The agent of a stored session. A run of an agent that is not here is not even begun.
-    async fn agent_of(&self, session: &SessionId) -> Result<AnyAgent, RuntimeError> {
-        let found = self.backend.store.load(session.as_root()).await?;
-        let found = found.ok_or_else(|| StoreError::NotFound {
-            session: session.clone(),
-        })?;
-        let context = AgentContext::new(session.clone());
+    fn agent_of(&self, found: &Snapshot) -> Result<AnyAgent, RuntimeError> {
+        let mut context = AgentContext::new(found.state.session_id.clone());
+        context.user_id.clone_from(&found.state.user_id);
         Ok(self.agents.resolve(&found.state.agent_type, &context)?)
     }
 
@@ -261,22 +260,19 @@ impl Runtime for ThreadRuntime {
         request: Execute,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let placeholder = SessionId::new("new").map_err(EntryError::from)?;
-        let session = request.session_id.clone().unwrap_or(placeholder);
-        let context = AgentContext::new(session);
-        let agent = self.agents.resolve(&request.agent_type, &context)?;
-        agent.check_model(self.ports().models.as_ref())?;
+        let (agent, request) = request.complete(&self.ports())?;
         let state = self.entries().execute(request, &performer()).await?;
         self.perform(&agent, state, options)
     }
 
     async fn resume_session(
         &self,
-        session: &SessionId,
+        session: KnownSession,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let agent = self.agent_of(session).await?;
-        let state = self.entries().resume(session, &performer()).await?;
+        let found = session.load(self.backend.store.as_ref()).await?;
+        let agent = self.agent_of(&found)?;
+        let state = self.entries().resume(found, &performer()).await?;
         self.perform(&agent, state, options)
     }
 
@@ -286,7 +282,7 @@ impl Runtime for ThreadRuntime {
             return Ok(submitted);
         }
         submitted.continuation = match self
-            .resume_session(&submitted.owner, RunOptions::default())
+            .resume_session((&submitted.owner).into(), RunOptions::default())
             .await
         {
             Ok(_) => Continuation::NewRun,

@@ -90,9 +90,33 @@ pub enum EntryError {
     /// The request has no message.
     #[error("the request has no message; give at least one")]
     NoMessage,
-    /// The request names no session.
-    #[error("the request names no session; give an id, or let one be generated")]
-    NoSession,
+    /// The request has no session id, or the initial state of its agent is not known.
+    #[error("the request for agent {agent} has no {lacks}; complete it with `Execute::complete`")]
+    Incomplete {
+        /// The name of the agent.
+        agent: String,
+        /// The missing part.
+        lacks: &'static str,
+    },
+    /// The session was started with the same messages by the same user.
+    #[error("session {session} was already started with this message; read its run {run}")]
+    AlreadyStarted {
+        /// The id of the session.
+        session: SessionId,
+        /// The root of the session.
+        root: SessionId,
+        /// The first run of the session.
+        run: RunId,
+    },
+    /// A session that was to be new exists, and its last turn has ended.
+    #[error(
+        "session {session} was started with another message and its last turn has ended; send the message \
+         as its next turn (over HTTP: /resume with mode \"with_message\"), or choose another id"
+    )]
+    StartedOtherwise {
+        /// The id of the session.
+        session: SessionId,
+    },
     /// The answer does not fit the pending call.
     #[error(transparent)]
     Answer(#[from] SubmissionError),
@@ -123,17 +147,19 @@ impl EntryError {
     pub(crate) fn about(&self) -> (Option<&SessionId>, Option<&RunId>) {
         match self {
             Self::AlreadyRunning { session, run }
+            | Self::AlreadyStarted { session, run, .. }
             | Self::StillHeld { session, run, .. }
             | Self::OtherHost { session, run, .. } => (Some(session), Some(run)),
             Self::AwaitingAnswers { session, .. }
             | Self::AlreadyCompleted { session }
             | Self::Stale { session, .. }
             | Self::NotRunning { session }
+            | Self::StartedOtherwise { session }
             | Self::OtherAgent { session, .. } => (Some(session), None),
             Self::Store(error) => (error.session(), None),
             Self::Stream(error) => (error.session(), None),
             Self::NoMessage
-            | Self::NoSession
+            | Self::Incomplete { .. }
             | Self::Answer(_)
             | Self::Exceeded(_)
             | Self::State(_)
@@ -157,9 +183,13 @@ impl Coded for EntryError {
                 ErrorCode::SessionRunning
             }
             Self::AwaitingAnswers { .. } => ErrorCode::SessionAwaitingAnswers,
-            Self::AlreadyCompleted { .. } => ErrorCode::SessionCompleted,
-            Self::Stale { .. } | Self::NotRunning { .. } => ErrorCode::StateStale,
-            Self::OtherAgent { .. } | Self::NoMessage | Self::NoSession => {
+            Self::AlreadyCompleted { .. } | Self::StartedOtherwise { .. } => {
+                ErrorCode::SessionCompleted
+            }
+            Self::AlreadyStarted { .. } | Self::Stale { .. } | Self::NotRunning { .. } => {
+                ErrorCode::StateStale
+            }
+            Self::OtherAgent { .. } | Self::NoMessage | Self::Incomplete { .. } => {
                 ErrorCode::ValidationError
             }
             Self::Answer(error) => error.code(),

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::close::close_step;
 use super::start::{base, commit_on, raised, say, take_lease};
-use super::{Drive, EntryError, Start};
+use super::{AsRead, Drive, EntryError, Start};
 use crate::agent::Agent;
 use crate::bounds::Bounds;
-use crate::id::{SessionId, StreamId, UserId};
+use crate::id::{IdError, IdSource, IdSourceExt, SessionId, StreamId, UserId};
 use crate::machine::RunState;
 use crate::message::UserMessage;
 use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus};
@@ -25,7 +25,8 @@ pub enum Expects {
     /// A new session, or one whose last turn has ended.
     #[default]
     Any,
-    /// A new session: [`StoreError::AlreadyExists`] otherwise.
+    /// A new session. When it exists, the same start is [`EntryError::AlreadyStarted`], with its run, and
+    /// another start is refused.
     New,
     /// A session whose last turn has ended: [`StoreError::NotFound`] otherwise. The run is recorded
     /// as started [with a message](RunTrigger::WithMessage).
@@ -40,8 +41,8 @@ pub struct Execute {
     pub session_id: Option<SessionId>,
     /// The name of the agent.
     pub agent_type: String,
-    /// The state of a new session.
-    pub initial_state: Arc<Value>,
+    /// The state of a new session; `None` until the agent is resolved with [`Execute::complete`].
+    pub initial_state: Option<Arc<Value>>,
     /// The user messages with which the turn starts.
     pub messages: Vec<UserMessage>,
     /// Keys of the state to set on top of the existing ones.
@@ -54,23 +55,77 @@ pub struct Execute {
     pub metadata: BTreeMap<String, String>,
     /// The session in which the turn may start.
     pub expects: Expects,
+    /// The session, where the caller has read it.
+    pub read: AsRead,
 }
 
 impl Execute {
     /// Creates the request for a turn of an agent that starts with one message.
     #[must_use]
     pub fn new<Out>(agent: &Agent<Out>, message: impl Into<UserMessage>) -> Self {
+        let initial_state = Some(Arc::clone(agent.initial_state()));
+        Self {
+            initial_state,
+            ..Self::by_name(agent.name(), vec![message.into()])
+        }
+    }
+
+    /// Creates the request for a turn of a registered agent.
+    #[must_use]
+    pub fn by_name(agent_type: impl Into<String>, messages: Vec<UserMessage>) -> Self {
         Self {
             session_id: None,
-            agent_type: agent.name().to_owned(),
-            initial_state: Arc::clone(agent.initial_state()),
-            messages: vec![message.into()],
+            agent_type: agent_type.into(),
+            initial_state: None,
+            messages,
             state: None,
             user_id: None,
             tags: Vec::new(),
             metadata: BTreeMap::new(),
             expects: Expects::Any,
+            read: AsRead::Unread,
         }
+    }
+
+    /// Generates the id of a new session, unless the request names one.
+    pub(crate) fn choose_session(&mut self, ids: &dyn IdSource) -> Result<(), IdError> {
+        if self.session_id.is_none() {
+            self.session_id = Some(ids.session_id()?);
+            self.read = AsRead::Absent;
+        }
+        Ok(())
+    }
+
+    /// Returns the session of a request that names one.
+    pub(crate) fn session(&self) -> Result<&SessionId, EntryError> {
+        let session = self.session_id.as_ref();
+        session.ok_or_else(|| self.incomplete("session id"))
+    }
+
+    fn incomplete(&self, lacks: &'static str) -> EntryError {
+        EntryError::Incomplete {
+            agent: self.agent_type.clone(),
+            lacks,
+        }
+    }
+
+    /// Refuses a session of another agent.
+    pub(super) fn check_agent(&self, found: &Snapshot) -> Result<(), EntryError> {
+        if found.state.agent_type == self.agent_type {
+            return Ok(());
+        }
+        Err(EntryError::OtherAgent {
+            session: found.state.session_id.clone(),
+            has: found.state.agent_type.clone(),
+            asked: self.agent_type.clone(),
+        })
+    }
+
+    /// Gives the session as the caller has read it, which saves the entry a read.
+    #[must_use]
+    pub fn as_read(mut self, read: impl Into<AsRead>) -> Self {
+        self.read = read.into();
+        self
     }
 
     /// Sets the session in which the turn may start.
@@ -137,7 +192,7 @@ pub fn plan_execute(
     request: &Execute,
     start: &Start,
 ) -> Result<Drive, EntryError> {
-    let session = request.session_id.as_ref().ok_or(EntryError::NoSession)?;
+    let session = request.session()?;
     if request.messages.is_empty() {
         return Err(EntryError::NoMessage);
     }
@@ -160,7 +215,8 @@ fn plan_new_session(
 ) -> Result<Drive, EntryError> {
     let mut state = SessionState::new(session.clone(), &request.agent_type, start.at);
     state.stream_id = Some(StreamId::of_session(session));
-    let initial = &request.initial_state;
+    let initial = request.initial_state.as_ref();
+    let initial = initial.ok_or_else(|| request.incomplete("initial state"))?;
     let bounds = Bounds::default();
     bounds
         .check("the initial state", initial)
@@ -185,13 +241,7 @@ fn plan_new_session(
 
 fn plan_next_turn(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
-    if found.state.agent_type != request.agent_type {
-        return Err(EntryError::OtherAgent {
-            session: session.clone(),
-            has: found.state.agent_type.clone(),
-            asked: request.agent_type.clone(),
-        });
-    }
+    request.check_agent(found)?;
     refuse_unless_ended(found)?;
     let trigger = match request.expects {
         Expects::Existing => RunTrigger::WithMessage,
@@ -235,7 +285,7 @@ fn of_request(found: &Snapshot, request: &Execute) -> impl Iterator<Item = Field
 }
 
 /// Refuses a new turn while the last one is running or suspended.
-fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
+pub(super) fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
     let session = || found.state.session_id.clone();
     if let Some(run) = &found.run {
         if run.status == RunStatus::Running {

@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::asking::Wanted;
-use super::{ChunkStream, Handle, Pending, RunOptions, Runtime, StartedRun, Stop, Turn};
+use super::{
+    ChunkStream, Handle, Pending, RunOptions, Runtime, RuntimeError, StartedRun, Stop, Turn,
+};
 use crate::agent::Agent;
-use crate::entries::{Submitted, ToolAnswer};
+use crate::entries::{EntryError, KnownSession, Submitted, ToolAnswer};
 use crate::error::Error;
 use crate::id::{RunId, SessionId};
 use crate::maybe_send::MaybeSend;
 use crate::session::{PendingCall, StopKind};
-use crate::store::{Page, PendingQuery, Sessions, StoreError};
+use crate::store::{Page, PendingQuery, SessionKey, Sessions, StoreError};
 use crate::stream::Sequence;
 
 /// What users do with a runtime: one verb for each thing.
@@ -38,11 +41,23 @@ pub trait RuntimeExt: Runtime {
     where
         Out: DeserializeOwned + 'static,
     {
-        let (request, options) = turn.into().request(agent)?;
-        let session = request.session_id.clone();
         self.agents().keep(agent)?;
-        let run = self.start(request, options).await;
-        let run = run.map_err(|error| Error::from(error).about(session.as_ref(), None))?;
+        let run = start_turn(self, agent.name(), turn.into()).await?;
+        Ok(Handle::new(self.shared(), run))
+    }
+
+    /// As [`RuntimeExt::execute`], for an agent that is registered under this name: for callers that
+    /// learn the name at run time, and for agents that a factory makes.
+    ///
+    /// # Errors
+    /// As [`RuntimeExt::execute`], and when no agent has this name.
+    async fn execute_by_name(
+        &self,
+        agent: impl AsRef<str> + MaybeSend,
+        turn: impl Into<Turn> + MaybeSend,
+    ) -> Result<Handle<Value>, Error> {
+        let turn = turn.into();
+        let run = start_turn(self, agent.as_ref(), turn).await?;
         Ok(Handle::new(self.shared(), run))
     }
 
@@ -77,7 +92,8 @@ pub trait RuntimeExt: Runtime {
     {
         let session = SessionId::new(session)?;
         self.agents().keep(agent)?;
-        let run = self.resume_session(&session, RunOptions::default()).await;
+        let known = KnownSession::from(&session);
+        let run = self.resume_session(known, RunOptions::default()).await;
         let run = run.map_err(|error| Error::from(error).in_session(&session))?;
         Ok(Handle::new(self.shared(), run))
     }
@@ -154,6 +170,22 @@ pub trait RuntimeExt: Runtime {
 }
 
 impl<R: Runtime + ?Sized> RuntimeExt for R {}
+
+/// Starts a turn. A start of a new session that was already made returns its run.
+async fn start_turn<R: Runtime + ?Sized>(
+    runtime: &R,
+    agent: &str,
+    turn: Turn,
+) -> Result<StartedRun, Error> {
+    let (request, options) = turn.request(agent)?;
+    let asked = request.session_id.clone();
+    match runtime.start(request, options).await {
+        Err(RuntimeError::Entry(EntryError::AlreadyStarted { session, root, run })) => {
+            Ok(StartedRun::new(SessionKey::new(&root, &session), run))
+        }
+        started => started.map_err(|error| Error::from(error).about(asked.as_ref(), None)),
+    }
+}
 
 async fn request_stop<R: Runtime + ?Sized>(
     runtime: &R,

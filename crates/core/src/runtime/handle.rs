@@ -48,6 +48,12 @@ impl<Out> Handle<Out> {
         &self.run.run_id
     }
 
+    /// Returns the ids of the run, its session and its root.
+    #[must_use]
+    pub fn started(&self) -> &StartedRun {
+        &self.run
+    }
+
     /// What the agent says, piece by piece, from the beginning of the run to its end.
     #[must_use]
     pub fn text(&self) -> TextStream {

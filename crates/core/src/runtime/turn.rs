@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::RunOptions;
-use crate::agent::Agent;
 use crate::canonical::canonical_json;
-use crate::entries::{Execute, Expects};
+use crate::entries::{AsRead, Execute, Expects};
 use crate::error::Error;
 use crate::hooks::AgentHooks;
 use crate::id::{SessionId, UserId};
@@ -39,6 +37,7 @@ pub struct Turn {
     metadata: BTreeMap<String, String>,
     state: Option<Value>,
     expects: Expects,
+    read: AsRead,
     options: RunOptions,
     mistake: Option<Error>,
 }
@@ -52,6 +51,12 @@ impl Turn {
     /// Adds a message.
     pub fn message(mut self, message: impl Into<UserMessage>) -> Self {
         self.messages.push(message.into());
+        self
+    }
+
+    /// Adds messages.
+    pub fn messages(mut self, messages: impl IntoIterator<Item = UserMessage>) -> Self {
+        self.messages.extend(messages);
         self
     }
 
@@ -116,6 +121,12 @@ impl Turn {
         self
     }
 
+    /// Gives the session as the caller has just read it, which saves the start a read.
+    pub fn as_read(mut self, read: impl Into<AsRead>) -> Self {
+        self.read = read.into();
+        self
+    }
+
     pub(super) fn in_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self.expects = Expects::Existing;
@@ -126,21 +137,20 @@ impl Turn {
         self.mistake.get_or_insert_with(|| mistake.into());
     }
 
-    /// The turn as a request to the runtime of an agent.
-    pub(super) fn request<Out>(self, agent: &Agent<Out>) -> Result<(Execute, RunOptions), Error> {
+    /// Converts the turn to a request for a turn of this agent.
+    pub(super) fn request(self, agent: &str) -> Result<(Execute, RunOptions), Error> {
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
         let request = Execute {
             session_id: self.session,
-            agent_type: agent.name().to_owned(),
-            initial_state: Arc::clone(agent.initial_state()),
-            messages: self.messages,
             state: self.state,
             user_id: self.user,
             tags: self.tags,
             metadata: self.metadata,
             expects: self.expects,
+            read: self.read,
+            ..Execute::by_name(agent, self.messages)
         };
         Ok((request, self.options))
     }

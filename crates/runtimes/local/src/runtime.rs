@@ -10,14 +10,14 @@ use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent, ResolveError};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, Execute, Performer, Submitted, ToolAnswer,
+    Continuation, Entries, EntryError, Execute, KnownSession, Performer, Submitted, ToolAnswer,
 };
-use helix_agents_core::id::{IdSource, IdSourceExt};
+use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, RunState};
 use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
-use helix_agents_core::store::{Lookup, Snapshot, StoreError};
+use helix_agents_core::store::{Lookup, Snapshot};
 use helix_agents_core::time::{Clock, Timestamp};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -198,17 +198,16 @@ impl LocalRuntime {
         })
     }
 
-    /// Resumes a session with this agent.
-    pub(crate) async fn resume_with(
+    /// Resumes a session as it was read.
+    pub(crate) async fn resume_found(
         &self,
-        agent: &AnyAgent,
-        session: &SessionId,
+        found: Snapshot,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
+        let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
-        let session = session.clone();
-        let entry = async move { entries.resume(&session, &performer).await };
-        self.enter(agent, options, entry).await
+        let entry = async move { entries.resume(found, &performer).await };
+        self.enter(&agent, options, entry).await
     }
 
     /// The agent of a session, where it is registered here.
@@ -222,7 +221,7 @@ impl LocalRuntime {
     /// answer is already stored, so a failure here is left to the sweeper of any process.
     async fn continue_after(&self, session: &SessionId) -> Continuation {
         let options = RunOptions::default();
-        match self.resume_session(session, options).await {
+        match self.resume_session(session.into(), options).await {
             Ok(_) => Continuation::NewRun,
             Err(RuntimeError::Entry(error)) if is_late(&error) => Continuation::NewRun,
             Err(RuntimeError::Agent(ResolveError::NotFound(_)) | RuntimeError::ShuttingDown) => {
@@ -320,32 +319,20 @@ impl Runtime for LocalRuntime {
         request: Execute,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let session = match request.session_id.clone() {
-            Some(session) => session,
-            None => self.inner.ids.session_id().map_err(EntryError::from)?,
-        };
-        let mut context = AgentContext::new(session.clone());
-        context.user_id.clone_from(&request.user_id);
-        let agent = self.inner.agents.resolve(&request.agent_type, &context)?;
-        agent.check_model(self.inner.ports.models.as_ref())?;
+        let (agent, request) = request.complete(&self.inner.ports)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
-        let request = request.in_session(session);
         let entry = async move { entries.execute(request, &performer).await };
         self.enter(&agent, options, entry).await
     }
 
     async fn resume_session(
         &self,
-        session: &SessionId,
+        session: KnownSession,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let found = self.inner.backend.store.find(session).await?;
-        let found = found.ok_or_else(|| {
-            let session = session.clone();
-            EntryError::from(StoreError::NotFound { session })
-        })?;
-        let agent = self.agent_of(&found)?;
-        self.resume_with(&agent, session, options).await
+        let found = session.load(self.inner.backend.store.as_ref()).await;
+        let found = found.map_err(EntryError::from)?;
+        self.resume_found(found, options).await
     }
 
     async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {

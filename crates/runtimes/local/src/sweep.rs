@@ -1,16 +1,17 @@
 //! Finds and continues due work: runs whose process is gone, answered calls that no run has
 //! continued, and stop requests for paused runs.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 
 use futures_util::future::{Either, select};
-use helix_agents_core::agent::{AnyAgent, ResolveError};
+use helix_agents_core::agent::ResolveError;
 use helix_agents_core::entries::EntryError;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
-use helix_agents_core::store::{Due, DueKind, DueQuery, DueSession, SessionKey, StoreError};
+use helix_agents_core::store::{
+    Due, DueKind, DueQuery, DueSession, SessionKey, Snapshot, StoreError,
+};
 use helix_agents_core::{Error, RunId, SessionId};
 
 use crate::LocalRuntime;
@@ -141,19 +142,19 @@ impl LocalRuntime {
         let found = found.ok_or_else(|| StoreError::NotFound {
             session: session.clone(),
         })?;
-        let agent = self.agent_of(&found)?;
         let key = found.state.key();
-        let running = found.run.filter(|run| run.status == RunStatus::Running);
+        let running = found.run.as_ref();
+        let running = running.filter(|run| run.status == RunStatus::Running);
         if let Some(run) = running.filter(|run| self.performs(key, &run.id)) {
             let lease = self.inner.performer.lease.as_ref();
             let held = EntryError::StillHeld {
                 session: session.clone(),
-                run: run.id,
+                run: run.id.clone(),
                 holder: lease.map(|(holder, _)| holder.clone()).unwrap_or_default(),
             };
             return Err(held.into());
         }
-        self.take_over(&agent, session).await
+        self.take_over(found).await
     }
 
     /// Starts recovery by hand, where the builder turned it [off](crate::LocalRuntimeBuilder::recovery):
@@ -247,34 +248,22 @@ impl LocalRuntime {
         let Some(found) = self.inner.backend.store.load(due).await? else {
             return Ok(None);
         };
-        let session = due.session;
-        let agent = match self.agent_of(&found) {
-            Ok(agent) => agent,
-            Err(ResolveError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
         let entered = match todo {
-            Todo::Recover => self.take_over(&agent, session).await,
-            Todo::Continue | Todo::Stop => {
-                self.resume_with(&agent, session, RunOptions::default())
-                    .await
-            }
+            Todo::Recover => self.take_over(found).await,
+            Todo::Continue | Todo::Stop => self.resume_found(found, RunOptions::default()).await,
         };
         match entered {
             Ok(run) => Ok(Some(run)),
+            Err(RuntimeError::Agent(ResolveError::NotFound(_))) => Ok(None),
             Err(RuntimeError::Entry(error)) if is_late(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn take_over(
-        &self,
-        agent: &AnyAgent,
-        session: &SessionId,
-    ) -> impl Future<Output = Result<StartedRun, RuntimeError>> {
+    async fn take_over(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
+        let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
-        let session = session.clone();
-        let entry = async move { entries.recover(&session, &performer).await };
-        self.enter(agent, RunOptions::default(), entry)
+        let entry = async move { entries.recover(found, &performer).await };
+        self.enter(&agent, RunOptions::default(), entry).await
     }
 }

@@ -3,9 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use helix_agents_core::SessionId;
-use helix_agents_core::agent::AgentContext;
-use helix_agents_core::entries::{EntryError, Execute, Expects};
-use helix_agents_core::runtime::{RunOptions, StartedRun};
+use helix_agents_core::entries::{EntryError, Expects};
+use helix_agents_core::runtime::{RunOptions, RuntimeExt, StartedRun, Turn};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::Snapshot;
 use serde::Deserialize;
@@ -55,22 +54,20 @@ pub(crate) async fn resume(
     let started = match mode {
         ResumeMode::Continue => {
             let options = RunOptions::default();
-            app.runtime
-                .resume_session(&body.session_id, options)
-                .await?
+            app.runtime.resume_session(found.into(), options).await?
         }
-        ResumeMode::WithMessage => with_message(&app, &found, body).await?,
+        ResumeMode::WithMessage => with_message(&app, found, body).await?,
         ResumeMode::Retry => return Err(unsupported_mode(&found, "retry")),
         ResumeMode::FromCheckpoint => return Err(unsupported_mode(&found, "from_checkpoint")),
     };
     admitted.started(&started);
-    Ok(Json(StartedView::new(started, found.state.root())))
+    Ok(Json(StartedView::of(&started)))
 }
 
 /// Starts a new turn in a session whose last turn has ended.
 async fn with_message(
     app: &App,
-    found: &Snapshot,
+    found: Snapshot,
     body: ResumeBody,
 ) -> Result<StartedRun, ApiError> {
     let missing = || ApiError::invalid("mode \"with_message\" has no message; give one");
@@ -84,15 +81,14 @@ async fn with_message(
             "abandoning pending calls is not supported yet; answer them with an error and resume",
         ));
     }
-    let mut context = AgentContext::new(body.session_id.clone());
-    context.user_id.clone_from(&found.state.user_id);
-    let agents = app.runtime.agents();
-    let agent = agents.resolve(&found.state.agent_type, &context)?;
-    let request = Execute::new(&agent, "")
-        .in_session(body.session_id)
+    let agent = found.state.agent_type.clone();
+    let turn = Turn::default()
+        .messages(messages)
+        .session(&body.session_id)
         .expecting(Expects::Existing)
-        .with_messages(messages);
-    Ok(app.runtime.start(request, RunOptions::default()).await?)
+        .as_read(Some(found));
+    let run = app.runtime.execute_by_name(agent, turn).await?;
+    Ok(run.started().clone())
 }
 
 /// Returns the error of an unsupported mode, or that a run is running.

@@ -4,14 +4,10 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use helix_agents_core::agent::AgentContext;
-use helix_agents_core::entries::{EntryError, Execute, Expects};
+use helix_agents_core::SessionId;
+use helix_agents_core::entries::Expects;
 use helix_agents_core::id::IdSourceExt;
-use helix_agents_core::message::UserMessage;
-use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
-use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger, SessionStatus};
-use helix_agents_core::store::{Lookup, Page, SessionKey, Snapshot, StoreError};
-use helix_agents_core::{Message, SessionId};
+use helix_agents_core::runtime::{RuntimeExt, Turn};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -57,116 +53,36 @@ pub(crate) async fn start(
         let detail = "the session would have no owner; sign in as a user to start one";
         return Err(ApiError::forbidden(detail));
     }
+    let user = caller.principal.user.as_ref();
+    let found = match &body.session_id {
+        Some(session) => caller.find_if_any(&app, session).await?,
+        None => None,
+    };
     let session = match body.session_id {
         Some(session) => session,
         None => app.runtime.ids().session_id()?,
     };
-    if app.store().find(&session).await?.is_some() {
-        caller.find(&app, &session).await?;
-    }
     let access = Access::new(caller.operation).to(&session, &body.agent_type);
     caller.may(&app, access).await?;
-
-    let mut context = AgentContext::new(session.clone());
-    context.user_id.clone_from(&caller.principal.user);
-    let agent = app.runtime.agents().resolve(&body.agent_type, &context)?;
-    let mut request = Execute::new(&agent, "")
-        .in_session(session.clone())
+    let mut turn = Turn::default()
+        .messages(messages)
+        .session(&session)
         .expecting(Expects::New)
-        .with_messages(messages.clone())
-        .with_tags(body.tags.unwrap_or_default())
-        .with_metadata(body.metadata.unwrap_or_default());
-    request.state = body.state;
-    request.user_id.clone_from(&caller.principal.user);
-    let user = caller.principal.user.as_ref();
+        .as_read(found);
+    if let Some(user) = user {
+        turn = turn.user(user);
+    }
+    if let Some(state) = body.state {
+        turn = turn.state(state);
+    }
+    for tag in body.tags.into_iter().flatten() {
+        turn = turn.tag(tag);
+    }
+    for (key, value) in body.metadata.into_iter().flatten() {
+        turn = turn.metadata(key, value);
+    }
     let admitted = app.quota.admit(app.store(), user).await?;
-    let started = match app.runtime.start(request, RunOptions::default()).await {
-        Err(RuntimeError::Entry(EntryError::Store(StoreError::AlreadyExists { .. }))) => {
-            repeated_start(&app, &caller, &session, &body.agent_type, &messages).await?
-        }
-        started => started?,
-    };
-    admitted.started(&started);
-    let root = started.session_id.clone();
-    Ok(Json(StartedView::new(started, &root)))
-}
-
-/// Handles a start of an existing session: the same messages return the ids of the first start.
-async fn repeated_start(
-    app: &App,
-    caller: &Caller,
-    session: &SessionId,
-    agent_type: &str,
-    messages: &[UserMessage],
-) -> Result<StartedRun, ApiError> {
-    let found = caller.find(app, session).await?;
-    if found.state.agent_type != agent_type {
-        return Err(ApiError::from(EntryError::OtherAgent {
-            session: session.clone(),
-            has: found.state.agent_type,
-            asked: agent_type.to_owned(),
-        }));
-    }
-    let first = Lookup::Page(Page::first(1));
-    let runs = app.store().runs(found.state.key(), first).await?;
-    let first_run = runs.items.into_iter().next();
-    match first_run {
-        Some(run) if was_started_with(app, found.state.key(), &run, messages).await? => {
-            Ok(StartedRun::new(found.state.key(), run.id))
-        }
-        _ => Err(refusal(&found)),
-    }
-}
-
-/// Whether the first run of a session was started with these messages.
-async fn was_started_with(
-    app: &App,
-    session: SessionKey<'_>,
-    run: &RunRecord,
-    messages: &[UserMessage],
-) -> Result<bool, ApiError> {
-    let is_start = run.trigger == RunTrigger::Execute
-        && usize::try_from(run.messages).is_ok_and(|count| count == messages.len());
-    if !is_start {
-        return Ok(false);
-    }
-    let page = Page::first(messages.len());
-    let said = app.store().messages(session, page).await?.items;
-    let mut pairs = said.iter().zip(messages);
-    let is_same = pairs.all(|(said, given)| matches!(said, Message::User(said) if said == given));
-    Ok(said.len() == messages.len() && is_same)
-}
-
-/// Returns the error for a start of an existing session with another message.
-fn refusal(found: &Snapshot) -> ApiError {
-    let session = found.state.session_id.clone();
-    let Some(run) = &found.run else {
-        return already_completed(&session);
-    };
-    if run.status == RunStatus::Running {
-        let run = run.id.clone();
-        return EntryError::AlreadyRunning { session, run }.into();
-    }
-    if run.status.is_suspended() {
-        let pending = found.state.pending_client_tool_calls.values();
-        let open = pending.filter(|call| call.answer.is_none());
-        let calls: Vec<_> = open.map(|call| call.tool_call_id.clone()).collect();
-        if calls.is_empty() {
-            let why = "its calls are answered; resume it first";
-            return EntryError::Stale { session, why }.into();
-        }
-        return EntryError::AwaitingAnswers { session, calls }.into();
-    }
-    if found.state.status == SessionStatus::Paused {
-        let why = "a budget is used up; raise it and resume";
-        return EntryError::Stale { session, why }.into();
-    }
-    already_completed(&session)
-}
-
-fn already_completed(session: &SessionId) -> ApiError {
-    ApiError::completed(format!(
-        "session {session} was started with another message and its last turn has ended; continue it \
-         with /resume and mode \"with_message\", or choose another id"
-    ))
+    let run = app.runtime.execute_by_name(body.agent_type, turn).await?;
+    admitted.started(run.started());
+    Ok(Json(StartedView::of(run.started())))
 }

@@ -7,7 +7,7 @@ use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::{Backend, Runtime};
 use helix_agents_core::store::{Change, Commit, LeaseRequest};
 use helix_agents_core::{SessionId, time::Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::{NOW, Place, clock};
 use crate::unreachable_store::UnreachableStore;
@@ -19,6 +19,48 @@ async fn shows(place: &Place, lines: &[&str]) {
         let found = metrics.text().lines().any(|have| have == *line);
         assert!(found, "{line} is not in\n{}", metrics.text());
     }
+}
+
+/// The number of times that sessions were read, one by one.
+async fn reads(place: &Place) -> u64 {
+    let metrics = place.get("/metrics").await;
+    let of = |operation: &str| {
+        let name = format!("helix_store_duration_seconds_count{{operation=\"{operation}\"}} ");
+        let mut lines = metrics.text().lines();
+        let count = lines.find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok());
+        count.unwrap_or(0)
+    };
+    of("load") + of("find")
+}
+
+/// A request reads its session once, and the first effect of the run once more.
+#[tokio::test]
+async fn a_start_and_a_resume_read_their_session_at_most_twice() {
+    let place = Place::measured(clock(), MemoryStore::new());
+    let begin = async |path: &str, body: Value, most: u64| {
+        let before = reads(&place).await;
+        let run = place.post(path, body.clone()).await.ok();
+        if body["message"] == "wait" {
+            place.outside.reached().await;
+            let stop = json!({ "sessionId": "s" });
+            place.post("/interrupt", stop).await.ok();
+            place.outside.open();
+        }
+        let text = |key: &str| run[key].as_str().unwrap().to_owned();
+        place.run_ended(&text("sessionId"), &text("runId")).await;
+        let read = reads(&place).await - before;
+        assert!(read <= most, "{path} with {body}: {read} reads");
+    };
+    let start = json!({ "agentType": "desk", "message": "hello" });
+    begin("/start", start, 1).await;
+    let start = json!({ "sessionId": "n", "agentType": "desk", "message": "hello" });
+    begin("/start", start, 2).await;
+    let next = json!({ "sessionId": "n", "mode": "with_message", "message": "hello" });
+    begin("/resume", next, 2).await;
+    // The interruption reads the session too.
+    let start = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
+    begin("/start", start, 9).await;
+    begin("/resume", json!({ "sessionId": "s" }), 2).await;
 }
 
 #[tokio::test]

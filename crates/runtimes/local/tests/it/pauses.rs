@@ -208,7 +208,7 @@ async fn losing_the_race_to_continue_is_not_an_error() {
     let factory = move |_: &AgentContext| {
         let (host, runtime, session) = (host.clone(), resuming.clone(), session.clone());
         let resumes =
-            move || host.block_on(runtime.resume_session(&session, RunOptions::default()));
+            move || host.block_on(runtime.resume_session((&session).into(), RunOptions::default()));
         std::thread::spawn(resumes).join().unwrap().unwrap();
         Ok(agent.clone())
     };

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::entries::EntryError;
+use helix_agents_core::entries::{AsRead, EntryError, Expects, KnownSession};
 use helix_agents_core::runtime::{
     Outcome, Pause, RunOptions, Runtime, RuntimeError, RuntimeExt, Turn,
 };
 use helix_agents_core::session::{RunStatus, SubmissionOutcome};
+use helix_agents_core::store::Snapshot;
 use helix_agents_runtime_local::LocalRuntime;
 use tokio::sync::Barrier;
 
@@ -52,7 +53,7 @@ async fn resume_at_once(place: &Place, times: usize) {
             tokio::spawn(async move {
                 barrier.wait().await;
                 let resumed = runtime
-                    .resume_session(&session, RunOptions::default())
+                    .resume_session((&session).into(), RunOptions::default())
                     .await;
                 (runtime, resumed)
             })
@@ -78,6 +79,48 @@ async fn resume_at_once(place: &Place, times: usize) {
     }
     println!("refused while it ran: {while_running}, after its end: {after_the_end}");
     assert_eq!(while_running + after_the_end, times);
+}
+
+/// An entry plans on what its caller has read. If that has changed since, it reads again, and
+/// neither a call nor a turn is run twice.
+#[tokio::test]
+async fn an_entry_on_an_outdated_read_is_refused_or_repeated() {
+    for place in Place::all() {
+        let gate = Gate::new();
+        let agent = desk(&gate);
+        let runtime = place.builder().await.agent(&agent).build();
+        let store = Arc::clone(&runtime.backend().store);
+        let start = async |read: AsRead| {
+            let turn = Turn::new("pay").session("s").expecting(Expects::New);
+            let run = runtime.execute(&agent, turn.as_read(read)).await.unwrap();
+            let pause = run.outcome().await.unwrap().suspended().unwrap();
+            (run.run_id().clone(), pause)
+        };
+        let (first, pause) = start(AsRead::Absent).await;
+        let (repeated, _) = start(AsRead::Absent).await;
+        assert_eq!(repeated, first);
+
+        let waiting = store.find(&session("s")).await.unwrap().unwrap();
+        let yes = pause.pending().first().unwrap().approve();
+        runtime.submit(yes).await.unwrap();
+        let answered = store.find(&session("s")).await.unwrap().unwrap();
+        let resume = |read: &Snapshot| {
+            let read = KnownSession::from(read.clone());
+            runtime.resume_session(read, RunOptions::default())
+        };
+        let refused = resume(&waiting).await.unwrap_err();
+        let RuntimeError::Entry(EntryError::AwaitingAnswers { .. }) = refused else {
+            panic!("unexpected: {refused:?}");
+        };
+        let run = resume(&answered).await.unwrap();
+        runtime.ended(&run).await.unwrap();
+        let refused = resume(&answered).await.unwrap_err();
+        let RuntimeError::Entry(EntryError::AlreadyCompleted { .. }) = refused else {
+            panic!("unexpected: {refused:?}");
+        };
+        assert_eq!(gate.passed(), 1);
+        assert_eq!(runs(runtime.backend(), &session("s")).await.len(), 2);
+    }
 }
 
 /// Of two equal answers at the same time one is accepted, and the session continues once.

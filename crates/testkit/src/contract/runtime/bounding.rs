@@ -358,7 +358,7 @@ pub async fn a_turn_does_not_begin_with_what_cannot_be_kept(on: &RuntimeSubject)
     let deep = request().with_state(json!({ "deep": nested(MAX_DEPTH) }));
     let large = request().with_state(json!({ "large": text_of(9 * 1024 * 1024) }));
     let mut initial = request();
-    initial.initial_state = Arc::new(json!({ "deep": nested(126) }));
+    initial.initial_state = Some(Arc::new(json!({ "deep": nested(126) })));
     for request in [deep, large, initial] {
         on.refuses(ErrorCode::StateInvalid, async || start(request).await)
             .await;

@@ -124,7 +124,7 @@ pub async fn a_turn_needs_a_message_and_its_own_agent(on: &RuntimeSubject) {
     on.refuses(ErrorCode::SessionNotFound, async || {
         let nowhere = builders::session("nowhere");
         on.runtime
-            .resume_session(&nowhere, RunOptions::default())
+            .resume_session((&nowhere).into(), RunOptions::default())
             .await
     })
     .await;

@@ -193,7 +193,9 @@ impl RuntimeSubject {
 
     pub(super) async fn try_resume(&self) -> Result<StartedRun, RuntimeError> {
         let session = session();
-        let resuming = self.runtime.resume_session(&session, RunOptions::default());
+        let resuming = self
+            .runtime
+            .resume_session((&session).into(), RunOptions::default());
         in_time("a session is resumed or refused", resuming).await
     }
 
