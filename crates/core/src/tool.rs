@@ -7,6 +7,7 @@
 mod build;
 mod context;
 mod error;
+mod exclusive;
 mod run;
 mod spec;
 
@@ -24,6 +25,8 @@ pub use build::ToolBuilder;
 pub use build::{give_output, parse_input};
 pub use context::{MetadataError, ToolCx, ToolCxBuilder, ToolEvent, ToolEvents};
 pub use error::{ToolError, ToolResult};
+#[doc(hidden)]
+pub use exclusive::{ExclusiveOptions, exclusive_options};
 pub use run::{ApprovalRule, Execute, Reconcile, Reconciled};
 pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolSpec};
 

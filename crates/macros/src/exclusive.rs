@@ -1,66 +1,22 @@
-//! Options that exclude each other.
-//!
-//! Core refuses the same pairs in `Tool::typed`, with the same messages; a test compares them.
+//! Options that exclude each other, reported at their place.
 
 use crate::errors::Errors;
+use crate::exclusive_options::{DEADLINE_REMEDY, exclusive_options};
 use crate::options::{Given, Options};
-
-/// Two options and what to do instead of using both.
-const RULES: [(&str, &str, &str); 8] = [
-    (
-        "client",
-        "finish_with",
-        "a client's answer cannot end the turn; let the model end it",
-    ),
-    (
-        "client",
-        "approval",
-        "let the client ask its user before it answers",
-    ),
-    (
-        "approval",
-        "finish_with",
-        "gate the tool that has the effect, and finish with another one",
-    ),
-    (
-        "client",
-        "timeout",
-        "use `deadline` to limit how long the client may take",
-    ),
-    (
-        "client",
-        "reconcile",
-        "the client's answer is the outcome; there is nothing to reconcile",
-    ),
-    (
-        "client",
-        "idempotent",
-        "a client's call is never run by us, so it is never run twice",
-    ),
-    (
-        "client",
-        "on_unknown",
-        "a client's call stays open until it is answered; use `deadline`",
-    ),
-    // With the builder, the later of the two calls wins; here the order of options has no meaning.
-    (
-        "approval",
-        "approval_if",
-        "keep `approval` to ask about every call, or `approval_if` to let the rule decide",
-    ),
-];
 
 /// Reports the first pair that excludes each other, at the option that was written second.
 pub(crate) fn check(tool: &str, options: &Options, errors: &mut Errors) {
-    let clash = RULES.into_iter().find_map(|(first, second, remedy)| {
-        let place = later(options, first, second)?;
-        Some((first, second, remedy, place))
-    });
-    if let Some((first, second, remedy, place)) = clash {
-        errors.at(
-            &place.token,
-            format!("tool {tool}: `{first}` and `{second}` exclude each other; {remedy}"),
-        );
+    if let Some(pair) = exclusive_options(|option| options.get(option).is_some()) {
+        let (first, second) = (pair.first, pair.second);
+        if let Some(place) = later(options, first, second) {
+            errors.at(
+                &place.token,
+                format!(
+                    "tool {tool}: `{first}` and `{second}` exclude each other; {}",
+                    pair.remedy
+                ),
+            );
+        }
         return;
     }
     // The value of `on_unknown` is checked when the tool is built.
@@ -71,8 +27,7 @@ pub(crate) fn check(tool: &str, options: &Options, errors: &mut Errors) {
         errors.at(
             &deadline.token,
             format!(
-                "tool {tool}: `deadline` has no effect on a call nobody is asked about; \
-                 use `timeout` to limit how long the call itself may take"
+                "tool {tool}: `deadline` has no effect on a call nobody is asked about; {DEADLINE_REMEDY}"
             ),
         );
     }

@@ -17,6 +17,8 @@ mod description;
 mod duration;
 mod errors;
 mod exclusive;
+#[expect(unreachable_pub, reason = "core, whose file it is, exports it")]
+mod exclusive_options;
 mod expand;
 mod input;
 mod method;

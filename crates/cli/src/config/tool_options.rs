@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use helix_agents_core::tool::{OnUnknown, ToolBuilder};
+use helix_agents_core::tool::{OnUnknown, ToolBuilder, exclusive_options};
 
 use super::suggest::remedy;
 use super::{At, ConfigError, Section};
@@ -54,63 +54,34 @@ impl ToolOptions {
         self.require_approval || self.approval_when.is_some()
     }
 
+    /// Refuses options that exclude each other, by the rules of [`ToolBuilder::build`], at their place
+    /// and by their names in the file.
     fn refuse_clashes(&self, section: &Section<'_>, kind: Kind) -> Result<(), ConfigError> {
-        let client = kind == Kind::Client;
-        let approval = if self.require_approval {
-            "require_approval"
-        } else {
-            "approval_when"
+        let is_given = |option: &str| match option {
+            "client" => kind == Kind::Client,
+            "approval" => self.require_approval,
+            "approval_if" => self.approval_when.is_some(),
+            "finish_with" => self.finish_with,
+            "on_unknown" => self.on_unknown == Some(OnUnknown::Pause),
+            _ => false,
         };
-        let client_is = "kind = \"client\"";
-        let pauses = self.on_unknown == Some(OnUnknown::Pause);
-        let clashes = [
-            (
-                self.require_approval && self.approval_when.is_some(),
-                "require_approval",
-                "approval_when",
-                "keep `require_approval` to ask about every call, or `approval_when` to ask about some",
-            ),
-            (
-                client && self.asks(),
-                client_is,
-                approval,
-                "let the client ask its user before it answers",
-            ),
-            (
-                client && self.finish_with,
-                client_is,
-                "finish_with",
-                "a client's answer cannot end the turn; let the model end it",
-            ),
-            (
-                client && pauses,
-                client_is,
-                "on_unknown",
-                "a client's call stays open until it is answered; write `deadline_ms` to limit that",
-            ),
-            (
-                self.asks() && self.finish_with,
-                approval,
-                "finish_with",
-                "ask about the tool that has the effect, and finish with another one",
-            ),
-        ];
-        for (clash, first, second, remedy) in clashes {
-            if clash {
-                let at = section.place(second).unwrap_or_else(|| section.at.clone());
-                let first = if first == client_is {
-                    first.to_owned()
-                } else {
-                    format!("`{first}`")
-                };
-                let message = format!(
-                    "{first} and `{second}` in [{}] exclude each other; {remedy}",
-                    section.name
-                );
-                return Err(section.error(&at, message));
-            }
-        }
-        Ok(())
+        let Some(pair) = exclusive_options(is_given) else {
+            return Ok(());
+        };
+        let key = |option| match option {
+            "approval" if !self.require_approval => "approval_when",
+            option => key_of(option),
+        };
+        let first = match key(pair.first) {
+            "client" => "kind = \"client\"".to_owned(),
+            key => format!("`{key}`"),
+        };
+        let second = key(pair.second);
+        let remedy = in_words_of_the_file(pair.remedy);
+        let at = section.place(second).unwrap_or_else(|| section.at.clone());
+        let name = &section.name;
+        let message = format!("{first} and `{second}` in [{name}] exclude each other; {remedy}");
+        Err(section.error(&at, message))
     }
 
     /// Applies the options to a tool builder. Timeouts are set where the tool is run; options
@@ -142,6 +113,26 @@ impl ToolOptions {
             _ => tool,
         }
     }
+}
+
+/// The options whose keys in the file have other names.
+const RENAMED: [(&str, &str); 3] = [
+    ("approval", "require_approval"),
+    ("approval_if", "approval_when"),
+    ("deadline", "deadline_ms"),
+];
+
+fn key_of(option: &'static str) -> &'static str {
+    let mut renamed = RENAMED.iter();
+    let renamed = renamed.find_map(|(name, key)| (*name == option).then_some(*key));
+    renamed.unwrap_or(option)
+}
+
+/// Replaces the names of options by those of their keys.
+fn in_words_of_the_file(text: &str) -> String {
+    let replace =
+        |text: String, (option, key)| text.replace(&format!("`{option}`"), &format!("`{key}`"));
+    RENAMED.into_iter().fold(text.to_owned(), replace)
 }
 
 /// Reads `approval_when = { pointer = "/cents", above = 10000 }`.

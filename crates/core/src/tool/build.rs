@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::exclusive::{DEADLINE_REMEDY, exclusive_options};
 use super::{
     ApprovalMode, ApprovalRule, Execute, ExecutedBy, OnUnknown, Reconcile, Tool, ToolCx, ToolError,
     ToolResult, ToolSpec,
@@ -282,77 +283,41 @@ impl ToolBuilder {
     }
 
     fn check_options(&self) -> Result<(), DefinitionError> {
-        let client = self.execute.is_none();
-        let approval = self.approval != ApprovalMode::Never;
-        let rules = [
-            (
-                client && self.finish_with,
-                "client",
-                "finish_with",
-                "a client's answer cannot end the turn; let the model end it",
-            ),
-            (
-                client && approval,
-                "client",
-                "approval",
-                "let the client ask its user before it answers",
-            ),
-            (
-                self.always_asks && self.approval_rule.is_some(),
-                "approval",
-                "approval_if",
-                "keep `approval` to ask about every call, or `approval_if` to let the rule decide",
-            ),
-            (
-                approval && self.finish_with,
-                "approval",
-                "finish_with",
-                "gate the tool that has the effect, and finish with another one",
-            ),
-            (
-                client && self.timeout.is_some(),
-                "client",
-                "timeout",
-                "use `deadline` to limit how long the client may take",
-            ),
-            (
-                client && self.reconcile.is_some(),
-                "client",
-                "reconcile",
-                "the client's answer is the outcome; there is nothing to reconcile",
-            ),
-            (
-                client && self.idempotent,
-                "client",
-                "idempotent",
-                "a client's call is never run by us, so it is never run twice",
-            ),
-            (
-                client && self.on_unknown.is_some(),
-                "client",
-                "on_unknown",
-                "a client's call stays open until it is answered; use `deadline`",
-            ),
-        ];
-        for (clash, first, second, remedy) in rules {
-            if clash {
-                return Err(DefinitionError::ExclusiveOptions {
-                    tool: self.name.clone(),
-                    first,
-                    second,
-                    remedy,
-                });
-            }
+        let tool = || self.name.clone();
+        if let Some(pair) = exclusive_options(|option| self.has(option)) {
+            return Err(DefinitionError::ExclusiveOptions {
+                tool: tool(),
+                first: pair.first,
+                second: pair.second,
+                remedy: pair.remedy,
+            });
         }
-        let pauses = self.on_unknown == Some(OnUnknown::Pause);
-        if !client && !approval && !pauses && self.deadline.is_some() {
+        let asks = self.execute.is_none()
+            || self.approval != ApprovalMode::Never
+            || self.on_unknown == Some(OnUnknown::Pause);
+        if self.deadline.is_some() && !asks {
             return Err(DefinitionError::UselessOption {
-                tool: self.name.clone(),
+                tool: tool(),
                 option: "deadline",
                 what: "a call nobody is asked about",
-                remedy: "use `timeout` to limit how long the call itself may take",
+                remedy: DEADLINE_REMEDY,
             });
         }
         Ok(())
+    }
+
+    /// Whether an option that excludes others is given.
+    fn has(&self, option: &str) -> bool {
+        match option {
+            "client" => self.execute.is_none(),
+            "approval" => self.always_asks,
+            "approval_if" => self.approval_rule.is_some(),
+            "finish_with" => self.finish_with,
+            "timeout" => self.timeout.is_some(),
+            "reconcile" => self.reconcile.is_some(),
+            "idempotent" => self.idempotent,
+            "on_unknown" => self.on_unknown.is_some(),
+            _ => false,
+        }
     }
 }

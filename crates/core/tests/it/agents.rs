@@ -337,7 +337,7 @@ fn invalid_definitions_are_refused_with_a_remedy() {
         ),
         (
             noop("x").approval().finish_with().build().unwrap_err(),
-            "tool x: `approval` and `finish_with` exclude each other; gate the tool that has the effect, and finish with another one",
+            "tool x: `approval` and `finish_with` exclude each other; ask about the tool that has the effect, and finish with another one",
         ),
         (
             schema(json!({"type": "array"})),

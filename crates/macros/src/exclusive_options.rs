@@ -1,0 +1,1 @@
+../../core/src/tool/exclusive.rs
