@@ -77,7 +77,7 @@ fn warn_about_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
             agent
                 .tools()
                 .iter()
-                .any(|tool| tool.spec().deadline.is_some())
+                .any(|tool| tool.spec().options.deadline.is_some())
         })
         .map(|agent| agent.name().to_owned())
         .collect();

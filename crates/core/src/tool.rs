@@ -28,7 +28,7 @@ pub use error::{ToolError, ToolResult};
 #[doc(hidden)]
 pub use exclusive::{ExclusiveOptions, exclusive_options};
 pub use run::{ApprovalRule, Execute, Reconcile, Reconciled};
-pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolSpec};
+pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolOptions, ToolSpec};
 
 /// A tool that is ready to be given to an agent. Clones share everything.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl Tool {
     pub fn schema(&self) -> ToolSchema {
         let spec = &self.spec;
         ToolSchema {
-            strict: spec.strict,
+            strict: spec.options.strict,
             ..ToolSchema::new(&spec.name, &spec.description, spec.input.clone())
         }
     }
@@ -84,7 +84,7 @@ impl Tool {
     ///
     /// A rule that fails, or panics, means: ask.
     pub async fn needs_approval(&self, arguments: &Value, cx: &ToolCx) -> bool {
-        match (self.spec.approval, &self.approval_rule) {
+        match (self.spec.options.approval, &self.approval_rule) {
             (ApprovalMode::Never, _) => false,
             (ApprovalMode::Always, _) | (ApprovalMode::When, None) => true,
             (ApprovalMode::When, Some(rule)) => match ask(rule.needs_approval(arguments, cx)).await

@@ -71,7 +71,10 @@ pub(super) fn read(
 /// Whether an agent must give an output but its script never does: neither with `finish`, nor by
 /// calling a tool whose result is the output.
 pub(super) fn never_finishes(agent: &AnyAgent, script: &Script) -> bool {
-    let tools = agent.tools().iter().filter(|tool| tool.spec().finish_with);
+    let tools = agent
+        .tools()
+        .iter()
+        .filter(|tool| tool.spec().options.finish_with);
     let names = tools.map(|tool| tool.schema().name);
     agent.output_schema().is_some()
         && !script.calls(FINISH_TOOL)

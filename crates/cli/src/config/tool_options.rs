@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use helix_agents_core::tool::{OnUnknown, ToolBuilder, exclusive_options};
+use helix_agents_core::tool::{self, ApprovalMode, OnUnknown, ToolBuilder, exclusive_options};
 
 use super::suggest::remedy;
 use super::{At, ConfigError, Section};
@@ -19,14 +19,8 @@ pub(super) enum Kind {
 /// Options of all kinds of tools.
 #[derive(Debug)]
 pub(super) struct ToolOptions {
-    pub(super) require_approval: bool,
+    pub(super) plain: tool::ToolOptions,
     pub(super) approval_when: Option<Above>,
-    pub(super) deadline: Option<Duration>,
-    pub(super) timeout: Option<Duration>,
-    pub(super) idempotent: bool,
-    pub(super) read_only: bool,
-    pub(super) on_unknown: Option<OnUnknown>,
-    pub(super) finish_with: bool,
 }
 
 impl ToolOptions {
@@ -36,22 +30,31 @@ impl ToolOptions {
             let millis = section.count(key, 1)?;
             Ok(millis.map(|millis| Duration::from_millis(millis.value)))
         };
+        let mut plain = tool::ToolOptions::default();
+        if is("require_approval")? {
+            plain.approval = ApprovalMode::Always;
+        }
+        let approval_when = above(section)?;
+        plain.deadline = wait("deadline_ms")?;
+        plain.timeout = wait("timeout_ms")?;
+        plain.idempotent = is("idempotent")?;
+        plain.read_only = is("read_only")?;
+        plain.on_unknown = on_unknown(section)?;
+        plain.finish_with = is("finish_with")?;
         let options = Self {
-            require_approval: is("require_approval")?,
-            approval_when: above(section)?,
-            deadline: wait("deadline_ms")?,
-            timeout: wait("timeout_ms")?,
-            idempotent: is("idempotent")?,
-            read_only: is("read_only")?,
-            on_unknown: on_unknown(section)?,
-            finish_with: is("finish_with")?,
+            plain,
+            approval_when,
         };
         options.refuse_clashes(section, kind)?;
         Ok(options)
     }
 
-    fn asks(&self) -> bool {
-        self.require_approval || self.approval_when.is_some()
+    fn asks_always(&self) -> bool {
+        self.plain.approval == ApprovalMode::Always
+    }
+
+    fn pauses(&self) -> bool {
+        self.plain.on_unknown == Some(OnUnknown::Pause)
     }
 
     /// Refuses options that exclude each other, by the rules of [`ToolBuilder::build`], at their place
@@ -59,17 +62,17 @@ impl ToolOptions {
     fn refuse_clashes(&self, section: &Section<'_>, kind: Kind) -> Result<(), ConfigError> {
         let is_given = |option: &str| match option {
             "client" => kind == Kind::Client,
-            "approval" => self.require_approval,
+            "approval" => self.asks_always(),
             "approval_if" => self.approval_when.is_some(),
-            "finish_with" => self.finish_with,
-            "on_unknown" => self.on_unknown == Some(OnUnknown::Pause),
+            "finish_with" => self.plain.finish_with,
+            "on_unknown" => self.pauses(),
             _ => false,
         };
         let Some(pair) = exclusive_options(is_given) else {
             return Ok(());
         };
         let key = |option| match option {
-            "approval" if !self.require_approval => "approval_when",
+            "approval" if !self.asks_always() => "approval_when",
             option => key_of(option),
         };
         let first = match key(pair.first) {
@@ -86,31 +89,18 @@ impl ToolOptions {
 
     /// Applies the options to a tool builder. Timeouts are set where the tool is run; options
     /// without meaning for this kind of tool are left out.
-    pub(super) fn apply(self, mut tool: ToolBuilder, kind: Kind) -> ToolBuilder {
-        let client = kind == Kind::Client;
-        let pauses = self.on_unknown == Some(OnUnknown::Pause);
-        let may_ask = client || self.asks() || pauses;
-        if self.require_approval {
-            tool = tool.approval();
-        }
-        if let Some(above) = self.approval_when {
-            tool = tool.approval_if(above);
-        }
-        if let Some(deadline) = self.deadline.filter(|_| may_ask) {
-            tool = tool.deadline(deadline);
-        }
-        if self.idempotent && !client {
-            tool = tool.idempotent();
-        }
-        if self.read_only {
-            tool = tool.read_only();
-        }
-        if self.finish_with {
-            tool = tool.finish_with();
-        }
-        match self.on_unknown {
-            Some(choice) if !client => tool.on_unknown(choice),
-            _ => tool,
+    pub(super) fn apply(self, tool: ToolBuilder, kind: Kind) -> ToolBuilder {
+        let is_client = kind == Kind::Client;
+        let asks = is_client || self.asks_always() || self.approval_when.is_some() || self.pauses();
+        let mut plain = self.plain;
+        plain.timeout = None;
+        plain.deadline = plain.deadline.filter(|_| asks);
+        plain.idempotent &= !is_client;
+        plain.on_unknown = plain.on_unknown.filter(|_| !is_client);
+        let tool = tool.options(plain);
+        match self.approval_when {
+            Some(above) => tool.approval_if(above),
+            None => tool,
         }
     }
 }

@@ -79,7 +79,14 @@ impl Tools {
                     },
                     |builtin| builtin,
                 );
-                builtin_tool(&name, section, &which, description, allow, options.timeout)?
+                builtin_tool(
+                    &name,
+                    section,
+                    &which,
+                    description,
+                    allow,
+                    options.plain.timeout,
+                )?
             }
             Kind::Client => {
                 let description = description.unwrap_or_else(|| name.clone());
@@ -93,8 +100,8 @@ impl Tools {
                 self.services.push((name.clone(), url.value.clone()));
                 let run = HttpTool::new(client.clone(), &name, &url.value)
                     .map_err(|error| section.error(&url.at, error.to_string()))?
-                    .timeout(options.timeout.unwrap_or(TIMEOUT))
-                    .retries(options.idempotent)
+                    .timeout(options.plain.timeout.unwrap_or(TIMEOUT))
+                    .retries(options.plain.idempotent)
                     .headers(headers);
                 let run = match proxied {
                     Some(proxied) => run.proxied(proxied.value),

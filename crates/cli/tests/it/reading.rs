@@ -149,13 +149,16 @@ fn every_key_is_read() {
     assert!(support.output_schema().is_some());
 
     let refund = support.tool("refund").unwrap().spec();
-    assert_eq!(refund.approval, ApprovalMode::When);
-    assert_eq!(refund.deadline, Some(Duration::from_millis(600_000)));
-    assert_eq!(refund.on_unknown, OnUnknown::Pause);
-    assert!(!refund.idempotent && !refund.read_only && !refund.finish_with);
+    assert_eq!(refund.options.approval, ApprovalMode::When);
+    assert_eq!(
+        refund.options.deadline,
+        Some(Duration::from_millis(600_000))
+    );
+    assert_eq!(refund.options.on_unknown, Some(OnUnknown::Pause));
+    assert!(!refund.options.idempotent && !refund.options.read_only && !refund.options.finish_with);
     let pick = support.tool("pick_color").unwrap().spec();
     assert_eq!(pick.executed_by, ExecutedBy::Client);
-    assert!(support.tool("clock").unwrap().spec().read_only);
+    assert!(support.tool("clock").unwrap().spec().options.read_only);
 }
 
 #[test]
@@ -185,12 +188,12 @@ fn options_without_meaning_for_a_tool_are_ignored() {
         read(&text).agents[0].tool("it").unwrap().spec().clone()
     };
     let http = "kind = \"http\"\nurl = \"http://127.0.0.1:9/\"\ndeadline_ms = 5\n";
-    assert_eq!(tool(http).on_unknown, OnUnknown::TellModel);
+    assert_eq!(tool(http).options.on_unknown, None);
     let asked = tool(&format!("{http}on_unknown = \"pause\"\n"));
-    assert_eq!(asked.on_unknown, OnUnknown::Pause);
+    assert_eq!(asked.options.on_unknown, Some(OnUnknown::Pause));
     tool("kind = \"builtin\"\nbuiltin = \"clock\"\ndeadline_ms = 5\n");
     let client = tool("kind = \"client\"\ntimeout_ms = 5\nidempotent = true\ndeadline_ms = 7\n");
-    assert_eq!(client.deadline, Some(Duration::from_millis(7)));
+    assert_eq!(client.options.deadline, Some(Duration::from_millis(7)));
 }
 
 #[test]

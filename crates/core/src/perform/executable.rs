@@ -18,7 +18,7 @@ impl<'a> ExecutableCall<'a> {
     pub(super) fn new(call: &'a ToolCall, open: &OpenCall, tool: &'a Tool) -> Option<Self> {
         let may_run = match open.state {
             // An agent that was changed to ask always is obeyed for calls that it made before.
-            CallState::Ready => tool.spec().approval != ApprovalMode::Always,
+            CallState::Ready => tool.spec().options.approval != ApprovalMode::Always,
             CallState::Approved => {
                 let approval = open.approval.as_ref();
                 approval.is_some_and(|approval| {

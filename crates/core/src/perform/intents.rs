@@ -43,7 +43,7 @@ pub(super) async fn intents(
             }
         };
         let spec = tool.spec();
-        let phase = if spec.finish_with {
+        let phase = if spec.options.finish_with {
             CallPhase::Finish
         } else {
             CallPhase::Regular
@@ -76,7 +76,7 @@ async fn needs_approval(
     call: &ToolCall,
     tool: &Tool,
 ) -> Result<bool, PerformError> {
-    if tool.spec().approval == ApprovalMode::Never {
+    if tool.spec().options.approval == ApprovalMode::Never {
         return Ok(false);
     }
     let state = SharedState::of_committed(hooks.state()?);
@@ -111,7 +111,10 @@ fn intended(cx: EffectContext<'_>, call: &ToolCall) -> EffectRecord {
 /// A question about a call.
 pub(super) fn pending(cx: EffectContext<'_>, call: &ToolCall, spec: &ToolSpec) -> PendingCall {
     let mut pending = pending_without_tool(cx, call);
-    pending.deadline = spec.deadline.map(|wait| cx.now.saturating_add(wait));
+    pending.deadline = spec
+        .options
+        .deadline
+        .map(|wait| cx.now.saturating_add(wait));
     pending
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn perform(
     let is_begun = CallStatus::of(open) != CallStatus::Ready;
     let mut may_have_begun = unknown || is_begun || attempt == Attempt::Repeat;
     let tool = view.agent().tool(&call.name);
-    let is_repeatable = tool.is_some_and(|tool| tool.spec().is_repeatable());
+    let is_repeatable = tool.is_some_and(|tool| tool.spec().options.is_repeatable());
     // Where nobody tells, what may be repeated need not be claimed, only kept to itself.
     let is_quiet = attempt == Attempt::Untold && is_repeatable && !may_have_begun;
     if attempt != Attempt::First && !is_quiet {

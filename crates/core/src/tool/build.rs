@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::exclusive::{DEADLINE_REMEDY, exclusive_options};
 use super::{
     ApprovalMode, ApprovalRule, Execute, ExecutedBy, OnUnknown, Reconcile, Tool, ToolCx, ToolError,
-    ToolResult, ToolSpec,
+    ToolOptions, ToolResult, ToolSpec,
 };
 use crate::agent::{DefinitionError, check_tool_name};
 use crate::bounds::Exceeded;
@@ -28,17 +28,10 @@ pub struct ToolBuilder {
     input: Value,
     output: Option<Value>,
     execute: Option<Arc<dyn Execute>>,
-    approval: ApprovalMode,
+    options: ToolOptions,
     always_asks: bool,
     approval_rule: Option<Arc<dyn ApprovalRule>>,
     reconcile: Option<Arc<dyn Reconcile>>,
-    finish_with: bool,
-    idempotent: bool,
-    read_only: bool,
-    deadline: Option<Duration>,
-    timeout: Option<Duration>,
-    on_unknown: Option<OnUnknown>,
-    strict: bool,
 }
 
 impl std::fmt::Debug for ToolBuilder {
@@ -158,67 +151,67 @@ impl ToolBuilder {
             input,
             output: None,
             execute: None,
-            approval: ApprovalMode::Never,
+            options: ToolOptions::default(),
             always_asks: false,
             approval_rule: None,
             reconcile: None,
-            finish_with: false,
-            idempotent: false,
-            read_only: false,
-            deadline: None,
-            timeout: None,
-            on_unknown: None,
-            strict: false,
         }
+    }
+
+    /// Adds options that are plain data, as their methods do one by one.
+    pub fn options(mut self, options: ToolOptions) -> Self {
+        self.always_asks |= options.approval == ApprovalMode::Always;
+        self.options.add(options);
+        self
     }
 
     /// A person must agree to every call.
     pub fn approval(mut self) -> Self {
         self.always_asks = true;
-        self.approval = ApprovalMode::Always;
+        self.options.approval = ApprovalMode::Always;
         self
     }
 
     /// A rule decides for each call whether a person must agree. A rule that fails means: ask.
     pub fn approval_if(mut self, rule: impl ApprovalRule + 'static) -> Self {
-        self.approval = ApprovalMode::When;
+        self.options.approval = ApprovalMode::When;
         self.approval_rule = Some(Arc::new(rule));
         self
     }
 
     /// The tool's result ends the turn and is its output.
     pub fn finish_with(mut self) -> Self {
-        self.finish_with = true;
+        self.options.finish_with = true;
         self
     }
 
     /// Running it twice under one idempotency key is the same as once, so it may be retried.
     pub fn idempotent(mut self) -> Self {
-        self.idempotent = true;
+        self.options.idempotent = true;
         self
     }
 
     /// It changes nothing, so it may be run again.
     pub fn read_only(mut self) -> Self {
-        self.read_only = true;
+        self.options.read_only = true;
         self
     }
 
     /// How long a person or a client may take to answer.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
+        self.options.deadline = Some(deadline);
         self
     }
 
     /// How long the call itself may take.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.options.timeout = Some(timeout);
         self
     }
 
     /// What to do about a call that may or may not have taken effect.
     pub fn on_unknown(mut self, choice: OnUnknown) -> Self {
-        self.on_unknown = Some(choice);
+        self.options.on_unknown = Some(choice);
         self
     }
 
@@ -230,7 +223,7 @@ impl ToolBuilder {
 
     /// Asks the provider to hold the model to the schema while it writes.
     pub fn strict(mut self) -> Self {
-        self.strict = true;
+        self.options.strict = true;
         self
     }
 
@@ -264,15 +257,8 @@ impl ToolBuilder {
                 } else {
                     ExecutedBy::Client
                 },
-                approval: self.approval,
-                finish_with: self.finish_with,
-                idempotent: self.idempotent,
-                read_only: self.read_only,
-                deadline: self.deadline,
-                timeout: self.timeout,
-                on_unknown: self.on_unknown.unwrap_or_default(),
+                options: self.options,
                 has_reconcile: self.reconcile.is_some(),
-                strict: self.strict,
                 name: self.name,
                 description: self.description,
             }),
@@ -293,9 +279,9 @@ impl ToolBuilder {
             });
         }
         let asks = self.execute.is_none()
-            || self.approval != ApprovalMode::Never
-            || self.on_unknown == Some(OnUnknown::Pause);
-        if self.deadline.is_some() && !asks {
+            || self.options.approval != ApprovalMode::Never
+            || self.options.on_unknown == Some(OnUnknown::Pause);
+        if self.options.deadline.is_some() && !asks {
             return Err(DefinitionError::UselessOption {
                 tool: tool(),
                 option: "deadline",
@@ -312,11 +298,11 @@ impl ToolBuilder {
             "client" => self.execute.is_none(),
             "approval" => self.always_asks,
             "approval_if" => self.approval_rule.is_some(),
-            "finish_with" => self.finish_with,
-            "timeout" => self.timeout.is_some(),
+            "finish_with" => self.options.finish_with,
+            "timeout" => self.options.timeout.is_some(),
             "reconcile" => self.reconcile.is_some(),
-            "idempotent" => self.idempotent,
-            "on_unknown" => self.on_unknown.is_some(),
+            "idempotent" => self.options.idempotent,
+            "on_unknown" => self.options.on_unknown.is_some(),
             _ => false,
         }
     }

@@ -20,27 +20,62 @@ pub struct ToolSpec {
     pub output: Option<Schema>,
     /// Who runs it.
     pub executed_by: ExecutedBy,
-    /// Whether a person must agree first.
-    pub approval: ApprovalMode,
-    /// Whether its result ends the turn.
-    pub finish_with: bool,
-    /// Whether running it twice under one idempotency key is the same as once.
-    pub idempotent: bool,
-    /// Whether it changes nothing.
-    pub read_only: bool,
-    /// How long a person or a client may take to answer.
-    pub deadline: Option<Duration>,
-    /// How long the call itself may take.
-    pub timeout: Option<Duration>,
-    /// What to do about a call that may or may not have taken effect.
-    pub on_unknown: OnUnknown,
-    /// Whether there is code that can find that out.
+    /// Whether there is code that finds out whether a call took effect.
     pub has_reconcile: bool,
-    /// Whether the provider shall hold the model to the schema while it writes.
+    /// The options of the tool.
+    pub options: ToolOptions,
+}
+
+/// The options of a tool that are plain data.
+///
+/// Each is a method of [`ToolBuilder`](super::ToolBuilder), an option of `#[tool(..)]`, and a key of
+/// `[tools.NAME]` in `helix.toml`, except where it has no meaning there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolOptions {
+    /// Whether a person must agree before a call is run.
+    pub approval: ApprovalMode,
+    /// Whether the result ends the turn and is its output.
+    pub finish_with: bool,
+    /// Whether running a call twice under one idempotency key takes effect once.
+    pub idempotent: bool,
+    /// Whether the tool changes nothing.
+    pub read_only: bool,
+    /// How long a person or a client may take to answer. Without it there is no limit.
+    pub deadline: Option<Duration>,
+    /// How long a call itself may take. Without it there is no limit.
+    pub timeout: Option<Duration>,
+    /// How a call is handled that may have taken effect. Without it the model is told.
+    pub on_unknown: Option<OnUnknown>,
+    /// Whether the provider is asked to hold the model to the schema while it writes.
     pub strict: bool,
 }
 
-impl ToolSpec {
+impl ToolOptions {
+    /// Adds the options that are set in another set.
+    pub(super) fn add(&mut self, more: Self) {
+        let Self {
+            approval,
+            finish_with,
+            idempotent,
+            read_only,
+            deadline,
+            timeout,
+            on_unknown,
+            strict,
+        } = more;
+        if approval != ApprovalMode::Never {
+            self.approval = approval;
+        }
+        self.finish_with |= finish_with;
+        self.idempotent |= idempotent;
+        self.read_only |= read_only;
+        self.deadline = deadline.or(self.deadline);
+        self.timeout = timeout.or(self.timeout);
+        self.on_unknown = on_unknown.or(self.on_unknown);
+        self.strict |= strict;
+    }
+
     /// Whether a call may be run again when nobody knows whether it took effect.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {

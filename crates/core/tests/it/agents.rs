@@ -162,7 +162,7 @@ fn a_typed_tool_has_its_schema_from_its_type_and_runs() {
         },
     });
     assert_eq!(*spec.input.json(), expected);
-    assert!(spec.read_only);
+    assert!(spec.options.read_only);
     assert_eq!(
         block_on(tool.call(json!({"a": 1, "b": 2}), cx())).unwrap(),
         json!(3)
@@ -303,7 +303,10 @@ fn options_that_exclude_each_other_are_refused() {
         "tool x: `deadline` has no effect on a call nobody is asked about; use `timeout` to limit how long the call itself may take"
     );
     let pauses = noop("x").deadline(second).on_unknown(OnUnknown::Pause);
-    assert_eq!(pauses.build().unwrap().spec().deadline, Some(second));
+    assert_eq!(
+        pauses.build().unwrap().spec().options.deadline,
+        Some(second)
+    );
     let tells = noop("x").deadline(second).on_unknown(OnUnknown::TellModel);
     assert!(tells.build().is_err());
     let fine = client().deadline(second).build().unwrap();
@@ -314,7 +317,7 @@ fn options_that_exclude_each_other_are_refused() {
         .timeout(second)
         .build()
         .unwrap();
-    assert_eq!(gated.spec().approval, ApprovalMode::Always);
+    assert_eq!(gated.spec().options.approval, ApprovalMode::Always);
 }
 
 /// Each invalid definition is a typed error that says what to do.

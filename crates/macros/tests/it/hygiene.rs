@@ -152,7 +152,10 @@ fn a_toolset_may_come_from_a_macro() {
     let trade = tool(Kiosk { limit: 5 }, "trade");
     let spec = trade.spec();
     assert_eq!(spec.description, "Sell it.");
-    assert_eq!(spec.timeout, Some(std::time::Duration::from_secs(30)));
+    assert_eq!(
+        spec.options.timeout,
+        Some(std::time::Duration::from_secs(30))
+    );
     assert_eq!(
         call(&trade, serde_json::json!({"cents": 9})),
         Ok(serde_json::json!("call 9"))

@@ -101,14 +101,18 @@ fn a_plain_tool_has_no_options() {
     let plain = tool(DESK, "plain");
     let spec = plain.spec();
     assert_eq!(spec.executed_by, ExecutedBy::Server);
-    assert_eq!(spec.approval, ApprovalMode::Never);
+    assert_eq!(spec.options.approval, ApprovalMode::Never);
     assert_eq!(
-        [spec.finish_with, spec.idempotent, spec.read_only],
+        [
+            spec.options.finish_with,
+            spec.options.idempotent,
+            spec.options.read_only
+        ],
         [false; 3]
     );
-    assert_eq!([spec.strict, spec.has_reconcile], [false; 2]);
-    assert_eq!([spec.deadline, spec.timeout], [None; 2]);
-    assert_eq!(spec.on_unknown, OnUnknown::TellModel);
+    assert_eq!([spec.options.strict, spec.has_reconcile], [false; 2]);
+    assert_eq!([spec.options.deadline, spec.options.timeout], [None; 2]);
+    assert_eq!(spec.options.on_unknown, None);
 }
 
 /// Checks that a tool differs from the plain one only in its name, its description and `change`.
@@ -123,25 +127,27 @@ fn is_plain_but(name: &str, description: &str, change: impl FnOnce(&mut ToolSpec
 #[test]
 fn every_option_reaches_the_tool() {
     is_plain_but("careful", "Has options.", |spec| {
-        spec.idempotent = true;
-        spec.strict = true;
-        spec.timeout = Some(Duration::from_secs(30));
-        spec.on_unknown = OnUnknown::Pause;
+        spec.options.idempotent = true;
+        spec.options.strict = true;
+        spec.options.timeout = Some(Duration::from_secs(30));
+        spec.options.on_unknown = Some(OnUnknown::Pause);
         spec.has_reconcile = true;
     });
     is_plain_but("look", "Has other options.", |spec| {
-        spec.read_only = true;
-        spec.timeout = Some(Duration::from_millis(5));
+        spec.options.read_only = true;
+        spec.options.timeout = Some(Duration::from_millis(5));
     });
     is_plain_but("gated", "Is gated.", |spec| {
-        spec.approval = ApprovalMode::Always;
-        spec.deadline = Some(LONG);
+        spec.options.approval = ApprovalMode::Always;
+        spec.options.deadline = Some(LONG);
     });
     is_plain_but("ruled", "Is gated by a rule.", |spec| {
-        spec.approval = ApprovalMode::When;
-        spec.deadline = Some(Duration::from_secs(7_200));
+        spec.options.approval = ApprovalMode::When;
+        spec.options.deadline = Some(Duration::from_secs(7_200));
     });
-    is_plain_but("done", "Ends the turn.", |spec| spec.finish_with = true);
+    is_plain_but("done", "Ends the turn.", |spec| {
+        spec.options.finish_with = true
+    });
 }
 
 #[test]
@@ -150,8 +156,8 @@ fn a_client_tool_is_run_elsewhere() {
     let spec = pick.spec();
     assert_eq!(spec.executed_by, ExecutedBy::Client);
     assert_eq!(spec.description, "Ask the person for a colour.");
-    assert_eq!([spec.read_only, spec.strict], [true; 2]);
-    assert_eq!(spec.deadline, Some(Duration::from_secs(86_400)));
+    assert_eq!([spec.options.read_only, spec.options.strict], [true; 2]);
+    assert_eq!(spec.options.deadline, Some(Duration::from_secs(86_400)));
     assert_eq!(
         spec.input.json(),
         &json!({

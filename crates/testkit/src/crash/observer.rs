@@ -35,8 +35,7 @@ impl Observer {
 #[async_trait]
 impl AgentHooks for Observer {
     async fn before_tool(&self, payload: &BeforeTool<'_>, _: &HookCx) -> HookResult {
-        let may_repeat =
-            payload.tool.idempotent || payload.tool.read_only || payload.tool.has_reconcile;
+        let may_repeat = payload.tool.options.is_repeatable() || payload.tool.has_reconcile;
         let mut seen = self.lock();
         let start = seen.starts.entry(payload.call.id.clone());
         start.or_insert((0, may_repeat)).0 += 1;

@@ -169,11 +169,11 @@ impl Calling<'_> {
             }
         }
         let spec = tool.spec();
-        if spec.is_repeatable() && may_run {
+        if spec.options.is_repeatable() && may_run {
             return None;
         }
         let mut outcome = CallOutcome::unknown(call);
-        outcome.pause = spec.on_unknown == OnUnknown::Pause;
+        outcome.pause = spec.options.on_unknown == Some(OnUnknown::Pause);
         Some(outcome)
     }
 }
@@ -222,7 +222,7 @@ async fn execute(
 ) -> Result<Execution, PerformError> {
     let clock = deltas.clock();
     let (call, tool) = (executable.call(), executable.tool());
-    let timeout = tool.spec().timeout;
+    let timeout = tool.spec().options.timeout;
     let deadline = timeout.map(|wait| clock.now().saturating_add(wait));
     let mut running = std::pin::pin!(caught(tool.call(call.arguments.clone(), cx)));
     let execution = loop {
@@ -299,7 +299,7 @@ impl Execution {
                 let spec = tool.spec();
                 let text = format!("The tool did not finish within {} ms.", wait.as_millis());
                 log(&text);
-                if spec.is_repeatable() {
+                if spec.options.is_repeatable() {
                     return fail(&text, ResultStatus::Error);
                 }
                 let unknown = synthesize_unknown_result(&call.id, &call.name);
