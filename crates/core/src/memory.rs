@@ -103,14 +103,12 @@ impl Inner {
 
     fn commit(&mut self, commit: Commit, now: Timestamp) -> Result<Receipt, StoreError> {
         let root = commit.root.clone();
-        let headers: Headers = commit
-            .sessions()
-            .into_iter()
-            .filter_map(|id| {
-                let header = Arc::clone(&self.sessions.get(&id)?.header);
-                Some((id, header))
-            })
-            .collect();
+        let mut headers = Headers::new();
+        for id in commit.sessions() {
+            if let Some(record) = self.sessions.get(&id) {
+                headers.insert(id, Arc::clone(&record.header));
+            }
+        }
         let kept = |session: &SessionId, count| Ok(self.record(session)?.kept(count));
         let limits = streams::LIMITS;
         let mut plan = plan(commit, &headers, now, limits, || Ok(self.floor), kept)?;

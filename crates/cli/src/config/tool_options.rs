@@ -97,7 +97,7 @@ impl ToolOptions {
         plain.deadline = plain.deadline.filter(|_| asks);
         plain.idempotent &= !is_client;
         plain.on_unknown = plain.on_unknown.filter(|_| !is_client);
-        let tool = tool.options(plain);
+        let tool = tool.options(&plain);
         match self.approval_when {
             Some(above) => tool.approval_if(above),
             None => tool,

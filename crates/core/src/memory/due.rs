@@ -23,10 +23,13 @@ impl DueIndex {
         before: Option<&Header>,
         after: Option<&Header>,
     ) {
-        let (before, after) = (before.map(agenda), after.map(agenda));
-        if before == after {
+        if let (Some(before), Some(after)) = (before, after)
+            && before.earliest_due() == after.earliest_due()
+            && before.session.agent_type == after.session.agent_type
+        {
             return;
         }
+        let (before, after) = (before.map(agenda), after.map(agenda));
         if let Some((agent, from)) = before {
             for (kind, since) in from {
                 self.remove(agent, kind, &DueCursor::new(since, session.clone()));

@@ -378,12 +378,29 @@ impl Commit {
         let changes = self.changes.iter().map(|(session, _)| session);
         let root = (self.writes_stream() || self.creates_children()).then_some(&self.root);
         let named = conditions.chain(changes).chain(root);
+        let named = named.chain(self.new_children().map(|(_, parent)| parent));
+        let mut all: Vec<SessionId> = Vec::new();
+        // Most commits name one session; a set is worth it for those that name many.
         let mut known = BTreeSet::new();
-        let new = named.chain(self.new_children().map(|(_, parent)| parent));
-        let new = new.filter(|session| known.insert(*session));
-        new.cloned().collect()
+        for session in named {
+            let is_new = if all.len() < FEW_SESSIONS {
+                !all.contains(session)
+            } else {
+                if known.is_empty() {
+                    known.extend(all.iter().cloned());
+                }
+                known.insert(session.clone())
+            };
+            if is_new {
+                all.push(session.clone());
+            }
+        }
+        all
     }
 }
+
+/// The number of sessions up to which a list is searched instead of a set.
+const FEW_SESSIONS: usize = 8;
 
 /// A session's counters after a commit, and what waits for its run, so that the next
 /// step needs no read.

@@ -280,12 +280,19 @@ impl Header {
     /// Returns the instant from which on each kind of work is due, for the index of a store.
     #[must_use]
     pub fn due_from(&self) -> BTreeMap<DueKind, Timestamp> {
-        let mut from = BTreeMap::new();
+        let all = DueKind::ALL.into_iter().zip(self.earliest_due());
+        all.filter_map(|(kind, at)| Some((kind, at?))).collect()
+    }
+
+    /// The same in the order of [`DueKind::ALL`].
+    pub(crate) fn earliest_due(&self) -> [Option<Timestamp>; DueKind::ALL.len()] {
+        let mut earliest = [None; DueKind::ALL.len()];
         self.each_due(|at, kind, _| {
-            let earliest = from.entry(kind).or_insert(at);
-            *earliest = at.min(*earliest);
+            if let Some(slot) = earliest.get_mut(kind as usize) {
+                *slot = Some(slot.map_or(at, |before: Timestamp| before.min(at)));
+            }
         });
-        from
+        earliest
     }
 
     /// Calls `report` for each piece of due work: from when on, which kind, and for which call.

@@ -49,10 +49,11 @@ impl Plan {
             .filter(|(id, _)| !self.headers.contains_key(*id));
         let changed = self.headers.iter();
         let changed = changed.filter_map(|(id, header)| Some((id, header.as_ref()?)));
-        let sessions = unchanged
-            .chain(changed)
-            .map(|(id, header)| (id.clone(), header.committed()))
-            .collect();
+        // Collecting into a map sorts in a list first; there is mostly one session.
+        let mut sessions = BTreeMap::new();
+        for (id, header) in unchanged.chain(changed) {
+            sessions.insert(id.clone(), header.committed());
+        }
         Receipt { sessions, sequence }
     }
 }

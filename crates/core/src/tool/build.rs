@@ -159,7 +159,7 @@ impl ToolBuilder {
     }
 
     /// Adds options that are plain data, as their methods do one by one.
-    pub fn options(mut self, options: ToolOptions) -> Self {
+    pub fn options(mut self, options: &ToolOptions) -> Self {
         self.always_asks |= options.approval == ApprovalMode::Always;
         self.options.add(options);
         self

@@ -86,21 +86,19 @@ impl ToolCx {
     /// Surroundings for one call.
     pub fn builder(session_id: SessionId, run_id: RunId, call_id: CallId) -> ToolCxBuilder {
         ToolCxBuilder {
-            inner: Inner {
-                agent_type: String::new(),
-                idempotency_key: OnceLock::new(),
-                session_id,
-                run_id,
-                step: 0,
-                call_id,
-                user: None,
-                tags: Arc::from([]),
-                metadata: Arc::default(),
-                state: SharedState::default(),
-                events: None,
-                abort: AbortSignal::default(),
-                bounds: Bounds::default(),
-            },
+            agent_type: String::new(),
+            session_id,
+            run_id,
+            step: 0,
+            call_id,
+            user: None,
+            tags: None,
+            metadata: None,
+            idempotency_key: OnceLock::new(),
+            state: None,
+            events: None,
+            abort: None,
+            bounds: Bounds::default(),
         }
     }
 
@@ -281,7 +279,19 @@ impl std::fmt::Debug for ToolCx {
 /// Puts a [`ToolCx`] together.
 #[must_use]
 pub struct ToolCxBuilder {
-    inner: Inner,
+    agent_type: String,
+    session_id: SessionId,
+    run_id: RunId,
+    step: u32,
+    call_id: CallId,
+    user: Option<UserId>,
+    tags: Option<Arc<[String]>>,
+    metadata: Option<Arc<Metadata>>,
+    idempotency_key: OnceLock<String>,
+    state: Option<SharedState>,
+    events: Option<Arc<dyn ToolEvents>>,
+    abort: Option<AbortSignal>,
+    bounds: Bounds,
 }
 
 impl std::fmt::Debug for ToolCxBuilder {
@@ -293,13 +303,13 @@ impl std::fmt::Debug for ToolCxBuilder {
 impl ToolCxBuilder {
     /// The agent that calls.
     pub fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
-        self.inner.agent_type = agent_type.into();
+        self.agent_type = agent_type.into();
         self
     }
 
     /// The step.
     pub fn step(mut self, step: u32) -> Self {
-        self.inner.step = step;
+        self.step = step;
         self
     }
 
@@ -310,39 +320,39 @@ impl ToolCxBuilder {
         tags: Arc<[String]>,
         metadata: Arc<Metadata>,
     ) -> Self {
-        self.inner.user = user;
-        self.inner.tags = tags;
-        self.inner.metadata = metadata;
+        self.user = user;
+        self.tags = Some(tags);
+        self.metadata = Some(metadata);
         self
     }
 
     /// The key of the call, where another run made it.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
-        self.inner.idempotency_key = OnceLock::from(key.into());
+        self.idempotency_key = OnceLock::from(key.into());
         self
     }
 
     /// The state as this call sees it.
     pub fn state(mut self, state: SharedState) -> Self {
-        self.inner.state = state;
+        self.state = Some(state);
         self
     }
 
     /// Who takes the call's events.
     pub fn events(mut self, events: Arc<dyn ToolEvents>) -> Self {
-        self.inner.events = Some(events);
+        self.events = Some(events);
         self
     }
 
     /// How large what the call says may be.
     pub fn bounds(mut self, bounds: Bounds) -> Self {
-        self.inner.bounds = bounds;
+        self.bounds = bounds;
         self
     }
 
     /// What tells the call to stop.
     pub fn abort(mut self, abort: AbortSignal) -> Self {
-        self.inner.abort = abort;
+        self.abort = Some(abort);
         self
     }
 
@@ -350,7 +360,21 @@ impl ToolCxBuilder {
     #[must_use]
     pub fn build(self) -> ToolCx {
         ToolCx {
-            inner: Arc::new(self.inner),
+            inner: Arc::new(Inner {
+                agent_type: self.agent_type,
+                session_id: self.session_id,
+                run_id: self.run_id,
+                step: self.step,
+                call_id: self.call_id,
+                user: self.user,
+                tags: self.tags.unwrap_or_default(),
+                metadata: self.metadata.unwrap_or_default(),
+                idempotency_key: self.idempotency_key,
+                state: self.state.unwrap_or_default(),
+                events: self.events,
+                abort: self.abort.unwrap_or_default(),
+                bounds: self.bounds,
+            }),
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct ToolOptions {
 
 impl ToolOptions {
     /// Adds the options that are set in another set.
-    pub(super) fn add(&mut self, more: Self) {
+    pub(super) fn add(&mut self, more: &Self) {
         let Self {
             approval,
             finish_with,
@@ -63,7 +63,7 @@ impl ToolOptions {
             timeout,
             on_unknown,
             strict,
-        } = more;
+        } = *more;
         if approval != ApprovalMode::Never {
             self.approval = approval;
         }
