@@ -68,7 +68,7 @@ impl Bounds {
     ///
     /// # Errors
     /// [`Exceeded`] if it is too deep or too large.
-    pub fn check(self, what: &'static str, value: &Value) -> Result<(), Exceeded> {
+    pub(crate) fn check(self, what: &'static str, value: &Value) -> Result<(), Exceeded> {
         if !fits(value, MAX_DEPTH) {
             return Err(Exceeded::TooDeep { what });
         }

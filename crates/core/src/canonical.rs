@@ -14,6 +14,7 @@ use crate::id::{CallId, RunId, SessionId};
 /// Returns the canonical text of a value: object keys sorted by their bytes, no white space,
 /// numbers as `serde_json` prints them.
 #[must_use]
+#[doc(hidden)]
 pub fn canonical_json(value: &Value) -> String {
     let mut out = String::new();
     write_canonical(value, &mut out);
@@ -60,6 +61,7 @@ impl Digest {
     /// Computes the digest of several parts. The length of each part is hashed too, so that parts
     /// cannot run into each other.
     #[must_use]
+    #[doc(hidden)]
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
@@ -71,6 +73,7 @@ impl Digest {
 
     /// Computes the digest to which an approval is bound: the tool and its canonical arguments.
     #[must_use]
+    #[doc(hidden)]
     pub fn of_call(tool: &str, arguments: &Value) -> Self {
         Self::of_parts(["call", tool, &canonical_json(arguments)])
     }
@@ -81,6 +84,7 @@ impl Digest {
 /// `run` is the one whose model made the call. Session and call alone would not suffice: a session
 /// created under the id of a deleted one may have calls with the same ids.
 #[must_use]
+#[doc(hidden)]
 pub fn idempotency_key(session: &SessionId, run: &RunId, call: &CallId) -> String {
     let (session, run, call) = (session.as_str(), run.as_str(), call.as_str());
     Digest::of_parts(["idempotency", session, run, call]).to_string()

@@ -1,10 +1,9 @@
 //! The entries of a run: start, resume, take-over and answers.
 //!
-//! An entry is not the run: it is a pure planner from one read to one commit ([`plan_execute`],
-//! [`plan_resume`], [`plan_recover`], [`plan_submit`]), which checks what it read in the commit's
-//! preconditions. [`Entries`] reads, plans and commits; when another caller was faster it reads
-//! again, so that one of two callers wins and the other gets a typed error. The entries of a run
-//! return a [`RunState`] for a host to drive.
+//! An entry is not the run: it is a pure planner from one read to one commit, which checks what it
+//! read in the commit's preconditions. [`Entries`] reads, plans and commits; when another caller was
+//! faster it reads again, so that one of two callers wins and the other gets a typed error. The
+//! entries of a run return a [`RunState`] for a host to drive.
 
 mod answers;
 mod close;
@@ -28,13 +27,15 @@ use crate::time::Clock;
 pub(crate) use answers::{ended, started, take_answers};
 pub(crate) use close::{Begun, close_calls, close_step, may_have_begun};
 pub use error::EntryError;
-pub use execute::{Execute, Expects, plan_execute};
+pub(crate) use execute::plan_execute;
+pub use execute::{Execute, Expects};
 pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
-pub use recover::plan_recover;
-pub use resume::plan_resume;
-pub use start::{Drive, Performer, Start};
-pub use submit::{Continuation, Submitted, ToolAnswer, plan_submit};
+pub(crate) use recover::plan_recover;
+pub(crate) use resume::plan_resume;
+pub use start::Performer;
+pub(crate) use start::{Drive, Start};
+pub use submit::{Continuation, Submitted, ToolAnswer};
 
 /// How often an entry reads again when another caller was faster.
 const MAX_ATTEMPTS: usize = 64;

@@ -12,12 +12,16 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-pub use context::{HookCx, HookCxBuilder};
+pub use context::HookCx;
+// Runtimes make the context of a hook.
+#[doc(hidden)]
+pub use context::HookCxBuilder;
 pub use payloads::{
-    AfterModelCall, AfterSubAgent, AfterTool, AgentComplete, AgentFail, AgentResumed, AgentStart,
-    AgentSuspended, BeforeModelCall, BeforeSubAgent, BeforeTool, MessageAdded, StateChange,
-    SuspendReason,
+    AfterModelCall, AfterTool, AgentComplete, AgentFail, AgentResumed, AgentStart, AgentSuspended,
+    BeforeModelCall, BeforeTool, MessageAdded, StateChange, SuspendReason,
 };
+#[doc(hidden)]
+pub use payloads::{AfterSubAgent, BeforeSubAgent};
 
 /// The result of a hook. A failing hook is logged and fails nothing else.
 pub type HookResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -58,8 +62,11 @@ hooks! {
     before_tool(BeforeTool);
     /// Called when the result of a call is settled, as the last of the call's hooks.
     after_tool(AfterTool);
+    // Reserved, like the next: no runtime starts sub-agents yet.
+    #[doc(hidden)]
     /// Called before a sub-agent runs.
     before_sub_agent(BeforeSubAgent);
+    #[doc(hidden)]
     /// Called when a sub-agent's result is settled.
     after_sub_agent(AfterSubAgent);
     /// Called when a message is about to enter the history.

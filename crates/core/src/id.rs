@@ -201,7 +201,7 @@ impl StreamId {
 impl AgentId {
     /// Returns the id of a session's agent instance.
     #[must_use]
-    pub fn of_session(session: &SessionId) -> Self {
+    pub(crate) fn of_session(session: &SessionId) -> Self {
         Self(Arc::clone(&session.0))
     }
 }

@@ -10,6 +10,8 @@
 
 pub mod abort;
 pub mod agent;
+// Used by the other crates of this repository; nobody writes a store, a runtime or a model with it.
+#[doc(hidden)]
 pub mod bounds;
 pub mod canonical;
 pub mod entries;
@@ -18,9 +20,13 @@ pub mod hooks;
 pub mod id;
 pub mod lock;
 pub mod machine;
+// A bound in signatures; users never name it.
+#[doc(hidden)]
 pub mod maybe_send;
 pub mod memory;
 pub mod message;
+// Implemented by the metrics of the server.
+#[doc(hidden)]
 pub mod meter;
 pub mod model;
 pub mod notify;

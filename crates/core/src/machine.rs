@@ -13,10 +13,16 @@ mod facts;
 mod rebuild;
 mod state;
 
+// Contents of a run state and of an event, which a host passes on unread.
+#[doc(hidden)]
 pub use calls::{CallRef, CallStatus, Calls};
 pub use decide::decide;
 pub use effect::{Effect, EffectAddress, EffectKind, RunEnd};
-pub use event::{Event, EventKind, Settled};
+pub use event::Event;
+#[doc(hidden)]
+pub use event::{EventKind, Settled};
 pub use facts::AgentLimits;
-pub use rebuild::started_calls;
-pub use state::{OpenStepRef, RunState};
+pub(crate) use rebuild::started_calls;
+#[doc(hidden)]
+pub use state::OpenStepRef;
+pub use state::RunState;

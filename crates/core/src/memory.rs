@@ -28,7 +28,7 @@ use crate::usage::UsageEntry;
 
 use due::DueIndex;
 use record::Record;
-pub use state_log::StateLog;
+use state_log::StateLog;
 use streams::Log;
 
 /// Sessions and streams in memory. Clones are the same store.

@@ -13,7 +13,7 @@ use crate::id::{CallId, MessageId};
 pub type Metadata = serde_json::Map<String, Value>;
 
 /// The metadata key that hides a message from user interfaces; the model still reads it.
-pub const HIDDEN: &str = "hidden";
+pub(crate) const HIDDEN: &str = "hidden";
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

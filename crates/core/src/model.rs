@@ -24,7 +24,10 @@ use crate::step::StopReason;
 
 pub use error::{ModelError, ModelErrorKind};
 pub use function::ModelInput;
-pub use reply::{ModelReply, ReplyBuilder, ReplyDelta};
+pub use reply::ModelReply;
+// Used by the loop to assemble what a model streams.
+#[doc(hidden)]
+pub use reply::{ReplyBuilder, ReplyDelta};
 pub use request::{ModelConfig, ModelRequest, ToolChoice, ToolSchema};
 
 /// A stream of model events; it need not be `Send` on wasm32.

@@ -36,6 +36,8 @@ pub use error::RuntimeError;
 pub use ext::RuntimeExt;
 pub use handle::Handle;
 pub use outcome::{NoOutput, Outcome, Pause};
+// `Handle::chunks` and `Handle::text` are for users; the command line reads item by item.
+#[doc(hidden)]
 pub use run_reader::RunReader;
 pub use text::TextStream;
 pub use turn::Turn;

@@ -94,7 +94,7 @@ impl Schema {
     /// Returns the validation errors of a value, one sentence each, for a model to act on. Empty
     /// if it is valid.
     #[must_use]
-    pub fn errors(&self, value: &Value) -> Vec<String> {
+    pub(crate) fn errors(&self, value: &Value) -> Vec<String> {
         if let Value::String(text) = value {
             // A model's arguments are kept as a text if they are not JSON.
             let why = match (cut_reason(text), serde_json::from_str::<Value>(text)) {
@@ -138,7 +138,7 @@ impl Schema {
 
 /// Returns the schema of a type as JSON, without the parts that mean nothing to a model.
 #[must_use]
-pub fn schema_of<T: JsonSchema>() -> Value {
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12()
         .with(|settings| {
             settings.inline_subschemas = true;

@@ -16,12 +16,21 @@ mod stop;
 mod submission;
 
 pub use checkpoint::{Checkpoint, CheckpointSource};
-pub use child::{ChildLocation, ChildMode, ChildStatus, ChildWait, SubSessionRef};
+// Stored, but reserved: no runtime starts sub-agents yet.
+pub use child::SubSessionRef;
+#[doc(hidden)]
+pub use child::{ChildLocation, ChildMode, ChildStatus, ChildWait};
+// Contents of stored rows; stores pass them on unread, and only the loop writes them.
+#[doc(hidden)]
 pub use effect::{EffectRecord, EffectState};
-pub use open_step::{Approval, CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
+pub use open_step::OpenStep;
+#[doc(hidden)]
+pub use open_step::{Approval, CallPhase, CallState, OpenCall, ReplyUsage};
 pub use pending::{Answer, PendingCall, PendingKind};
 pub use run::{RunRecord, RunTrigger, Suspended};
-pub use state::{InterruptContext, SessionMode, SessionState, TracingContext, WorkspaceRef};
+pub use state::{InterruptContext, SessionState};
+#[doc(hidden)]
+pub use state::{SessionMode, TracingContext, WorkspaceRef};
 pub use status::{RunStatus, SessionStatus};
 pub use stop::{StopKind, StopRequest};
 pub use submission::{

@@ -110,6 +110,7 @@ impl SharedState {
     /// # Errors
     /// [`StateError`] if the state does not have the type's shape, would not be JSON, or the change
     /// is too large; nothing is changed then.
+    #[doc(hidden)]
     pub fn update<S>(&self, change: impl FnOnce(&mut S)) -> Result<Vec<PatchOp>, StateError>
     where
         S: Serialize + DeserializeOwned + Default,
@@ -131,7 +132,7 @@ impl SharedState {
     /// # Errors
     /// The [`StateError`] of the change, or [`StateError::Exceeded`] if it is too large;
     /// nothing is changed then.
-    pub fn edit(
+    pub(crate) fn edit(
         &self,
         change: impl FnOnce(&mut Draft) -> Result<(), StateError>,
     ) -> Result<Vec<PatchOp>, StateError> {

@@ -4,16 +4,12 @@
 //! changed. A draft yields [`StepWrites`], the list that is stored, and from the same changes RFC
 //! 6902 patches, which clients apply; so the two cannot drift apart.
 //!
-//! - [`StateTracker`]: tracks a state over several updates. An update takes effect whole or not at all.
 //! - [`merge_writes`]: merges the writes of parallel tools in the model's order.
-//! - [`apply_writes`]: applies stored writes to a state; [`apply_patch`] applies patches,
-//!   as a client does.
-//! - [`diff`]: the changes between two states.
-//! - [`to_json`]: rejects values that JSON cannot represent instead of storing `null`.
+//! - [`apply_writes`]: applies stored writes to a state.
 //!
 //! Nothing here copies a state to change it. Changing, reporting, merging and applying cost as much
-//! as the change, however large the state is; only [`diff`], [`StateTracker::update_typed`] and
-//! reading a whole state process all of it.
+//! as the change, however large the state is; only a change of a typed state and reading a whole state
+//! process all of it.
 
 mod apply;
 mod changes;
@@ -33,15 +29,21 @@ pub use crate::bounds::MAX_DEPTH;
 
 pub use self::{
     apply::apply_writes,
-    diff::diff,
-    draft::{ArrayMode, Draft},
+    draft::Draft,
     error::{JsonKind, StateError},
-    json::{check_state, to_json},
     merge::{ConflictReason, Merged, StateConflict, Writer, merge_writes},
-    number::IntoNumber,
     op::{StateOp, StepWrites},
-    patch::{PatchOp, apply_patch, to_rfc6902},
+    patch::PatchOp,
     pointer::{IntoPointer, Pointer},
+};
+// Used by the loop and by tests; tools change the state through their context.
+#[doc(hidden)]
+pub use self::{
+    diff::diff,
+    draft::ArrayMode,
+    json::{check_state, to_json},
+    number::IntoNumber,
+    patch::{apply_patch, to_rfc6902},
     tracker::StateTracker,
 };
 pub(crate) use self::{json::check_whole, patch::apply_all};

@@ -14,9 +14,14 @@ mod stop;
 
 pub(crate) use builders::failed_result;
 pub use builders::{
-    AssistantMessagePlan, SubAgentResultInput, ToolResultInput, create_assistant_message,
-    create_sub_agent_result_message, create_tool_result_message, synthesize_finish_result,
-    synthesize_not_executed_result, synthesize_unknown_result,
+    AssistantMessagePlan, ToolResultInput, create_tool_result_message,
+    synthesize_not_executed_result,
+};
+// Parts of `plan_step_processing` and `next_action`, which a custom loop calls instead.
+#[doc(hidden)]
+pub use builders::{
+    SubAgentResultInput, create_assistant_message, create_sub_agent_result_message,
+    synthesize_finish_result, synthesize_unknown_result,
 };
 pub use forced::{Correction, correction_message};
 pub use plan::{PlanOptions, StatusUpdate, StepProcessingPlan, plan_step_processing};
@@ -24,11 +29,12 @@ pub use prompt::{PromptMessage, PromptMessages, SystemPrompt, build_messages_for
 pub use result::{
     ErrorStep, StepResult, StopReason, StructuredOutputStep, SubAgentCall, TextStep, ToolCallsStep,
 };
+#[doc(hidden)]
 pub use stop::{
-    Conclusion, DEFAULT_MAX_STEPS, FinalStatus, NextAction, StopCause, StopConfig, StopWhen,
-    conclude, determine_final_status, is_recoverable_error_stop_reason, next_action,
+    Conclusion, FinalStatus, conclude, determine_final_status, is_recoverable_error_stop_reason,
     should_stop_execution, stop_cause,
 };
+pub use stop::{DEFAULT_MAX_STEPS, NextAction, StopCause, StopConfig, StopWhen, next_action};
 
 /// The tool that ends a turn with a structured output. Never executed.
 pub const FINISH_TOOL: &str = "__finish__";
@@ -38,6 +44,6 @@ pub const SUBAGENT_TOOL_PREFIX: &str = "subagent__";
 
 /// Returns the agent type of a sub-agent's tool name.
 #[must_use]
-pub fn sub_agent_type(tool_name: &str) -> Option<&str> {
+pub(crate) fn sub_agent_type(tool_name: &str) -> Option<&str> {
     tool_name.strip_prefix(SUBAGENT_TOOL_PREFIX)
 }

@@ -33,21 +33,30 @@ use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
 pub use backlog::Backlog;
-pub use commit::{
-    Change, Commit, Committed, Fence, Field, InboxRow, Lease, LeaseRequest, Receipt, Unstage,
-};
+pub use commit::{Change, Commit, Committed, Fence, Lease, LeaseRequest, Receipt, Unstage};
+// Contents of a commit and of a header, which `plan` reads and stores pass on unread.
+#[doc(hidden)]
+pub use commit::{Field, InboxRow};
 pub use due::{Due, DueCursor, DueKind, DuePage, DueQuery, DueSession};
 pub use error::{Current, StoreError};
-pub use header::{Header, LatestRun, PendingMark};
+#[doc(hidden)]
+pub use header::PendingMark;
+pub use header::{Header, LatestRun};
 pub use key::SessionKey;
+#[doc(hidden)]
 pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
 pub use plan::{
     Headers, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, Plan, plan,
 };
-pub use precondition::{EffectPosition, PendingStatus, Precondition};
+pub use precondition::Precondition;
+#[doc(hidden)]
+pub use precondition::{EffectPosition, PendingStatus};
 pub use query::{Lookup, Page, PageRoom, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;
-pub use sessions::{BranchPoint, CasOutcome, NewCheckpoint, NewSession, Sessions, StatusContext};
+pub use sessions::{BranchPoint, NewCheckpoint, NewSession, Sessions};
+// For writes outside of a run, which only the contract tests make.
+#[doc(hidden)]
+pub use sessions::{CasOutcome, StatusContext};
 pub use snapshot::{AnsweredCall, SessionExtras, Snapshot, Staged};
 pub use writable::Writable;
 

@@ -20,9 +20,14 @@ use crate::time::Timestamp;
 
 pub use info::{Incarnation, StreamInfo};
 pub use limits::StreamLimits;
-pub use manager::{DeltaSource, StreamError, StreamManager, StreamWriter};
+// `StreamWriter::admit` judges it; stores do not read it.
+#[doc(hidden)]
+pub use manager::DeltaSource;
+pub use manager::{StreamError, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
 pub(crate) use reader::Step;
+// Read through `RuntimeExt::chunks` and `Handle::chunks`; the server and the command line read item by item.
+#[doc(hidden)]
 pub use reader::{StreamItem, StreamReader};
 pub use retention::Retention;
 
@@ -131,6 +136,7 @@ fn is_zero(value: &u32) -> bool {
 impl ChunkBase {
     /// Sets the effect and the attempt of a delta.
     #[must_use]
+    #[doc(hidden)]
     pub fn of_attempt(mut self, effect: u32, attempt: u32) -> Self {
         self.effect = effect;
         self.attempt = attempt;
@@ -139,6 +145,7 @@ impl ChunkBase {
 
     /// Whether both chunks belong to the same step of a session, streamed or committed.
     #[must_use]
+    #[doc(hidden)]
     pub fn is_same_step(&self, other: &Self) -> bool {
         self.step == other.step
             && self.run_id == other.run_id

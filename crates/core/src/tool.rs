@@ -23,7 +23,10 @@ use crate::model::ToolSchema;
 pub use build::ToolBuilder;
 #[doc(hidden)]
 pub use build::{give_output, parse_input};
-pub use context::{MetadataError, ToolCx, ToolCxBuilder, ToolEvent, ToolEvents};
+pub use context::{MetadataError, ToolCx, ToolCxBuilder};
+// What a call tells the loop that runs it.
+#[doc(hidden)]
+pub use context::{ToolEvent, ToolEvents};
 pub use error::{ToolError, ToolResult};
 #[doc(hidden)]
 pub use exclusive::{ExclusiveOptions, exclusive_options};
@@ -64,6 +67,7 @@ impl Tool {
 
     /// Checks a call's arguments. Empty: they fit. Else what the model is told.
     #[must_use]
+    #[doc(hidden)]
     pub fn input_errors(&self, arguments: &Value) -> Vec<String> {
         self.spec.input.errors(arguments)
     }

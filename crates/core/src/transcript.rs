@@ -21,6 +21,8 @@ use std::sync::Arc;
 use crate::id::CallId;
 use crate::message::{Message, UserMessage};
 
+// Used by the loop to make the call ids of a reply unique.
+#[doc(hidden)]
 pub use call_ids::CallIds;
 pub use heal::Healed;
 pub use paired::{PairedStep, PairingError};
@@ -102,6 +104,7 @@ impl Transcript {
     /// Marks ids as used that no message of this transcript carries any more.
     ///
     /// After a rewind the session still remembers the calls of the rewound turns.
+    #[doc(hidden)]
     pub fn retire_call_ids(&mut self, ids: impl IntoIterator<Item = CallId>) {
         Arc::make_mut(&mut self.retired).extend(ids);
     }
@@ -141,6 +144,7 @@ impl Transcript {
 
     /// Truncates the conversation to at most `count` messages, rounded down so that no step is
     /// split. The ids of removed calls stay used.
+    #[doc(hidden)]
     pub fn truncate(&mut self, count: usize) {
         let mut keep = count.min(self.len());
         while matches!(self.get(keep), Some(Message::Tool(_))) {
@@ -229,12 +233,14 @@ impl Transcript {
 
     /// Whether a call id was ever used in this session.
     #[must_use]
+    #[doc(hidden)]
     pub fn is_call_id_used(&self, id: &CallId) -> bool {
         self.retired.contains(id) || self.log.with_used(|used| used.contains(id, self.len()))
     }
 
     /// Returns an allocator that makes the call ids of one model reply unique in the session.
     #[must_use]
+    #[doc(hidden)]
     pub fn call_ids(&self) -> CallIds {
         CallIds::new(self.clone())
     }

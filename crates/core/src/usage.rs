@@ -142,6 +142,7 @@ pub struct ToolUsage {
 
 impl UsageRollup {
     /// Adds one entry to the sums.
+    #[doc(hidden)]
     pub fn add(&mut self, entry: &UsageEntry) {
         match &entry.kind {
             UsageKind::Tokens { tokens, .. } | UsageKind::Subagent { tokens, .. } => {

@@ -185,6 +185,7 @@ impl AgentRegistry {
     ///
     /// # Errors
     /// [`AlreadyRegistered`] when another agent, or a factory, has the name.
+    #[doc(hidden)]
     pub fn keep<Out>(&self, agent: &Agent<Out>) -> Result<(), AlreadyRegistered> {
         let is_same = |entry: &Entry| matches!(entry, Entry::Agent(have) if have.is_same(agent));
         if self.read().get(agent.name()).is_some_and(is_same) {
@@ -212,6 +213,7 @@ impl AgentRegistry {
     }
 
     /// Removes all agents.
+    #[doc(hidden)]
     pub fn clear(&self) {
         self.write().clear();
     }

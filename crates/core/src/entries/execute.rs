@@ -187,7 +187,7 @@ impl Execute {
 /// [`EntryError::AlreadyRunning`], [`EntryError::AwaitingAnswers`], [`EntryError::OtherAgent`],
 /// and errors in the request itself. If the session is not the one that the request
 /// [expects](Expects), [`StoreError::NotFound`] or [`StoreError::AlreadyExists`].
-pub fn plan_execute(
+pub(crate) fn plan_execute(
     found: Option<&Snapshot>,
     request: &Execute,
     start: &Start,

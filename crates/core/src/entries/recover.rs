@@ -24,7 +24,7 @@ pub(crate) const MAX_TAKEOVERS: u32 = 5;
 /// # Errors
 /// [`EntryError::NotRunning`] if no run is running; [`EntryError::OtherHost`] for a run that
 /// another kind of host performs.
-pub fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
+pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     let Some(run) = found
         .run

@@ -18,7 +18,7 @@ use crate::stream::ChunkPayload;
 /// # Errors
 /// [`EntryError::AlreadyRunning`]; [`EntryError::AwaitingAnswers`] while a call is pending;
 /// [`EntryError::AlreadyCompleted`]; [`EntryError::Stale`] after a failure.
-pub fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
+pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     let stale = |why| EntryError::Stale {
         session: session.clone(),

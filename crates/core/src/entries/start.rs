@@ -47,7 +47,7 @@ impl Performer {
 /// The inputs of an entry: a run id, the time, and the performer.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Start {
+pub(crate) struct Start {
     /// The id for a run that starts.
     pub run_id: RunId,
     /// When the entry is made.
@@ -59,17 +59,6 @@ pub struct Start {
 }
 
 impl Start {
-    /// Creates the inputs of an entry.
-    #[must_use]
-    pub fn new(run_id: RunId, at: Timestamp, performer: Performer, after: Sequence) -> Self {
-        Self {
-            run_id,
-            at,
-            performer,
-            after,
-        }
-    }
-
     pub(super) fn run(&self, session: SessionId, trigger: RunTrigger) -> RunRecord {
         let host = self.performer.host.clone();
         let mut run = RunRecord::started(self.run_id.clone(), session, trigger, host, self.at);
@@ -81,7 +70,7 @@ impl Start {
 /// The commit that starts or continues a run, and the run state for a host to drive.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Drive {
+pub(crate) struct Drive {
     /// The commit to make first.
     pub commit: Commit,
     /// The state of the run after the commit. The store chooses the fence of a new session: take it

@@ -131,7 +131,7 @@ impl Submitted {
 ///
 /// # Errors
 /// [`SubmissionError`] for an answer that does not fit the pending call.
-pub fn plan_submit(
+pub(crate) fn plan_submit(
     root: &Snapshot,
     owner: &Snapshot,
     answered: Option<Timestamp>,

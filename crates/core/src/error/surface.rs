@@ -54,7 +54,7 @@ impl Error {
 
     /// Says which run it is about, unless that is known already.
     #[must_use]
-    pub fn of_run(mut self, run: &RunId) -> Self {
+    pub(crate) fn of_run(mut self, run: &RunId) -> Self {
         self.inner.run.get_or_insert_with(|| run.clone());
         self
     }

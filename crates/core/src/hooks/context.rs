@@ -46,6 +46,7 @@ pub struct HookCx {
 
 impl HookCx {
     /// Starts building the context of one hook call.
+    #[doc(hidden)]
     pub fn builder(session_id: SessionId, run_id: RunId) -> HookCxBuilder {
         HookCxBuilder(Self {
             agent_type: String::new(),
@@ -74,6 +75,7 @@ impl HookCx {
 
     /// Returns the state as this hook sees it.
     #[must_use]
+    #[doc(hidden)]
     pub fn state(&self) -> &SharedState {
         &self.state
     }
@@ -136,25 +138,25 @@ pub struct HookCxBuilder(HookCx);
 
 impl HookCxBuilder {
     /// Sets the name of the agent.
-    pub fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
+    pub(crate) fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
         self.0.agent_type = agent_type.into();
         self
     }
 
     /// Sets the number of the step.
-    pub fn step(mut self, step: u32) -> Self {
+    pub(crate) fn step(mut self, step: u32) -> Self {
         self.0.step = step;
         self
     }
 
     /// Sets the id of this hook call.
-    pub fn invocation_id(mut self, id: impl Into<String>) -> Self {
+    pub(crate) fn invocation_id(mut self, id: impl Into<String>) -> Self {
         self.0.invocation_id = id.into();
         self
     }
 
     /// Sets the session's owner, tags and metadata.
-    pub fn session_fields(
+    pub(crate) fn session_fields(
         mut self,
         user_id: Option<UserId>,
         tags: Arc<[String]>,
@@ -167,7 +169,7 @@ impl HookCxBuilder {
     }
 
     /// Sets the parent's session.
-    pub fn parent_session_id(mut self, parent: Option<SessionId>) -> Self {
+    pub(crate) fn parent_session_id(mut self, parent: Option<SessionId>) -> Self {
         self.0.parent_session_id = parent;
         self
     }
@@ -179,19 +181,19 @@ impl HookCxBuilder {
     }
 
     /// Sets the function that receives the hook's events.
-    pub fn emit(mut self, emit: impl Fn(String, Value) + Send + Sync + 'static) -> Self {
+    pub(crate) fn emit(mut self, emit: impl Fn(String, Value) + Send + Sync + 'static) -> Self {
         self.0.emit = Some(Arc::new(emit));
         self
     }
 
     /// Sets the limits on what the hook emits.
-    pub fn bounds(mut self, bounds: Bounds) -> Self {
+    pub(crate) fn bounds(mut self, bounds: Bounds) -> Self {
         self.0.bounds = bounds;
         self
     }
 
     /// Sets the signal that tells the hook to stop.
-    pub fn abort(mut self, abort: AbortSignal) -> Self {
+    pub(crate) fn abort(mut self, abort: AbortSignal) -> Self {
         self.0.abort = abort;
         self
     }

@@ -23,7 +23,8 @@ macro_rules! payloads {
         }
 
         impl<'a> $name<'a> {
-            #[doc = concat!("A [`", stringify!($name), "`], for loops and tests.")]
+            // Only a loop that fires hooks makes a payload.
+            #[doc(hidden)]
             #[must_use]
             pub fn new($($field: $type),*) -> Self {
                 Self { $($field),* }

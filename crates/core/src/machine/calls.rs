@@ -51,7 +51,7 @@ impl CallStatus {
 
     /// Whether the call waits for a client, a person or a child.
     #[must_use]
-    pub fn is_awaiting(self) -> bool {
+    pub(crate) fn is_awaiting(self) -> bool {
         matches!(
             self,
             Self::AwaitingClient | Self::AwaitingApproval | Self::AwaitingChild
@@ -60,19 +60,19 @@ impl CallStatus {
 
     /// Whether the runtime has to run the call, or is running it, and it has no result.
     #[must_use]
-    pub fn is_unfinished(self) -> bool {
+    pub(crate) fn is_unfinished(self) -> bool {
         matches!(self, Self::Ready | Self::Unknown | Self::Running)
     }
 
     /// Whether the call can be run now.
     #[must_use]
-    pub fn is_runnable(self) -> bool {
+    pub(crate) fn is_runnable(self) -> bool {
         matches!(self, Self::Ready | Self::Unknown)
     }
 
     /// Returns the state of a stored call.
     #[must_use]
-    pub fn of(call: &OpenCall) -> Self {
+    pub(crate) fn of(call: &OpenCall) -> Self {
         let is = |state| {
             let effect = call.effect.as_ref();
             effect.is_some_and(|effect| effect.state == state)
@@ -118,7 +118,7 @@ pub struct CallRef {
 impl CallRef {
     /// Summarizes a stored call.
     #[must_use]
-    pub fn of(call: &OpenCall) -> Self {
+    pub(crate) fn of(call: &OpenCall) -> Self {
         Self {
             phase: call.phase,
             standing: CallStatus::of(call),
@@ -154,7 +154,7 @@ pub struct Calls(Vec<CallRef>);
 
 impl Calls {
     /// Summarizes the calls of a stored step.
-    pub fn of<'a>(calls: impl IntoIterator<Item = &'a OpenCall>) -> Self {
+    pub(crate) fn of<'a>(calls: impl IntoIterator<Item = &'a OpenCall>) -> Self {
         Self(calls.into_iter().map(CallRef::of).collect())
     }
 

@@ -137,7 +137,7 @@ pub struct Settled {
 impl Settled {
     /// Creates the progress after a settled step.
     #[must_use]
-    pub fn new(steps: u32, corrections: u32, ended: Option<RunStatus>) -> Self {
+    pub(crate) fn new(steps: u32, corrections: u32, ended: Option<RunStatus>) -> Self {
         Self {
             steps,
             corrections,
@@ -160,6 +160,7 @@ impl Event {
 
     /// Creates the event of an effect.
     #[must_use]
+    #[doc(hidden)]
     pub fn of(at: &EffectAddress, what: EventKind) -> Self {
         Self {
             n: at.n,
@@ -171,6 +172,7 @@ impl Event {
 
     /// Sets whether a stop of the run is requested.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_stop(mut self, stop: bool) -> Self {
         self.stop = stop;
         self

@@ -7,6 +7,7 @@ use crate::store::{Fence, Receipt, Snapshot};
 impl RunState {
     /// Sets the fence that a commit gave the run.
     #[must_use]
+    #[doc(hidden)]
     pub fn fenced(mut self, receipt: &Receipt) -> Self {
         if let Some(session) = receipt.sessions.get(&self.session_id) {
             self.fence = session.fence;
@@ -60,7 +61,7 @@ impl RunState {
 /// Nothing is written when a call starts. So every call that was next counts as started: all
 /// runnable regular ones, or else the first of those that may finish the turn.
 #[must_use]
-pub fn started_calls(step: &OpenStep) -> Vec<usize> {
+pub(crate) fn started_calls(step: &OpenStep) -> Vec<usize> {
     let is_runnable = |state: CallState| matches!(state, CallState::Ready | CallState::Approved);
     let of_phase = |phase: CallPhase| {
         let calls = step.calls.iter().enumerate();

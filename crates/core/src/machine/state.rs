@@ -84,7 +84,7 @@ pub struct OpenStepRef {
 impl OpenStepRef {
     /// Summarizes a stored step.
     #[must_use]
-    pub fn of(step: &crate::session::OpenStep) -> Self {
+    pub(crate) fn of(step: &crate::session::OpenStep) -> Self {
         Self {
             id: step.id.clone(),
             calls: Calls::of(&step.calls),

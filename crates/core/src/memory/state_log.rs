@@ -17,7 +17,7 @@ const VERSION: usize = 64;
 /// weigh as much as that state, a whole state is kept again: so a version costs a few times its own
 /// writes, however large the state has become, and rebuilding one about twice the state it starts from.
 #[derive(Debug)]
-pub struct StateLog {
+pub(crate) struct StateLog {
     current: Arc<Value>,
     versions: Vec<Version>,
     /// The weight of the last whole state.
@@ -46,19 +46,19 @@ impl Default for StateLog {
 impl StateLog {
     /// Returns the current version.
     #[must_use]
-    pub fn current(&self) -> &Arc<Value> {
+    pub(crate) fn current(&self) -> &Arc<Value> {
         &self.current
     }
 
     /// Adds a version with this value.
-    pub fn set(&mut self, value: Arc<Value>) {
+    pub(crate) fn set(&mut self, value: Arc<Value>) {
         (self.whole, self.writes) = (weight(&value), 0);
         self.current = Arc::clone(&value);
         self.versions.push(Version::Whole(value));
     }
 
     /// Adds a version by applying these writes, which must apply, to the current one.
-    pub fn write(&mut self, writes: StepWrites) {
+    pub(crate) fn write(&mut self, writes: StepWrites) {
         if self.writes > self.whole
             && let Some(last) = self.versions.last_mut()
         {
@@ -75,7 +75,7 @@ impl StateLog {
     }
 
     /// Adds a version that equals an earlier one.
-    pub fn rewind(&mut self, to: u64) {
+    pub(crate) fn rewind(&mut self, to: u64) {
         if let Some(value) = self.at(to) {
             self.set(value);
         }
@@ -83,7 +83,7 @@ impl StateLog {
 
     /// Returns the state at a version; `None` if the version does not exist.
     #[must_use]
-    pub fn at(&self, version: u64) -> Option<Arc<Value>> {
+    pub(crate) fn at(&self, version: u64) -> Option<Arc<Value>> {
         let version = usize::try_from(version).ok()?;
         if version == self.versions.len() {
             return Some(Arc::clone(&self.current));

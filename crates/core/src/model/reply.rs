@@ -131,7 +131,7 @@ impl ReplyBuilder {
 
     /// Sets the limits on what the model returns.
     #[must_use]
-    pub fn bounded(mut self, bounds: Bounds) -> Self {
+    pub(crate) fn bounded(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
     }
@@ -253,6 +253,7 @@ impl ReplyBuilder {
     /// Returns the text so far, for a reply that is cut off on purpose. Calls are left out: their
     /// arguments may be incomplete.
     #[must_use]
+    #[doc(hidden)]
     pub fn partial_text(&self) -> Option<String> {
         AssistantMessage::new(self.parts.clone()).content()
     }

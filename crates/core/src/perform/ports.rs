@@ -116,6 +116,7 @@ impl Ports {
 
     /// The same ports without a memory.
     #[must_use]
+    #[doc(hidden)]
     pub fn forgetful(mut self) -> Self {
         self.memory = Memory::none();
         self

@@ -74,6 +74,7 @@ impl Backend {
 
     /// Gives measurements of runs to this meter.
     #[must_use]
+    #[doc(hidden)]
     pub fn measured_by(mut self, meter: Arc<dyn Meter>) -> Self {
         self.meter = Some(meter);
         self

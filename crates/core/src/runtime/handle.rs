@@ -70,6 +70,7 @@ impl<Out> Handle<Out> {
     /// Reads the run's chunks after a sequence, or from its beginning, to its end: [`Handle::chunks`]
     /// for those who need every [`StreamItem`](crate::stream::StreamItem).
     #[must_use]
+    #[doc(hidden)]
     pub fn reader(&self, after: impl Into<Option<Sequence>>) -> RunReader {
         RunReader::new(self.runtime.backend(), self.run.clone(), after.into())
     }

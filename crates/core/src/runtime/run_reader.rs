@@ -50,7 +50,7 @@ impl RunReader {
 
     /// How the run ended, once the reader has come to its end.
     #[must_use]
-    pub fn outcome(&self) -> Option<&RunRecord> {
+    pub(crate) fn outcome(&self) -> Option<&RunRecord> {
         self.outcome.as_ref()
     }
 

@@ -82,6 +82,7 @@ impl Stored for SubSessionRef {
 impl SubSessionRef {
     /// Creates the reference to a local child that is running.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(
         session_id: SessionId,
         agent_type: impl Into<String>,

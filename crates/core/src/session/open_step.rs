@@ -189,7 +189,7 @@ impl OpenCall {
 
     /// Creates a call that has its result without having been run.
     #[must_use]
-    pub fn settled(phase: CallPhase, result: ToolMessage) -> Self {
+    pub(crate) fn settled(phase: CallPhase, result: ToolMessage) -> Self {
         Self {
             result: Some(result),
             ..Self::new(phase, CallState::Terminal)
@@ -198,7 +198,7 @@ impl OpenCall {
 
     /// Returns how many times the call was begun again, as far as recorded.
     #[must_use]
-    pub fn attempts(&self) -> u32 {
+    pub(crate) fn attempts(&self) -> u32 {
         self.effect.as_ref().map_or(0, |effect| effect.attempts)
     }
 
@@ -229,6 +229,7 @@ impl OpenStep {
 
     /// Creates the open step of a reply; `state` returns the initial state of each call.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(
         id: StepId,
         run_id: RunId,
@@ -251,6 +252,7 @@ impl OpenStep {
 
     /// Returns a call and its state, by its index in the model's order.
     #[must_use]
+    #[doc(hidden)]
     pub fn call(&self, index: usize) -> Option<(&ToolCall, &OpenCall)> {
         self.calls().nth(index)
     }
@@ -269,12 +271,14 @@ impl OpenStep {
     }
 
     /// Iterates over the calls with their states, in the model's order.
+    #[doc(hidden)]
     pub fn calls(&self) -> impl Iterator<Item = (&ToolCall, &OpenCall)> {
         self.message.tool_calls().zip(&self.calls)
     }
 
     /// Whether every call has its result.
     #[must_use]
+    #[doc(hidden)]
     pub fn is_settled(&self) -> bool {
         self.calls.iter().all(|call| call.result.is_some())
     }
@@ -283,6 +287,7 @@ impl OpenStep {
     ///
     /// # Errors
     /// [`PairingError`] while a call has no result.
+    #[doc(hidden)]
     pub fn into_paired(self) -> Result<PairedStep, PairingError> {
         let results = self.calls.into_iter().filter_map(|call| call.result);
         PairedStep::new(self.message, results)

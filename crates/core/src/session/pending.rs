@@ -61,6 +61,7 @@ impl Stored for PendingCall {
 impl PendingCall {
     /// Creates a call of a root session that waits for a client, without a deadline.
     #[must_use]
+    #[doc(hidden)]
     pub fn client(
         session_id: SessionId,
         run_id: RunId,
@@ -88,6 +89,7 @@ impl PendingCall {
 
     /// Makes the call wait for a person's decision instead.
     #[must_use]
+    #[doc(hidden)]
     pub fn needing_approval(mut self, approval_id: ApprovalId) -> Self {
         self.kind = PendingKind::Approval;
         self.approval_id = Some(approval_id);
@@ -112,6 +114,7 @@ pub struct Answer {
 impl Answer {
     /// Creates an answer of an unknown user.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(submission: super::Submission, submitted_at: Timestamp) -> Self {
         Self {
             submission,

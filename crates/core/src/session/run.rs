@@ -94,6 +94,7 @@ impl Stored for RunRecord {
 impl RunRecord {
     /// Creates the record of a run that starts.
     #[must_use]
+    #[doc(hidden)]
     pub fn started(
         id: RunId,
         session_id: SessionId,
@@ -142,6 +143,7 @@ pub struct Suspended {
 impl Suspended {
     /// Creates a suspension in a step.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(step_id: StepId, tool_call_ids: Vec<CallId>, children: Vec<SessionId>) -> Self {
         Self {
             tool_call_ids,

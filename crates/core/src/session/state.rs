@@ -123,6 +123,7 @@ impl Stored for SessionState {
 impl SessionState {
     /// Creates an active session with an empty state.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(session_id: SessionId, agent_type: impl Into<String>, now: Timestamp) -> Self {
         Self {
             session_id,
@@ -200,6 +201,7 @@ pub struct InterruptContext {
 impl InterruptContext {
     /// Creates the context of a stopped run.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(run_id: RunId, reason: Option<String>, interrupted_at: Timestamp) -> Self {
         Self {
             run_id,

@@ -41,6 +41,7 @@ impl Stored for StopRequest {
 impl StopRequest {
     /// Creates a stop request without a reason.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(run_id: RunId, kind: StopKind, requested_at: Timestamp) -> Self {
         Self {
             run_id,

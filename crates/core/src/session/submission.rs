@@ -185,6 +185,7 @@ impl Submission {
 
     /// Binds the answer to one call of one run, which is checked when it is submitted.
     #[must_use]
+    #[doc(hidden)]
     pub fn bound_to(mut self, digest_of_call: Digest, run: RunId) -> Self {
         match &mut self {
             Self::ClientToolResult { digest, run_id, .. }
@@ -203,6 +204,7 @@ impl Submission {
     ///
     /// # Errors
     /// The [`SubmissionError`] of the first check that fails.
+    #[doc(hidden)]
     pub fn check(&self, pending: &PendingCall) -> Result<(), SubmissionError> {
         let call = self.tool_call_id().clone();
         let waits_for = pending.kind;

@@ -68,6 +68,7 @@ pub struct Draft {
 
 impl Draft {
     /// Creates a draft of `base` without changes.
+    #[doc(hidden)]
     pub fn new(base: impl Into<Arc<Value>>, mode: ArrayMode) -> Self {
         Self {
             base: base.into(),
@@ -79,7 +80,7 @@ impl Draft {
 
     /// Returns how changes of arrays are reported.
     #[must_use]
-    pub fn mode(&self) -> ArrayMode {
+    pub(crate) fn mode(&self) -> ArrayMode {
         self.mode
     }
 
@@ -214,6 +215,7 @@ impl Draft {
     /// Returns the changes that turn this state into another one. If both are drafts of one shared
     /// state, this costs as much as was changed in them, whatever the size of the state.
     #[must_use]
+    #[doc(hidden)]
     pub fn differences(&self, other: &Self) -> StepWrites {
         differences(self.view(), other.view())
     }
@@ -233,6 +235,7 @@ impl Draft {
 
     /// Returns the changes as RFC 6902 patches with the same effect as [`writes`](Self::writes).
     #[must_use]
+    #[doc(hidden)]
     pub fn rfc6902_patches(&self) -> Vec<PatchOp> {
         self.changes.patches(self.view())
     }

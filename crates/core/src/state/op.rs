@@ -48,6 +48,7 @@ pub enum StateOp {
 impl StateOp {
     /// Returns the path that this operation changes.
     #[must_use]
+    #[doc(hidden)]
     pub fn path(&self) -> &Pointer {
         match self {
             Self::Append { path, .. }
@@ -77,6 +78,7 @@ pub struct StepWrites(Vec<StateOp>);
 impl StepWrites {
     /// Creates an empty list.
     #[must_use]
+    #[doc(hidden)]
     pub fn new() -> Self {
         Self::default()
     }
@@ -100,6 +102,7 @@ impl StepWrites {
 
     /// Returns the changes in order, as a slice.
     #[must_use]
+    #[doc(hidden)]
     pub fn as_slice(&self) -> &[StateOp] {
         &self.0
     }

@@ -32,6 +32,7 @@ impl Pointer {
     }
 
     /// Creates a pointer from unescaped segments.
+    #[doc(hidden)]
     pub fn from_segments(segments: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut text = String::new();
         for segment in segments {
@@ -59,6 +60,7 @@ impl Pointer {
 
     /// Returns the number of segments.
     #[must_use]
+    #[doc(hidden)]
     pub fn depth(&self) -> usize {
         self.0.matches('/').count()
     }
@@ -99,6 +101,7 @@ impl Pointer {
 
     /// Whether `other` is this pointer or below it.
     #[must_use]
+    #[doc(hidden)]
     pub fn is_prefix_of(&self, other: &Self) -> bool {
         other
             .0

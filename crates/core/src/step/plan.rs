@@ -37,7 +37,7 @@ impl<'a> PlanOptions<'a> {
 
     /// Sets the limits on the size of an output.
     #[must_use]
-    pub fn bounded(mut self, bounds: Bounds) -> Self {
+    pub(crate) fn bounded(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
     }

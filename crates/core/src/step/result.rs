@@ -35,13 +35,13 @@ pub enum StopReason {
 impl StopReason {
     /// Whether a text with this reason ends the turn.
     #[must_use]
-    pub fn should_stop(self) -> bool {
+    pub(crate) fn should_stop(self) -> bool {
         self != Self::ToolUse
     }
 
     /// Whether ending with this reason is a failure.
     #[must_use]
-    pub fn is_error(self) -> bool {
+    pub(crate) fn is_error(self) -> bool {
         match self {
             Self::EndTurn | Self::StopSequence | Self::ToolUse => false,
             Self::MaxTokens | Self::ContentFilter | Self::Refusal | Self::Error | Self::Unknown => {
@@ -78,12 +78,14 @@ pub struct TextStep {
 impl TextStep {
     /// Returns the text of the reply.
     #[must_use]
+    #[doc(hidden)]
     pub fn content(&self) -> String {
         self.message.content().unwrap_or_default()
     }
 
     /// Whether the model meant to end the turn.
     #[must_use]
+    #[doc(hidden)]
     pub fn should_stop(&self) -> bool {
         self.stop_reason.should_stop()
     }
@@ -119,6 +121,7 @@ pub struct SubAgentCall {
 impl SubAgentCall {
     /// Creates a call of a sub-agent.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(id: CallId, agent_type: impl Into<String>, input: Value) -> Self {
         Self {
             id,
@@ -189,6 +192,7 @@ impl StepResult {
 
     /// Creates the result of an output that the provider produced natively.
     #[must_use]
+    #[doc(hidden)]
     pub fn structured_output(output: Value) -> Self {
         Self::StructuredOutput(StructuredOutputStep {
             output,
@@ -199,6 +203,7 @@ impl StepResult {
 
     /// Creates the result of a failed model call that ends the run.
     #[must_use]
+    #[doc(hidden)]
     pub fn failed(error: &dyn Coded) -> Self {
         Self::Error(ErrorStep {
             error: error.to_record(),
@@ -209,7 +214,7 @@ impl StepResult {
 
     /// Returns why the model stopped, if known.
     #[must_use]
-    pub fn stop_reason(&self) -> Option<StopReason> {
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         match self {
             Self::Text(step) => Some(step.stop_reason),
             Self::ToolCalls(step) => Some(step.stop_reason),

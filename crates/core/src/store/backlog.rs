@@ -60,6 +60,7 @@ impl Backlog {
     }
 
     /// Adds the backlog of another part of the same store.
+    #[doc(hidden)]
     pub fn add(&mut self, other: &Self) {
         self.pending_calls += other.pending_calls;
         let oldest = [self.oldest_pending, other.oldest_pending];

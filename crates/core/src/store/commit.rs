@@ -48,6 +48,7 @@ pub struct Lease {
 impl Lease {
     /// Creates a lease that is not given up.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(holder: impl Into<String>, until: Timestamp) -> Self {
         Self {
             holder: holder.into(),
@@ -58,7 +59,7 @@ impl Lease {
 
     /// Whether the lease excludes other processes at this instant.
     #[must_use]
-    pub fn is_valid(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_valid(&self, now: Timestamp) -> bool {
         self.until > now && !self.given_up
     }
 }
@@ -98,7 +99,7 @@ impl LeaseRequest {
 
     /// Returns the lease that a store writes at this instant of its clock.
     #[must_use]
-    pub fn at(self, now: Timestamp) -> Lease {
+    pub(crate) fn at(self, now: Timestamp) -> Lease {
         Lease {
             holder: self.holder,
             until: now.saturating_add(self.lasts),
@@ -326,6 +327,7 @@ impl Commit {
     }
 
     /// Sets a field of the root.
+    #[doc(hidden)]
     pub fn set(self, field: Field) -> Self {
         self.then(Change::Set(field))
     }
@@ -343,6 +345,7 @@ impl Commit {
     }
 
     /// Shrinks its chunks to the limits of the stream: see [`StreamLimits::fit`].
+    #[doc(hidden)]
     pub fn fitting(mut self, limits: StreamLimits) -> Self {
         self.chunks = limits.fit_all(std::mem::take(&mut self.chunks));
         self

@@ -47,7 +47,7 @@ pub enum Due {
 impl Due {
     /// Returns the kind of work.
     #[must_use]
-    pub fn kind(&self) -> DueKind {
+    pub(crate) fn kind(&self) -> DueKind {
         match self {
             Self::LapsedLease { .. } => DueKind::LapsedLease,
             Self::Deadline { .. } => DueKind::Deadline,
@@ -259,6 +259,7 @@ pub struct DueSession {
 impl DueSession {
     /// Creates an entry of a session with its reasons.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(key: SessionKey<'_>, reasons: Vec<Due>) -> Self {
         Self {
             root: key.root.clone(),

@@ -111,6 +111,7 @@ pub struct Current {
 impl Current {
     /// Creates the value for an existing session.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(status: SessionStatus, version: u64) -> Self {
         Self {
             status: Some(status),
@@ -122,7 +123,7 @@ impl Current {
 impl StoreError {
     /// Whether the same operation may succeed a moment later. The failed write may have been made.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Full { .. })
     }
 

@@ -133,13 +133,13 @@ impl Header {
 
     /// Returns the status and version that a failed precondition reports.
     #[must_use]
-    pub fn current(&self) -> Current {
+    pub(crate) fn current(&self) -> Current {
         Current::new(self.session.status, self.session.version)
     }
 
     /// Returns the counters that a receipt reports.
     #[must_use]
-    pub fn committed(&self) -> Committed {
+    pub(crate) fn committed(&self) -> Committed {
         let answered = self.calls.iter().filter(|(_, mark)| mark.answered);
         Committed {
             version: self.session.version,
@@ -234,7 +234,7 @@ impl Header {
 
     /// Returns the status of a pending call.
     #[must_use]
-    pub fn standing(&self, call: &CallId) -> PendingStatus {
+    pub(crate) fn standing(&self, call: &CallId) -> PendingStatus {
         match self.calls.get(call) {
             None => PendingStatus::Absent,
             Some(mark) if mark.answered => PendingStatus::Answered,
@@ -256,7 +256,7 @@ impl Header {
 
     /// Lists everything that needs attention now or later, each with the instant from which
     /// on it is due.
-    pub fn agenda(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
+    pub(crate) fn agenda(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
         let mut all = Vec::new();
         self.each_due(|at, kind, call| {
             let run = self.run.as_ref();

@@ -87,7 +87,7 @@ pub struct ModelFailure {
 impl ModelFailure {
     /// Creates the record of a failed model call.
     #[must_use]
-    pub fn new(error: ErrorRecord, now: Timestamp, retry_after_ms: Option<u64>) -> Self {
+    pub(crate) fn new(error: ErrorRecord, now: Timestamp, retry_after_ms: Option<u64>) -> Self {
         Self {
             error,
             now,
@@ -129,7 +129,7 @@ impl OpenMark {
 
     /// Returns the number of the current attempt at a call.
     #[must_use]
-    pub fn attempt_at(&self, index: u32) -> u32 {
+    pub(crate) fn attempt_at(&self, index: u32) -> u32 {
         self.attempts.get(&index).copied().unwrap_or_default()
     }
 
@@ -150,26 +150,26 @@ fn attempts(call: &OpenCall) -> Option<u32> {
 impl EffectMark {
     /// Whether there is nothing to store.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Returns the current attempt at an effect, if it was recorded.
     #[must_use]
-    pub fn begun_at(&self, effect: u32) -> Option<&Begun> {
+    pub(crate) fn begun_at(&self, effect: u32) -> Option<&Begun> {
         self.begun.as_ref().filter(|begun| begun.effect == effect)
     }
 
     /// Returns the number of the current attempt at an effect.
     #[must_use]
-    pub fn attempt_at(&self, effect: u32) -> u32 {
+    pub(crate) fn attempt_at(&self, effect: u32) -> u32 {
         self.begun_at(effect).map_or(0, |begun| begun.attempt)
     }
 
     /// Returns the state of a call of the open step and the number of its current attempt; `None`
     /// if that step is not open.
     #[must_use]
-    pub fn call(&self, step: &StepId, index: u32) -> Option<(CallStatus, u32)> {
+    pub(crate) fn call(&self, step: &StepId, index: u32) -> Option<(CallStatus, u32)> {
         let open = self.open.as_ref().filter(|open| open.id == *step)?;
         let call = open.calls.get(index)?;
         Some((call.standing, open.attempt_at(index)))

@@ -58,7 +58,7 @@ impl StreamLimits {
     ///
     /// A writer of a chunk that must not be refused, like the end of a run, makes it fit first.
     #[must_use]
-    pub fn fit(&self, chunk: Chunk) -> Vec<Chunk> {
+    pub(crate) fn fit(&self, chunk: Chunk) -> Vec<Chunk> {
         self.fit_all(vec![chunk])
     }
 

@@ -48,6 +48,7 @@ pub enum DeltaSource {
 impl StreamWriter {
     /// Creates a writer that is checked by its fence only.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(root: SessionId, session: SessionId, fence: Fence) -> Self {
         Self {
             root,
@@ -59,6 +60,7 @@ impl StreamWriter {
 
     /// Sets the effect that writes. Once it is committed, or begun again, its deltas are refused.
     #[must_use]
+    #[doc(hidden)]
     pub fn of(mut self, by: DeltaSource) -> Self {
         self.by = Some(by);
         self

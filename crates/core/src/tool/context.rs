@@ -339,13 +339,14 @@ impl ToolCxBuilder {
     }
 
     /// Who takes the call's events.
+    #[doc(hidden)]
     pub fn events(mut self, events: Arc<dyn ToolEvents>) -> Self {
         self.events = Some(events);
         self
     }
 
     /// How large what the call says may be.
-    pub fn bounds(mut self, bounds: Bounds) -> Self {
+    pub(crate) fn bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
     }

@@ -109,13 +109,14 @@ impl PairedStep {
 
     /// Returns the number of messages in the step.
     #[must_use]
+    #[doc(hidden)]
     pub fn message_count(&self) -> usize {
         1 + self.0.results.len()
     }
 
     /// Returns the message and its results.
     #[must_use]
-    pub fn into_parts(self) -> (AssistantMessage, Vec<ToolMessage>) {
+    pub(crate) fn into_parts(self) -> (AssistantMessage, Vec<ToolMessage>) {
         let Parts { assistant, results } = Arc::unwrap_or_clone(self.0);
         (assistant, results)
     }

@@ -10,6 +10,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn add_sub_session_refs(
         &self,
         session: &SessionId,
@@ -26,6 +27,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the child.
+    #[doc(hidden)]
     pub async fn update_sub_session_ref(
         &self,
         session: &SessionId,
@@ -54,6 +56,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
+    #[doc(hidden)]
     pub async fn get_sub_session_refs(
         &self,
         session: &SessionId,

@@ -10,6 +10,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn set_interrupt_flag(
         &self,
         session: &SessionId,
@@ -64,6 +65,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn check_interrupt_flag(
         &self,
         session: &SessionId,
@@ -92,6 +94,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn clear_interrupt_flag(&self, session: &SessionId) -> Result<(), StoreError> {
         self.change(session, Change::ClearStop).await.map(drop)
     }

@@ -12,6 +12,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn create_run(&self, run: RunRecord) -> Result<Committed, StoreError> {
         let session = run.session_id.clone();
         self.change(&session, Change::StartRun(Box::new(run))).await
@@ -22,6 +23,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the run.
+    #[doc(hidden)]
     pub async fn update_run_status(
         &self,
         session: &SessionId,

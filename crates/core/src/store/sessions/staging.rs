@@ -15,6 +15,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn stage_changes(
         &self,
         session: &SessionId,
@@ -30,6 +31,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
+    #[doc(hidden)]
     pub async fn get_staged_changes(
         &self,
         session: &SessionId,
@@ -52,6 +54,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
+    #[doc(hidden)]
     pub async fn has_staged_changes(
         &self,
         session: &SessionId,
@@ -64,6 +67,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn promote_staging(
         &self,
         session: &SessionId,
@@ -99,6 +103,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn discard_staging(
         &self,
         session: &SessionId,
@@ -112,6 +117,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn cleanup_orphaned_staging(
         &self,
         session: &SessionId,

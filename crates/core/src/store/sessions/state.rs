@@ -36,6 +36,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
+    #[doc(hidden)]
     pub async fn answered_calls(
         &self,
         session: &SessionId,
@@ -50,6 +51,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Refused`] if `expected_version` is not its version.
+    #[doc(hidden)]
     pub async fn save_state(
         &self,
         state: &SessionState,
@@ -85,6 +87,7 @@ impl Sessions<'_> {
     /// # Errors
     /// [`StoreError::Refused`] if `expected_version` is not the session's version;
     /// [`StoreError::Invalid`] if the messages are not whole steps.
+    #[doc(hidden)]
     pub async fn save_state_and_promote_staging(
         &self,
         state: &SessionState,
@@ -123,6 +126,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn increment_step_count(&self, session: &SessionId) -> Result<Committed, StoreError> {
         self.set(session, Field::OneStepMore).await
     }
@@ -131,6 +135,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn increment_resume_count(
         &self,
         session: &SessionId,

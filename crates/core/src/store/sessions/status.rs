@@ -40,6 +40,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
+    #[doc(hidden)]
     pub async fn update_status(
         &self,
         session: &SessionId,
@@ -54,6 +55,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; a mismatch is an outcome, not an error.
+    #[doc(hidden)]
     pub async fn compare_and_set_status(
         &self,
         session: &SessionId,
