@@ -277,14 +277,12 @@ pub mod testing;
 
 pub use async_trait::async_trait;
 pub use helix_agents_core as core;
-pub use helix_agents_core::agent::{
-    AgentBuilder, AgentContext, AlreadyRegistered, AnyAgent, ModelRef, ResolveError, UnknownModel,
-};
-pub use helix_agents_core::entries::{Continuation, EntryError, Expects, Submitted, ToolAnswer};
+pub use helix_agents_core::agent::{AgentBuilder, AnyAgent, ModelRef};
+pub use helix_agents_core::entries::{Continuation, Expects, Submitted, ToolAnswer};
 pub use helix_agents_core::hooks::{
-    AfterModelCall, AfterSubAgent, AfterTool, AgentComplete, AgentFail, AgentHooks, AgentResumed,
-    AgentStart, AgentSuspended, BeforeModelCall, BeforeSubAgent, BeforeTool, HookCx, HookResult,
-    MessageAdded, StateChange, SuspendReason,
+    AfterModelCall, AfterTool, AgentComplete, AgentFail, AgentHooks, AgentResumed, AgentStart,
+    AgentSuspended, BeforeModelCall, BeforeTool, HookCx, HookResult, MessageAdded, StateChange,
+    SuspendReason,
 };
 pub use helix_agents_core::memory::MemoryStore;
 pub use helix_agents_core::message::{AssistantMessage, FilePart, ToolCall, UserMessage};
@@ -293,26 +291,23 @@ pub use helix_agents_core::model::{
     ModelReply, ModelRequest, TokenUsage, ToolChoice, ToolSchema,
 };
 pub use helix_agents_core::runtime::{
-    Backend, ChunkStream, Handle, NoOutput, Outcome, Pause, Pending, Runtime, RuntimeError,
-    RuntimeExt, StartedRun, Stop, TextStream, Turn,
+    Backend, ChunkStream, Handle, NoOutput, Outcome, Pause, Pending, Runtime, RuntimeExt, Stop,
+    TextStream, Turn,
 };
 pub use helix_agents_core::session::{
-    PendingCall, PendingKind, RunRecord, RunStatus, SessionState, SessionStatus, Submission,
-    SubmissionOutcome,
+    PendingCall, PendingKind, RunRecord, RunStatus, SessionState, SessionStatus, SubmissionOutcome,
 };
-pub use helix_agents_core::step::{StepResult, StopReason, SystemPrompt};
-pub use helix_agents_core::store::{Page, Paged, PendingQuery, SessionQuery, Sessions};
-pub use helix_agents_core::stream::{
-    Chunk, ChunkPayload, Sequence, StoredChunk, StreamItem, StreamStatus,
-};
+pub use helix_agents_core::step::{StepResult, StopReason};
+pub use helix_agents_core::store::{Page, Paged, SessionQuery, Sessions};
+pub use helix_agents_core::stream::{Chunk, ChunkPayload, Sequence, StoredChunk, StreamStatus};
 pub use helix_agents_core::tool::{
-    ApprovalMode, ExecutedBy, MetadataError, OnUnknown, Reconciled, ToolBuilder, ToolSpec,
+    ApprovalMode, ExecutedBy, OnUnknown, Reconciled, ToolBuilder, ToolSpec,
 };
 pub use helix_agents_core::usage::{CustomUsage, UsageRollup};
 pub use helix_agents_core::{
-    Agent, AgentId, AgentRegistry, ApprovalId, CallId, CheckpointId, Coded, DefinitionError, Error,
-    ErrorCode, ErrorRecord, IdError, IntoTools, Message, MessageId, RunId, SessionId, StepId,
-    StreamId, Tool, ToolCx, ToolError, ToolResult, Transcript, UsageId, UserId,
+    Agent, AgentRegistry, CallId, CheckpointId, DefinitionError, Error, ErrorCode, ErrorRecord,
+    IdError, IntoTools, Message, RunId, SessionId, Tool, ToolCx, ToolError, ToolResult, Transcript,
+    UserId,
 };
 pub use helix_agents_macros::{tool, toolset};
 #[cfg(feature = "models")]
