@@ -110,24 +110,26 @@ impl Subject {
         let fenced = || Commit::new(self.session.clone(), NOW).when(Precondition::Fence(Fence(1)));
         let reply = fenced().then(Change::OpenStep(Some(Arc::new(open))));
         let id = CheckpointId::new(format!("cp-{n:08x}-0000-7000-8000-000000000000"))?;
-        let mut checkpoint = Checkpoint::new(
+        let checkpoint = Checkpoint {
             id,
-            self.session.clone(),
-            self.run.clone(),
-            SessionStatus::Active,
-            NOW,
-        );
-        checkpoint.message_count = 1 + 2 * n;
-        checkpoint.step_count = 1;
+            session_id: self.session.clone(),
+            run_id: self.run.clone(),
+            status: SessionStatus::Active,
+            timestamp: NOW,
+            step_count: 1,
+            message_count: 1 + 2 * n,
+            state_version: 0,
+            open_step: None,
+        };
         let usage = |what: &str, kind| -> Outcome<Change> {
             let id = UsageId::new(format!("usage-{what}-{n}"))?;
-            Ok(Change::Usage(UsageEntry::new(
+            Ok(Change::Usage(UsageEntry {
                 id,
-                self.run.clone(),
-                1,
-                NOW,
+                run_id: self.run.clone(),
+                step: 1,
+                timestamp: NOW,
                 kind,
-            )))
+            }))
         };
         let tokens = UsageKind::Tokens {
             model: "scripted/bench".to_owned(),

@@ -10,7 +10,7 @@ use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::AgentLimits;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::message::{AssistantMessage, ToolMessage, UserMessage};
-use helix_agents_core::model::{EventStream, Model, ModelExt, ModelRequest};
+use helix_agents_core::model::{EventStream, Model, ModelExt, ModelRequest, ToolChoice};
 use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::RunStatus;
@@ -166,15 +166,18 @@ pub(crate) async fn bare_loop(
     let state = json!({});
     for _ in 0..=steps {
         let prompt = build_messages_for_llm(&history, agent.system_prompt(), &state);
-        let request = ModelRequest::new(
+        let request = ModelRequest {
             prompt,
-            agent.model_config(),
-            &state,
-            agent.name(),
-            &session,
+            config: agent.model_config(),
+            state: &state,
+            agent_type: agent.name(),
+            session_id: &session,
             clock,
-        )
-        .with_tools(agent.effective_tools());
+            tools: agent.effective_tools(),
+            tool_choice: ToolChoice::Auto,
+            native_output: None,
+            attempt: 1,
+        };
         let reply = model.reply(request, &ids).await?;
         let plan = plan_step_processing(
             &StepResult::from_reply(reply),

@@ -15,7 +15,6 @@ use crate::time::Timestamp;
 
 /// A lock that is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Lock {
     /// The key that is locked.
     pub key: String,
@@ -25,24 +24,6 @@ pub struct Lock {
     pub token: u64,
     /// The instant at which the lock lapses.
     pub until: Timestamp,
-}
-
-impl Lock {
-    /// Creates a lock from its parts.
-    #[must_use]
-    pub fn new(
-        key: impl Into<String>,
-        holder: impl Into<String>,
-        token: u64,
-        until: Timestamp,
-    ) -> Self {
-        Self {
-            key: key.into(),
-            holder: holder.into(),
-            token,
-            until,
-        }
-    }
 }
 
 /// One holder per key, across processes, until the lock lapses.
@@ -85,7 +66,12 @@ impl LockManager for NoOpLockManager {
         now: Timestamp,
         ttl: Duration,
     ) -> Result<Option<Lock>, StoreError> {
-        Ok(Some(Lock::new(key, holder, 0, now.saturating_add(ttl))))
+        Ok(Some(Lock {
+            key: key.to_owned(),
+            holder: holder.to_owned(),
+            token: 0,
+            until: now.saturating_add(ttl),
+        }))
     }
 
     async fn renew(
@@ -143,7 +129,12 @@ impl LockManager for InMemoryLockManager {
             return Ok(None);
         }
         let token = before.map_or(0, |lock| lock.token) + 1;
-        let lock = Lock::new(key, holder, token, now.saturating_add(ttl));
+        let lock = Lock {
+            key: key.to_owned(),
+            holder: holder.to_owned(),
+            token,
+            until: now.saturating_add(ttl),
+        };
         locks.insert(key.to_owned(), lock.clone());
         Ok(Some(lock))
     }

@@ -154,6 +154,7 @@ impl ChunkBase {
 
     /// Creates the origin of a step's chunks.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(
         agent_id: AgentId,
         agent_type: impl Into<String>,
@@ -190,6 +191,7 @@ pub struct Chunk {
 impl Chunk {
     /// Creates a chunk with its payload.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(base: Arc<ChunkBase>, timestamp: Timestamp, payload: ChunkPayload) -> Self {
         Self {
             base,

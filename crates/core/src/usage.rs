@@ -10,7 +10,6 @@ use crate::time::Timestamp;
 /// One entry of a session's usage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct UsageEntry {
     /// The id of the entry.
     pub id: UsageId,
@@ -23,26 +22,6 @@ pub struct UsageEntry {
     /// The kind of usage.
     #[serde(flatten)]
     pub kind: UsageKind,
-}
-
-impl UsageEntry {
-    /// Creates a usage entry.
-    #[must_use]
-    pub fn new(
-        id: UsageId,
-        run_id: RunId,
-        step: u32,
-        timestamp: Timestamp,
-        kind: UsageKind,
-    ) -> Self {
-        Self {
-            id,
-            run_id,
-            step,
-            timestamp,
-            kind,
-        }
-    }
 }
 
 /// The kind and amount of a usage entry.

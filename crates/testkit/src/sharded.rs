@@ -259,7 +259,11 @@ impl SessionStore for ShardedStore {
     }
 
     async fn due(&self, query: &DueQuery) -> Result<DuePage, StoreError> {
-        let mut page = DuePage::new(query.at, Vec::new(), query.after.clone());
+        let mut page = DuePage {
+            at: query.at,
+            items: Vec::new(),
+            next: query.after.clone(),
+        };
         while page.items.len() < query.limit {
             let next = query.clone().after(page.next.clone());
             let mut heads = Vec::new();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use helix_agents::core::id::IdSourceExt;
 use helix_agents::core::message::{Message, UserMessage};
-use helix_agents::core::model::{ModelExt, ModelRequest};
+use helix_agents::core::model::{ModelExt, ModelRequest, ToolChoice};
 use helix_agents::core::shared_state::SharedState;
 use helix_agents::core::state::{Writer, apply_writes, merge_writes};
 use helix_agents::core::step::{
@@ -105,15 +105,18 @@ fn main() -> anyhow::Result<()> {
     let (mut step, mut corrections) = (1, 0);
     let output = loop {
         let prompt = build_messages_for_llm(&transcript, support.system_prompt(), &state);
-        let request = ModelRequest::new(
+        let request = ModelRequest {
             prompt,
-            support.model_config(),
-            &state,
-            support.name(),
-            &session,
-            &clock,
-        )
-        .with_tools(support.effective_tools());
+            config: support.model_config(),
+            state: &state,
+            agent_type: support.name(),
+            session_id: &session,
+            clock: &clock,
+            tools: support.effective_tools(),
+            tool_choice: ToolChoice::Auto,
+            native_output: None,
+            attempt: 1,
+        };
         let reply = StepResult::from_reply(block_on(model.reply(request, &ids))?);
         let plan = plan_step_processing(&reply, PlanOptions::new(support.output_schema()));
         let next = next_action(&plan, &reply, step, support.stop_config());
@@ -143,7 +146,11 @@ fn main() -> anyhow::Result<()> {
             {
                 fatal = Some(error.to_string());
             }
-            writers.push(Writer::new(order, call.id.as_str(), view.writes()?));
+            writers.push(Writer {
+                order,
+                name: call.id.as_str().to_owned(),
+                writes: view.writes()?,
+            });
             results.push(create_tool_result_message(ToolResultInput {
                 tool_call_id: call.id,
                 tool_name: call.name,

@@ -277,7 +277,11 @@ impl SessionStore for JsonStore {
                 .push(Staged::new(call, writes));
         }
         let retired = document.retired.into_iter().collect();
-        Ok(SessionExtras::new(document.children, staged, retired))
+        Ok(SessionExtras {
+            children: document.children,
+            staged,
+            retired_call_ids: retired,
+        })
     }
 
     async fn usage(&self, session: SessionKey<'_>, page: Page) -> Result<Paged<UsageEntry>> {

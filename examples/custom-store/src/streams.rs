@@ -126,7 +126,12 @@ impl StreamManager for JsonStore {
         let stream = self.document(root.as_root())?.stream;
         Ok(stream.map(|stream| {
             let incarnation = Incarnation(stream.began.0);
-            StreamInfo::new(incarnation, stream.status, stream.last, stream.trimmed)
+            StreamInfo {
+                incarnation,
+                status: stream.status,
+                last: stream.last,
+                trimmed: stream.trimmed,
+            }
         }))
     }
 

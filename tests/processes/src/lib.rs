@@ -68,28 +68,32 @@ pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commi
         result: Ok(json!({ "sum": name })),
     });
     let now = NOW;
-    let mut checkpoint = Checkpoint::new(
-        CheckpointId::new(format!("cp-{name}"))?,
-        session.clone(),
-        run.clone(),
-        SessionStatus::Active,
-        now,
-    );
+    let mut checkpoint = Checkpoint {
+        id: CheckpointId::new(format!("cp-{name}"))?,
+        session_id: session.clone(),
+        run_id: run.clone(),
+        status: SessionStatus::Active,
+        timestamp: now,
+        step_count: 0,
+        message_count: 0,
+        state_version: 0,
+        open_step: None,
+    };
     let mut commit = Commit::new(session.clone(), now);
     if let Some(at) = at {
         checkpoint.message_count = (at + 1) * MESSAGES_PER_ROUND;
         commit = commit.when(Precondition::MessageCount(at * MESSAGES_PER_ROUND));
     }
-    let usage = UsageEntry::new(
-        UsageId::new(format!("usage-{name}"))?,
-        run.clone(),
-        1,
-        now,
-        UsageKind::Tokens {
+    let usage = UsageEntry {
+        id: UsageId::new(format!("usage-{name}"))?,
+        run_id: run.clone(),
+        step: 1,
+        timestamp: now,
+        kind: UsageKind::Tokens {
             model: "scripted/writer".to_owned(),
             tokens: TokenUsage::new(10, 2),
         },
-    );
+    };
     let writes = vec![
         StateOp::Increment {
             path: Pointer::root().join("count"),

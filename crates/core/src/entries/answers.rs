@@ -71,13 +71,13 @@ pub(crate) fn take_answers(
                 UsageKind::Tool { .. } => "tool",
                 _ => "wait",
             };
-            taken.usage.push(UsageEntry::new(
-                crate::id::UsageId::of_call(&call.id, what),
-                run.clone(),
-                step.step,
-                at,
+            taken.usage.push(UsageEntry {
+                id: crate::id::UsageId::of_call(&call.id, what),
+                run_id: run.clone(),
+                step: step.step,
+                timestamp: at,
                 kind,
-            ));
+            });
         }
     }
     taken

@@ -157,7 +157,11 @@ impl Record {
             staged.entry(step.clone()).or_default().push(one.clone());
         }
         let retired = self.retired.iter().cloned().collect();
-        SessionExtras::new(self.children.clone(), staged, retired)
+        SessionExtras {
+            children: self.children.clone(),
+            staged,
+            retired_call_ids: retired,
+        }
     }
 }
 

@@ -130,7 +130,12 @@ impl StreamManager for MemoryStore {
     async fn info(&self, root: &SessionId) -> Result<Option<StreamInfo>, StreamError> {
         let inner = self.lock();
         let log = inner.streams.get(root);
-        Ok(log.map(|log| StreamInfo::new(log.incarnation, log.status, log.last, log.trimmed)))
+        Ok(log.map(|log| StreamInfo {
+            incarnation: log.incarnation,
+            status: log.status,
+            last: log.last,
+            trimmed: log.trimmed,
+        }))
     }
 
     async fn changed(

@@ -22,30 +22,31 @@ pub struct ModelReply {
 }
 
 impl ModelReply {
-    /// Creates a reply from its parts.
+    /// A reply that is a whole message. It stops for its tool calls, or at the end of the turn if there are
+    /// none ([`with_stop_reason`](Self::with_stop_reason) sets another reason).
     #[must_use]
-    pub fn new(message: AssistantMessage, stop_reason: StopReason, usage: TokenUsage) -> Self {
+    pub fn new(message: AssistantMessage) -> Self {
+        let stop_reason = match message.tool_calls().next() {
+            Some(_) => StopReason::ToolUse,
+            None => StopReason::EndTurn,
+        };
         Self {
             message,
             stop_reason,
-            usage,
+            usage: TokenUsage::default(),
         }
     }
-}
 
-impl ModelReply {
     /// A reply that is a text and ends the turn.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        let message = AssistantMessage::text(text);
-        Self::new(message, StopReason::EndTurn, TokenUsage::default())
+        Self::new(AssistantMessage::text(text))
     }
 
     /// A reply that calls a tool.
     #[must_use]
     pub fn call(tool: impl Into<String>, arguments: Value) -> Self {
-        let message = AssistantMessage::new(Vec::new());
-        Self::new(message, StopReason::ToolUse, TokenUsage::default()).and_call(tool, arguments)
+        Self::new(AssistantMessage::new(Vec::new())).and_call(tool, arguments)
     }
 
     /// Adds a call.
@@ -54,6 +55,13 @@ impl ModelReply {
         let call = ToolCall::new(CallId::of_reply(), tool, arguments);
         self.message.parts.push(AssistantPart::ToolCall(call));
         self.stop_reason = StopReason::ToolUse;
+        self
+    }
+
+    /// Sets why the model stopped.
+    #[must_use]
+    pub fn with_stop_reason(mut self, stop_reason: StopReason) -> Self {
+        self.stop_reason = stop_reason;
         self
     }
 
@@ -279,11 +287,11 @@ impl ReplyBuilder {
                 part.arguments = arguments(call.arguments, self.bounds);
             }
         }
-        Ok(ModelReply::new(
-            AssistantMessage::new(self.parts),
+        Ok(ModelReply {
+            message: AssistantMessage::new(self.parts),
             stop_reason,
             usage,
-        ))
+        })
     }
 }
 

@@ -12,7 +12,6 @@ use crate::time::Clock;
 
 /// One attempt of one model call. It borrows everything: nothing of the history is copied.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct ModelRequest<'a> {
     /// The system prompt and the history.
     pub prompt: PromptMessages<'a>,
@@ -36,53 +35,6 @@ pub struct ModelRequest<'a> {
     pub clock: &'a dyn Clock,
 }
 
-impl<'a> ModelRequest<'a> {
-    /// Creates the first attempt of a plain call, without tools.
-    #[must_use]
-    pub fn new(
-        prompt: PromptMessages<'a>,
-        config: &'a ModelConfig,
-        state: &'a Value,
-        agent_type: &'a str,
-        session_id: &'a SessionId,
-        clock: &'a dyn Clock,
-    ) -> Self {
-        Self {
-            prompt,
-            tools: &[],
-            tool_choice: ToolChoice::Auto,
-            native_output: None,
-            config,
-            state,
-            agent_type,
-            session_id,
-            attempt: 1,
-            clock,
-        }
-    }
-
-    /// Sets the tools that the model may call.
-    #[must_use]
-    pub fn with_tools(mut self, tools: &'a [ToolSchema]) -> Self {
-        self.tools = tools;
-        self
-    }
-
-    /// Sets whether the model may, must or must not call a tool.
-    #[must_use]
-    pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
-        self.tool_choice = choice;
-        self
-    }
-
-    /// Sets the number of the attempt.
-    #[must_use]
-    pub fn with_attempt(mut self, attempt: u32) -> Self {
-        self.attempt = attempt;
-        self
-    }
-}
-
 /// A tool as a model sees it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -100,6 +52,7 @@ pub struct ToolSchema {
 impl ToolSchema {
     /// Creates a tool whose schema is not enforced.
     #[must_use]
+    #[doc(hidden)]
     pub fn new(name: impl Into<String>, description: impl Into<String>, input: Schema) -> Self {
         Self {
             name: name.into(),

@@ -103,7 +103,11 @@ pub(super) fn writers(open: &OpenStep) -> Vec<Writer> {
                 CallPhase::Finish => order.saturating_add(usize::MAX / 2),
                 CallPhase::Regular => order,
             };
-            Writer::new(order, call.id.as_str(), open.writes.clone())
+            Writer {
+                order,
+                name: call.id.as_str().to_owned(),
+                writes: open.writes.clone(),
+            }
         })
         .collect()
 }

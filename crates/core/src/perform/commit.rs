@@ -50,13 +50,17 @@ impl<'a> EffectContext<'a> {
     /// A checkpoint of the session after the commit, and the chunk that tells of it. The store fills
     /// in what the session is then.
     pub(super) fn checkpoint(self) -> Result<(Checkpoint, ChunkPayload), PerformError> {
-        let checkpoint = Checkpoint::new(
-            self.ports().ids.checkpoint_id()?,
-            self.at().session_id.clone(),
-            self.at().run_id.clone(),
-            SessionStatus::Active,
-            self.now,
-        );
+        let checkpoint = Checkpoint {
+            id: self.ports().ids.checkpoint_id()?,
+            session_id: self.at().session_id.clone(),
+            run_id: self.at().run_id.clone(),
+            status: SessionStatus::Active,
+            timestamp: self.now,
+            step_count: 0,
+            message_count: 0,
+            state_version: 0,
+            open_step: None,
+        };
         let created = ChunkPayload::CheckpointCreated {
             checkpoint_id: checkpoint.id.clone(),
         };

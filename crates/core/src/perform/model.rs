@@ -124,22 +124,25 @@ async fn ask<'a>(
     let native = agent
         .output_schema()
         .filter(|_| forced && model.supports_native_output());
-    let mut request = ModelRequest::new(
-        prompt,
-        agent.model_config(),
-        &state,
-        agent.name(),
-        &at.session_id,
-        ports.clock.as_ref(),
-    )
-    .with_tools(agent.effective_tools())
-    .with_attempt(attempt);
-    request.native_output = native;
-    if native.is_some() {
-        request.tool_choice = ToolChoice::None;
+    let tool_choice = if native.is_some() {
+        ToolChoice::None
     } else if forced {
-        request.tool_choice = ToolChoice::Tool(FINISH_TOOL.to_owned());
-    }
+        ToolChoice::Tool(FINISH_TOOL.to_owned())
+    } else {
+        ToolChoice::Auto
+    };
+    let request = ModelRequest {
+        prompt,
+        config: agent.model_config(),
+        state: &state,
+        agent_type: agent.name(),
+        session_id: &at.session_id,
+        clock: ports.clock.as_ref(),
+        tools: agent.effective_tools(),
+        tool_choice,
+        native_output: native,
+        attempt,
+    };
 
     let began = scope.now();
     let mut deltas = Deltas::of_model(cx);

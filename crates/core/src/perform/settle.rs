@@ -269,7 +269,13 @@ pub(super) fn reply_usage(
     };
     let id = cx.ports().ids.usage_id()?;
     let kind = UsageKind::Tokens { model, tokens };
-    let entry = UsageEntry::new(id, open.run_id.clone(), cx.at().step, cx.now, kind);
+    let entry = UsageEntry {
+        id,
+        run_id: open.run_id.clone(),
+        step: cx.at().step,
+        timestamp: cx.now,
+        kind,
+    };
     Ok(Some(Change::Usage(entry)))
 }
 

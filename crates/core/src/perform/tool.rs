@@ -129,7 +129,13 @@ impl Calling<'_> {
         let kinds = outcome.usage.into_iter().map(UsageKind::Custom).chain(ran);
         let usage = kinds.enumerate().map(|(place, kind)| {
             let id = UsageId::of_call(&call.id, &place.to_string());
-            UsageEntry::new(id, at.run_id.clone(), at.step, now, kind)
+            UsageEntry {
+                id,
+                run_id: at.run_id.clone(),
+                step: at.step,
+                timestamp: now,
+                kind,
+            }
         });
         let usage: Vec<_> = usage.collect();
         let unsent = deltas.take().await?;

@@ -10,7 +10,6 @@ use crate::time::Timestamp;
 /// A point in the history of a session: a message count and a state version, never copies of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Checkpoint {
     /// The id of the checkpoint.
     pub id: CheckpointId,
@@ -36,30 +35,6 @@ pub struct Checkpoint {
 impl Stored for Checkpoint {
     const KIND: &'static str = "checkpoint";
     const VERSION: u32 = 1;
-}
-
-impl Checkpoint {
-    /// Creates a checkpoint with counts of zero.
-    #[must_use]
-    pub fn new(
-        id: CheckpointId,
-        session_id: SessionId,
-        run_id: RunId,
-        status: SessionStatus,
-        timestamp: Timestamp,
-    ) -> Self {
-        Self {
-            id,
-            session_id,
-            run_id,
-            step_count: 0,
-            message_count: 0,
-            state_version: 0,
-            status,
-            open_step: None,
-            timestamp,
-        }
-    }
 }
 
 /// The operation that wrote a session's latest checkpoint.

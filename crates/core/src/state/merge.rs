@@ -12,7 +12,6 @@ use super::{ArrayMode, Draft, Pointer, StepWrites};
 
 /// The changes of one of several parallel writers.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub struct Writer {
     /// The position of the writer in the model's order. Later ones win.
     pub order: usize,
@@ -20,17 +19,6 @@ pub struct Writer {
     pub name: String,
     /// The changes, relative to the state from which all writers started.
     pub writes: StepWrites,
-}
-
-impl Writer {
-    /// Creates a writer of these changes.
-    pub fn new(order: usize, name: impl Into<String>, writes: StepWrites) -> Self {
-        Self {
-            order,
-            name: name.into(),
-            writes,
-        }
-    }
 }
 
 /// The result of merging parallel changes.
@@ -95,7 +83,7 @@ pub enum ConflictReason {
 ///         { "op": "append", "path": "/notes", "value": name },
 ///         { "op": "replace", "path": "/topic", "value": topic },
 ///     ]));
-///     writes.map(|writes| Writer::new(order, name, writes))
+///     writes.map(|writes| Writer { order, name: name.to_owned(), writes })
 /// };
 /// let merged = merge_writes(&base, [writer(1, "call_b", "tea")?, writer(0, "call_a", "milk")?]);
 ///

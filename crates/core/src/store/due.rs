@@ -277,7 +277,6 @@ impl DueSession {
 
 /// A page of due work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DuePage {
     /// The instant at which the store judged what is due.
     pub at: Timestamp,
@@ -285,12 +284,4 @@ pub struct DuePage {
     pub items: Vec<DueSession>,
     /// Where the next page begins; `None` at the end. A page may be empty and still have a next one.
     pub next: Option<DueCursor>,
-}
-
-impl DuePage {
-    /// Creates a page judged at an instant.
-    #[must_use]
-    pub fn new(at: Timestamp, items: Vec<DueSession>, next: Option<DueCursor>) -> Self {
-        Self { at, items, next }
-    }
 }

@@ -102,7 +102,6 @@ impl AnsweredCall {
 
 /// The child references, staged writes and retired call ids of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
 pub struct SessionExtras {
     /// The child sessions, oldest first.
     pub children: Vec<SubSessionRef>,
@@ -110,22 +109,6 @@ pub struct SessionExtras {
     pub staged: BTreeMap<StepId, Vec<Staged>>,
     /// Call ids used by messages that were truncated.
     pub retired_call_ids: Vec<CallId>,
-}
-
-impl SessionExtras {
-    /// Creates the value from its parts.
-    #[must_use]
-    pub fn new(
-        children: Vec<SubSessionRef>,
-        staged: BTreeMap<StepId, Vec<Staged>>,
-        retired_call_ids: Vec<CallId>,
-    ) -> Self {
-        Self {
-            children,
-            staged,
-            retired_call_ids,
-        }
-    }
 }
 
 /// The staged writes of one call.

@@ -21,7 +21,6 @@ impl fmt::Display for Incarnation {
 
 /// The status and bounds of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StreamInfo {
     /// The incarnation of the stream.
     pub incarnation: Incarnation,
@@ -34,22 +33,6 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
-    /// Creates the description of a stream.
-    #[must_use]
-    pub fn new(
-        incarnation: Incarnation,
-        status: StreamStatus,
-        last: Sequence,
-        trimmed: Sequence,
-    ) -> Self {
-        Self {
-            incarnation,
-            status,
-            last,
-            trimmed,
-        }
-    }
-
     /// Whether a stream differs from an earlier description, so that there is something to read:
     /// the condition on which [`StreamManager::changed`](super::StreamManager::changed) returns.
     #[must_use]

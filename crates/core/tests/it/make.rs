@@ -1,5 +1,5 @@
 use helix_agents_core::message::{AssistantMessage, AssistantPart, Message, ToolCall, UserMessage};
-use helix_agents_core::model::{ModelReply, TokenUsage};
+use helix_agents_core::model::ModelReply;
 use helix_agents_core::step::{
     StepResult, StopReason, ToolResultInput, create_tool_result_message,
 };
@@ -36,7 +36,7 @@ pub(crate) fn result(id: &str) -> ToolMessage {
 }
 
 pub(crate) fn reply(message: AssistantMessage, stop_reason: StopReason) -> StepResult {
-    StepResult::from_reply(ModelReply::new(message, stop_reason, TokenUsage::default()))
+    StepResult::from_reply(ModelReply::new(message).with_stop_reason(stop_reason))
 }
 
 pub(crate) fn text_step(text: &str, stop_reason: StopReason) -> StepResult {

@@ -95,10 +95,7 @@ fn parts_keep_the_models_order_and_pieces_are_joined() {
         },
     ]);
     let usage = TokenUsage::new(12, 3);
-    assert_eq!(
-        reply,
-        Ok(ModelReply::new(expected, StopReason::ToolUse, usage))
-    );
+    assert_eq!(reply, Ok(ModelReply::new(expected).with_usage(usage)));
     assert_eq!(deltas.len(), 13);
     assert_eq!(deltas[2], ReplyDelta::ThinkingEnd);
     let piece = ReplyDelta::CallArguments {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use helix_agents_core::id::SessionId;
-use helix_agents_core::model::{Model, ModelConfig, ModelErrorKind, ModelEvent, ModelRequest};
+use helix_agents_core::model::{
+    Model, ModelConfig, ModelErrorKind, ModelEvent, ModelRequest, ToolChoice,
+};
 use helix_agents_core::step::{SystemPrompt, build_messages_for_llm};
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_testkit::VirtualClock;
@@ -90,7 +92,18 @@ fn the_model_waits_on_the_clock_of_the_request() {
     let system = SystemPrompt::from("");
     let prompt = build_messages_for_llm(&scene.history, &system, &scene.state);
     let (config, session) = (ModelConfig::default(), SessionId::new("s1").unwrap());
-    let request = ModelRequest::new(prompt, &config, &scene.state, "support", &session, &clock);
+    let request = ModelRequest {
+        prompt,
+        config: &config,
+        state: &scene.state,
+        agent_type: "support",
+        session_id: &session,
+        clock: &clock,
+        tools: &[],
+        tool_choice: ToolChoice::Auto,
+        native_output: None,
+        attempt: 1,
+    };
 
     let mut events = pin!(model.stream(request));
     let mut context = Context::from_waker(Waker::noop());

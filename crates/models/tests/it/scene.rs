@@ -7,6 +7,7 @@ use helix_agents_core::id::{CallId, SessionId};
 use helix_agents_core::message::{AssistantMessage, ToolCall, ToolMessage, UserMessage};
 use helix_agents_core::model::{
     Model, ModelConfig, ModelError, ModelErrorKind, ModelEvent, ModelExt, ModelReply, ModelRequest,
+    ToolChoice,
 };
 use helix_agents_core::step::{
     SystemPrompt, ToolResultInput, build_messages_for_llm, create_tool_result_message,
@@ -96,8 +97,18 @@ impl Scene {
         let prompt = build_messages_for_llm(&self.history, &system, &self.state);
         let config = ModelConfig::default();
         let session = SessionId::new("s1").unwrap();
-        let request = ModelRequest::new(prompt, &config, &self.state, "support", &session, clock);
-        act(request.with_attempt(self.attempt))
+        act(ModelRequest {
+            prompt,
+            config: &config,
+            state: &self.state,
+            agent_type: "support",
+            session_id: &session,
+            clock,
+            tools: &[],
+            tool_choice: ToolChoice::Auto,
+            native_output: None,
+            attempt: self.attempt,
+        })
     }
 
     /// Returns every event of a reply, with the milliseconds before it.

@@ -156,20 +156,19 @@ impl CheckpointRow {
         session: &SessionId,
         runs: &mut Runs<'_>,
     ) -> Result<Checkpoint, OperationError> {
-        let mut one = Checkpoint::new(
-            self.id,
-            session.clone(),
-            runs.id(self.run)?,
-            from_name("status", self.status)?,
-            time(self.time),
-        );
-        one.step_count = self.step;
-        one.message_count = size(unsigned(self.messages));
-        one.state_version = unsigned(self.state);
-        one.open_step = match self.open_step {
-            Some(id) => Some(from_name("step id", id)?),
-            None => None,
-        };
-        Ok(one)
+        Ok(Checkpoint {
+            id: self.id,
+            session_id: session.clone(),
+            run_id: runs.id(self.run)?,
+            status: from_name("status", self.status)?,
+            timestamp: time(self.time),
+            step_count: self.step,
+            message_count: size(unsigned(self.messages)),
+            state_version: unsigned(self.state),
+            open_step: match self.open_step {
+                Some(id) => Some(from_name("step id", id)?),
+                None => None,
+            },
+        })
     }
 }

@@ -140,7 +140,11 @@ pub(crate) fn read(
         .prepare_cached("SELECT id FROM retired_call WHERE session = ? ORDER BY id")?
         .query_map([owner], |row| parse_column(row, 0))?
         .collect::<Result<_, _>>()?;
-    Ok(SessionExtras::new(children, staged, retired))
+    Ok(SessionExtras {
+        children,
+        staged,
+        retired_call_ids: retired,
+    })
 }
 
 /// Marks call ids as used, so that no later call gets one of them.

@@ -52,7 +52,12 @@ fn find(conn: &Connection, key: &str) -> Result<Option<Lock>, OperationError> {
         .query_row([key], |row| {
             let (holder, token, until): (String, i64, i64) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok(Lock::new(key, holder, unsigned(token), time(until)))
+            Ok(Lock {
+                key: key.to_owned(),
+                holder,
+                token: unsigned(token),
+                until: time(until),
+            })
         })
         .optional()?;
     Ok(lock)
@@ -92,7 +97,12 @@ fn acquire(
         return Ok(None);
     }
     let token = before.map_or(0, |lock| lock.token) + 1;
-    let lock = Lock::new(key, holder, token, now.saturating_add(ttl));
+    let lock = Lock {
+        key: key.to_owned(),
+        holder: holder.to_owned(),
+        token,
+        until: now.saturating_add(ttl),
+    };
     save(conn, &lock)?;
     Ok(Some(lock))
 }

@@ -43,12 +43,12 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Operation
         .optional()?;
     row.map(|(id, last, trimmed, status)| {
         let (last, trimmed) = (Sequence(unsigned(last)), Sequence(unsigned(trimmed)));
-        let info = StreamInfo::new(
-            id.incarnation(),
-            from_name("stream status", status)?,
+        let info = StreamInfo {
+            incarnation: id.incarnation(),
+            status: from_name("stream status", status)?,
             last,
             trimmed,
-        );
+        };
         let row = (info.status, info.trimmed);
         Ok(Stream { id, info, row })
     })
@@ -76,7 +76,12 @@ fn open(db: &WriteConnection, root: &SessionId) -> Result<Stream, OperationError
     )?
     .execute(params![root.as_str(), variant_name("status", status)?])?;
     let id = OwnerId(conn.last_insert_rowid());
-    let info = StreamInfo::new(id.incarnation(), status, start, start);
+    let info = StreamInfo {
+        incarnation: id.incarnation(),
+        status,
+        last: start,
+        trimmed: start,
+    };
     let row = (info.status, info.trimmed);
     Ok(Stream { id, info, row })
 }

@@ -119,7 +119,13 @@ fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, OperationErro
             return Err(OperationError::corrupt("usage entry", reason));
         }
     };
-    Ok(UsageEntry::new(id, run, step, time, kind))
+    Ok(UsageEntry {
+        id,
+        run_id: run,
+        step,
+        timestamp: time,
+        kind,
+    })
 }
 
 fn total(conn: &Connection, session: OwnerId) -> Result<usize, OperationError> {

@@ -177,8 +177,17 @@ pub(super) fn answer(on: &Subject, id: &str) -> Answer {
 }
 
 pub(super) fn checkpoint_of(on: &Subject, session: &SessionId, name: &str) -> Checkpoint {
-    let (id, status) = (checkpoint(name), SessionStatus::Active);
-    Checkpoint::new(id, session.clone(), run("run"), status, on.now())
+    Checkpoint {
+        id: checkpoint(name),
+        session_id: session.clone(),
+        run_id: run("run"),
+        status: SessionStatus::Active,
+        timestamp: on.now(),
+        step_count: 0,
+        message_count: 0,
+        state_version: 0,
+        open_step: None,
+    }
 }
 
 /// Operations in their stored form.

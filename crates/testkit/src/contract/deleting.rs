@@ -33,7 +33,13 @@ async fn fill(on: &Subject, root: &SessionId, id: &SessionId) {
         Change::Pending(Box::new(pending)),
         Change::Child(Box::new(child)),
         Change::Inbox(InboxRow::new("in", Vec::new(), on.now())),
-        Change::Usage(UsageEntry::new(usage_id("u"), run, 1, on.now(), usage)),
+        Change::Usage(UsageEntry {
+            id: usage_id("u"),
+            run_id: run,
+            step: 1,
+            timestamp: on.now(),
+            kind: usage,
+        }),
         Change::Stage(step("step"), call("c-1"), sets("b", 1)),
         Change::RetireCallIds(vec![call("c-8")]),
     ];

@@ -140,7 +140,12 @@ pub async fn a_change_is_noticed(on: &Subject) {
     let known = on.streams.info(&root).await.unwrap().unwrap();
     let noticed = "a change that is there already is noticed at once";
     let paused = StreamStatus::Paused;
-    let other = StreamInfo::new(known.incarnation, paused, known.last, known.trimmed);
+    let other = StreamInfo {
+        incarnation: known.incarnation,
+        status: paused,
+        last: known.last,
+        trimmed: known.trimmed,
+    };
     for before in [nothing, Some(other)] {
         in_time(noticed, on.streams.changed(&root, before))
             .await

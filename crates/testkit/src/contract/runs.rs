@@ -196,7 +196,13 @@ pub async fn usage_is_kept_in_order(on: &Subject) {
         .map(|(at, kind)| {
             // Ids that sort the other way round.
             let name = usage_id(&format!("u-{}", 9 - at));
-            UsageEntry::new(name, run("run"), at, on.now(), kind)
+            UsageEntry {
+                id: name,
+                run_id: run("run"),
+                step: at,
+                timestamp: on.now(),
+                kind,
+            }
         })
         .collect();
     let both = wanted[..2]

@@ -35,10 +35,18 @@ fn ask_with(
     let config = ModelConfig::default();
     let session = SessionId::new("s1").unwrap();
     let clock = VirtualClock::new(Timestamp::from_millis(0));
-    let request = ModelRequest::new(prompt, &config, &state, agent, &session, &clock)
-        .with_tools(tools)
-        .with_tool_choice(choice)
-        .with_attempt(attempt);
+    let request = ModelRequest {
+        prompt,
+        config: &config,
+        state: &state,
+        agent_type: agent,
+        session_id: &session,
+        clock: &clock,
+        tools,
+        tool_choice: choice,
+        native_output: None,
+        attempt,
+    };
     block_on(model.reply(request, &SequentialIds::new()))
 }
 
@@ -52,7 +60,7 @@ fn call(id: &str, tool: &str, arguments: Value) -> AssistantPart {
 
 fn reply(parts: Vec<AssistantPart>, stop_reason: StopReason) -> ModelReply {
     let message = AssistantMessage::new(parts);
-    ModelReply::new(message, stop_reason, TokenUsage::default())
+    ModelReply::new(message).with_stop_reason(stop_reason)
 }
 
 fn text(text: &str) -> AssistantPart {

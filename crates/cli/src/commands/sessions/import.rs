@@ -120,10 +120,18 @@ fn plan(exported: Exported, now: Timestamp, ids: &dyn IdSource) -> anyhow::Resul
         commit = commit.then(Change::RetireCallIds(retired_call_ids));
     }
     if let Some(run) = last {
-        let checkpoint = ids.checkpoint_id()?;
         // Counts and status are filled in by the commit.
-        let status = helix_agents_core::session::SessionStatus::Active;
-        let here = Checkpoint::new(checkpoint, id, run.id, status, now);
+        let here = Checkpoint {
+            id: ids.checkpoint_id()?,
+            session_id: id,
+            run_id: run.id,
+            status: helix_agents_core::session::SessionStatus::Active,
+            timestamp: now,
+            step_count: 0,
+            message_count: 0,
+            state_version: 0,
+            open_step: None,
+        };
         commit = commit.then(Change::CheckpointHere(here));
         commit = commit.stream(match run.status {
             RunStatus::Failed => StreamStatus::Failed,

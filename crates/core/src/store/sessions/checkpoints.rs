@@ -46,17 +46,20 @@ impl NewCheckpoint {
         state: &SessionState,
         sessions: &Sessions<'_>,
     ) -> Change {
-        let now = sessions.clock.now();
         let source = match self.step_id {
             Some(_) => CheckpointSource::Staging,
             None => CheckpointSource::Save,
         };
         let checkpoint = Checkpoint {
+            id: self.id,
+            session_id: session.clone(),
+            run_id: self.run_id,
             step_count: state.step_count,
             message_count,
             state_version,
             open_step: self.open_step,
-            ..Checkpoint::new(self.id, session.clone(), self.run_id, state.status, now)
+            status: state.status,
+            timestamp: sessions.clock.now(),
         };
         Change::Checkpoint(checkpoint, source)
     }

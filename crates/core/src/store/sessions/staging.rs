@@ -95,7 +95,11 @@ impl Sessions<'_> {
         let writers = staged
             .into_iter()
             .enumerate()
-            .map(|(order, staged)| Writer::new(order, staged.call.as_str(), staged.writes));
+            .map(|(order, staged)| Writer {
+                order,
+                name: staged.call.as_str().to_owned(),
+                writes: staged.writes,
+            });
         Ok(merge_writes(base, writers).writes)
     }
 

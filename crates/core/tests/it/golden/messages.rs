@@ -128,6 +128,12 @@ pub(super) fn usage() -> Vec<UsageEntry> {
         UsageKind::Custom(described),
         UsageKind::Custom(CustomUsage::new("pages", 2.0)),
     ];
-    let entry = |kind| UsageEntry::new(UsageId::new("u1").unwrap(), run(), 2, at(5), kind);
+    let entry = |kind| UsageEntry {
+        id: UsageId::new("u1").unwrap(),
+        run_id: run(),
+        step: 2,
+        timestamp: at(5),
+        kind,
+    };
     kinds.map(entry).into()
 }

@@ -358,12 +358,17 @@ pub(super) fn pendings() -> Vec<PendingCall> {
 
 pub(super) fn checkpoint() -> Checkpoint {
     let id = CheckpointId::new("cp-1").unwrap();
-    let mut checkpoint = Checkpoint::new(id, session("s1"), run(), SessionStatus::Active, at(6));
-    checkpoint.step_count = 3;
-    checkpoint.message_count = 7;
-    checkpoint.state_version = 4;
-    checkpoint.open_step = Some(step_id());
-    checkpoint
+    Checkpoint {
+        id,
+        session_id: session("s1"),
+        run_id: run(),
+        status: SessionStatus::Active,
+        timestamp: at(6),
+        step_count: 3,
+        message_count: 7,
+        state_version: 4,
+        open_step: Some(step_id()),
+    }
 }
 
 pub(super) fn checkpoints() -> Vec<Checkpoint> {

@@ -17,7 +17,11 @@ fn writes(ops: Value) -> StepWrites {
 
 fn merge(base: &Value, writers: impl IntoIterator<Item = Value>) -> (Value, Value) {
     let named = writers.into_iter().zip(["a", "b", "c", "d"]).enumerate();
-    let writers = named.map(|(order, (ops, name))| Writer::new(order, name, writes(ops)));
+    let writers = named.map(|(order, (ops, name))| Writer {
+        order,
+        name: name.to_owned(),
+        writes: writes(ops),
+    });
     let merged = merge_writes(&Arc::new(base.clone()), writers);
     let mut state = base.clone();
     apply_writes(&mut state, &merged.writes).unwrap();
@@ -300,7 +304,11 @@ fn writers(streamed: bool) -> impl Strategy<Value = (Value, Vec<Writer>)> {
                 state = draft.to_value();
                 writes.extend(draft.writes());
             }
-            Writer::new(order, format!("call_{order}"), writes)
+            Writer {
+                order,
+                name: format!("call_{order}"),
+                writes,
+            }
         });
         let writers = writers.collect();
         (state, writers)
@@ -416,7 +424,7 @@ proptest! {
             }
             draft.increment("/shared/n", *by).unwrap();
             draft.increment("/shared/fresh/n", *by).unwrap();
-            Writer::new(order, order.to_string(), draft.writes())
+            Writer { order, name: order.to_string(), writes: draft.writes() }
         });
         let Merged { writes, conflicts, .. } = merge_writes(&base, writers.collect::<Vec<_>>().into_iter().rev());
         prop_assert_eq!(conflicts, vec![]);

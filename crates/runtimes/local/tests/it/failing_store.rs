@@ -167,7 +167,11 @@ impl SessionStore for FailingStore {
             None => self.store.due(query).await,
             Some(FalseDue::Stale(session, due)) => {
                 let items = vec![DueSession::new(session.as_root(), vec![due])];
-                Ok(DuePage::new(query.at, items, None))
+                Ok(DuePage {
+                    at: query.at,
+                    items,
+                    next: None,
+                })
             }
             Some(FalseDue::Failure) => Err(refused(session("none"))),
             Some(FalseDue::Panic) => panic!("the store panicked"),

@@ -86,7 +86,13 @@ pub(crate) fn step(session: &SessionId, number: usize) -> [Commit; 2] {
     );
     let used = |nth: usize, kind| {
         let usage = long_id("usage", 2 * number + nth);
-        Change::Usage(UsageEntry::new(usage, run.clone(), count, NOW, kind))
+        Change::Usage(UsageEntry {
+            id: usage,
+            run_id: run.clone(),
+            step: count,
+            timestamp: NOW,
+            kind,
+        })
     };
     let tokens = TokenUsage::new(900, 12);
     let reply = Commit::new(session.clone(), NOW)
@@ -103,15 +109,17 @@ pub(crate) fn step(session: &SessionId, number: usize) -> [Commit; 2] {
         tool_name: call.name,
         result: Ok(json!({ "sum": number + 1 })),
     });
-    let status = SessionStatus::Active;
-    let mut checkpoint = Checkpoint::new(
-        long_id("cp", number),
-        session.clone(),
-        run.clone(),
-        status,
-        NOW,
-    );
-    checkpoint.step_count = count;
+    let checkpoint = Checkpoint {
+        id: long_id("cp", number),
+        session_id: session.clone(),
+        run_id: run.clone(),
+        status: SessionStatus::Active,
+        timestamp: NOW,
+        step_count: count,
+        message_count: 0,
+        state_version: 0,
+        open_step: None,
+    };
     let settled = Commit::new(session.clone(), NOW)
         .then(Change::AppendStep(PairedStep::new(said, [result]).unwrap()))
         .then(Change::OpenStep(None))

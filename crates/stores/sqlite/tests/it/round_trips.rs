@@ -147,7 +147,13 @@ fn every_kind_of_usage_is_read_back_with_its_run() {
             let runs = [known.id.clone(), id("a-run-without-a-record")];
             let entries = runs.map(|run| {
                 let usage = id(&format!("{run}-{number}"));
-                UsageEntry::new(usage, run, 2, NOW, kind.clone())
+                UsageEntry {
+                    id: usage,
+                    run_id: run,
+                    step: 2,
+                    timestamp: NOW,
+                    kind: kind.clone(),
+                }
             });
             let [one, two] = entries.clone().map(Change::Usage);
             store.commit(on("s").then(one).then(two)).await.unwrap();
