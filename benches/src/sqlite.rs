@@ -19,7 +19,7 @@ use helix_agents_core::store::{
     Change, Commit, Fence, Field, NewSession, Page, Precondition, SessionStore, Sessions,
 };
 use helix_agents_core::stream::{
-    Chunk, ChunkBase, ChunkPayload, Sequence, StreamManager, StreamWriter,
+    Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamManager, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
@@ -266,7 +266,7 @@ fn deltas(_: &mut Report) -> Outcome<()> {
         .args([session.as_str(), &DELTAS.to_string()])
         .stdout(Stdio::piped())
         .spawn()?;
-    let base = ChunkBase::new(
+    let base = ChunkOrigin::new(
         AgentId::new("deltas")?,
         "bench",
         session.clone(),
@@ -324,7 +324,7 @@ fn wake_up(report: &mut Report) -> Outcome<()> {
     let (here, there) = (here?, there?);
     let session = Subject::create(&here, "wake")?.session;
     let run = RunId::new("run-wake")?;
-    let base = ChunkBase::new(AgentId::new("wake")?, "bench", session.clone(), run, 1);
+    let base = ChunkOrigin::new(AgentId::new("wake")?, "bench", session.clone(), run, 1);
     let base = Arc::new(base);
     let mut delays = Vec::new();
     for _ in 0..21 {

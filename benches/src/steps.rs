@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use helix_agents_core::agent::AgentRegistry;
-use helix_agents_core::entries::{Entries, Execute, Performer};
+use helix_agents_core::entries::{Entries, ExecuteRequest, Performer};
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::AgentLimits;
 use helix_agents_core::memory::MemoryStore;
@@ -130,7 +130,7 @@ fn turn(backend: &Backend, agent: &Agent, session: &str) -> Outcome<()> {
     );
     let ports = Ports::new(store, streams, clock, ids, agents).remembering();
     block_on(async {
-        let execute = Execute::new(agent, "Add.").in_session(SessionId::new(session)?);
+        let execute = ExecuteRequest::new(agent, "Add.").in_session(SessionId::new(session)?);
         let state = entries.execute(execute, &Performer::new("bench")).await?;
         let state = drive(&AgentLimits::of(agent), state, &ports).await?;
         if state.ended == Some(RunStatus::Completed) {

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 
-use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use serde_json::Value;
 
 use crate::decision::decision;
@@ -23,7 +23,7 @@ pub(crate) struct Live {
     /// Whether the text so far ends with a possible half of a line break, which is not shown yet.
     half_break: bool,
     /// The step whose text was shown last, until it is committed or discarded.
-    step: Option<Arc<ChunkBase>>,
+    step: Option<Arc<ChunkOrigin>>,
     out: Reader,
     err: Reader,
 }
@@ -181,8 +181,8 @@ impl Live {
         }
     }
 
-    fn text(&mut self, step: &Arc<ChunkBase>, text: &str) -> io::Result<()> {
-        let is_same = |shown: &Arc<ChunkBase>| shown.is_same_step(step);
+    fn text(&mut self, step: &Arc<ChunkOrigin>, text: &str) -> io::Result<()> {
+        let is_same = |shown: &Arc<ChunkOrigin>| shown.is_same_step(step);
         if !self.step.as_ref().is_some_and(is_same) {
             // The texts of two steps are separated by a line break.
             self.end_line()?;

@@ -24,11 +24,11 @@ use crate::store::{Precondition, SessionStore, Snapshot, StoreError};
 use crate::stream::StreamManager;
 use crate::time::Clock;
 
-pub(crate) use answers::{ended, started, take_answers};
-pub(crate) use close::{Begun, close_calls, close_step, may_have_begun};
+pub(crate) use answers::{take_answers, tool_end_chunk, tool_start_chunk};
+pub(crate) use close::{BegunCalls, close_calls, close_step, may_have_begun};
 pub use error::EntryError;
 pub(crate) use execute::plan_execute;
-pub use execute::{Execute, Expects};
+pub use execute::{ExecuteRequest, ExpectedSession};
 pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
 pub(crate) use recover::plan_recover;
@@ -70,10 +70,10 @@ impl Entries {
     ///
     /// # Errors
     /// [`EntryError`] if the turn cannot start; nothing is written then. A start of a
-    /// [new](Expects::New) session that was already made is [`EntryError::AlreadyStarted`], with its run.
+    /// [new](ExpectedSession::New) session that was already made is [`EntryError::AlreadyStarted`], with its run.
     pub async fn execute(
         &self,
-        mut request: Execute,
+        mut request: ExecuteRequest,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
         request.choose_session(self.ids.as_ref())?;

@@ -20,7 +20,7 @@ pub use decide::decide;
 pub use effect::{Effect, EffectAddress, EffectKind, RunEnd};
 pub use event::Event;
 #[doc(hidden)]
-pub use event::{EventKind, Settled};
+pub use event::{EventKind, TurnProgress};
 pub use facts::AgentLimits;
 pub(crate) use rebuild::started_calls;
 #[doc(hidden)]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::agent::AgentRegistry;
-use crate::entries::{Execute, KnownSession, Submitted, ToolAnswer};
+use crate::entries::{ExecuteRequest, KnownSession, Submitted, ToolAnswer};
 use crate::hooks::AgentHooks;
 use crate::id::{IdSource, RunId, SessionId};
 use crate::session::RunRecord;
@@ -121,11 +121,11 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Where its ids come from.
     fn ids(&self) -> &Arc<dyn IdSource>;
 
-    /// Starts a turn of an agent that is registered. A runtime [completes](Execute::complete) the
+    /// Starts a turn of an agent that is registered. A runtime [completes](ExecuteRequest::complete) the
     /// request first.
     async fn start(
         &self,
-        request: Execute,
+        request: ExecuteRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError>;
 
@@ -170,7 +170,7 @@ impl<R: Runtime + ?Sized> Runtime for Arc<R> {
 
     async fn start(
         &self,
-        request: Execute,
+        request: ExecuteRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         (**self).start(request, options).await

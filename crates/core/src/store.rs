@@ -33,18 +33,18 @@ use crate::time::Timestamp;
 use crate::usage::UsageEntry;
 
 pub use backlog::Backlog;
-pub use commit::{Change, Commit, Committed, Fence, Lease, LeaseRequest, Receipt, Unstage};
+pub use commit::{Change, Commit, Fence, Lease, LeaseRequest, Receipt, SessionReceipt, Unstage};
 // Contents of a commit and of a header, which `plan` reads and stores pass on unread.
 #[doc(hidden)]
 pub use commit::{Field, InboxRow};
-pub use due::{Due, DueCursor, DueKind, DuePage, DueQuery, DueSession};
-pub use error::{Current, StoreError};
+pub use due::{DueCursor, DueKind, DuePage, DueQuery, DueReason, DueSession};
+pub use error::{CurrentSession, StoreError};
 #[doc(hidden)]
-pub use header::PendingMark;
+pub use header::PendingCallMark;
 pub use header::{Header, LatestRun};
 pub use key::SessionKey;
 #[doc(hidden)]
-pub use mark::{Begun, EffectMark, ModelFailure, OpenMark};
+pub use mark::{EffectMark, ModelFailure, OpenStepMark, RepeatedAttempt};
 pub use plan::{
     Headers, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, Plan, plan,
 };
@@ -58,7 +58,7 @@ pub use sessions::{BranchPoint, NewCheckpoint, NewSession, Sessions};
 #[doc(hidden)]
 pub use sessions::{CasOutcome, StatusContext};
 pub use snapshot::{AnsweredCall, SessionExtras, Snapshot, Staged};
-pub use writable::Writable;
+pub use writable::CheckWritable;
 
 /// Durable storage of sessions and everything that belongs to them.
 ///

@@ -25,7 +25,7 @@ pub use limits::StreamLimits;
 pub use manager::DeltaSource;
 pub use manager::{StreamError, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
-pub(crate) use reader::Step;
+pub(crate) use reader::ReadOutcome;
 // Read through `RuntimeExt::chunks` and `Handle::chunks`; the server and the command line read item by item.
 #[doc(hidden)]
 pub use reader::{StreamItem, StreamReader};
@@ -109,7 +109,7 @@ impl StoredChunk {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct ChunkBase {
+pub struct ChunkOrigin {
     /// The id of the agent instance.
     pub agent_id: AgentId,
     /// The name of the agent.
@@ -133,7 +133,7 @@ fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 
-impl ChunkBase {
+impl ChunkOrigin {
     /// Sets the effect and the attempt of a delta.
     #[must_use]
     #[doc(hidden)]
@@ -180,7 +180,7 @@ impl ChunkBase {
 pub struct Chunk {
     /// The session, run and step that wrote it.
     #[serde(flatten)]
-    pub base: Arc<ChunkBase>,
+    pub base: Arc<ChunkOrigin>,
     /// When the chunk was written.
     pub timestamp: Timestamp,
     /// The content of the chunk.
@@ -192,7 +192,7 @@ impl Chunk {
     /// Creates a chunk with its payload.
     #[must_use]
     #[doc(hidden)]
-    pub fn new(base: Arc<ChunkBase>, timestamp: Timestamp, payload: ChunkPayload) -> Self {
+    pub fn new(base: Arc<ChunkOrigin>, timestamp: Timestamp, payload: ChunkPayload) -> Self {
         Self {
             base,
             timestamp,

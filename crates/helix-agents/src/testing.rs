@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use helix_agents_core::AgentRegistry;
-use helix_agents_core::entries::{Execute, KnownSession, Submitted, ToolAnswer};
+use helix_agents_core::entries::{ExecuteRequest, KnownSession, Submitted, ToolAnswer};
 use helix_agents_core::id::IdSource;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
@@ -79,7 +79,7 @@ impl Runtime for TestRuntime {
 
     async fn start(
         &self,
-        request: Execute,
+        request: ExecuteRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         self.runtime.start(request, options).await

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use futures_util::future::{BoxFuture, Either, select};
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, Execute, KnownSession, Performer, Submitted, ToolAnswer,
+    Continuation, Entries, EntryError, ExecuteRequest, KnownSession, Performer, Submitted,
+    ToolAnswer,
 };
 use helix_agents_core::id::{IdSource, RunId, SessionId};
 use helix_agents_core::machine::{AgentLimits, RunState};
@@ -257,7 +258,7 @@ impl Runtime for ThreadRuntime {
 
     async fn start(
         &self,
-        request: Execute,
+        request: ExecuteRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         let (agent, request) = request.complete(&self.ports())?;

@@ -17,7 +17,7 @@ use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
 use helix_agents_core::store::{
     Change, Commit, LeaseRequest, NewSession, Page, Precondition, SessionStore, Sessions,
 };
-use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamManager};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamManager};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
 use helix_agents_core::usage::{UsageEntry, UsageKind};
@@ -105,7 +105,7 @@ pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commi
         },
     ];
     let agent = helix_agents_core::AgentId::new(session.as_str())?;
-    let base = ChunkBase::new(agent, "writer", session.clone(), run, 1);
+    let base = ChunkOrigin::new(agent, "writer", session.clone(), run, 1);
     let chunk = Chunk::new(
         base.into(),
         now,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use helix_agents_core::session::SessionStatus;
 use helix_agents_core::store::{
-    Due, DueKind, DueQuery, Page, PendingQuery, SessionKey, SessionQuery, StoreError,
+    DueKind, DueQuery, DueReason, Page, PendingQuery, SessionKey, SessionQuery, StoreError,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -283,8 +283,8 @@ async fn orphaned(setup: &Setup, place: &Place, report: &mut Report) -> Result<(
         let (session, reasons) = (due.session, due.reasons);
         for reason in reasons {
             let what = match reason {
-                Due::LapsedLease { run, .. } => format!("the process of run {run} is gone"),
-                Due::Answered { .. } => "all its calls are answered".to_owned(),
+                DueReason::LapsedLease { run, .. } => format!("the process of run {run} is gone"),
+                DueReason::Answered { .. } => "all its calls are answered".to_owned(),
                 _ => continue,
             };
             let resume = place.command(&format!("resume {session}"));

@@ -13,13 +13,13 @@ use crate::step::{
     ToolResultInput, create_tool_result_message, failed_result, synthesize_not_executed_result,
 };
 use crate::store::{Change, Commit, Field};
-use crate::stream::{Chunk, ChunkBase, ChunkPayload};
+use crate::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use crate::time::Timestamp;
 use crate::usage::{UsageEntry, UsageKind};
 
 /// The answers to the calls of a step, removed from the pending calls.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenAnswers {
     /// The step with the answers applied.
     pub(crate) step: OpenStep,
     root: SessionId,
@@ -34,8 +34,8 @@ pub(crate) fn take_answers(
     step: &OpenStep,
     run: &RunId,
     at: Timestamp,
-) -> Taken {
-    let mut taken = Taken {
+) -> TakenAnswers {
+    let mut taken = TakenAnswers {
         step: step.clone(),
         root: session.root().clone(),
         calls: Vec::new(),
@@ -107,7 +107,7 @@ fn apply(
                     failed_result(&call.id, &call.name, text, ResultStatus::Error)
                 }
             };
-            let chunk = ended(&result);
+            let chunk = tool_end_chunk(&result);
             open.settle(result);
             vec![chunk]
         }
@@ -136,7 +136,7 @@ fn apply(
                     idempotency_key(&session.session_id, &pending.run_id, &call.id),
                     answer.submitted_at,
                 ));
-                chunks.push(started(call));
+                chunks.push(tool_start_chunk(call));
             } else {
                 let mut text = format!("The call of {} was not approved.", call.name);
                 if let Some(reason) = reason {
@@ -144,7 +144,7 @@ fn apply(
                     text.push_str(reason);
                 }
                 let result = failed_result(&call.id, &call.name, &text, ResultStatus::Denied);
-                chunks.push(ended(&result));
+                chunks.push(tool_end_chunk(&result));
                 open.settle(result);
             }
             chunks
@@ -153,7 +153,7 @@ fn apply(
 }
 
 /// Returns the chunk that reports the start of a call.
-pub(crate) fn started(call: &ToolCall) -> ChunkPayload {
+pub(crate) fn tool_start_chunk(call: &ToolCall) -> ChunkPayload {
     ChunkPayload::ToolStart {
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),
@@ -162,7 +162,7 @@ pub(crate) fn started(call: &ToolCall) -> ChunkPayload {
 }
 
 /// Returns the chunk that reports a result.
-pub(crate) fn ended(result: &ToolMessage) -> ChunkPayload {
+pub(crate) fn tool_end_chunk(result: &ToolMessage) -> ChunkPayload {
     let tool_call_id = result.tool_call_id.clone();
     let tool_name = result.tool_name.clone();
     if result.status.is_success() {
@@ -181,7 +181,7 @@ pub(crate) fn ended(result: &ToolMessage) -> ChunkPayload {
     }
 }
 
-impl Taken {
+impl TakenAnswers {
     /// Whether there was no answer.
     pub(crate) fn is_empty(&self) -> bool {
         self.calls.is_empty()
@@ -192,7 +192,7 @@ impl Taken {
         &self,
         mut commit: Commit,
         session: &SessionId,
-        base: &Arc<ChunkBase>,
+        base: &Arc<ChunkOrigin>,
         at: Timestamp,
     ) -> Commit {
         let taken = (0u32..).zip(self.step.calls());

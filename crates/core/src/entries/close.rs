@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::answers::ended;
+use super::answers::tool_end_chunk;
 use super::start::base;
 use crate::machine::started_calls;
 use crate::session::{EffectState, OpenCall, OpenStep, SessionState};
 use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{Change, Commit, Field, PendingStatus, Precondition, Snapshot};
-use crate::stream::{Chunk, ChunkBase};
+use crate::stream::{Chunk, ChunkOrigin};
 
-/// Which calls count as begun, beside those recorded as begun.
+/// The calls that count as begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begun {
-    /// No others: nothing is in progress.
-    Known,
-    /// All whose turn it was: their outcome is not known.
+pub(crate) enum BegunCalls {
+    /// Only those recorded: nothing is in progress.
+    Recorded,
+    /// Also every call whose turn it was: its outcome is not known.
     Reached,
 }
 
@@ -34,13 +34,13 @@ pub(crate) fn close_calls(
     mut commit: Commit,
     session: &SessionState,
     step: &mut OpenStep,
-    begun: Begun,
+    begun: BegunCalls,
     why: &str,
-    base: &Arc<ChunkBase>,
+    base: &Arc<ChunkOrigin>,
 ) -> Commit {
     let reached = match begun {
-        Begun::Known => Vec::new(),
-        Begun::Reached => started_calls(step),
+        BegunCalls::Recorded => Vec::new(),
+        BegunCalls::Reached => started_calls(step),
     };
     let id = &session.session_id;
     let calls: Vec<_> = step.message.tool_calls().cloned().collect();
@@ -63,7 +63,7 @@ pub(crate) fn close_calls(
             synthesize_not_executed_result(&call.id, &call.name, why)
         };
         let at = commit.at;
-        commit = commit.say(Chunk::new(Arc::clone(base), at, ended(&result)));
+        commit = commit.say(Chunk::new(Arc::clone(base), at, tool_end_chunk(&result)));
         open.settle(result);
     }
     commit
@@ -79,7 +79,14 @@ pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
     let mut step = step.clone();
     let base = base(&found.state, &step.run_id, step.step);
     let why = "its run ended before it.";
-    let commit = close_calls(commit, &found.state, &mut step, Begun::Reached, why, &base);
+    let commit = close_calls(
+        commit,
+        &found.state,
+        &mut step,
+        BegunCalls::Reached,
+        why,
+        &base,
+    );
     let commit = commit.then_in(session.clone(), Change::OpenStep(None));
     match step.into_paired() {
         Ok(paired) => commit.then_in(session.clone(), Change::AppendStep(paired)),

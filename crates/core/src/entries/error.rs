@@ -91,7 +91,9 @@ pub enum EntryError {
     #[error("the request has no message; give at least one")]
     NoMessage,
     /// The request has no session id, or the initial state of its agent is not known.
-    #[error("the request for agent {agent} has no {lacks}; complete it with `Execute::complete`")]
+    #[error(
+        "the request for agent {agent} has no {lacks}; complete it with `ExecuteRequest::complete`"
+    )]
     Incomplete {
         /// The name of the agent.
         agent: String,

@@ -21,7 +21,7 @@ use crate::stream::ChunkPayload;
 /// The session in which a turn may start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Expects {
+pub enum ExpectedSession {
     /// A new session, or one whose last turn has ended.
     #[default]
     Any,
@@ -36,12 +36,12 @@ pub enum Expects {
 /// The request to start a turn.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Execute {
+pub struct ExecuteRequest {
     /// The session; `None` creates a new one.
     pub session_id: Option<SessionId>,
     /// The name of the agent.
     pub agent_type: String,
-    /// The state of a new session; `None` until the agent is resolved with [`Execute::complete`].
+    /// The state of a new session; `None` until the agent is resolved with [`ExecuteRequest::complete`].
     pub initial_state: Option<Arc<Value>>,
     /// The user messages with which the turn starts.
     pub messages: Vec<UserMessage>,
@@ -54,12 +54,12 @@ pub struct Execute {
     /// The metadata of a new session, or what to set on top of it.
     pub metadata: BTreeMap<String, String>,
     /// The session in which the turn may start.
-    pub expects: Expects,
+    pub expects: ExpectedSession,
     /// The session, where the caller has read it.
     pub read: AsRead,
 }
 
-impl Execute {
+impl ExecuteRequest {
     /// Creates the request for a turn of an agent that starts with one message.
     #[must_use]
     pub fn new<Out>(agent: &Agent<Out>, message: impl Into<UserMessage>) -> Self {
@@ -82,7 +82,7 @@ impl Execute {
             user_id: None,
             tags: Vec::new(),
             metadata: BTreeMap::new(),
-            expects: Expects::Any,
+            expects: ExpectedSession::Any,
             read: AsRead::Unread,
         }
     }
@@ -130,7 +130,7 @@ impl Execute {
 
     /// Sets the session in which the turn may start.
     #[must_use]
-    pub fn expecting(mut self, expects: Expects) -> Self {
+    pub fn expecting(mut self, expects: ExpectedSession) -> Self {
         self.expects = expects;
         self
     }
@@ -186,10 +186,10 @@ impl Execute {
 /// # Errors
 /// [`EntryError::AlreadyRunning`], [`EntryError::AwaitingAnswers`], [`EntryError::OtherAgent`],
 /// and errors in the request itself. If the session is not the one that the request
-/// [expects](Expects), [`StoreError::NotFound`] or [`StoreError::AlreadyExists`].
+/// [expects](ExpectedSession), [`StoreError::NotFound`] or [`StoreError::AlreadyExists`].
 pub(crate) fn plan_execute(
     found: Option<&Snapshot>,
-    request: &Execute,
+    request: &ExecuteRequest,
     start: &Start,
 ) -> Result<Drive, EntryError> {
     let session = request.session()?;
@@ -201,16 +201,20 @@ pub(crate) fn plan_execute(
     }
     let named = session.clone();
     match (found, request.expects) {
-        (None, Expects::Existing) => Err(StoreError::NotFound { session: named }.into()),
-        (Some(_), Expects::New) => Err(StoreError::AlreadyExists { session: named }.into()),
-        (None, Expects::Any | Expects::New) => plan_new_session(session, request, start),
-        (Some(found), Expects::Any | Expects::Existing) => plan_next_turn(found, request, start),
+        (None, ExpectedSession::Existing) => Err(StoreError::NotFound { session: named }.into()),
+        (Some(_), ExpectedSession::New) => Err(StoreError::AlreadyExists { session: named }.into()),
+        (None, ExpectedSession::Any | ExpectedSession::New) => {
+            plan_new_session(session, request, start)
+        }
+        (Some(found), ExpectedSession::Any | ExpectedSession::Existing) => {
+            plan_next_turn(found, request, start)
+        }
     }
 }
 
 fn plan_new_session(
     session: &SessionId,
-    request: &Execute,
+    request: &ExecuteRequest,
     start: &Start,
 ) -> Result<Drive, EntryError> {
     let mut state = SessionState::new(session.clone(), &request.agent_type, start.at);
@@ -239,13 +243,17 @@ fn plan_new_session(
     Ok(begin(&snapshot, commit, run, request, start))
 }
 
-fn plan_next_turn(found: &Snapshot, request: &Execute, start: &Start) -> Result<Drive, EntryError> {
+fn plan_next_turn(
+    found: &Snapshot,
+    request: &ExecuteRequest,
+    start: &Start,
+) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     request.check_agent(found)?;
     refuse_unless_ended(found)?;
     let trigger = match request.expects {
-        Expects::Existing => RunTrigger::WithMessage,
-        Expects::Any | Expects::New => RunTrigger::Execute,
+        ExpectedSession::Existing => RunTrigger::WithMessage,
+        ExpectedSession::Any | ExpectedSession::New => RunTrigger::Execute,
     };
     let mut run = start.run(session.clone(), trigger);
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
@@ -273,7 +281,7 @@ fn plan_next_turn(found: &Snapshot, request: &Execute, start: &Start) -> Result<
 }
 
 /// The fields that set the metadata and the tags of a turn in its session.
-fn of_request(found: &Snapshot, request: &Execute) -> impl Iterator<Item = Field> {
+fn of_request(found: &Snapshot, request: &ExecuteRequest) -> impl Iterator<Item = Field> {
     let metadata = request.metadata.iter();
     let metadata = metadata.map(|(key, value)| (key.clone(), Some(value.clone())));
     let metadata = (!request.metadata.is_empty()).then(|| Field::Metadata(metadata.collect()));
@@ -321,7 +329,7 @@ fn begin(
     found: &Snapshot,
     commit: Commit,
     mut run: RunRecord,
-    request: &Execute,
+    request: &ExecuteRequest,
     start: &Start,
 ) -> Drive {
     let session = &found.state.session_id;

@@ -1,7 +1,7 @@
 //! A start of a session that exists: the same start once more, or another one.
 
 use super::execute::refuse_unless_ended;
-use super::{Entries, EntryError, Execute};
+use super::{Entries, EntryError, ExecuteRequest};
 use crate::message::{Message, UserMessage};
 use crate::session::{RunRecord, RunTrigger};
 use crate::store::{Lookup, Page, SessionKey, Snapshot};
@@ -9,7 +9,11 @@ use crate::store::{Lookup, Page, SessionKey, Snapshot};
 impl Entries {
     /// Returns why a session that exists is not started: [`EntryError::AlreadyStarted`] names the run
     /// of the same start, so that a caller whose first request was not acknowledged can repeat it.
-    pub(super) async fn refuse_existing(&self, found: &Snapshot, request: &Execute) -> EntryError {
+    pub(super) async fn refuse_existing(
+        &self,
+        found: &Snapshot,
+        request: &ExecuteRequest,
+    ) -> EntryError {
         if let Err(error) = request.check_agent(found) {
             return error;
         }
@@ -34,7 +38,7 @@ impl Entries {
     async fn first_run_of(
         &self,
         found: &Snapshot,
-        request: &Execute,
+        request: &ExecuteRequest,
     ) -> Result<Option<RunRecord>, EntryError> {
         let session = found.state.key();
         let runs = self.store.runs(session, Lookup::Page(Page::first(1)));

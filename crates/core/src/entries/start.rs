@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
 use crate::session::{OpenStep, RunRecord, RunTrigger};
-use crate::store::{Change, Commit, Fence, LeaseRequest, OpenMark, Precondition, Snapshot};
-use crate::stream::{Chunk, ChunkBase, ChunkPayload, Sequence, StreamStatus};
+use crate::store::{Change, Commit, Fence, LeaseRequest, OpenStepMark, Precondition, Snapshot};
+use crate::stream::{Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
 
 /// The host and process that perform a run.
@@ -107,7 +107,7 @@ pub(super) fn adopt(
     steps: u32,
     open: Option<&OpenStep>,
 ) -> Commit {
-    let open = open.map(OpenMark::of);
+    let open = open.map(OpenStepMark::of);
     commit.then_in(session.clone(), Change::Adopt(steps, open))
 }
 
@@ -117,10 +117,14 @@ pub(super) fn raised(fence: Fence) -> Fence {
 }
 
 /// Creates the origin of the chunks that an entry writes.
-pub(super) fn base(found: &crate::session::SessionState, run: &RunId, step: u32) -> Arc<ChunkBase> {
+pub(super) fn base(
+    found: &crate::session::SessionState,
+    run: &RunId,
+    step: u32,
+) -> Arc<ChunkOrigin> {
     let agent = AgentId::of_session(&found.session_id);
     let session = found.session_id.clone();
-    Arc::new(ChunkBase::new(
+    Arc::new(ChunkOrigin::new(
         agent,
         &found.agent_type,
         session,
@@ -131,7 +135,7 @@ pub(super) fn base(found: &crate::session::SessionState, run: &RunId, step: u32)
 
 pub(super) fn say(
     commit: Commit,
-    base: &Arc<ChunkBase>,
+    base: &Arc<ChunkOrigin>,
     at: Timestamp,
     payload: ChunkPayload,
 ) -> Commit {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     AgentLimits, CallStatus, Effect, EffectKind, Event, EventKind, OpenStepRef, RunEnd, RunState,
-    Settled,
+    TurnProgress,
 };
 use crate::error::ErrorRecord;
 use crate::session::CallPhase;
@@ -116,7 +116,7 @@ impl RunState {
         self.attempt = 1;
     }
 
-    fn settle(&mut self, settled: &Settled) {
+    fn settle(&mut self, settled: &TurnProgress) {
         self.open = None;
         self.steps = settled.steps;
         self.corrections = settled.corrections;

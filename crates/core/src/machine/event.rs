@@ -105,7 +105,7 @@ pub enum EventKind {
         index: Option<u32>,
     },
     /// The step is in the history: committed alone, with its reply, or with its last call.
-    Settled(Settled),
+    Settled(TurnProgress),
     /// The wait is over.
     Slept {},
     /// Answers arrived before the run could suspend; they are taken.
@@ -124,7 +124,7 @@ pub enum EventKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Settled {
+pub struct TurnProgress {
     /// The number of steps of the turn in the history.
     pub steps: u32,
     /// How many times the model was asked for a missing output.
@@ -134,7 +134,7 @@ pub struct Settled {
     pub ended: Option<RunStatus>,
 }
 
-impl Settled {
+impl TurnProgress {
     /// Creates the progress after a settled step.
     #[must_use]
     pub(crate) fn new(steps: u32, corrections: u32, ended: Option<RunStatus>) -> Self {

@@ -3,14 +3,14 @@
 use super::PerformError;
 use super::commit::EffectCommit;
 use super::scope::Scope;
-use crate::entries::{Begun, close_calls, take_answers};
+use crate::entries::{BegunCalls, close_calls, take_answers};
 use crate::session::OpenStep;
 
 /// The rule for calls that have no result when their step is closed.
 #[derive(Clone, Copy)]
 pub(super) struct Closing {
     /// Which calls count as begun.
-    pub(super) begun: Begun,
+    pub(super) begun: BegunCalls,
     /// What the model is told of those that were not.
     pub(super) why: &'static str,
 }

@@ -11,8 +11,8 @@ use crate::machine::{EffectKind, Event};
 use crate::session::{Checkpoint, OpenCall, OpenStep, PendingCall, SessionStatus};
 use crate::state::StepWrites;
 use crate::store::{
-    Change, Commit, Committed, EffectPosition, Field, OpenMark, Precondition, Receipt, Snapshot,
-    StoreError,
+    Change, Commit, EffectPosition, Field, OpenStepMark, Precondition, Receipt, SessionReceipt,
+    Snapshot, StoreError,
 };
 use crate::stream::{Chunk, ChunkPayload, StreamStatus};
 use crate::time::Timestamp;
@@ -97,7 +97,7 @@ impl EffectCommit<'_> {
     /// Refuses the commit when the open step is not as it was read: a call has come to something.
     #[inline]
     pub(super) fn unless_moved(self, open: Option<&OpenStep>) -> Self {
-        self.when(Precondition::Open(open.map(OpenMark::of)))
+        self.when(Precondition::Open(open.map(OpenStepMark::of)))
     }
 
     /// Refuses the commit when the run is asked to stop.
@@ -184,7 +184,7 @@ impl EffectCommit<'_> {
 /// The outcome of a commit.
 pub(super) enum CommitOutcome<T = Event> {
     /// It was made, and the session is this now.
-    Made(Committed),
+    Made(SessionReceipt),
     /// It, or that of another attempt, had been made before, as what is stored shows.
     Before(T),
 }
@@ -289,7 +289,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn committed(self, mut receipt: Receipt) -> Committed {
+    fn committed(self, mut receipt: Receipt) -> SessionReceipt {
         let session = &self.at().session_id;
         receipt.sessions.remove(session).unwrap_or_default()
     }

@@ -9,7 +9,7 @@ use super::scope::{EffectContext, Scope};
 use crate::bounds::up_to;
 use crate::id::IdSource;
 use crate::session::OpenStep;
-use crate::stream::{Chunk, ChunkBase, ChunkPayload, DeltaSource, Sequence, StreamWriter};
+use crate::stream::{Chunk, ChunkOrigin, ChunkPayload, DeltaSource, Sequence, StreamWriter};
 use crate::time::{Clock, Timestamp};
 
 /// How long a delta waits for others, so that a stored row is a batch.
@@ -31,7 +31,7 @@ pub(super) struct Deltas<'a> {
     /// Which attempt at the effect this is.
     attempt: u32,
     /// The base of chunks that are written before it, once there are any.
-    streamed: Option<Arc<ChunkBase>>,
+    streamed: Option<Arc<ChunkOrigin>>,
     waiting: Vec<Chunk>,
     since: Option<Timestamp>,
     /// The end of the stream before the first batch.
@@ -104,7 +104,7 @@ impl<'a> Deltas<'a> {
         let limits = self.scope.ports.streams.limits();
         let piece = (limits.max_chunk_bytes / 8).max(64);
         let streamed = self.streamed.get_or_insert_with(|| {
-            let base = ChunkBase::clone(self.scope.base);
+            let base = ChunkOrigin::clone(self.scope.base);
             Arc::new(base.of_attempt(self.scope.at().n, self.attempt))
         });
         let waiting = &mut self.waiting;

@@ -14,7 +14,7 @@ use super::hooks::{Hooks, fire};
 use super::reading::Reading;
 use super::scope::{EffectContext, Scope};
 use super::settle::{Settling, settle};
-use crate::entries::{Begun, MAX_TAKEOVERS};
+use crate::entries::{BegunCalls, MAX_TAKEOVERS};
 use crate::hooks::AgentFail;
 use crate::machine::{Event, EventKind, RunEnd};
 use crate::session::RunRecord;
@@ -56,7 +56,7 @@ async fn end(scope: Scope<'_>, as_: &RunEnd, plain: bool) -> Result<Event, Perfo
                 let error = error.clone();
                 let options = EndOptions {
                     closing: Closing {
-                        begun: Begun::Reached,
+                        begun: BegunCalls::Reached,
                         why: "the run failed before it.",
                     },
                     heeds_stop: true,
@@ -64,8 +64,10 @@ async fn end(scope: Scope<'_>, as_: &RunEnd, plain: bool) -> Result<Event, Perfo
                 };
                 close_run(cx, Ending::Failed { error }, options).await
             }
-            RunEnd::Failed { .. } => stop(cx, Begun::Reached, plain).await,
-            RunEnd::Stopped {} | RunEnd::Suspended {} => stop(cx, Begun::Known, plain).await,
+            RunEnd::Failed { .. } => stop(cx, BegunCalls::Reached, plain).await,
+            RunEnd::Stopped {} | RunEnd::Suspended {} => {
+                stop(cx, BegunCalls::Recorded, plain).await
+            }
         };
         match ended {
             // An answer came between looking and writing, for example.

@@ -7,7 +7,7 @@ use super::hooks::Hooks;
 use super::scope::EffectContext;
 use crate::agent::AnyAgent;
 use crate::canonical::{Digest, idempotency_key};
-use crate::entries::started;
+use crate::entries::tool_start_chunk;
 use crate::id::{ApprovalId, IdSourceExt};
 use crate::message::{ResultStatus, ToolCall};
 use crate::session::{CallPhase, CallState, EffectRecord, OpenCall, OpenStep, PendingCall};
@@ -49,7 +49,7 @@ pub(super) async fn intents(
             CallPhase::Regular
         };
         if spec.executed_by == ExecutedBy::Client {
-            all.told.push(started(call));
+            all.told.push(tool_start_chunk(call));
             all.wait(pending(cx, call, spec), CallState::AwaitingClient);
             continue;
         }
@@ -60,7 +60,7 @@ pub(super) async fn intents(
             all.wait(pending, CallState::AwaitingApproval);
             continue;
         }
-        all.told.push(started(call));
+        all.told.push(tool_start_chunk(call));
         all.calls.push(OpenCall {
             effect: Some(intended(cx, call)),
             ..OpenCall::new(phase, CallState::Ready)

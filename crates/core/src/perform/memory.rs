@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::SessionView;
 use crate::session::OpenStep;
-use crate::store::Committed;
+use crate::store::SessionReceipt;
 use crate::stream::Sequence;
 use crate::transcript::Transcript;
 
@@ -94,7 +94,7 @@ impl Memory {
 
     /// Remembers what a commit left behind. `change` does what the commit did beside the counters.
     /// When they differ from the store's, somebody else wrote beside the run, and all is forgotten.
-    pub(super) fn update(&self, committed: &Committed, change: impl FnOnce(&mut SessionView)) {
+    pub(super) fn update(&self, committed: &SessionReceipt, change: impl FnOnce(&mut SessionView)) {
         self.change(|remembered| {
             if let Some(view) = remembered {
                 change(view);

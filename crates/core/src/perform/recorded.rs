@@ -1,7 +1,7 @@
 //! The event of an effect whose commit was made, from what it left behind.
 
 use super::scope::Scope;
-use crate::machine::{CallStatus, EffectKind, Event, EventKind, OpenStepRef, Settled};
+use crate::machine::{CallStatus, EffectKind, Event, EventKind, OpenStepRef, TurnProgress};
 use crate::session::RunStatus;
 use crate::store::Snapshot;
 
@@ -16,7 +16,7 @@ pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
         .filter(|open| open.step == at.step);
     let ended = run.status.is_ended().then_some(run.status);
     let settled = (run.step_count >= at.step && open.is_none())
-        .then(|| EventKind::Settled(Settled::new(run.step_count, run.corrections, ended)));
+        .then(|| EventKind::Settled(TurnProgress::new(run.step_count, run.corrections, ended)));
     let is_last = snapshot.mark.effect == at.n;
     let what = match &scope.effect.kind {
         EffectKind::Model { .. } => match open {

@@ -14,7 +14,7 @@ use super::scope::EffectContext;
 use super::settle::{Settling, settle};
 use crate::agent::AnyAgent;
 use crate::bounds::Bounds;
-use crate::entries::ended;
+use crate::entries::tool_end_chunk;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::IdSourceExt;
 use crate::machine::{Effect, EffectKind, Event, EventKind, OpenStepRef};
@@ -111,7 +111,7 @@ pub(super) async fn take(
     for call in &mut open.calls {
         if let Some(result) = settled.next() {
             if result.tool_name != FINISH_TOOL {
-                chunks.push(chunk(ended(&result)));
+                chunks.push(chunk(tool_end_chunk(&result)));
             }
             call.settle(result);
         }

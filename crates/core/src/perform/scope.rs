@@ -6,7 +6,7 @@ use super::{PerformError, Ports, SessionView};
 use crate::id::AgentId;
 use crate::machine::{Effect, EffectAddress, Event, EventKind};
 use crate::session::StopRequest;
-use crate::stream::ChunkBase;
+use crate::stream::ChunkOrigin;
 use crate::time::Timestamp;
 
 /// An effect, its ports, and the base of the chunks that it writes.
@@ -14,12 +14,12 @@ use crate::time::Timestamp;
 pub(super) struct Scope<'a> {
     pub(super) effect: &'a Effect,
     pub(super) ports: &'a Ports,
-    pub(super) base: &'a Arc<ChunkBase>,
+    pub(super) base: &'a Arc<ChunkOrigin>,
 }
 
 /// The base of the chunks of an effect.
-pub(super) fn chunk_base(at: &EffectAddress) -> Arc<ChunkBase> {
-    Arc::new(ChunkBase::new(
+pub(super) fn chunk_base(at: &EffectAddress) -> Arc<ChunkOrigin> {
+    Arc::new(ChunkOrigin::new(
         AgentId::of_session(&at.session_id),
         &at.agent_type,
         at.session_id.clone(),

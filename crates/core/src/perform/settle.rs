@@ -15,10 +15,10 @@ use super::hooks::{Hooks, fire};
 use super::patches::Streamed;
 use super::reading::Reading;
 use super::scope::{EffectContext, Scope};
-use crate::entries::Begun;
+use crate::entries::BegunCalls;
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::IdSourceExt;
-use crate::machine::{Event, EventKind, Settled};
+use crate::machine::{Event, EventKind, TurnProgress};
 use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, ReplyUsage, RunRecord};
 use crate::state::StepWrites;
@@ -84,7 +84,7 @@ pub(super) async fn perform(scope: Scope<'_>) -> Result<Event, PerformError> {
         } else if is_fatal {
             // The run ends: what came meanwhile is kept, and nothing is waited for.
             let closing = Closing {
-                begun: Begun::Known,
+                begun: BegunCalls::Recorded,
                 why: "the run ended before it.",
             };
             let (open, closed) = close(scope, open, begun(), closing).await?;
@@ -188,7 +188,7 @@ pub(super) async fn settle<'a, F: Fn() -> EffectCommit<'a>>(
         });
     }
     tracing::debug!(event = "step.committed", session = %at.session_id, run = %at.run_id, step = at.step, %step_id);
-    let settled = Settled::new(at.step, corrections_made, ended);
+    let settled = TurnProgress::new(at.step, corrections_made, ended);
     let stop = committed.stop.is_some() && ended.is_none();
     Ok(scope.event(EventKind::Settled(settled)).with_stop(stop))
 }

@@ -17,7 +17,7 @@ use super::reading::Reading;
 use super::scope::{EffectContext, Scope};
 use super::settle::{Settling, settle};
 use super::{Attempt, PerformError, SessionView};
-use crate::entries::ended;
+use crate::entries::tool_end_chunk;
 use crate::id::UsageId;
 use crate::machine::{CallStatus, Event, EventKind};
 use crate::message::{ResultStatus, ToolCall};
@@ -152,7 +152,7 @@ impl Calling<'_> {
         let (mut step, skipped, told) = with_result();
         // What the commit begins with.
         let begun = || {
-            let result = terminal.result.iter().map(ended);
+            let result = terminal.result.iter().map(tool_end_chunk);
             cx.begin()
                 .chunks(&unsent)
                 .changes(usage.iter().cloned().map(Change::Usage))
@@ -239,7 +239,7 @@ fn skip_later_finishers(step: &mut OpenStep) -> (Vec<Change>, Vec<ChunkPayload>)
         if open.phase == CallPhase::Finish && open.result.is_none() {
             let why = "another call of the same reply ended the turn.";
             let result = synthesize_not_executed_result(&call.id, &call.name, why);
-            told.push(ended(&result));
+            told.push(tool_end_chunk(&result));
             open.settle(result);
             let open = Box::new(open.clone());
             changes.push(Change::OpenCall(index, call.id.clone(), open));

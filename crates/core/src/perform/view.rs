@@ -11,7 +11,7 @@ use crate::id::{CallId, SessionId, UserId};
 use crate::message::{Metadata, UserMessage};
 use crate::session::{OpenCall, OpenStep, RunRecord};
 use crate::state::{StepWrites, apply_writes};
-use crate::store::{Committed, Snapshot};
+use crate::store::{SessionReceipt, Snapshot};
 use crate::stream::Sequence;
 use crate::transcript::{PairedStep, Transcript};
 
@@ -127,9 +127,9 @@ impl SessionView {
     }
 
     /// Whether this is what a commit left behind, by the numbers that every write raises.
-    pub(super) fn agrees_with(&self, committed: &Committed) -> bool {
+    pub(super) fn agrees_with(&self, committed: &SessionReceipt) -> bool {
         let expected = (self.message_count, self.cuts, self.state_version);
-        let Committed {
+        let SessionReceipt {
             message_count,
             cuts,
             state_version,

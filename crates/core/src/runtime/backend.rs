@@ -8,7 +8,7 @@ use crate::id::RunId;
 use crate::memory::MemoryStore;
 use crate::meter::Meter;
 use crate::session::RunRecord;
-use crate::store::{Lookup, SessionKey, SessionStore, WatchStops, Writable};
+use crate::store::{CheckWritable, Lookup, SessionKey, SessionStore, WatchStops};
 use crate::stream::{Retention, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
@@ -24,7 +24,7 @@ pub struct Backend {
     /// What forgets old chunks, where the store does.
     pub retention: Option<Arc<dyn Retention>>,
     /// What says whether the store can be written, where it does.
-    pub writable: Option<Arc<dyn Writable>>,
+    pub writable: Option<Arc<dyn CheckWritable>>,
     /// Receives the measurements of runs, where somebody takes them.
     pub meter: Option<Arc<dyn Meter>>,
     /// The name under which the store knows this process, where it can tell when that is gone. A
@@ -67,7 +67,7 @@ impl Backend {
 
     /// Says what tells whether the store can be written.
     #[must_use]
-    pub fn checked_by(mut self, writable: impl Writable + 'static) -> Self {
+    pub fn checked_by(mut self, writable: impl CheckWritable + 'static) -> Self {
         self.writable = Some(Arc::new(writable));
         self
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::RuntimeError;
 use crate::agent::{AgentContext, AnyAgent};
-use crate::entries::{AsRead, EntryError, Execute};
+use crate::entries::{AsRead, EntryError, ExecuteRequest};
 use crate::perform::Ports;
 
-impl Execute {
+impl ExecuteRequest {
     /// Completes the request for a runtime with these ports: generates the id of a new session, and
     /// resolves the agent, which gives the initial state.
     ///

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{Backend, RuntimeError, StartedRun};
 use crate::session::{RunRecord, RunStatus};
 use crate::store::{Lookup, SessionStore};
-use crate::stream::{Chunk, ChunkPayload, Sequence, Step, StreamItem, StreamReader, StreamStatus};
+use crate::stream::{
+    Chunk, ChunkPayload, ReadOutcome, Sequence, StreamItem, StreamReader, StreamStatus,
+};
 
 /// Reads the chunks of one run as they come, and ends when the run has ended, whatever else happens
 /// in its session meanwhile or afterwards. Made by [`Handle::reader`](super::Handle::reader).
@@ -76,12 +78,12 @@ impl RunReader {
                 });
             }
             match self.reader.step().await? {
-                Step::Item(item) => {
+                ReadOutcome::Item(item) => {
                     if let Some(item) = self.taken(item).await? {
                         return Ok(Some(item));
                     }
                 }
-                Step::Drained(info) => {
+                ReadOutcome::Drained(info) => {
                     if let Some(run) = self.outcome.take() {
                         return Ok(self.end(run));
                     }
@@ -107,7 +109,7 @@ impl RunReader {
     pub async fn next_at_hand(&mut self) -> Result<Option<StreamItem>, RuntimeError> {
         self.find_start().await?;
         while !self.ended && !self.overtaken {
-            let Step::Item(item) = self.reader.step().await? else {
+            let ReadOutcome::Item(item) = self.reader.step().await? else {
                 return Ok(None);
             };
             if let Some(item) = self.taken(item).await? {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::RunOptions;
 use crate::canonical::canonical_json;
-use crate::entries::{AsRead, Execute, Expects};
+use crate::entries::{AsRead, ExecuteRequest, ExpectedSession};
 use crate::error::Error;
 use crate::hooks::AgentHooks;
 use crate::id::{SessionId, UserId};
@@ -36,7 +36,7 @@ pub struct Turn {
     tags: Vec<String>,
     metadata: BTreeMap<String, String>,
     state: Option<Value>,
-    expects: Expects,
+    expects: ExpectedSession,
     read: AsRead,
     options: RunOptions,
     mistake: Option<Error>,
@@ -116,7 +116,7 @@ impl Turn {
     }
 
     /// Which session it may begin in; any, unless this says otherwise.
-    pub fn expecting(mut self, expects: Expects) -> Self {
+    pub fn expecting(mut self, expects: ExpectedSession) -> Self {
         self.expects = expects;
         self
     }
@@ -129,7 +129,7 @@ impl Turn {
 
     pub(super) fn in_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
-        self.expects = Expects::Existing;
+        self.expects = ExpectedSession::Existing;
         self
     }
 
@@ -138,11 +138,11 @@ impl Turn {
     }
 
     /// Converts the turn to a request for a turn of this agent.
-    pub(super) fn request(self, agent: &str) -> Result<(Execute, RunOptions), Error> {
+    pub(super) fn request(self, agent: &str) -> Result<(ExecuteRequest, RunOptions), Error> {
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
-        let request = Execute {
+        let request = ExecuteRequest {
             session_id: self.session,
             state: self.state,
             user_id: self.user,
@@ -150,7 +150,7 @@ impl Turn {
             metadata: self.metadata,
             expects: self.expects,
             read: self.read,
-            ..Execute::by_name(agent, self.messages)
+            ..ExecuteRequest::by_name(agent, self.messages)
         };
         Ok((request, self.options))
     }

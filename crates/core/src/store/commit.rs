@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Begun, ModelFailure, OpenMark, Precondition};
+use super::{ModelFailure, OpenStepMark, Precondition, RepeatedAttempt};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, SessionId, StepId, StreamId, UserId};
 use crate::message::UserMessage;
@@ -231,10 +231,10 @@ pub enum Change {
     /// means that it was a model call, and that it failed.
     Effect(u32, Option<Box<ModelFailure>>),
     /// Records that another attempt at an effect begins: earlier attempts can no longer write.
-    Begin(Begun),
+    Begin(RepeatedAttempt),
     /// Records the position of a run that continues under a new fence: the number of steps of its
     /// turn in the history, and the open step.
-    Adopt(u32, Option<OpenMark>),
+    Adopt(u32, Option<OpenStepMark>),
     /// Adds a pending call.
     Pending(Box<PendingCall>),
     /// Records the answer to a pending call.
@@ -409,7 +409,7 @@ const FEW_SESSIONS: usize = 8;
 /// step needs no read.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Committed {
+pub struct SessionReceipt {
     /// The version of the session.
     pub version: u64,
     /// The fence of the session.
@@ -433,7 +433,7 @@ pub struct Committed {
 #[non_exhaustive]
 pub struct Receipt {
     /// The sessions that the commit named, as they are now; a deleted one is left out.
-    pub sessions: BTreeMap<SessionId, Committed>,
+    pub sessions: BTreeMap<SessionId, SessionReceipt>,
     /// The sequence of the last chunk in the root's stream.
     pub sequence: Sequence,
 }

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 /// Why a session needs attention.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Due {
+pub enum DueReason {
     /// A run is marked as running, and its lease has lapsed.
     LapsedLease {
         /// The id of the run.
@@ -44,7 +44,7 @@ pub enum Due {
     Expired,
 }
 
-impl Due {
+impl DueReason {
     /// Returns the kind of work.
     #[must_use]
     pub(crate) fn kind(&self) -> DueKind {
@@ -59,7 +59,7 @@ impl Due {
     }
 }
 
-/// A kind of due work; [`Due`] describes each.
+/// A kind of due work; [`DueReason`] describes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DueKind {
@@ -170,7 +170,7 @@ impl DueQuery {
     /// Returns the reasons for which a session is due and matches this query, and the earliest
     /// instant since which it is.
     #[must_use]
-    pub fn judge(&self, header: &Header, now: Timestamp) -> Option<(Timestamp, Vec<Due>)> {
+    pub fn judge(&self, header: &Header, now: Timestamp) -> Option<(Timestamp, Vec<DueReason>)> {
         let is_asked = |agent: &String| *agent == header.session.agent_type;
         if !self
             .agents
@@ -253,14 +253,14 @@ pub struct DueSession {
     /// The id of the session.
     pub session: SessionId,
     /// The reasons that the query asked for.
-    pub reasons: Vec<Due>,
+    pub reasons: Vec<DueReason>,
 }
 
 impl DueSession {
     /// Creates an entry of a session with its reasons.
     #[must_use]
     #[doc(hidden)]
-    pub fn new(key: SessionKey<'_>, reasons: Vec<Due>) -> Self {
+    pub fn new(key: SessionKey<'_>, reasons: Vec<DueReason>) -> Self {
         Self {
             root: key.root.clone(),
             session: key.session.clone(),

@@ -22,7 +22,7 @@ pub enum StoreError {
         /// The precondition that did not hold.
         expected: Precondition,
         /// The status and version of the session.
-        current: Current,
+        current: CurrentSession,
     },
     /// The session does not exist.
     #[error("session {session} not found; check the id, or create it first")]
@@ -101,14 +101,14 @@ pub enum StoreError {
 /// The status and version of a session when a precondition failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Current {
+pub struct CurrentSession {
     /// The status of the session; `None` if it does not exist.
     pub status: Option<SessionStatus>,
     /// The version of the session.
     pub version: u64,
 }
 
-impl Current {
+impl CurrentSession {
     /// Creates the value for an existing session.
     #[must_use]
     #[doc(hidden)]

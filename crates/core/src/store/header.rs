@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Committed, Current, Due, DueKind, EffectMark, EffectPosition, Fence, InboxRow, Lease,
-    PendingStatus, Precondition,
+    CurrentSession, DueKind, DueReason, EffectMark, EffectPosition, Fence, InboxRow, Lease,
+    PendingStatus, Precondition, SessionReceipt,
 };
 use crate::id::{CallId, RunId, StepId};
 use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopRequest};
@@ -51,7 +51,7 @@ pub struct Header {
     pub stop: Option<StopRequest>,
     /// The pending calls by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub calls: BTreeMap<CallId, PendingMark>,
+    pub calls: BTreeMap<CallId, PendingCallMark>,
     /// Messages that wait for the next run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inbox: Vec<InboxRow>,
@@ -91,7 +91,7 @@ impl LatestRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct PendingMark {
+pub struct PendingCallMark {
     /// The kind of answer that it waits for.
     pub kind: PendingKind,
     /// The run that made the call.
@@ -133,15 +133,15 @@ impl Header {
 
     /// Returns the status and version that a failed precondition reports.
     #[must_use]
-    pub(crate) fn current(&self) -> Current {
-        Current::new(self.session.status, self.session.version)
+    pub(crate) fn current(&self) -> CurrentSession {
+        CurrentSession::new(self.session.status, self.session.version)
     }
 
     /// Returns the counters that a receipt reports.
     #[must_use]
-    pub(crate) fn committed(&self) -> Committed {
+    pub(crate) fn committed(&self) -> SessionReceipt {
         let answered = self.calls.iter().filter(|(_, mark)| mark.answered);
-        Committed {
+        SessionReceipt {
             version: self.session.version,
             fence: self.fence,
             message_count: self.messages,
@@ -256,21 +256,21 @@ impl Header {
 
     /// Lists everything that needs attention now or later, each with the instant from which
     /// on it is due.
-    pub(crate) fn agenda(&self) -> impl Iterator<Item = (Timestamp, Due)> + '_ {
+    pub(crate) fn agenda(&self) -> impl Iterator<Item = (Timestamp, DueReason)> + '_ {
         let mut all = Vec::new();
         self.each_due(|at, kind, call| {
             let run = self.run.as_ref();
             let id = || run.map(|run| run.id.clone());
             let due = match kind {
-                DueKind::LapsedLease => run.map(|run| Due::LapsedLease {
+                DueKind::LapsedLease => run.map(|run| DueReason::LapsedLease {
                     run: run.id.clone(),
                     host: run.host.clone(),
                 }),
-                DueKind::Answered => id().map(|run| Due::Answered { run }),
-                DueKind::OwedStop => id().map(|run| Due::OwedStop { run }),
-                DueKind::Deadline => call.cloned().map(|call| Due::Deadline { call }),
-                DueKind::Inbox => Some(Due::Inbox),
-                DueKind::Expired => Some(Due::Expired),
+                DueKind::Answered => id().map(|run| DueReason::Answered { run }),
+                DueKind::OwedStop => id().map(|run| DueReason::OwedStop { run }),
+                DueKind::Deadline => call.cloned().map(|call| DueReason::Deadline { call }),
+                DueKind::Inbox => Some(DueReason::Inbox),
+                DueKind::Expired => Some(DueReason::Expired),
             };
             all.extend(due.map(|due| (at, due)));
         });

@@ -27,13 +27,13 @@ pub struct EffectMark {
     pub effect: u32,
     /// The effect that was begun again, if one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub begun: Option<Begun>,
+    pub begun: Option<RepeatedAttempt>,
     /// The failure of the last effect, if it was a model call that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Box<ModelFailure>>,
     /// The open step of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open: Option<OpenMark>,
+    pub open: Option<OpenStepMark>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
@@ -45,7 +45,7 @@ fn is_zero(value: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Begun {
+pub struct RepeatedAttempt {
     /// The number of the effect.
     pub effect: u32,
     /// The number of the current attempt. The first attempt, which is not recorded, is 0.
@@ -57,7 +57,7 @@ pub struct Begun {
     pub by: String,
 }
 
-impl Begun {
+impl RepeatedAttempt {
     /// Creates the record of an attempt at an effect.
     #[must_use]
     pub fn new(effect: u32, attempt: u32, after: Sequence, by: impl Into<String>) -> Self {
@@ -100,7 +100,7 @@ impl ModelFailure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct OpenMark {
+pub struct OpenStepMark {
     /// The id of the step.
     pub id: StepId,
     /// The number of the step in its turn, from 1.
@@ -112,7 +112,7 @@ pub struct OpenMark {
     pub attempts: BTreeMap<u32, u32>,
 }
 
-impl OpenMark {
+impl OpenStepMark {
     /// Summarizes an open step.
     #[must_use]
     pub fn of(step: &OpenStep) -> Self {
@@ -156,7 +156,7 @@ impl EffectMark {
 
     /// Returns the current attempt at an effect, if it was recorded.
     #[must_use]
-    pub(crate) fn begun_at(&self, effect: u32) -> Option<&Begun> {
+    pub(crate) fn begun_at(&self, effect: u32) -> Option<&RepeatedAttempt> {
         self.begun.as_ref().filter(|begun| begun.effect == effect)
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fence, OpenMark};
+use super::{Fence, OpenStepMark};
 use crate::id::{CallId, RunId, StepId};
 use crate::session::{RunStatus, SessionStatus};
 
@@ -51,7 +51,7 @@ pub enum Precondition {
     /// at it has begun.
     Effect(EffectPosition),
     /// This step is open with its calls in these states; `None` if no step may be open.
-    Open(Option<OpenMark>),
+    Open(Option<OpenStepMark>),
     /// A call of the open step has no result and is not pending, and no later attempt at it has begun.
     OpenCall {
         /// The id of the open step.

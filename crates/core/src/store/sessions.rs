@@ -13,7 +13,7 @@ mod status;
 
 use super::{Change, Commit, Field, Precondition, SessionKey, SessionStore, StoreError};
 use crate::id::SessionId;
-use crate::store::{Committed, Snapshot};
+use crate::store::{SessionReceipt, Snapshot};
 use crate::time::Clock;
 
 pub use branch::BranchPoint;
@@ -78,16 +78,20 @@ impl<'a> Sessions<'a> {
     }
 
     /// Makes one change to one session.
-    async fn change(&self, session: &SessionId, change: Change) -> Result<Committed, StoreError> {
+    async fn change(
+        &self,
+        session: &SessionId,
+        change: Change,
+    ) -> Result<SessionReceipt, StoreError> {
         self.write(self.commit_on(session).await?.then(change))
             .await
     }
 
-    async fn set(&self, session: &SessionId, field: Field) -> Result<Committed, StoreError> {
+    async fn set(&self, session: &SessionId, field: Field) -> Result<SessionReceipt, StoreError> {
         self.change(session, Change::Set(field)).await
     }
 
-    async fn write(&self, on: SessionCommit) -> Result<Committed, StoreError> {
+    async fn write(&self, on: SessionCommit) -> Result<SessionReceipt, StoreError> {
         let mut receipt = self.store.commit(on.commit).await?;
         Ok(receipt.sessions.remove(&on.session).unwrap_or_default())
     }
@@ -107,7 +111,7 @@ impl<'a> Sessions<'a> {
         session: &SessionId,
         expected_version: Option<u64>,
         mut plan: impl AsyncFnMut(&Snapshot) -> Result<(SessionCommit, T), StoreError>,
-    ) -> Result<(Committed, T), StoreError> {
+    ) -> Result<(SessionReceipt, T), StoreError> {
         let mut attempts = 0;
         loop {
             attempts += 1;

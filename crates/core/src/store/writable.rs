@@ -12,7 +12,7 @@ use super::StoreError;
 /// balancer needs to know before requests fail.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
-pub trait Writable: Send + Sync + fmt::Debug {
+pub trait CheckWritable: Send + Sync + fmt::Debug {
     /// Writes something small as durably as a commit does, and leaves nothing behind.
     ///
     /// # Errors

@@ -255,13 +255,13 @@ mod tests {
     use crate::id::{AgentId, CallId, RunId, SessionId};
     use crate::session::RunStatus;
     use crate::stored::decode;
-    use crate::stream::ChunkBase;
+    use crate::stream::ChunkOrigin;
     use crate::time::Timestamp;
 
     const LIMIT: usize = 4096;
 
     fn chunk(payload: ChunkPayload) -> Chunk {
-        let base = ChunkBase::new(
+        let base = ChunkOrigin::new(
             AgentId::new("a").unwrap(),
             "agent",
             SessionId::new("s").unwrap(),

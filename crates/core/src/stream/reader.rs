@@ -33,7 +33,7 @@ pub enum StreamItem {
 }
 
 /// The result of one reading of a stream.
-pub(crate) enum Step {
+pub(crate) enum ReadOutcome {
     /// An item for the caller.
     Item(StreamItem),
     /// The stream has nothing more to read, and this description.
@@ -120,12 +120,12 @@ impl StreamReader {
                 self.wait(Some(info)).await?;
             }
             match self.step().await? {
-                Step::Item(item) => return Ok(Some(item)),
-                Step::Drained(Some(info)) if info.status != StreamStatus::Active => {
+                ReadOutcome::Item(item) => return Ok(Some(item)),
+                ReadOutcome::Drained(Some(info)) if info.status != StreamStatus::Active => {
                     self.ended = true;
                     return Ok(Some(StreamItem::End(info.status)));
                 }
-                Step::Drained(info) => self.wait(info).await?,
+                ReadOutcome::Drained(info) => self.wait(info).await?,
             }
         }
         Ok(None)
@@ -143,11 +143,11 @@ impl StreamReader {
     }
 
     /// Returns the next item, or the stream's description if there is none. Does not wait for one.
-    pub(crate) async fn step(&mut self) -> Result<Step, StreamError> {
+    pub(crate) async fn step(&mut self) -> Result<ReadOutcome, StreamError> {
         loop {
             if let Some(stored) = self.buffer.pop_front() {
                 self.cursor = stored.sequence;
-                return Ok(Step::Item(StreamItem::Chunk(stored)));
+                return Ok(ReadOutcome::Item(StreamItem::Chunk(stored)));
             }
             // A stream that was read before is read at once: its description afterwards tells whether it
             // is still the same stream.
@@ -158,7 +158,7 @@ impl StreamReader {
                     return Ok(self.gone(before));
                 }
                 if before.is_none() {
-                    return Ok(Step::Drained(None));
+                    return Ok(ReadOutcome::Drained(None));
                 }
             }
             if let Some(info) = before {
@@ -166,7 +166,7 @@ impl StreamReader {
                 if self.cursor < info.trimmed {
                     self.cursor = info.trimmed;
                     let up_to = info.trimmed;
-                    return Ok(Step::Item(StreamItem::Trimmed { up_to }));
+                    return Ok(ReadOutcome::Item(StreamItem::Trimmed { up_to }));
                 }
             }
             let chunks = self.streams.read(&self.root, self.cursor, BATCH).await?;
@@ -180,17 +180,17 @@ impl StreamReader {
                 self.buffer.extend(chunks);
             } else if after == before {
                 // Nothing was written between the two looks: what is read is all there is.
-                return Ok(Step::Drained(after));
+                return Ok(ReadOutcome::Drained(after));
             }
             self.last_info = after;
         }
     }
 
     /// Ends with what has the name of the stream now.
-    fn gone(&mut self, now: Option<StreamInfo>) -> Step {
+    fn gone(&mut self, now: Option<StreamInfo>) -> ReadOutcome {
         self.ended = true;
         let now = now.map(|info| info.incarnation);
-        Step::Item(StreamItem::Gone { now })
+        ReadOutcome::Item(StreamItem::Gone { now })
     }
 
     /// Whether what is read is not this stream: it was removed, another has its name, or it never

@@ -78,7 +78,7 @@ impl ToolOptions {
 
     /// Whether a call may be run again when nobody knows whether it took effect.
     #[must_use]
-    pub(crate) fn is_repeatable(&self) -> bool {
+    pub fn is_repeatable(&self) -> bool {
         self.idempotent || self.read_only
     }
 }

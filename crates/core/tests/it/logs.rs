@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use helix_agents_core::Agent;
-use helix_agents_core::entries::Execute;
+use helix_agents_core::entries::ExecuteRequest;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::{RunOptions, Runtime};
 use helix_agents_core::session::RunRecord;
@@ -32,7 +32,7 @@ fn turn(session: &str) -> RunRecord {
     let agent = agent.build().unwrap();
     let runtime = ThreadRuntime::new(MemoryStore::new());
     runtime.agents().keep(&agent).unwrap();
-    let request = Execute::new(&agent, "go").in_session(SessionId::new(session).unwrap());
+    let request = ExecuteRequest::new(&agent, "go").in_session(SessionId::new(session).unwrap());
     block_on(async {
         let run = runtime.start(request, RunOptions::default()).await.unwrap();
         runtime.ended(&run).await.unwrap()

@@ -10,7 +10,7 @@ mod table;
 use std::sync::Arc;
 
 use helix_agents_core::agent::AgentRegistry;
-use helix_agents_core::entries::{Entries, Execute, Performer};
+use helix_agents_core::entries::{Entries, ExecuteRequest, Performer};
 use helix_agents_core::machine::AgentLimits;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::perform::Ports;
@@ -86,7 +86,7 @@ fn a_turn_with_a_tool_ends_completed() {
         );
         block_on(async {
             let session = SessionId::new(format!("s{remembering}")).unwrap();
-            let execute = Execute::new(&agent, "hello").in_session(session.clone());
+            let execute = ExecuteRequest::new(&agent, "hello").in_session(session.clone());
             let state = entries
                 .execute(execute, &Performer::new("test"))
                 .await

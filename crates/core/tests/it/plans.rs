@@ -7,8 +7,8 @@ use std::time::Duration;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{PendingCall, RunRecord, RunStatus, RunTrigger, SessionState};
 use helix_agents_core::store::{
-    Change, Commit, Due, DueKind, DueQuery, Fence, Field, Headers, InboxRow, LeaseRequest, Plan,
-    Precondition, Row, StoreError, plan,
+    Change, Commit, DueKind, DueQuery, DueReason, Fence, Field, Headers, InboxRow, LeaseRequest,
+    Plan, Precondition, Row, StoreError, plan,
 };
 use helix_agents_core::stream::{Sequence, StreamLimits, StreamStatus};
 use helix_agents_core::time::Timestamp;
@@ -266,12 +266,16 @@ fn a_session_is_indexed_under_the_earliest_instant_of_each_kind() {
     assert_eq!(header.due_from(), wanted.into());
     let due = |instant| DueQuery::at(NOW).judge(header, at(instant));
     assert_eq!(due(1_999), None);
-    let deadline = |call| Due::Deadline {
+    let deadline = |call| DueReason::Deadline {
         call: call_id(call),
     };
     assert_eq!(due(2_000), Some((at(2_000), vec![deadline("d")])));
     let host = "local".to_owned();
-    let all = vec![Due::LapsedLease { run, host }, deadline("c"), deadline("d")];
+    let all = vec![
+        DueReason::LapsedLease { run, host },
+        deadline("c"),
+        deadline("d"),
+    ];
     assert_eq!(due(9_000), Some((at(2_000), all)), "no end while it runs");
 
     let mut ended = started;

@@ -8,7 +8,7 @@ use futures_util::future::join;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::store::{Commit, NewSession, SessionStore, Sessions};
 use helix_agents_core::stream::{
-    Chunk, ChunkBase, ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo, StreamItem,
+    Chunk, ChunkOrigin, ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo, StreamItem,
     StreamLimits, StreamManager, StreamReader, StreamStatus, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
@@ -83,7 +83,7 @@ impl StreamManager for TrimmedMeanwhile {
 fn resumed(root: &SessionId) -> Chunk {
     let agent = AgentId::new("a").unwrap();
     let run = RunId::new("run").unwrap();
-    let base = ChunkBase::new(agent, "agent", root.clone(), run, 1);
+    let base = ChunkOrigin::new(agent, "agent", root.clone(), run, 1);
     let at = Timestamp::from_millis(1);
     Chunk::new(Arc::new(base), at, ChunkPayload::RunResumed {})
 }

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent, ResolveError};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, Execute, KnownSession, Performer, Submitted, ToolAnswer,
+    Continuation, Entries, EntryError, ExecuteRequest, KnownSession, Performer, Submitted,
+    ToolAnswer,
 };
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, RunState};
@@ -316,7 +317,7 @@ impl Runtime for LocalRuntime {
 
     async fn start(
         &self,
-        request: Execute,
+        request: ExecuteRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         let (agent, request) = request.complete(&self.inner.ports)?;

@@ -10,7 +10,7 @@ use helix_agents_core::entries::EntryError;
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{
-    Due, DueKind, DueQuery, DueSession, SessionKey, Snapshot, StoreError,
+    DueKind, DueQuery, DueReason, DueSession, SessionKey, Snapshot, StoreError,
 };
 use helix_agents_core::{Error, RunId, SessionId};
 
@@ -221,12 +221,12 @@ impl LocalRuntime {
 
     /// Returns the action that this runtime can take on a due session, if any.
     fn todo(&self, due: &DueSession) -> Option<Todo> {
-        let of = |reason: &Due| match reason {
-            Due::LapsedLease { run, host } if host == HOST => {
+        let of = |reason: &DueReason| match reason {
+            DueReason::LapsedLease { run, host } if host == HOST => {
                 (!self.performs(due.key(), run)).then_some(Todo::Recover)
             }
-            Due::OwedStop { .. } => Some(Todo::Stop),
-            Due::Answered { .. } => Some(Todo::Continue),
+            DueReason::OwedStop { .. } => Some(Todo::Stop),
+            DueReason::Answered { .. } => Some(Todo::Continue),
             _ => None,
         };
         let mut todo = due.reasons.iter().filter_map(of);

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use helix_agents_core::SessionId;
-use helix_agents_core::entries::{EntryError, Expects};
+use helix_agents_core::entries::{EntryError, ExpectedSession};
 use helix_agents_core::runtime::{RunOptions, RuntimeExt, StartedRun, Turn};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::Snapshot;
@@ -85,7 +85,7 @@ async fn with_message(
     let turn = Turn::default()
         .messages(messages)
         .session(&body.session_id)
-        .expecting(Expects::Existing)
+        .expecting(ExpectedSession::Existing)
         .as_read(Some(found));
     let run = app.runtime.execute_by_name(agent, turn).await?;
     Ok(run.started().clone())

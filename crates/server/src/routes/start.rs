@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use helix_agents_core::SessionId;
-use helix_agents_core::entries::Expects;
+use helix_agents_core::entries::ExpectedSession;
 use helix_agents_core::id::IdSourceExt;
 use helix_agents_core::runtime::{RuntimeExt, Turn};
 use serde::Deserialize;
@@ -67,7 +67,7 @@ pub(crate) async fn start(
     let mut turn = Turn::default()
         .messages(messages)
         .session(&session)
-        .expecting(Expects::New)
+        .expecting(ExpectedSession::New)
         .as_read(found);
     if let Some(user) = user {
         turn = turn.user(user);

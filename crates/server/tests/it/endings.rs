@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt};
 use helix_agents_core::runtime::Runtime;
 use helix_agents_core::session::{RunRecord, RunTrigger, SessionState};
 use helix_agents_core::store::{Change, Commit, SessionStore};
-use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload, StreamStatus};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload, StreamStatus};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{AgentId, RunId, SessionId, UserId};
 use serde_json::json;
@@ -27,7 +27,7 @@ fn commit() -> Commit {
 
 fn chunk(name: &str) -> Chunk {
     let (agent, run) = (AgentId::new("s").unwrap(), RunId::new("run-2").unwrap());
-    let base = ChunkBase::new(agent, "desk", session(), run, 1);
+    let base = ChunkOrigin::new(agent, "desk", session(), run, 1);
     let payload = ChunkPayload::Custom {
         event_name: name.to_owned(),
         data: json!(name),

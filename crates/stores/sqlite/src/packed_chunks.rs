@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use helix_agents_core::time::Timestamp;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -35,14 +35,15 @@ struct Packed<'a>(&'a [Chunk]);
 
 impl Serialize for Packed<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bases: Vec<&Arc<ChunkBase>> = Vec::new();
+        let mut bases: Vec<&Arc<ChunkOrigin>> = Vec::new();
         let numbers: Vec<usize> = self
             .0
             .iter()
             .map(|chunk| {
                 // Most often it is the very same one.
-                let is_same =
-                    |base: &&Arc<ChunkBase>| Arc::ptr_eq(base, &chunk.base) || **base == chunk.base;
+                let is_same = |base: &&Arc<ChunkOrigin>| {
+                    Arc::ptr_eq(base, &chunk.base) || **base == chunk.base
+                };
                 let known = bases.iter().rposition(is_same);
                 known.unwrap_or_else(|| {
                     bases.push(&chunk.base);
@@ -91,8 +92,8 @@ impl<'de> Visitor<'de> for BatchVisitor {
             let text = format!("its format is {version:?}, this program reads {VERSION}");
             return Err(A::Error::custom(text));
         }
-        let bases: Vec<Arc<ChunkBase>> = seq.next_element()?.unwrap_or_default();
-        let mut context: Option<(Arc<ChunkBase>, Timestamp)> = None;
+        let bases: Vec<Arc<ChunkOrigin>> = seq.next_element()?.unwrap_or_default();
+        let mut context: Option<(Arc<ChunkOrigin>, Timestamp)> = None;
         let mut chunks = Vec::new();
         while let Some(item) = seq.next_element()? {
             match item {

@@ -1,7 +1,7 @@
-//! [`Writable`]: checks whether the file can be written.
+//! [`CheckWritable`]: checks whether the file can be written.
 
 use async_trait::async_trait;
-use helix_agents_core::store::{StoreError, Writable};
+use helix_agents_core::store::{CheckWritable, StoreError};
 use rusqlite::params;
 
 use crate::operation_error::OperationError;
@@ -14,7 +14,7 @@ const KEY: &str = "helix:is-it-writable";
 const BYTES: usize = 8 * 1024;
 
 #[async_trait]
-impl Writable for SqliteStore {
+impl CheckWritable for SqliteStore {
     async fn check_writable(&self) -> Result<(), StoreError> {
         Ok(self
             .write(None, Vec::new(), |db: &WriteConnection, _| check(db))

@@ -11,8 +11,8 @@ use helix_agents_core::session::{
 };
 use helix_agents_core::state::StepWrites;
 use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
-use helix_agents_core::store::{Change, Commit, Committed, Fence, NewSession, Receipt};
-use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
+use helix_agents_core::store::{Change, Commit, Fence, NewSession, Receipt, SessionReceipt};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use helix_agents_core::transcript::PairedStep;
 use helix_agents_core::{
     AgentId, ApprovalId, CallId, CheckpointId, RunId, SessionId, StepId, UsageId, UserId,
@@ -89,7 +89,7 @@ pub(super) async fn accepted(on: &Subject, commit: Commit) -> Receipt {
 }
 
 /// Makes one change that must be accepted.
-pub(super) async fn changed(on: &Subject, id: &SessionId, change: Change) -> Committed {
+pub(super) async fn changed(on: &Subject, id: &SessionId, change: Change) -> SessionReceipt {
     let commit = commit(on, &root_of(on, id).await).then_in(id.clone(), change);
     let mut receipt = accepted(on, commit).await;
     receipt
@@ -203,7 +203,7 @@ pub(super) fn sets(key: &str, value: impl Into<Value>) -> StepWrites {
 
 pub(super) fn chunk(on: &Subject, session: &SessionId, payload: ChunkPayload) -> Chunk {
     let agent = AgentId::new("agent-1").expect("an id of the contract suite is a good one");
-    let base = ChunkBase::new(agent, "agent", session.clone(), run("run"), 1);
+    let base = ChunkOrigin::new(agent, "agent", session.clone(), run("run"), 1);
     Chunk::new(Arc::new(base), on.now(), payload)
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{
-    Backlog, Change, Due, DueKind, DueQuery, Field, InboxRow, LeaseRequest, NewSession,
+    Backlog, Change, DueKind, DueQuery, DueReason, Field, InboxRow, LeaseRequest, NewSession,
 };
 use helix_agents_core::time::Timestamp;
 
 use super::Subject;
 use super::builders::{answer, call, changed, created, run, running, session, stop, waiting};
 
-async fn due(on: &Subject, at: Timestamp) -> Vec<(SessionId, Vec<Due>)> {
+async fn due(on: &Subject, at: Timestamp) -> Vec<(SessionId, Vec<DueReason>)> {
     let page = on.elsewhere().store.due(&DueQuery::at(at)).await.unwrap();
     assert_eq!(page.next, None, "that is all");
     let items = page.items.into_iter();
@@ -21,7 +21,7 @@ async fn due(on: &Subject, at: Timestamp) -> Vec<(SessionId, Vec<Due>)> {
 }
 
 /// Holds that a session is due for this reason alone from an instant on, and not before.
-async fn is_due_from(on: &Subject, id: &SessionId, from: Timestamp, why: Due) {
+async fn is_due_from(on: &Subject, id: &SessionId, from: Timestamp, why: DueReason) {
     let before = from.since(on.now()) - Duration::from_millis(1);
     on.clock.advance(before);
     assert_eq!(due(on, on.now()).await, [], "{why:?} is not due yet");
@@ -32,7 +32,7 @@ async fn is_due_from(on: &Subject, id: &SessionId, from: Timestamp, why: Due) {
     }
 }
 
-async fn is_due_now(on: &Subject, id: &SessionId, why: Due) {
+async fn is_due_now(on: &Subject, id: &SessionId, why: DueReason) {
     assert_eq!(due(on, on.now()).await, [(id.clone(), vec![why])]);
 }
 
@@ -65,7 +65,7 @@ pub async fn a_running_run_is_due_when_its_lease_lapses(on: &Subject) {
     let ten = || Change::Lease(Some(LeaseRequest::new("a", Duration::from_secs(10))));
     let until = in_ten(on);
     changed(on, &id, ten()).await;
-    let why = || Due::LapsedLease {
+    let why = || DueReason::LapsedLease {
         run: run("run"),
         host: "local".to_owned(),
     };
@@ -96,7 +96,7 @@ pub async fn a_pending_call_is_due_at_its_deadline(on: &Subject) {
     ends(on, &id, RunStatus::SuspendedClientTool).await;
     let given = Change::Answer(call("c-1"), Box::new(answer(on, "c-1")));
     changed(on, &id, given).await;
-    is_due_from(on, &id, deadline, Due::Deadline { call: call("c-2") }).await;
+    is_due_from(on, &id, deadline, DueReason::Deadline { call: call("c-2") }).await;
     changed(on, &id, Change::RemovePending(call("c-2"))).await;
     nothing_is_due(on).await;
 }
@@ -118,11 +118,11 @@ pub async fn a_suspended_run_is_due_when_all_its_calls_are_answered(on: &Subject
     ends(on, &id, RunStatus::SuspendedStepPartial).await;
     nothing_is_due(on).await;
     answering("c-2").await;
-    is_due_now(on, &id, Due::Answered { run: run("run") }).await;
+    is_due_now(on, &id, DueReason::Answered { run: run("run") }).await;
     ends(on, &id, RunStatus::Failed).await;
     nothing_is_due(on).await;
     ends(on, &id, RunStatus::SuspendedClientTool).await;
-    is_due_now(on, &id, Due::Answered { run: run("run") }).await;
+    is_due_now(on, &id, DueReason::Answered { run: run("run") }).await;
     running(on, &id, "next").await;
     nothing_is_due(on).await;
 }
@@ -132,11 +132,11 @@ pub async fn an_inbox_is_due_when_nothing_runs(on: &Subject) {
     let id = created(on, "s").await;
     let row = InboxRow::new("in", Vec::new(), on.now());
     changed(on, &id, Change::Inbox(row)).await;
-    is_due_now(on, &id, Due::Inbox).await;
+    is_due_now(on, &id, DueReason::Inbox).await;
     running(on, &id, "run").await;
     nothing_is_due(on).await;
     ends(on, &id, RunStatus::Interrupted).await;
-    is_due_now(on, &id, Due::Inbox).await;
+    is_due_now(on, &id, DueReason::Inbox).await;
     changed(on, &id, Change::DrainInbox(vec!["in".to_owned()])).await;
     nothing_is_due(on).await;
 }
@@ -148,11 +148,11 @@ pub async fn a_stop_is_owed_when_nobody_performs_the_run(on: &Subject) {
     changed(on, &id, Change::Stop(stop(on, &asked))).await;
     nothing_is_due(on).await;
     ends(on, &id, RunStatus::SuspendedAwaitingChildren).await;
-    is_due_now(on, &id, Due::OwedStop { run: asked.clone() }).await;
+    is_due_now(on, &id, DueReason::OwedStop { run: asked.clone() }).await;
     changed(on, &id, Change::ClearStop).await;
     nothing_is_due(on).await;
     changed(on, &id, Change::Stop(stop(on, &asked))).await;
-    is_due_now(on, &id, Due::OwedStop { run: asked }).await;
+    is_due_now(on, &id, DueReason::OwedStop { run: asked }).await;
 }
 
 /// A session that may be cleaned up; never while a run goes on in it.
@@ -162,11 +162,11 @@ pub async fn a_session_is_due_when_it_expires(on: &Subject) {
     let id = created(on, "s").await;
     let at = in_ten(on);
     changed(on, &id, Change::Set(Field::ExpiresAt(Some(at)))).await;
-    is_due_from(on, &id, at, Due::Expired).await;
+    is_due_from(on, &id, at, DueReason::Expired).await;
     running(on, &id, "run").await;
     nothing_is_due(on).await;
     ends(on, &id, RunStatus::Completed).await;
-    is_due_now(on, &id, Due::Expired).await;
+    is_due_now(on, &id, DueReason::Expired).await;
     on.sessions().delete_session(&id).await.unwrap();
     nothing_is_due(on).await;
 }
@@ -196,7 +196,7 @@ pub async fn the_most_overdue_comes_first(on: &Subject) {
     on.clock.advance(Duration::from_secs(90));
     let found = due(on, on.now()).await;
     assert_eq!(found.len(), 3);
-    let both = |found: &[Due]| found.contains(&Due::Expired) && found.len() == 2;
+    let both = |found: &[DueReason]| found.contains(&DueReason::Expired) && found.len() == 2;
     assert!(both(&found[0].1) && !both(&found[1].1), "{found:?}");
 }
 
@@ -223,18 +223,21 @@ pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
             .map(|due| (due.session.as_str().to_owned(), due.reasons));
         shown.collect::<Vec<_>>()
     };
-    let given = |names: &[&str], due: &[Due]| {
+    let given = |names: &[&str], due: &[DueReason]| {
         let all = names.iter().map(|name| ((*name).to_owned(), due.to_vec()));
         all.collect::<Vec<_>>()
     };
     let query = || DueQuery::at(on.now());
     let expired = ask(query().of_kinds([DueKind::Expired])).await;
-    assert_eq!(expired, given(&["a", "b", "c", "d"], &[Due::Expired]));
+    assert_eq!(expired, given(&["a", "b", "c", "d"], &[DueReason::Expired]));
     let inbox = ask(query().of_kinds([DueKind::Inbox]).of_agents(["one"])).await;
-    assert_eq!(inbox, given(&["a", "d"], &[Due::Inbox]));
+    assert_eq!(inbox, given(&["a", "d"], &[DueReason::Inbox]));
     let both = ask(query().of_agents(["two", "three", "nobody"])).await;
-    assert_eq!(both, given(&["b", "c"], &[Due::Inbox, Due::Expired]));
-    let none = Vec::<(String, Vec<Due>)>::new();
+    assert_eq!(
+        both,
+        given(&["b", "c"], &[DueReason::Inbox, DueReason::Expired])
+    );
+    let none = Vec::<(String, Vec<DueReason>)>::new();
     assert_eq!(ask(query().of_agents(Vec::<String>::new())).await, none);
     assert_eq!(ask(query().of_kinds([DueKind::Answered])).await, none);
     // Another agent is another owner of its due work.
@@ -248,10 +251,10 @@ pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
     moved.agent_type = "two".to_owned();
     changed(on, &session("a"), Change::Overwrite(Box::new(moved))).await;
     let two = ask(query().of_kinds([DueKind::Inbox]).of_agents(["two"])).await;
-    assert_eq!(two, given(&["a", "b"], &[Due::Inbox]));
+    assert_eq!(two, given(&["a", "b"], &[DueReason::Inbox]));
     on.sessions().delete_session(&session("b")).await.unwrap();
     let two = ask(query().of_agents(["two"])).await;
-    assert_eq!(two, given(&["a"], &[Due::Inbox, Due::Expired]));
+    assert_eq!(two, given(&["a"], &[DueReason::Inbox, DueReason::Expired]));
 }
 
 /// Page after page gives every session once, whatever the size of the pages, and also when what a

@@ -7,7 +7,8 @@ use helix_agents_core::session::{
     CallPhase, CallState, EffectRecord, EffectState, OpenCall, OpenStep, RunStatus, RunTrigger,
 };
 use helix_agents_core::store::{
-    Begun, Change, Commit, EffectPosition, Fence, OpenMark, PendingStatus, Precondition, StoreError,
+    Change, Commit, EffectPosition, Fence, OpenStepMark, PendingStatus, Precondition,
+    RepeatedAttempt, StoreError,
 };
 use helix_agents_core::stream::{ChunkPayload, DeltaSource, Sequence, StreamError, StreamWriter};
 use helix_agents_core::{RunId, SessionId};
@@ -97,7 +98,7 @@ pub async fn a_later_attempt_takes_an_effect_over(on: &Subject) {
     changed(
         on,
         &id,
-        Change::Begin(Begun::new(1, 1, Sequence::START, "b")),
+        Change::Begin(RepeatedAttempt::new(1, 1, Sequence::START, "b")),
     )
     .await;
     refused(on, effect(on, &id, fence, place(&run, 1, 1, 0))).await;
@@ -208,7 +209,7 @@ pub async fn a_call_is_committed_once(on: &Subject) {
     let open = found.mark.open.unwrap();
     assert_eq!(
         open,
-        OpenMark::of(&found.open_step.unwrap()),
+        OpenStepMark::of(&found.open_step.unwrap()),
         "letters and step agree"
     );
     assert_eq!(open.calls.get(0).unwrap().standing, CallStatus::Running);
@@ -235,7 +236,7 @@ pub async fn an_open_step_is_compared_with_what_was_read(on: &Subject) {
     changed(on, &id, Change::OpenStep(Some(Arc::new(step.clone())))).await;
     refused(on, nothing_open()).await;
     let as_read = |step: &OpenStep| {
-        let open = Precondition::Open(Some(OpenMark::of(step)));
+        let open = Precondition::Open(Some(OpenStepMark::of(step)));
         commit(on, &id).when(open)
     };
     accepted(on, as_read(&step)).await;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::session::{RunStatus, SessionStatus};
 use helix_agents_core::store::{
-    Change, Commit, Current, Fence, Field, LeaseRequest, PendingStatus, Precondition, StoreError,
+    Change, Commit, CurrentSession, Fence, Field, LeaseRequest, PendingStatus, Precondition,
+    StoreError,
 };
 
 use super::Subject;
@@ -139,7 +140,7 @@ pub async fn a_refusal_says_what_the_session_is(on: &Subject) {
         panic!("a precondition that does not hold is a refusal, not {refusal:?}");
     };
     assert_eq!((session, expected), (id, wanted));
-    assert_eq!(current, Current::new(SessionStatus::Paused, 2));
+    assert_eq!(current, CurrentSession::new(SessionStatus::Paused, 2));
 }
 
 /// Preconditions speak of what is, not of what the commit makes of it.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::entries::{EntryError, ExecuteRequest};
 use helix_agents_core::machine::RunState;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
@@ -189,7 +189,7 @@ impl<'a> Play<'a> {
             _ => match self.scenario.turns.get(executed) {
                 None => return Life::Over,
                 Some(message) => {
-                    let execute = Execute::new(&process.agent, message.as_str());
+                    let execute = ExecuteRequest::new(&process.agent, message.as_str());
                     let execute = execute.in_session(session.clone());
                     process.entries.execute(execute, &process.performer).await
                 }
@@ -242,7 +242,7 @@ impl<'a> Play<'a> {
                     status == RunStatus::Running || status.is_suspended()
                 }) =>
             {
-                let execute = Execute::new(&process.agent, "Are you there?");
+                let execute = ExecuteRequest::new(&process.agent, "Are you there?");
                 let execute = execute.in_session(session.clone());
                 drop(refused(
                     process.entries.execute(execute, &process.performer).await,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helix_agents_core::Agent;
-use helix_agents_core::entries::Execute;
+use helix_agents_core::entries::ExecuteRequest;
 use helix_agents_core::machine::{Event, decide};
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::perform::{Attempt, PerformError, perform};
@@ -36,7 +36,7 @@ fn a_run_that_stands_still_is_taken_over() {
     let first = ThreadRuntime::new(MemoryStore::new()).driven_by(gives_up());
     first.agents().keep(&agent).unwrap();
     block_on(async {
-        let request = Execute::new(&agent, "go");
+        let request = ExecuteRequest::new(&agent, "go");
         let run = first.start(request, RunOptions::default()).await.unwrap();
         let stalled = first.ended(&run).await;
         assert!(

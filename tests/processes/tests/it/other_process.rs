@@ -5,7 +5,7 @@ use helix_agents_core::SessionId;
 use helix_agents_core::lock::LockManager;
 use helix_agents_core::session::StopKind;
 use helix_agents_core::store::{
-    Change, Commit, Due, DueQuery, DueSession, SessionStore, StoreError, WatchStops,
+    Change, Commit, DueQuery, DueReason, DueSession, SessionStore, StoreError, WatchStops,
 };
 use helix_agents_core::stream::{Sequence, StreamManager};
 use helix_agents_process_tests::{HOUR, NOW, create, lease, run};
@@ -39,7 +39,7 @@ fn what_a_dead_process_held_is_free_at_once() {
         assert!(held.until > NOW);
         assert_ne!(held.holder, SqliteStore::holder());
 
-        let lapsed = Due::LapsedLease {
+        let lapsed = DueReason::LapsedLease {
             run: run(&session).unwrap().id,
             host: "local".to_owned(),
         };

@@ -1,7 +1,7 @@
 //! Stops a run that was asked to.
 
 use super::{EndOptions, close_run};
-use crate::entries::Begun;
+use crate::entries::BegunCalls;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::machine::Event;
 use crate::perform::PerformError;
@@ -14,7 +14,7 @@ use crate::session::{StopKind, StopRequest};
 /// accepted, too. A call that was agreed to is not begun any more.
 pub(super) async fn stop(
     cx: EffectContext<'_>,
-    begun: Begun,
+    begun: BegunCalls,
     plain: bool,
 ) -> Result<Event, PerformError> {
     let at = cx.at();

@@ -4,7 +4,7 @@ use crate::perform::deltas::discard_orphans;
 use crate::perform::patience::patiently;
 use crate::perform::scope::Scope;
 use crate::perform::{Attempt, PerformError, SessionView};
-use crate::store::{Begun, Change, Precondition, Snapshot};
+use crate::store::{Change, Precondition, RepeatedAttempt, Snapshot};
 use crate::stream::Sequence;
 
 /// How often somebody else may begin at the same time.
@@ -33,7 +33,7 @@ pub(super) async fn begin_again(
             Attempt::First | Attempt::Repeat => Sequence(view.run.start_sequence),
         };
         let after = before.map_or(unnoted, |begun| begun.after);
-        let begun = Begun::new(at.n, last + 1, after, &by);
+        let begun = RepeatedAttempt::new(at.n, last + 1, after, &by);
         let now = scope.now();
         let commit = || {
             scope

@@ -12,8 +12,8 @@ use crate::session::{
     Checkpoint, CheckpointSource, RunStatus, RunTrigger, SessionState, StopKind, StopRequest,
 };
 use crate::state::check_whole;
-use crate::store::header::{Header, LatestRun, PendingMark};
-use crate::store::{Change, Fence, Field, OpenMark, Row, StoreError};
+use crate::store::header::{Header, LatestRun, PendingCallMark};
+use crate::store::{Change, Fence, Field, OpenStepMark, Row, StoreError};
 use crate::time::Timestamp;
 
 const MODE_IS_SET: &str = "its mode is set already, and is set only once";
@@ -272,7 +272,7 @@ impl Applying<'_> {
                 self.row(Row::Checkpoint(checkpoint));
             }
             Change::OpenStep(step) => {
-                header.mark.open = step.as_deref().map(OpenMark::of);
+                header.mark.open = step.as_deref().map(OpenStepMark::of);
                 self.row(Row::OpenStep(step));
             }
             Change::OpenCall(index, call, state) => {
@@ -404,7 +404,7 @@ fn without_content(session: &SessionState) -> SessionState {
 fn mark(header: &mut Header, pending: &crate::session::PendingCall) {
     header.calls.insert(
         pending.tool_call_id.clone(),
-        PendingMark {
+        PendingCallMark {
             kind: pending.kind,
             run_id: pending.run_id.clone(),
             answered: pending.answer.is_some(),

@@ -4,7 +4,7 @@ use super::Sessions;
 use crate::id::{CheckpointId, SessionId};
 use crate::message::Message;
 use crate::session::{SessionState, SessionStatus};
-use crate::store::{Change, Committed, Page, Precondition, SessionKey, Snapshot, StoreError};
+use crate::store::{Change, Page, Precondition, SessionKey, SessionReceipt, Snapshot, StoreError};
 use crate::transcript::Transcript;
 
 /// The point of a session at which a branch begins.
@@ -28,7 +28,7 @@ impl Sessions<'_> {
         &self,
         from: &SessionId,
         to: &SessionId,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         self.branch(from, &BranchPoint::Now, to).await
     }
 
@@ -43,7 +43,7 @@ impl Sessions<'_> {
         from: &SessionId,
         point: &BranchPoint,
         to: &SessionId,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let source = self.snapshot(from).await?;
         let root = source.state.root().clone();
         let key = SessionKey::new(&root, from);

@@ -3,7 +3,7 @@
 use super::Sessions;
 use crate::id::SessionId;
 use crate::session::{ChildStatus, SubSessionRef};
-use crate::store::{Change, Committed, StoreError};
+use crate::store::{Change, SessionReceipt, StoreError};
 
 impl Sessions<'_> {
     /// Adds references to child sessions.
@@ -15,7 +15,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
         children: Vec<SubSessionRef>,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let mut commit = self.commit_on(session).await?;
         for child in children {
             commit = commit.then(Change::Child(Box::new(child)));
@@ -33,7 +33,7 @@ impl Sessions<'_> {
         session: &SessionId,
         child: &SessionId,
         status: ChildStatus,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let (committed, ()) = self
             .retrying(session, None, async |snapshot| {
                 let children = self.get_sub_session_refs(session).await?;

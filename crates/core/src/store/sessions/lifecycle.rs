@@ -9,8 +9,8 @@ use super::{MAX_ATTEMPTS, Sessions};
 use crate::id::{SessionId, UserId};
 use crate::session::{RunStatus, SessionState};
 use crate::store::{
-    Change, Commit, Committed, DueKind, DueQuery, Page, Paged, ParentFilter, Precondition,
-    SessionKey, SessionQuery, StoreError,
+    Change, Commit, DueKind, DueQuery, Page, Paged, ParentFilter, Precondition, SessionKey,
+    SessionQuery, SessionReceipt, StoreError,
 };
 use crate::time::Timestamp;
 
@@ -68,7 +68,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
         new: NewSession,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let state = new.into_state(session.clone(), self.clock.now());
         let commit = self
             .commit_under(state.root().clone(), session)

@@ -3,7 +3,7 @@
 use super::Sessions;
 use crate::id::SessionId;
 use crate::message::Message;
-use crate::store::{Change, Committed, Page, Paged, Precondition, StoreError};
+use crate::store::{Change, Page, Paged, Precondition, SessionReceipt, StoreError};
 use crate::transcript::{PairedStep, Transcript};
 
 impl Sessions<'_> {
@@ -18,7 +18,7 @@ impl Sessions<'_> {
         session: &SessionId,
         messages: &[Message],
         expected_count: Option<usize>,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let mut commit = self.commit_on(session).await?;
         if let Some(count) = expected_count {
             commit = commit.when(Precondition::MessageCount(count));
@@ -69,7 +69,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
         count: usize,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         self.change(session, Change::Truncate(count)).await
     }
 

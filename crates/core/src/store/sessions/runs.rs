@@ -4,7 +4,7 @@ use super::Sessions;
 use crate::entries::close_step;
 use crate::id::{RunId, SessionId};
 use crate::session::{RunRecord, RunStatus};
-use crate::store::{Change, Committed, Lookup, Page, Paged, StoreError};
+use crate::store::{Change, Lookup, Page, Paged, SessionReceipt, StoreError};
 use crate::stream::StreamStatus;
 
 impl Sessions<'_> {
@@ -13,7 +13,7 @@ impl Sessions<'_> {
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
     #[doc(hidden)]
-    pub async fn create_run(&self, run: RunRecord) -> Result<Committed, StoreError> {
+    pub async fn create_run(&self, run: RunRecord) -> Result<SessionReceipt, StoreError> {
         let session = run.session_id.clone();
         self.change(&session, Change::StartRun(Box::new(run))).await
     }
@@ -29,7 +29,7 @@ impl Sessions<'_> {
         session: &SessionId,
         run: &RunId,
         status: RunStatus,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let (committed, ()) = self
             .retrying(session, None, async |found| {
                 let Some(mut record) = self.get_run(session, run).await? else {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Sessions;
 use crate::id::{CallId, SessionId, StepId};
 use crate::state::{StepWrites, Writer, merge_writes};
-use crate::store::{Change, Committed, Staged, StoreError, Unstage};
+use crate::store::{Change, SessionReceipt, Staged, StoreError, Unstage};
 
 impl Sessions<'_> {
     /// Stages the writes of a call; staging the same call again replaces them.
@@ -22,7 +22,7 @@ impl Sessions<'_> {
         step: &StepId,
         call: &CallId,
         writes: StepWrites,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let change = Change::Stage(step.clone(), call.clone(), writes);
         self.change(session, change).await
     }
@@ -72,7 +72,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
         step: &StepId,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let (committed, ()) = self
             .retrying(session, None, async |snapshot| {
                 let base = &snapshot.state.custom_state;
@@ -112,7 +112,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
         step: &StepId,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         self.change(session, discard_staged(step)).await
     }
 

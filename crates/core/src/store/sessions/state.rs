@@ -8,7 +8,7 @@ use crate::message::Message;
 use crate::session::SessionState;
 use crate::state::StepWrites;
 use crate::store::{
-    Change, Committed, Field, Lookup, NewCheckpoint, Page, Precondition, StoreError,
+    Change, Field, Lookup, NewCheckpoint, Page, Precondition, SessionReceipt, StoreError,
 };
 use crate::time::Timestamp;
 
@@ -56,7 +56,7 @@ impl Sessions<'_> {
         &self,
         state: &SessionState,
         expected_version: Option<u64>,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let session = &state.session_id;
         let mut commit = self
             .commit_on(session)
@@ -76,7 +76,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
         writes: StepWrites,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         self.change(session, Change::WriteState(writes)).await
     }
 
@@ -94,7 +94,7 @@ impl Sessions<'_> {
         messages: &[Message],
         checkpoint: NewCheckpoint,
         expected_version: Option<u64>,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let session = &state.session_id;
         let appended = super::messages::changes(session, messages)?;
         let step = checkpoint.step_id.clone();
@@ -127,7 +127,10 @@ impl Sessions<'_> {
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
     #[doc(hidden)]
-    pub async fn increment_step_count(&self, session: &SessionId) -> Result<Committed, StoreError> {
+    pub async fn increment_step_count(
+        &self,
+        session: &SessionId,
+    ) -> Result<SessionReceipt, StoreError> {
         self.set(session, Field::OneStepMore).await
     }
 
@@ -139,7 +142,7 @@ impl Sessions<'_> {
     pub async fn increment_resume_count(
         &self,
         session: &SessionId,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         self.set(session, Field::OneResumeMore).await
     }
 
@@ -151,7 +154,7 @@ impl Sessions<'_> {
         &self,
         session: &SessionId,
         patch: BTreeMap<String, Option<String>>,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         self.set(session, Field::Metadata(patch)).await
     }
 }

@@ -4,7 +4,7 @@ use super::{SessionCommit, Sessions};
 use crate::error::ErrorRecord;
 use crate::id::SessionId;
 use crate::session::{InterruptContext, SessionStatus};
-use crate::store::{Change, Committed, Field, Precondition, StoreError};
+use crate::store::{Change, Field, Precondition, SessionReceipt, StoreError};
 
 /// The details and conditions of a status change.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,7 +46,7 @@ impl Sessions<'_> {
         session: &SessionId,
         status: SessionStatus,
         context: StatusContext,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<SessionReceipt, StoreError> {
         let commit = with_status(self.commit_on(session).await?, status, context);
         self.write(commit).await
     }

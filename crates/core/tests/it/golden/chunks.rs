@@ -6,7 +6,7 @@ use helix_agents_core::canonical::Digest;
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::session::{RunStatus, RunTrigger};
 use helix_agents_core::state::PatchOp;
-use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use helix_agents_core::{AgentId, ApprovalId, CheckpointId, UserId};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::make::call_id;
 
 pub(super) fn chunks() -> Vec<Chunk> {
     let agent = AgentId::new("s1").unwrap();
-    let base = Arc::new(ChunkBase::new(agent, "support", session("s1"), run(), 2));
+    let base = Arc::new(ChunkOrigin::new(agent, "support", session("s1"), run(), 2));
     let payloads = [
         text(),
         arguments(),
@@ -31,7 +31,7 @@ pub(super) fn chunks() -> Vec<Chunk> {
     let chunks = chunks.map(|payload| Chunk::new(Arc::clone(&base), at(11), payload));
     let mut chunks: Vec<_> = chunks.collect();
     // Deltas name the attempt that streamed them.
-    let streamed = Arc::new(ChunkBase::clone(&base).of_attempt(3, 1));
+    let streamed = Arc::new(ChunkOrigin::clone(&base).of_attempt(3, 1));
     let texts = text().into_iter().take(1);
     chunks.extend(texts.map(|payload| Chunk::new(Arc::clone(&streamed), at(11), payload)));
     chunks

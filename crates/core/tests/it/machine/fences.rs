@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use helix_agents_core::agent::AgentRegistry;
-use helix_agents_core::entries::{Entries, Execute, Performer};
+use helix_agents_core::entries::{Entries, ExecuteRequest, Performer};
 use helix_agents_core::hooks::{
     AfterModelCall, AfterTool, AgentComplete, AgentHooks, AgentSuspended, BeforeTool, HookCx,
     HookResult, StateChange,
@@ -124,7 +124,7 @@ fn taken_over(within: &'static str, replies: Vec<MockReply>, remembering: bool) 
         ports = ports.remembering();
     }
     block_on(async {
-        let request = Execute::new(&agent, "go").in_session(session());
+        let request = ExecuteRequest::new(&agent, "go").in_session(session());
         let performer = Performer::new("test");
         let state = entries.execute(request, &performer).await.unwrap();
         let driven = drive(&AgentLimits::of(&agent), state, &ports).await;

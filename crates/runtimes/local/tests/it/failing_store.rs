@@ -9,8 +9,8 @@ use helix_agents_core::message::Message;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SessionState};
 use helix_agents_core::store::{
-    AnsweredCall, Backlog, Change, Commit, Due, DuePage, DueQuery, DueSession, Lookup, Page, Paged,
-    PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot,
+    AnsweredCall, Backlog, Change, Commit, DuePage, DueQuery, DueReason, DueSession, Lookup, Page,
+    Paged, PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot,
     StoreError,
 };
 use helix_agents_core::time::Timestamp;
@@ -39,7 +39,7 @@ pub(crate) struct Failures {
 /// A false response to a due-work query.
 #[derive(Debug)]
 pub(crate) enum FalseDue {
-    Stale(SessionId, Due),
+    Stale(SessionId, DueReason),
     Failure,
     Panic,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::entries::{AsRead, EntryError, Expects, KnownSession};
+use helix_agents_core::entries::{AsRead, EntryError, ExpectedSession, KnownSession};
 use helix_agents_core::runtime::{
     Outcome, Pause, RunOptions, Runtime, RuntimeError, RuntimeExt, Turn,
 };
@@ -91,7 +91,9 @@ async fn an_entry_on_an_outdated_read_is_refused_or_repeated() {
         let runtime = place.builder().await.agent(&agent).build();
         let store = Arc::clone(&runtime.backend().store);
         let start = async |read: AsRead| {
-            let turn = Turn::new("pay").session("s").expecting(Expects::New);
+            let turn = Turn::new("pay")
+                .session("s")
+                .expecting(ExpectedSession::New);
             let run = runtime.execute(&agent, turn.as_read(read)).await.unwrap();
             let pause = run.outcome().await.unwrap().suspended().unwrap();
             (run.run_id().clone(), pause)

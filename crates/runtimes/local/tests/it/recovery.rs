@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use helix_agents_core::entries::{EntryError, Execute, Performer};
+use helix_agents_core::entries::{EntryError, ExecuteRequest, Performer};
 use helix_agents_core::message::{Message, ResultStatus};
 use helix_agents_core::runtime::{Outcome, Runtime, RuntimeError, RuntimeExt, Turn};
-use helix_agents_core::store::{Due, Page};
+use helix_agents_core::store::{DueReason, Page};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 use helix_agents_store_sqlite::SqliteStore;
 
@@ -145,7 +145,7 @@ async fn a_run_that_is_performed_elsewhere_is_not_taken_over() {
         let handle = waiting(&one, &agent, &gate).await;
         let (backend, failures) = failing_store(place.open_at(&time).await);
         for holder in ["one", "other"] {
-            let due = Due::LapsedLease {
+            let due = DueReason::LapsedLease {
                 run: handle.run_id().clone(),
                 host: "local".to_owned(),
             };
@@ -178,7 +178,7 @@ async fn runs_of_other_hosts_are_left_alone() {
             if leased {
                 elsewhere = elsewhere.leased("gone", LEASE);
             }
-            let request = Execute::new(&agent, "hello").in_session(session(name));
+            let request = ExecuteRequest::new(&agent, "hello").in_session(session(name));
             let begun = entries(&backend, &time).execute(request, &elsewhere).await;
             begun.unwrap();
             time.advance(LEASE);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use helix_agents_core::agent::ResolveError;
-use helix_agents_core::entries::{EntryError, Execute, Expects};
+use helix_agents_core::entries::{EntryError, ExecuteRequest, ExpectedSession};
 use helix_agents_core::hooks::{AgentHooks, AgentStart, BeforeTool, HookCx, HookResult};
 use helix_agents_core::runtime::{Outcome, RunOptions, Runtime, RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::RunTrigger;
@@ -19,7 +19,7 @@ async fn an_unknown_agent_is_named_and_nothing_is_written() {
     for place in Place::all() {
         let runtime = place.runtime().await;
         let agent = desk(&Gate::new());
-        let request = Execute::new(&agent, "hello").in_session(session("s"));
+        let request = ExecuteRequest::new(&agent, "hello").in_session(session("s"));
         let refused = runtime.start(request, RunOptions::default()).await;
         let Some(RuntimeError::Agent(ResolveError::NotFound(error))) = cause(&refused) else {
             panic!("unexpected: {refused:?}");
@@ -183,7 +183,7 @@ fn outside_of_tokio_no_run_is_started() {
     let (runtime, agent) = helix_agents_testkit::block_on(async {
         (Place::memory().runtime().await, desk(&Gate::new()))
     });
-    let request = Execute::new(&agent, "hello").in_session(session("s"));
+    let request = ExecuteRequest::new(&agent, "hello").in_session(session("s"));
     helix_agents_testkit::block_on(async {
         runtime.agents().keep(&agent).unwrap();
         let refused = runtime.start(request, RunOptions::default()).await;
@@ -208,24 +208,24 @@ async fn a_turn_begins_only_in_a_session_of_the_kind_it_expects() {
         let agent = desk(&Gate::new());
         let runtime = place.builder().await.agent(&agent).build();
         let start = async |expects| {
-            let request = Execute::new(&agent, "hello").in_session(session("s"));
+            let request = ExecuteRequest::new(&agent, "hello").in_session(session("s"));
             let request = request.expecting(expects);
             let run = runtime.start(request, RunOptions::default()).await?;
             runtime.ended(&run).await
         };
-        let refused = start(Expects::Existing).await.unwrap_err();
+        let refused = start(ExpectedSession::Existing).await.unwrap_err();
         let RuntimeError::Entry(EntryError::Store(error)) = refused else {
             panic!("unexpected: {refused:?}");
         };
         assert!(matches!(error, StoreError::NotFound { .. }), "{error}");
-        assert_eq!(start(Expects::New).await.unwrap().turn, 1);
-        let refused = start(Expects::New).await.unwrap_err();
+        assert_eq!(start(ExpectedSession::New).await.unwrap().turn, 1);
+        let refused = start(ExpectedSession::New).await.unwrap_err();
         let RuntimeError::Entry(EntryError::AlreadyStarted { .. }) = refused else {
             panic!("unexpected: {refused:?}");
         };
-        let next = start(Expects::Existing).await.unwrap();
+        let next = start(ExpectedSession::Existing).await.unwrap();
         assert_eq!((next.turn, next.trigger), (2, RunTrigger::WithMessage));
-        let next = start(Expects::Any).await.unwrap();
+        let next = start(ExpectedSession::Any).await.unwrap();
         assert_eq!((next.turn, next.trigger), (3, RunTrigger::Execute));
         assert_eq!(runs(runtime.backend(), &session("s")).await.len(), 3);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::entries::Execute;
+use helix_agents_core::entries::ExecuteRequest;
 use helix_agents_core::runtime::{
     Handle, Outcome, RunOptions, RunReader, Runtime, RuntimeExt, Turn,
 };
@@ -260,7 +260,7 @@ async fn a_run_is_performed_although_its_caller_stopped_waiting() {
     let (runtime, backend) = (place.runtime().await, place.open().await);
     let agent = desk(&Gate::new());
     runtime.agents().register(&agent).unwrap();
-    let request = Execute::new(&agent, "hello").in_session(session("s"));
+    let request = ExecuteRequest::new(&agent, "hello").in_session(session("s"));
     {
         let mut start = runtime.start(request, RunOptions::default());
         // Polled once, which starts it, and then dropped.

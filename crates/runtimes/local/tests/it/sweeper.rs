@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use helix_agents_core::agent::{Agent, AgentContext};
-use helix_agents_core::entries::{Continuation, Execute, Performer};
+use helix_agents_core::entries::{Continuation, ExecuteRequest, Performer};
 use helix_agents_core::runtime::{Outcome, Runtime, RuntimeExt, Turn};
 use helix_agents_core::session::{StopKind, StopRequest};
 use helix_agents_core::store::{Change, Commit, Field, NewSession, Sessions};
@@ -170,7 +170,7 @@ async fn runs_that_cannot_continue_do_not_starve_others() {
         let entries = entries(&place.open_at(&time).await, &time);
         let dead = Performer::new("local").leased("dead", LEASE);
         let begin = async |agent: &str, name: &str| {
-            let mut request = Execute::new(&desk(&Gate::new()), "hello");
+            let mut request = ExecuteRequest::new(&desk(&Gate::new()), "hello");
             request.agent_type = agent.to_owned();
             let request = request.in_session(session(name));
             entries.execute(request, &dead).await.unwrap();

@@ -7,7 +7,7 @@ use helix_agents_core::session::{
 };
 use helix_agents_core::step::{ToolResultInput, create_tool_result_message};
 use helix_agents_core::store::{Change, Commit, Field, Precondition, SessionStore};
-use helix_agents_core::stream::{Chunk, ChunkBase, ChunkPayload};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
 use helix_agents_core::usage::{UsageEntry, UsageKind};
@@ -141,7 +141,7 @@ pub(crate) fn delta(session: &SessionId, text: &str) -> Chunk {
     let payload = ChunkPayload::TextDelta {
         delta: text.to_owned(),
     };
-    let base = ChunkBase::new(id("agent"), "adder", session.clone(), id("run"), 1);
+    let base = ChunkOrigin::new(id("agent"), "adder", session.clone(), id("run"), 1);
     Chunk::new(Arc::new(base), NOW, payload)
 }
 

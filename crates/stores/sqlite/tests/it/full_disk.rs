@@ -1,5 +1,5 @@
 use futures_util::future::join_all;
-use helix_agents_core::store::{Page, SessionStore, StoreError, Writable};
+use helix_agents_core::store::{CheckWritable, Page, SessionStore, StoreError};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::block_on;
 

@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 
 use futures_util::{StreamExt, stream};
 use helix_agents_core::agent::{Agent, AgentRegistry};
-use helix_agents_core::entries::{Entries, Execute, Performer, ToolAnswer};
+use helix_agents_core::entries::{Entries, ExecuteRequest, Performer, ToolAnswer};
 use helix_agents_core::hooks::AgentHooks;
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, Effect, Event, RunState, decide};
@@ -72,7 +72,7 @@ impl RunDriver {
             Ports::new(shared.clone(), shared.clone(), time, ids, agents).with_stops(shared);
         ports.execution_hooks = hooks;
         let facts = AgentLimits::of(&agent);
-        let request = Execute::new(&agent, "go").in_session(session("s"));
+        let request = ExecuteRequest::new(&agent, "go").in_session(session("s"));
         let state = entries.execute(request, &performer()).await.unwrap();
         Self {
             on: on.clone(),

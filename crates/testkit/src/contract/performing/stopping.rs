@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use helix_agents_core::agent::Agent;
-use helix_agents_core::entries::{Continuation, Entries, EntryError, Execute};
+use helix_agents_core::entries::{Continuation, Entries, EntryError, ExecuteRequest};
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::machine::EffectKind;
 use helix_agents_core::message::ResultStatus;
@@ -277,7 +277,7 @@ pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) 
     let entries = Entries::new(shared.clone(), shared, on.clock.clone(), ids);
     let model = Arc::new(MockModel::replies([]));
     let agent = of_model(&model).build().unwrap();
-    let request = Execute::new(&agent, "go").in_session(here());
+    let request = ExecuteRequest::new(&agent, "go").in_session(here());
     let started = entries.execute(request, &performer()).await;
     assert!(acted.load(Ordering::SeqCst), "it was replaced beside it");
     assert!(
@@ -308,7 +308,7 @@ pub async fn a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote(on: &Sub
     let shared = Arc::new(store);
     let ids = Arc::new(SequentialIds::new());
     let entries = Entries::new(shared.clone(), shared, on.clock.clone(), ids);
-    let request = Execute::new(&agent, "go").in_session(here());
+    let request = ExecuteRequest::new(&agent, "go").in_session(here());
     let request = request.with_state(json!({ "ours": 2 }));
     entries.execute(request, &performer()).await.unwrap();
     assert!(acted.load(Ordering::SeqCst), "they wrote beside it");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helix_agents_core::bounds::{Bounds, MAX_DEPTH, MAX_TEXT_BYTES};
-use helix_agents_core::entries::Execute;
+use helix_agents_core::entries::ExecuteRequest;
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::hooks::HookCx;
 use helix_agents_core::message::Message;
@@ -353,7 +353,7 @@ pub async fn arguments_that_cannot_be_kept_are_told_to_the_model(on: &RuntimeSub
 pub async fn a_turn_does_not_begin_with_what_cannot_be_kept(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("one")]).build().unwrap();
     on.keep(&agent);
-    let request = || Execute::new(&agent, "go").in_session(session());
+    let request = || ExecuteRequest::new(&agent, "go").in_session(session());
     let start = async |request| on.runtime.start(request, RunOptions::default()).await;
     let deep = request().with_state(json!({ "deep": nested(MAX_DEPTH) }));
     let large = request().with_state(json!({ "large": text_of(9 * 1024 * 1024) }));

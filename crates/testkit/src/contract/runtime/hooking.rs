@@ -202,7 +202,8 @@ pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
         .build()
         .unwrap();
     on.keep(&agent);
-    let request = helix_agents_core::entries::Execute::new(&agent, "go").in_session(session());
+    let request =
+        helix_agents_core::entries::ExecuteRequest::new(&agent, "go").in_session(session());
     let options = RunOptions::default()
         .hooks(named("execution-1"))
         .hooks(named("execution-2"));

@@ -1,6 +1,6 @@
 //! Requests that are refused with a typed error, and leave nothing behind.
 
-use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::entries::{EntryError, ExecuteRequest};
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::runtime::{RunOptions, RuntimeError};
@@ -116,7 +116,7 @@ pub async fn a_turn_needs_a_message_and_its_own_agent(on: &RuntimeSubject) {
     })
     .await;
     on.refuses(ErrorCode::ValidationError, async || {
-        let silent = Execute::new(&agent, "").with_messages(Vec::new());
+        let silent = ExecuteRequest::new(&agent, "").with_messages(Vec::new());
         let silent = silent.in_session(session());
         on.runtime.start(silent, RunOptions::default()).await
     })

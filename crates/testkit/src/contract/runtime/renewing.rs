@@ -1,6 +1,6 @@
 //! The parts of a session that a new turn resets or keeps.
 
-use helix_agents_core::entries::Execute;
+use helix_agents_core::entries::ExecuteRequest;
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::runtime::RunOptions;
@@ -54,7 +54,7 @@ pub async fn a_turn_takes_keys_for_its_state_only(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("done")]).build().unwrap();
     on.keep(&agent);
     let ask = async || {
-        let mut request = Execute::new(&agent, "go").in_session(session());
+        let mut request = ExecuteRequest::new(&agent, "go").in_session(session());
         request.state = Some(json!(["not", "an", "object"]));
         on.runtime.start(request, RunOptions::default()).await
     };

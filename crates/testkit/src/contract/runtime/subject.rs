@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 use helix_agents_core::agent::{Agent, AnyAgent};
-use helix_agents_core::entries::{Execute, Submitted, ToolAnswer};
+use helix_agents_core::entries::{ExecuteRequest, Submitted, ToolAnswer};
 use helix_agents_core::message::Message;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SubmissionOutcome};
@@ -168,7 +168,7 @@ impl RuntimeSubject {
         agent: &Agent<Out>,
         text: &str,
     ) -> Result<StartedRun, RuntimeError> {
-        let request = Execute::new(agent, text).in_session(session());
+        let request = ExecuteRequest::new(agent, text).in_session(session());
         let starting = self.runtime.start(request, RunOptions::default());
         in_time("a turn is started or refused", starting).await
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::entries::{EntryError, ExecuteRequest};
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::StopKind;
 use helix_agents_core::store::{Page, PendingQuery, Sessions};
@@ -197,7 +197,7 @@ impl Interleavings {
         let session = context.world.session.clone();
         let process = context.process();
         let message = self.scenario.turns.first().cloned().unwrap_or_default();
-        let execute = Execute::new(&process.agent, message).in_session(session);
+        let execute = ExecuteRequest::new(&process.agent, message).in_session(session);
         let begun = block_on(context.calm_entries().execute(execute, &process.performer));
         let state = begun.map_err(|error| format!("an entry was refused: {error}"))?;
         spawner.spawn(async move {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use helix_agents_core::entries::{EntryError, Execute};
+use helix_agents_core::entries::{EntryError, ExecuteRequest};
 use helix_agents_core::machine::RunState;
 use helix_agents_core::notify::Notify;
 use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
@@ -73,7 +73,7 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
         _ => match context.scenario.turns.get(executed) {
             None => return Ok(false),
             Some(message) => {
-                let execute = Execute::new(&process.agent, message.as_str());
+                let execute = ExecuteRequest::new(&process.agent, message.as_str());
                 let execute = execute.in_session(session.clone());
                 process.entries.execute(execute, &process.performer).await
             }
