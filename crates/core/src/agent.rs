@@ -32,15 +32,41 @@ pub const DEFAULT_MAX_COMPLETION_RETRIES: u32 = 2;
 
 /// An agent whose output is an `Out`; one without an output schema gives a text. Clones share
 /// everything.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// let agent = Agent::builder("assistant").model("anthropic/claude-sonnet-4-5").system_prompt("Be brief.").build()?;
+/// assert_eq!(agent.name(), "assistant");
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Agent<Out = String> {
     def: Arc<AgentDef>,
     out: PhantomData<fn() -> Out>,
 }
 
 /// An agent with its output as JSON, to be kept beside others.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::AnyAgent;
+///
+/// let writer = Agent::builder("writer").model("anthropic/claude-sonnet-4-5").build()?;
+/// let critic = Agent::builder("critic").model("anthropic/claude-sonnet-4-5").build()?;
+/// let agents: Vec<AnyAgent> = vec![writer.erase(), critic.erase()];
+/// assert_eq!(agents[1].name(), "critic");
+/// # Ok::<(), Error>(())
+/// ```
 pub type AnyAgent = Agent<Value>;
 
 /// Which model an agent uses.
+///
+/// ```
+/// use helix_agents::ModelRef;
+///
+/// let model = ModelRef::from("anthropic/claude-sonnet-4-5");
+/// assert!(matches!(model, ModelRef::Named(name) if name.starts_with("anthropic/")));
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ModelRef {

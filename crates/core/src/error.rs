@@ -12,6 +12,14 @@ pub use surface::Error;
 macro_rules! codes {
     ($($variant:ident = $text:literal, $category:ident, $retryable:literal, $user:literal;)*) => {
         /// A stable, machine-readable error code.
+        ///
+        /// ```
+        /// use helix_agents::ErrorCode;
+        ///
+        /// let code = ErrorCode::StoreUnavailable;
+        /// assert_eq!(code.as_str(), "store_unavailable");
+        /// assert!(code.is_retryable());
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum ErrorCode {
@@ -146,6 +154,14 @@ pub trait Coded: std::error::Error {
 }
 
 /// An error as it is recorded in a run and sent to clients.
+///
+/// ```
+/// use helix_agents::{ErrorCode, ErrorRecord};
+///
+/// let record = ErrorRecord::new(ErrorCode::ProviderOverloaded, "529 from the provider");
+/// assert!(record.retryable);
+/// assert_eq!(record.message, "The model is overloaded. Please try again shortly.");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{detail}")]

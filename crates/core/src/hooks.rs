@@ -24,11 +24,38 @@ pub use payloads::{
 pub use payloads::{AfterSubAgent, BeforeSubAgent};
 
 /// The result of a hook. A failing hook is logged and fails nothing else.
+///
+/// ```
+/// use helix_agents::HookResult;
+///
+/// fn audit(line: &str) -> HookResult {
+///     std::fs::write("audit.log", line)?;
+///     Ok(())
+/// }
+/// ```
 pub type HookResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 macro_rules! hooks {
     ($($(#[$doc:meta])* $name:ident($payload:ident);)*) => {
         /// User code at fixed points of a run. By default every method does nothing.
+        ///
+        /// ```
+        /// use helix_agents::prelude::*;
+        /// use helix_agents::{AfterTool, AgentHooks, HookCx, HookResult, async_trait};
+        ///
+        /// struct Timing;
+        ///
+        /// #[async_trait]
+        /// impl AgentHooks for Timing {
+        ///     async fn after_tool(&self, payload: &AfterTool<'_>, _cx: &HookCx) -> HookResult {
+        ///         println!("{} took {:?}", payload.call.name, payload.duration);
+        ///         Ok(())
+        ///     }
+        /// }
+        ///
+        /// let agent = Agent::builder("assistant").model("anthropic/claude-sonnet-4-5").hooks(Timing).build()?;
+        /// # Ok::<(), Error>(())
+        /// ```
         #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
         #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
         pub trait AgentHooks: Send + Sync {

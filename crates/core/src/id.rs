@@ -12,6 +12,14 @@ use crate::error::{Coded, ErrorCode};
 pub const MAX_ID_CHARS: usize = 256;
 
 /// Why a text is not a valid id.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::IdError;
+///
+/// let refused = SessionId::new("chat 7").unwrap_err();
+/// assert!(matches!(refused, IdError::BadCharacter { found: ' ', at: 4, .. }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
@@ -70,6 +78,14 @@ macro_rules! ids {
         $(#[$doc])*
         ///
         /// 1 to 256 characters of letters, digits and `-_.:`. Clones share the text.
+        ///
+        /// ```
+        #[doc = concat!("use helix_agents::core::id::", stringify!($name), ";")]
+        ///
+        #[doc = concat!("let id = ", stringify!($name), "::new(\"a-7\")?;")]
+        /// assert_eq!(id.as_str(), "a-7");
+        /// # Ok::<(), helix_agents::IdError>(())
+        /// ```
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 

@@ -35,6 +35,13 @@ use streams::Log;
 ///
 /// Without its own clock it judges leases and due work by the time that each commit
 /// and each query carries.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// // Sessions are gone when the last clone is dropped.
+/// let runtime = LocalRuntime::new(MemoryStore::new());
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,

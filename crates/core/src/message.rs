@@ -16,6 +16,19 @@ pub type Metadata = serde_json::Map<String, Value>;
 pub(crate) const HIDDEN: &str = "hidden";
 
 /// One message of a conversation.
+///
+/// ```
+/// use helix_agents::{Message, UserMessage};
+///
+/// fn text(message: &Message) -> Option<String> {
+///     match message {
+///         Message::User(user) => Some(user.content.clone()),
+///         Message::Assistant(reply) => reply.content(),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(text(&Message::User(UserMessage::new("Hi"))).as_deref(), Some("Hi"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 #[non_exhaustive]
@@ -29,6 +42,14 @@ pub enum Message {
 }
 
 /// A message from a user.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::{FilePart, UserMessage};
+///
+/// let photo = FilePart::new("aGVsbG8=", "image/png").named("broken.png");
+/// let turn = Turn::new(UserMessage::new("This arrived broken.").with_file(photo));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -103,6 +124,13 @@ impl UserMessage {
 }
 
 /// A file, carried by value.
+///
+/// ```
+/// use helix_agents::FilePart;
+///
+/// let file = FilePart::new("aGVsbG8=", "image/png").named("broken.png");
+/// assert_eq!(file.filename.as_deref(), Some("broken.png"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -136,6 +164,14 @@ impl FilePart {
 }
 
 /// A message from the model.
+///
+/// ```
+/// use helix_agents::AssistantMessage;
+///
+/// let message = AssistantMessage::text("Refunded.");
+/// assert_eq!(message.content().as_deref(), Some("Refunded."));
+/// assert_eq!(message.tool_calls().count(), 0);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -246,6 +282,15 @@ impl Thinking {
 }
 
 /// A call of a tool or a sub-agent, made by the model.
+///
+/// ```
+/// use helix_agents::{ModelReply, prelude::*};
+///
+/// let reply = ModelReply::call("refund", json!({ "order_id": "42" }));
+/// for call in reply.message.tool_calls() {
+///     println!("{}({})", call.name, call.arguments);
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -31,6 +31,16 @@ pub use reply::{ReplyBuilder, ReplyDelta};
 pub use request::{ModelConfig, ModelRequest, ToolChoice, ToolSchema};
 
 /// A stream of model events; it need not be `Send` on wasm32.
+///
+/// ```
+/// use helix_agents::{EventStream, ModelEvent, StopReason, TokenUsage};
+///
+/// fn says(text: &str) -> EventStream<'static> {
+///     let finished = ModelEvent::Finished { stop_reason: StopReason::EndTurn, usage: TokenUsage::default() };
+///     let events = [ModelEvent::Text(text.to_owned()), finished];
+///     Box::pin(futures_util::stream::iter(events.map(Ok)))
+/// }
+/// ```
 #[cfg(not(target_arch = "wasm32"))]
 pub type EventStream<'a> = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send + 'a>>;
 /// A stream of model events; it need not be `Send` on wasm32.
@@ -43,6 +53,23 @@ pub type EventStream<'a> = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelErr
 /// The stream ends with [`ModelEvent::Finished`] or with an error. A stream that ends otherwise
 /// counts as a dropped connection. [`Model::stream`] is the only required method; an async function
 /// that returns a whole reply is a model, too ([`Model::from_fn`]).
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::{EventStream, ModelError, ModelErrorKind, ModelRequest};
+///
+/// struct Offline;
+///
+/// impl Model for Offline {
+///     fn stream<'a>(&'a self, _request: ModelRequest<'a>) -> EventStream<'a> {
+///         let error = ModelError::new(ModelErrorKind::Transport, "there is no network");
+///         Box::pin(futures_util::stream::iter([Err(error)]))
+///     }
+/// }
+///
+/// let agent = Agent::builder("assistant").model(Offline).build()?;
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Model: Send + Sync {
     /// Starts one attempt of a model call.
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a>;
@@ -100,6 +127,19 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 }
 
 /// One event of a streamed reply.
+///
+/// ```
+/// use helix_agents::ModelEvent;
+///
+/// fn text(events: &[ModelEvent]) -> String {
+///     let pieces = events.iter().filter_map(|event| match event {
+///         ModelEvent::Text(piece) => Some(piece.as_str()),
+///         _ => None,
+///     });
+///     pieces.collect()
+/// }
+/// assert_eq!(text(&[ModelEvent::Text("He".into()), ModelEvent::Text("llo".into())]), "Hello");
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ModelEvent {
@@ -147,6 +187,14 @@ pub enum ModelEvent {
 }
 
 /// The tokens of one model call.
+///
+/// ```
+/// use helix_agents::TokenUsage;
+///
+/// let mut sum = TokenUsage::new(100, 20);
+/// sum += TokenUsage::new(50, 5);
+/// assert_eq!(sum.total(), 175);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

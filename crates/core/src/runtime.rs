@@ -103,6 +103,22 @@ impl fmt::Debug for RunOptions {
 /// `start` and `resume_session` return when the run is durable; it goes on by itself. Entries are
 /// refused with the [`EntryError`](crate::entries::EntryError) that says why, and then nothing was
 /// written.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use std::sync::Arc;
+///
+/// // The same code on every runtime.
+/// struct App {
+///     runtime: Arc<dyn Runtime>,
+/// }
+///
+/// impl App {
+///     async fn answer(&self, agent: &Agent, question: &str) -> Result<String, Error> {
+///         self.runtime.execute(agent, question).await?.output().await
+///     }
+/// }
+/// ```
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait Runtime: Send + Sync + fmt::Debug {

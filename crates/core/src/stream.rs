@@ -32,6 +32,13 @@ pub use reader::{StreamItem, StreamReader};
 pub use retention::Retention;
 
 /// A position in a stream: from 1, never used twice.
+///
+/// ```
+/// use helix_agents::Sequence;
+///
+/// let last_seen = Sequence(41);
+/// assert_eq!(last_seen.next(), Sequence(42));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sequence(pub u64);
@@ -72,6 +79,16 @@ impl fmt::Debug for Sequence {
 }
 
 /// The status of a stream.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::{ChunkStream, StreamStatus};
+///
+/// async fn ends(mut chunks: ChunkStream) -> bool {
+///     while chunks.next().await.is_some() {}
+///     chunks.status() == Some(StreamStatus::Ended)
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -88,6 +105,17 @@ pub enum StreamStatus {
 }
 
 /// A chunk with its position in a stream.
+///
+/// ```
+/// use helix_agents::{ChunkPayload, StoredChunk};
+///
+/// fn text(stored: &StoredChunk) -> Option<&str> {
+///     match &stored.chunk.payload {
+///         ChunkPayload::TextDelta { delta } => Some(delta),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredChunk {
@@ -175,6 +203,14 @@ impl ChunkOrigin {
 }
 
 /// One entry of a session's stream.
+///
+/// ```
+/// use helix_agents::Chunk;
+///
+/// fn describe(chunk: &Chunk) -> String {
+///     format!("step {} of run {}: {:?}", chunk.base.step, chunk.base.run_id, chunk.payload)
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chunk {

@@ -34,6 +34,15 @@ pub use run::{ApprovalRule, Execute, Reconcile, Reconciled};
 pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolOptions, ToolSpec};
 
 /// A tool that is ready to be given to an agent. Clones share everything.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// let now = Tool::raw("now", "Tells the time.", json!({ "type": "object" }), async |_arguments, _cx| Ok(json!("noon"))).build()?;
+/// let agent = Agent::builder("clock").model("anthropic/claude-sonnet-4-5").tools(now).build()?;
+/// assert_eq!(agent.tools().len(), 1);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Tool {
     spec: Arc<ToolSpec>,
@@ -146,6 +155,24 @@ impl fmt::Debug for Tool {
 }
 
 /// Something that brings tools along: a `#[toolset]`, a tool, or a list of them.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// struct Clock;
+///
+/// #[toolset]
+/// impl Clock {
+///     /// Tells the time.
+///     #[tool]
+///     async fn now(&self) -> ToolResult<String> {
+///         Ok("noon".to_owned())
+///     }
+/// }
+///
+/// let agent = Agent::builder("clock").model("anthropic/claude-sonnet-4-5").tools(Clock).build()?;
+/// # Ok::<(), Error>(())
+/// ```
 pub trait IntoTools {
     /// The tools.
     ///

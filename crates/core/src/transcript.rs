@@ -30,6 +30,14 @@ pub use paired::{PairedStep, PairingError};
 use log::Log;
 
 /// A valid conversation. Clones share their messages.
+///
+/// ```
+/// use helix_agents::{Transcript, UserMessage};
+///
+/// let mut history = Transcript::new();
+/// history.push_user(UserMessage::new("Hi"));
+/// assert_eq!(history.len(), 1);
+/// ```
 #[derive(Clone)]
 pub struct Transcript {
     log: Arc<Log>,

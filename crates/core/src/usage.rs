@@ -68,6 +68,15 @@ pub enum UsageKind {
 }
 
 /// A quantity that a tool recorded, in its own unit.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::CustomUsage;
+///
+/// async fn search(cx: &ToolCx) -> ToolResult<()> {
+///     cx.record_usage(CustomUsage::new("search_requests", 1.0))
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -99,6 +108,16 @@ impl CustomUsage {
 }
 
 /// The sum of a session's entries.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn cost(run: &Handle<String>) -> Result<(), Error> {
+///     let usage = run.usage().await?;
+///     println!("{} tokens, {} tool calls", usage.tokens.total(), usage.tools.calls);
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -20,6 +20,18 @@ use crate::step::{FINISH_TOOL, StepResult, StopConfig, SystemPrompt};
 use crate::tool::{IntoTools, Tool};
 
 /// An agent under construction. The first mistake is reported by [`AgentBuilder::build`].
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// let support = Agent::builder("support")
+///     .model("anthropic/claude-sonnet-4-5")
+///     .description("Answers customers.")
+///     .max_steps(8)
+///     .build()?;
+/// assert_eq!(support.description(), "Answers customers.");
+/// # Ok::<(), Error>(())
+/// ```
 #[must_use = "an agent is made by `build`"]
 pub struct AgentBuilder<Out = String> {
     name: String,

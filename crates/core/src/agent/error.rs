@@ -7,6 +7,13 @@ use crate::state::StateError;
 use crate::step::{FINISH_TOOL, SUBAGENT_TOOL_PREFIX};
 
 /// Why an agent or a tool cannot be built. Each says what to do about it.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// let refused = Agent::builder("").model("anthropic/claude-sonnet-4-5").build().unwrap_err();
+/// println!("{refused}");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {

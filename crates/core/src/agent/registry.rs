@@ -119,6 +119,16 @@ enum Entry {
 }
 
 /// Agents by name. Shared by reference; every method takes `&self`.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::AgentRegistry;
+///
+/// let agents = AgentRegistry::new();
+/// agents.replace(&Agent::builder("support").model("anthropic/claude-sonnet-4-5").build()?);
+/// assert!(agents.has("support"));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Default)]
 pub struct AgentRegistry {
     entries: RwLock<BTreeMap<String, Entry>>,

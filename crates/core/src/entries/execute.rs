@@ -19,6 +19,14 @@ use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot,
 use crate::stream::ChunkPayload;
 
 /// The session in which a turn may start.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::ExpectedSession;
+///
+/// // Refused if the session exists.
+/// let turn = Turn::new("Hi").session("chat-7").expecting(ExpectedSession::New);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExpectedSession {

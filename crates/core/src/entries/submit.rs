@@ -12,6 +12,15 @@ use crate::store::{
 use crate::time::Timestamp;
 
 /// An answer and the session to which it is submitted.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn approve(runtime: &dyn Runtime, call: &helix_agents::PendingCall) -> Result<(), Error> {
+///     runtime.submit(call.approve().by("bob")).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolAnswer {
@@ -92,6 +101,14 @@ impl PendingCall {
 }
 
 /// Who continues the run after an answer.
+///
+/// ```
+/// use helix_agents::{Continuation, Submitted};
+///
+/// fn must_resume(submitted: &Submitted) -> bool {
+///     submitted.continuation == Continuation::CallerResumes
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -105,6 +122,20 @@ pub enum Continuation {
 }
 
 /// The outcome of a submitted answer.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::{Continuation, SubmissionOutcome, ToolAnswer};
+///
+/// async fn submit(runtime: &dyn Runtime, agent: &Agent, answer: ToolAnswer) -> Result<(), Error> {
+///     let submitted = runtime.submit(answer).await?;
+///     assert_eq!(submitted.outcome, SubmissionOutcome::Accepted);
+///     if submitted.continuation == Continuation::CallerResumes {
+///         runtime.resume(agent, &submitted.owner).await?;
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Submitted {

@@ -16,6 +16,18 @@ use crate::state::{Draft, StateError, to_json};
 type Emit = Arc<dyn Fn(String, Value) + Send + Sync>;
 
 /// The context of a hook. State written here is committed with the step.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::{AfterTool, HookCx, HookResult};
+/// # #[derive(Default, serde::Serialize, serde::Deserialize)] struct Stats { calls: u32 }
+///
+/// fn count(call: &AfterTool<'_>, cx: &HookCx) -> HookResult {
+///     cx.update_state(|stats: &mut Stats| stats.calls += 1)?;
+///     cx.emit("tool_settled", json!({ "tool": call.call.name, "step": cx.step }))?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HookCx {

@@ -35,6 +35,12 @@ macro_rules! payloads {
 
 payloads! {
     /// The payload of a turn that begins.
+    ///
+    /// ```
+    /// fn first(payload: &helix_agents::AgentStart<'_>) -> Option<String> {
+    ///     payload.input.first().map(|message| message.content.clone())
+    /// }
+    /// ```
     AgentStart {
         /// The user messages of the turn.
         input: &'a [UserMessage],
@@ -42,6 +48,12 @@ payloads! {
         state: &'a Value,
     }
     /// The payload of a run that continues after a suspension.
+    ///
+    /// ```
+    /// fn describe(payload: &helix_agents::AgentResumed<'_>) -> String {
+    ///     format!("resumed after {:?}, {} answers", payload.reason, payload.calls.len())
+    /// }
+    /// ```
     AgentResumed {
         /// The kind of answer that the run waited for.
         reason: SuspendReason,
@@ -49,6 +61,12 @@ payloads! {
         calls: &'a [CallId],
     }
     /// The payload of a run that suspends.
+    ///
+    /// ```
+    /// fn describe(payload: &helix_agents::AgentSuspended<'_>) -> String {
+    ///     format!("waits for {:?}, {} calls", payload.reason, payload.calls.len())
+    /// }
+    /// ```
     AgentSuspended {
         /// The kind of answer that the run waits for.
         reason: SuspendReason,
@@ -56,6 +74,12 @@ payloads! {
         calls: &'a [CallId],
     }
     /// The payload of a completed turn.
+    ///
+    /// ```
+    /// fn describe(payload: &helix_agents::AgentComplete<'_>) -> String {
+    ///     format!("{} steps in {:?}", payload.step_count, payload.duration)
+    /// }
+    /// ```
     AgentComplete {
         /// The output, for agents that have one.
         output: Option<&'a Value>,
@@ -67,6 +91,12 @@ payloads! {
         duration: Duration,
     }
     /// The payload of a failed turn.
+    ///
+    /// ```
+    /// fn is_worth_a_retry(payload: &helix_agents::AgentFail<'_>) -> bool {
+    ///     payload.error.retryable
+    /// }
+    /// ```
     AgentFail {
         /// The error that ended the turn.
         error: &'a ErrorRecord,
@@ -76,6 +106,12 @@ payloads! {
         step_count: u32,
     }
     /// The payload before a model call.
+    ///
+    /// ```
+    /// fn describe(payload: &helix_agents::BeforeModelCall<'_>) -> String {
+    ///     format!("attempt {} with the prompt {:?}", payload.attempt, payload.prompt.system())
+    /// }
+    /// ```
     BeforeModelCall {
         /// The messages that are sent to the model.
         prompt: &'a PromptMessages<'a>,
@@ -83,6 +119,12 @@ payloads! {
         attempt: u32,
     }
     /// The payload after a model call.
+    ///
+    /// ```
+    /// fn tokens(payload: &helix_agents::AfterModelCall<'_>) -> u64 {
+    ///     payload.reply.usage.total()
+    /// }
+    /// ```
     AfterModelCall {
         /// The reply of the model.
         reply: &'a ModelReply,
@@ -90,6 +132,12 @@ payloads! {
         duration: Duration,
     }
     /// The payload before a tool runs.
+    ///
+    /// ```
+    /// fn describe(payload: &helix_agents::BeforeTool<'_>) -> String {
+    ///     format!("{}({})", payload.tool.name, payload.call.arguments)
+    /// }
+    /// ```
     BeforeTool {
         /// The tool to run.
         tool: &'a ToolSpec,
@@ -97,6 +145,12 @@ payloads! {
         call: &'a ToolCall,
     }
     /// The payload of a settled call.
+    ///
+    /// ```
+    /// fn describe(payload: &helix_agents::AfterTool<'_>) -> String {
+    ///     format!("{} took {:?}: {:?}", payload.call.name, payload.duration, payload.result.status)
+    /// }
+    /// ```
     AfterTool {
         /// The call of the model.
         call: &'a ToolCall,
@@ -118,11 +172,23 @@ payloads! {
         result: &'a ToolMessage,
     }
     /// The payload of a message that enters the history.
+    ///
+    /// ```
+    /// fn is_reply(payload: &helix_agents::MessageAdded<'_>) -> bool {
+    ///     matches!(payload.message, helix_agents::Message::Assistant(_))
+    /// }
+    /// ```
     MessageAdded {
         /// The message to append.
         message: &'a Message,
     }
     /// The payload of a state change by a tool.
+    ///
+    /// ```
+    /// fn describe(payload: &helix_agents::StateChange<'_>) -> String {
+    ///     format!("call {} made {} changes", payload.call, payload.patches.len())
+    /// }
+    /// ```
     StateChange {
         /// The call that changed the state.
         call: &'a CallId,
@@ -134,6 +200,14 @@ payloads! {
 }
 
 /// The kind of answer that a suspended run waits for.
+///
+/// ```
+/// use helix_agents::{AgentSuspended, SuspendReason};
+///
+/// fn page_somebody(payload: &AgentSuspended<'_>) -> bool {
+///     payload.reason == SuspendReason::Approval
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -8,6 +8,19 @@ use crate::error::{Coded, ErrorCode};
 use crate::id::IdError;
 
 /// The kind of a failure, in terms common to all providers.
+///
+/// ```
+/// use helix_agents::ModelErrorKind;
+///
+/// fn of_status(status: u16) -> ModelErrorKind {
+///     match status {
+///         401 | 403 => ModelErrorKind::Auth,
+///         429 => ModelErrorKind::RateLimited,
+///         500.. => ModelErrorKind::Overloaded,
+///         _ => ModelErrorKind::Invalid,
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -46,6 +59,15 @@ impl ModelErrorKind {
 }
 
 /// A failed attempt of a model call.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use helix_agents::{ModelError, ModelErrorKind};
+///
+/// let error = ModelError::new(ModelErrorKind::RateLimited, "429").retry_after(Duration::from_secs(2));
+/// assert_eq!(error.retry_after, Some(Duration::from_secs(2)));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("the model call failed ({kind:?}): {detail}")]
 #[non_exhaustive]

@@ -18,6 +18,13 @@ use crate::schema::Schema;
 use crate::transcript::Transcript;
 
 /// A [`ModelRequest`] that borrows nothing, for a model that is a function.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::ModelReply;
+///
+/// let echo = Model::from_fn(|input| async move { Ok(ModelReply::text(input.last_user_text())) });
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ModelInput {

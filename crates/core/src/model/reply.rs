@@ -10,6 +10,13 @@ use crate::step::StopReason;
 use crate::transcript::{CallIds, Transcript};
 
 /// A whole reply of a model.
+///
+/// ```
+/// use helix_agents::{ModelReply, StopReason, TokenUsage, prelude::*};
+///
+/// let reply = ModelReply::call("refund", json!({ "order_id": "42" })).with_usage(TokenUsage::new(120, 18));
+/// assert_eq!(reply.stop_reason, StopReason::ToolUse);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ModelReply {

@@ -11,6 +11,14 @@ use crate::step::PromptMessages;
 use crate::time::Clock;
 
 /// One attempt of one model call. It borrows everything: nothing of the history is copied.
+///
+/// ```
+/// use helix_agents::ModelRequest;
+///
+/// fn describe(request: &ModelRequest<'_>) -> String {
+///     format!("{} with {} tools, attempt {}", request.agent_type, request.tools.len(), request.attempt)
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ModelRequest<'a> {
     /// The system prompt and the history.
@@ -36,6 +44,15 @@ pub struct ModelRequest<'a> {
 }
 
 /// A tool as a model sees it.
+///
+/// ```
+/// use helix_agents::ToolSchema;
+/// use helix_agents::prelude::*;
+///
+/// fn in_provider_words(tool: &ToolSchema) -> helix_agents::serde_json::Value {
+///     json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input.json() })
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolSchema {
@@ -64,6 +81,19 @@ impl ToolSchema {
 }
 
 /// Whether a model may, must or must not call a tool.
+///
+/// ```
+/// use helix_agents::ToolChoice;
+///
+/// fn in_provider_words(choice: &ToolChoice) -> String {
+///     match choice {
+///         ToolChoice::Tool(name) => format!("tool:{name}"),
+///         ToolChoice::None => "none".to_owned(),
+///         _ => "auto".to_owned(),
+///     }
+/// }
+/// assert_eq!(in_provider_words(&ToolChoice::Auto), "auto");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolChoice {
@@ -77,6 +107,16 @@ pub enum ToolChoice {
 }
 
 /// The settings of a model. The provider decides what is not set.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::ModelConfig;
+///
+/// let mut config = ModelConfig::default();
+/// config.temperature = Some(0.2);
+/// let agent = Agent::builder("assistant").model("anthropic/claude-sonnet-4-5").model_config(config).build()?;
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]

@@ -12,6 +12,13 @@ use crate::store::{CheckWritable, Lookup, SessionKey, SessionStore, WatchStops};
 use crate::stream::{Retention, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::Backend;
+///
+/// let runtime = LocalRuntime::new(Backend::new(MemoryStore::new()).held_by("worker-1"));
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Backend {

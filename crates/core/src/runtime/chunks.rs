@@ -27,6 +27,22 @@ type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 /// It ends when the run has ended, or, for a session, when nothing more comes for now. A failure to
 /// read is its last item: `runtime.chunks(&session, stream.cursor())` continues after what was read. It
 /// borrows nothing, so it can be the body of an answer.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::ChunkPayload;
+///
+/// async fn follow(runtime: &dyn Runtime, session: &SessionId, seen: u64) -> Result<(), Error> {
+///     let mut chunks = runtime.chunks(session, seen);
+///     while let Some(stored) = chunks.next().await {
+///         let stored = stored?;
+///         if let ChunkPayload::TextDelta { delta } = &stored.chunk.payload {
+///             println!("{}: {delta}", stored.sequence);
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 pub struct ChunkStream {
     state: State,
     cursor: Sequence,

@@ -23,6 +23,17 @@ use crate::stream::Sequence;
 ///
 /// It is there for every [`Runtime`], also behind `&dyn Runtime` and `Arc<dyn Runtime>`. Whatever else
 /// can be said about a call travels in its argument: a text or a [`Turn`], a [`Pending`], a [`Stop`].
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn talk(runtime: &dyn Runtime, agent: &Agent) -> Result<String, Error> {
+///     let first = runtime.execute(agent, "What is a fence?").await?;
+///     first.output().await?;
+///     let second = runtime.send(agent, first.session_id(), "And shorter?").await?;
+///     second.output().await
+/// }
+/// ```
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 pub trait RuntimeExt: Runtime {

@@ -21,6 +21,17 @@ use crate::stream::Sequence;
 use crate::usage::UsageRollup;
 
 /// A run and where to look at it from. Dropping it stops nothing.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn ask(runtime: &dyn Runtime, agent: &Agent) -> Result<(), Error> {
+///     let run = runtime.execute(agent, "What is a fence?").await?;
+///     println!("run {} of session {}", run.run_id(), run.session_id());
+///     println!("{} ({} tokens)", run.output().await?, run.usage().await?.tokens.total());
+///     Ok(())
+/// }
+/// ```
 pub struct Handle<Out> {
     runtime: Arc<dyn Runtime>,
     run: StartedRun,

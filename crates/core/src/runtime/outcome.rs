@@ -5,6 +5,20 @@ use crate::id::{RunId, SessionId};
 use crate::session::{PendingCall, RunStatus};
 
 /// How a run came out.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn report(run: &Handle<String>) -> Result<(), Error> {
+///     match run.outcome().await? {
+///         Outcome::Done(answer) => println!("{answer}"),
+///         Outcome::Suspended(pause) => println!("{} calls wait", pause.pending().len()),
+///         Outcome::Interrupted => println!("interrupted"),
+///         Outcome::Failed(error) => return Err(error),
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, PartialEq)]
 pub enum Outcome<Out> {
     /// The turn is completed. For an agent without an output schema this is its last text.
@@ -18,6 +32,19 @@ pub enum Outcome<Out> {
 }
 
 /// What a paused run waits for: plain data.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::Pause;
+///
+/// async fn approve_all(runtime: &dyn Runtime, agent: &Agent, pause: &Pause) -> Result<(), Error> {
+///     for call in pause.pending() {
+///         runtime.submit(call.approve()).await?;
+///     }
+///     runtime.resume(agent, pause.session()).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Pause {
@@ -68,6 +95,18 @@ impl Pause {
 }
 
 /// Why a run that has ended has no output.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::NoOutput;
+///
+/// async fn ask(run: &Handle<String>) -> Result<Option<String>, Error> {
+///     match run.output().await {
+///         Err(error) if error.downcast_ref::<NoOutput>().is_some() => Ok(None),
+///         output => output.map(Some),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoOutput {

@@ -16,6 +16,18 @@ use crate::stream::ChunkPayload;
 /// [`Handle::outcome`](super::Handle::outcome) says. A failed run ends it with the error. When an
 /// attempt of a model call fails in the middle of a reply, the next attempt says it from the beginning;
 /// [`ChunkStream`] tells where.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn print(run: &Handle<String>) -> Result<(), Error> {
+///     let mut text = run.text();
+///     while let Some(piece) = text.next().await {
+///         print!("{}", piece?);
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct TextStream {
     chunks: ChunkStream,

@@ -9,6 +9,15 @@ use crate::stored::Stored;
 use crate::time::Timestamp;
 
 /// The kind of answer that a call waits for.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::{PendingCall, PendingKind};
+///
+/// fn for_people(calls: &[PendingCall]) -> impl Iterator<Item = &PendingCall> {
+///     calls.iter().filter(|call| call.kind == PendingKind::Approval)
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -20,6 +29,20 @@ pub enum PendingKind {
 }
 
 /// A pending call. It is bound to its arguments: the digest identifies exactly what was requested.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::PendingCall;
+///
+/// fn question(call: &PendingCall) -> String {
+///     format!("May {} run with {}?", call.tool_name, call.input)
+/// }
+///
+/// async fn deny(runtime: &dyn Runtime, call: &PendingCall) -> Result<(), Error> {
+///     runtime.submit(call.deny("too expensive").by("bob")).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -28,6 +28,16 @@ pub enum RunTrigger {
 }
 
 /// The record of one run.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn log(run: &Handle<String>) -> Result<(), Error> {
+///     let record = run.ended().await?;
+///     println!("run {} took {} steps: {:?}", record.id, record.step_count, record.status);
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -14,6 +14,16 @@ use crate::stored::Stored;
 use crate::time::Timestamp;
 
 /// A session as a store returns it. Messages, runs and checkpoints are read separately.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::SessionState;
+///
+/// fn title(session: &SessionState) -> String {
+///     let owner = session.user_id.as_ref().map_or("nobody", UserId::as_str);
+///     format!("{} of {owner}: {:?}", session.session_id, session.status)
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -5,6 +5,12 @@ use serde::{Deserialize, Serialize};
 /// The status of a session.
 ///
 /// A session that waits for a client or a person is `active`; its pending calls show that it waits.
+///
+/// ```
+/// use helix_agents::{SessionQuery, SessionStatus};
+///
+/// let failed = SessionQuery { status: vec![SessionStatus::Failed], ..SessionQuery::default() };
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -22,6 +28,13 @@ pub enum SessionStatus {
 }
 
 /// The status of a run.
+///
+/// ```
+/// use helix_agents::RunStatus;
+///
+/// assert!(RunStatus::Completed.is_ended());
+/// assert!(RunStatus::SuspendedClientTool.is_suspended());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -288,6 +288,14 @@ fn check_text(call: &CallId, text: &str) -> Result<(), SubmissionError> {
 }
 
 /// The outcome of a submitted answer.
+///
+/// ```
+/// use helix_agents::{SubmissionOutcome, Submitted};
+///
+/// fn was_too_late(submitted: &Submitted) -> bool {
+///     submitted.outcome == SubmissionOutcome::LateAnswerAfterTimeout
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -78,7 +78,7 @@ pub enum ConflictReason {
 /// # use helix_agents_core::state::{Writer, merge_writes};
 /// # use serde_json::json;
 /// let base = Arc::new(json!({ "notes": [], "topic": "" }));
-/// let writer = |order, name, topic| {
+/// let writer = |order, name: &str, topic| {
 ///     let writes = serde_json::from_value(json!([
 ///         { "op": "append", "path": "/notes", "value": name },
 ///         { "op": "replace", "path": "/topic", "value": topic },

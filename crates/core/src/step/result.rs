@@ -10,6 +10,19 @@ use crate::message::{AssistantMessage, Thinking, ToolCall};
 use crate::model::ModelReply;
 
 /// Why the model stopped, in terms common to all providers.
+///
+/// ```
+/// use helix_agents::StopReason;
+///
+/// fn of_provider(word: &str) -> StopReason {
+///     match word {
+///         "end_turn" => StopReason::EndTurn,
+///         "tool_use" => StopReason::ToolUse,
+///         "max_tokens" => StopReason::MaxTokens,
+///         _ => StopReason::Unknown,
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -52,6 +65,17 @@ impl StopReason {
 }
 
 /// The result of one model call.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::StepResult;
+///
+/// let agent = Agent::builder("assistant")
+///     .model("anthropic/claude-sonnet-4-5")
+///     .stop_when(|step: &StepResult| matches!(step, StepResult::ToolCalls(_)))
+///     .build()?;
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StepResult {

@@ -10,6 +10,13 @@ use crate::session::{SessionState, SessionStatus};
 use crate::time::Timestamp;
 
 /// Selects a part of a list.
+///
+/// ```
+/// use helix_agents::Page;
+///
+/// let second = Page::new(20, 20);
+/// assert_eq!((second.offset, second.limit), (20, 20));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     /// The number of items to skip.
@@ -103,6 +110,13 @@ impl PageRoom {
 }
 
 /// A page of a list, and the length of the whole list.
+///
+/// ```
+/// use helix_agents::{Page, Paged};
+///
+/// let page = Paged::new(vec!["a", "b"], 5, Page::first(2));
+/// assert!(page.has_more);
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -172,6 +186,18 @@ pub enum ParentFilter {
 }
 
 /// Selects sessions. A filter that is not set matches every session.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::{Page, SessionQuery};
+///
+/// let of_alice = SessionQuery {
+///     user_id: Some(UserId::new("alice")?),
+///     page: Page::first(20),
+///     ..SessionQuery::default()
+/// };
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionQuery {
     /// The owner of the session.

@@ -28,6 +28,17 @@ const MAX_ATTEMPTS: usize = 64;
 ///
 /// Each is one commit, so each is atomic. An operation that reads first and loses against another
 /// writer at the commit reads again.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::Sessions;
+///
+/// async fn forget(runtime: &dyn Runtime, session: &SessionId) -> Result<bool, Error> {
+///     let backend = runtime.backend();
+///     let sessions = Sessions::new(backend.store.as_ref(), runtime.clock().as_ref());
+///     Ok(sessions.delete_session(session).await?)
+/// }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Sessions<'a> {
     store: &'a dyn SessionStore,

@@ -10,6 +10,18 @@ use crate::session::{RunStatus, RunTrigger};
 use crate::state::{PatchOp, StateConflict};
 
 /// The content of a chunk.
+///
+/// ```
+/// use helix_agents::ChunkPayload;
+///
+/// fn show(payload: &ChunkPayload) {
+///     match payload {
+///         ChunkPayload::TextDelta { delta } => print!("{delta}"),
+///         ChunkPayload::ToolStart { tool_name, .. } => println!("runs {tool_name}"),
+///         _ => {}
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "type",

@@ -21,6 +21,18 @@ use crate::schema::{Schema, schema_of};
 use crate::state::{StateError, to_json};
 
 /// A tool under construction.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use std::time::Duration;
+///
+/// let refund = Tool::raw("refund", "Refunds an order.", json!({ "type": "object" }), async |_arguments, _cx| Ok(json!("done")))
+///     .approval()
+///     .deadline(Duration::from_secs(3600))
+///     .build()?;
+/// assert_eq!(refund.name(), "refund");
+/// # Ok::<(), Error>(())
+/// ```
 #[must_use = "a tool is made by `build` or by giving it to an agent"]
 pub struct ToolBuilder {
     name: String,

@@ -77,6 +77,16 @@ struct Inner {
 }
 
 /// A tool's surroundings. Clones are the same.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn charge(cents: u64, cx: &ToolCx) -> ToolResult<String> {
+///     let tenant: String = cx.metadata("tenant")?;
+///     // The same key when the call is repeated after a crash.
+///     Ok(format!("charged {cents} to {tenant} under {}", cx.idempotency_key()))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct ToolCx {
     inner: Arc<Inner>,

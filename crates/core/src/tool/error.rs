@@ -3,6 +3,14 @@
 use std::fmt;
 
 /// What a tool returns.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// async fn read(path: &str) -> ToolResult<String> {
+///     Ok(std::fs::read_to_string(path)?)
+/// }
+/// ```
 pub type ToolResult<T> = Result<T, ToolError>;
 
 /// A tool's failure.
@@ -13,6 +21,15 @@ pub type ToolResult<T> = Result<T, ToolError>;
 /// [`ToolError::fatal`] ends the run.
 ///
 /// It does not implement [`std::error::Error`] itself: that is what lets `?` convert those that do.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// fn order(id: &str) -> ToolResult<u32> {
+///     id.parse().map_err(|_| ToolError::tell_model("order ids look like `42`"))
+/// }
+/// assert_eq!(order("x").unwrap_err().model_text(), "order ids look like `42`");
+/// ```
 pub struct ToolError {
     kind: Kind,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,

@@ -33,6 +33,19 @@ pub trait Reconcile: Send + Sync {
 }
 
 /// What became of a call.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::Reconciled;
+///
+/// async fn find_out(key: &str) -> ToolResult<Reconciled<String>> {
+/// # let receipts = std::collections::HashMap::<String, String>::new();
+///     Ok(match receipts.get(key) {
+///         Some(receipt) => Reconciled::Done(receipt.clone()),
+///         None => Reconciled::NotDone,
+///     })
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reconciled<T> {
     /// It took effect, with this result.

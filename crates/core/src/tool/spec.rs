@@ -7,6 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::schema::Schema;
 
 /// Everything about a tool but its code.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// let tool = Tool::raw("now", "Tells the time.", json!({ "type": "object" }), async |_arguments, _cx| Ok(json!("noon")))
+///     .read_only()
+///     .build()?;
+/// assert!(tool.spec().read_only);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolSpec {
@@ -84,6 +94,15 @@ impl ToolOptions {
 }
 
 /// Who runs a tool.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::ExecutedBy;
+///
+/// let pick = Tool::client_raw("pick_file", "Lets the user choose a file.", json!({ "type": "object" })).build()?;
+/// assert_eq!(pick.spec().executed_by, ExecutedBy::Client);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutedBy {
@@ -95,6 +114,14 @@ pub enum ExecutedBy {
 }
 
 /// Whether a person must agree before a tool runs.
+///
+/// ```
+/// use helix_agents::{ApprovalMode, ToolSpec};
+///
+/// fn may_wait(spec: &ToolSpec) -> bool {
+///     spec.approval != ApprovalMode::Never
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalMode {
@@ -108,6 +135,17 @@ pub enum ApprovalMode {
 }
 
 /// What happens with a call that started, has no result, and may not be run again.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::OnUnknown;
+///
+/// let send = Tool::raw("send", "Sends a letter.", json!({ "type": "object" }), async |_arguments, _cx| Ok(json!("sent")))
+///     .on_unknown(OnUnknown::Pause)
+///     .build()?;
+/// assert_eq!(send.spec().on_unknown, OnUnknown::Pause);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnknown {
