@@ -33,6 +33,18 @@ pub use helix_agents_testkit::*;
 
 /// A runtime for tests: a [`LocalRuntime`] whose sessions are in memory and gone with it. It recovers
 /// nothing by itself.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// let agent = Agent::builder("support").model(MockModel::new().says("Refunded.")).build()?;
+/// let run = TestRuntime::new().execute(&agent, "Order 42 arrived broken.").await?;
+/// assert_eq!(run.output().await?, "Refunded.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct TestRuntime {
     runtime: LocalRuntime,

@@ -7,6 +7,15 @@ use helix_agents_core::{CallId, SessionId};
 use crate::{Operation, Principal, Refusal};
 
 /// A requested operation, once the caller is identified and owns the session.
+///
+/// ```
+/// use helix_agents_server::{Access, Operation};
+///
+/// fn is_probe(access: &Access<'_>) -> bool {
+///     access.operation.is_probe()
+/// }
+/// assert!(Operation::ALL.iter().any(|operation| is_probe(&Access::new(*operation))));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access<'a> {
@@ -45,6 +54,20 @@ impl<'a> Access<'a> {
 /// Decides what a caller may do. It is called once per request, after authentication.
 ///
 /// Implemented by functions `Fn(&Principal, &Access) -> Result<(), Refusal>`.
+///
+/// ```
+/// use helix_agents_server::{Access, Principal, Refusal, Server, Tokens};
+/// # use helix_agents_core::memory::MemoryStore;
+/// # use helix_agents_runtime_local::LocalRuntime;
+/// # let runtime = LocalRuntime::new(MemoryStore::new());
+///
+/// let rule = |principal: &Principal, access: &Access<'_>| match access.agent_type {
+///     Some("billing") if !principal.admin => Err(Refusal::Forbidden("only administrators".to_owned())),
+///     _ => Ok(()),
+/// };
+/// let server = Server::builder(runtime).authenticate(Tokens::new()).authorize(rule).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[async_trait]
 pub trait Authorize: Send + Sync {
     /// Decides whether the operation is allowed.

@@ -7,6 +7,14 @@ use helix_agents_core::UserId;
 use crate::Operation;
 
 /// The identity of a caller.
+///
+/// ```
+/// use helix_agents_server::Principal;
+///
+/// let alice = Principal::user("alice".parse()?);
+/// assert!(!alice.admin && alice.admin().admin);
+/// # Ok::<(), helix_agents_core::IdError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
@@ -41,6 +49,17 @@ impl Principal {
 }
 
 /// The reason why a request is refused. The text becomes `detail`, for the developer.
+///
+/// ```
+/// use helix_agents_server::{Access, Principal, Refusal};
+///
+/// fn admins_only(principal: &Principal, _access: &Access<'_>) -> Result<(), Refusal> {
+///     match principal.admin {
+///         true => Ok(()),
+///         false => Err(Refusal::Forbidden("only administrators".to_owned())),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -59,6 +78,21 @@ pub enum Refusal {
 /// every operation; probes ([`Operation::is_probe`]) usually come without credentials.
 ///
 /// Implemented by functions `Fn(&Parts, Operation) -> Result<Principal, Refusal>`.
+///
+/// ```
+/// use axum::http::request::Parts;
+/// use helix_agents_server::{Operation, Principal, Refusal, Server};
+/// # use helix_agents_core::memory::MemoryStore;
+/// # use helix_agents_runtime_local::LocalRuntime;
+/// # let runtime = LocalRuntime::new(MemoryStore::new());
+///
+/// let by_header = |request: &Parts, _operation: Operation| {
+///     let user = request.headers.get("x-user").and_then(|user| user.to_str().ok()?.parse().ok());
+///     user.map(Principal::user).ok_or_else(|| Refusal::Unauthenticated("no x-user".to_owned()))
+/// };
+/// let server = Server::builder(runtime).authenticate(by_header).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[async_trait]
 pub trait Authenticate: Send + Sync {
     /// Returns the caller of this operation.

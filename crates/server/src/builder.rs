@@ -31,6 +31,18 @@ const MAX_RUNS_PER_USER: usize = 256;
 const MAX_STARTS_PER_MINUTE: u32 = 1200;
 
 /// An HTTP server over a runtime.
+///
+/// ```
+/// use helix_agents_server::{Server, Tokens};
+/// # use helix_agents_core::memory::MemoryStore;
+/// # use helix_agents_runtime_local::LocalRuntime;
+/// # let runtime = LocalRuntime::new(MemoryStore::new());
+///
+/// let tokens = Tokens::new().token("a long random text", "alice")?;
+/// let server = Server::builder(runtime).authenticate(tokens).build()?;
+/// let app: axum::Router = server.router();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Server {
     app: App,
@@ -98,6 +110,20 @@ impl fmt::Debug for Server {
 }
 
 /// A builder for a [`Server`].
+///
+/// ```
+/// use helix_agents_server::{Server, Tokens};
+/// # use helix_agents_core::memory::MemoryStore;
+/// # use helix_agents_runtime_local::LocalRuntime;
+/// # let runtime = LocalRuntime::new(MemoryStore::new());
+///
+/// let server = Server::builder(runtime)
+///     .authenticate(Tokens::new().token("a long random text", "alice")?)
+///     .cors_origin("https://example.com")
+///     .max_runs_per_user(16)
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "call `build` to get the server"]
 pub struct ServerBuilder {
     runtime: Arc<dyn Runtime>,

@@ -17,6 +17,16 @@ use utoipa::ToSchema;
 use crate::Refusal;
 
 /// The reason why a server cannot be built.
+///
+/// ```
+/// use helix_agents_server::{BuildError, Server};
+/// # use helix_agents_core::memory::MemoryStore;
+/// # use helix_agents_runtime_local::LocalRuntime;
+/// # let runtime = LocalRuntime::new(MemoryStore::new());
+///
+/// // Nobody said who may use it.
+/// assert_eq!(Server::builder(runtime).build().unwrap_err(), BuildError::NoAuthentication);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

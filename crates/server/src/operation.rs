@@ -7,6 +7,14 @@ use axum::http::Method;
 macro_rules! operations {
     ($($(#[$doc:meta])* $variant:ident, $name:literal, $method:ident, $path:literal, $summary:literal;)*) => {
         /// An operation of the server, one per route.
+        ///
+        /// ```
+        /// use helix_agents_server::Operation;
+        ///
+        /// for operation in Operation::ALL {
+        ///     println!("{} {}: {}", operation.method(), operation.path(), operation.summary());
+        /// }
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Operation {

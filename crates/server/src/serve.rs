@@ -34,6 +34,15 @@ const MAX_PROBE_CONNECTIONS: usize = 64;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time limits and connection limits of a server.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use helix_agents_server::Limits;
+///
+/// let limits = Limits::default().grace(Duration::from_secs(20)).max_connections(1024);
+/// assert_eq!(limits.max_connections, 1024);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

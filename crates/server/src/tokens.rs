@@ -13,6 +13,13 @@ use crate::{Authenticate, Operation, Principal, Refusal};
 const PREFIX: &str = "HELIX_TOKEN_";
 
 /// Why something is not a token.
+///
+/// ```
+/// use helix_agents_server::{TokenError, Tokens};
+///
+/// let refused = Tokens::new().token("", "alice").unwrap_err();
+/// assert!(matches!(refused, TokenError::Empty { .. }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -72,6 +79,14 @@ impl From<TokenError> for Error {
 /// Bearer tokens and whose they are. Only their SHA-256 is kept.
 ///
 /// Probes need no token; every other operation needs a known one.
+///
+/// ```
+/// use helix_agents_server::Tokens;
+///
+/// let tokens = Tokens::new().token("a long random text", "alice")?.token("another one", "bob")?;
+/// assert!(!tokens.is_empty());
+/// # Ok::<(), helix_agents_server::TokenError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Tokens {
     known: Vec<Known>,

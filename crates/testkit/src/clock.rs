@@ -14,6 +14,17 @@ use helix_agents_core::time::{Clock, Timestamp};
 ///
 /// Nothing here looks at real time, and no runtime is needed. Share it in an
 /// [`Arc`](std::sync::Arc).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use helix_agents_core::time::{Clock, Timestamp};
+/// use helix_agents_testkit::VirtualClock;
+///
+/// let clock = VirtualClock::new(Timestamp::from_millis(0));
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(clock.now(), Timestamp::from_millis(1000));
+/// ```
 #[derive(Debug)]
 pub struct VirtualClock {
     inner: Mutex<Inner>,

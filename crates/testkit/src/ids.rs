@@ -6,6 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use helix_agents_core::id::IdSource;
 
 /// Counts: `run-1`, `run-2`, and `step-1` beside them. Every prefix has a counter of its own.
+///
+/// ```
+/// use helix_agents_core::id::IdSourceExt;
+/// use helix_agents_testkit::SequentialIds;
+///
+/// let ids = SequentialIds::new();
+/// assert_eq!(ids.run_id()?.as_str(), "run-1");
+/// # Ok::<(), helix_agents_core::IdError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct SequentialIds {
     given: Mutex<BTreeMap<String, u64>>,

@@ -170,6 +170,17 @@ impl Model for MockModel {
 }
 
 /// One reply of a [`MockModel`].
+///
+/// ```
+/// use helix_agents_core::model::{ModelErrorKind, TokenUsage};
+/// use helix_agents_testkit::{MockModel, MockReply};
+///
+/// let model = MockModel::replies([
+///     MockReply::error(ModelErrorKind::Overloaded),
+///     MockReply::text("Refunded.").with_usage(TokenUsage::new(120, 18)),
+/// ]);
+/// assert_eq!(model.replies_left(), 2);
+/// ```
 #[derive(Debug)]
 pub struct MockReply {
     events: Vec<ModelEvent>,
@@ -313,6 +324,15 @@ impl MockReply {
 }
 
 /// A request as a [`MockModel`] saw it. Exhaustive, so that a test can write one down and compare.
+///
+/// ```
+/// use helix_agents_testkit::MockModel;
+///
+/// fn offered(model: &MockModel) -> Vec<String> {
+///     model.seen().last().map(|request| request.tools.clone()).unwrap_or_default()
+/// }
+/// assert!(offered(&MockModel::new().says("Hi.")).is_empty());
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenRequest {
     /// Which agent asked.

@@ -11,6 +11,16 @@ use helix_agents_core::model::{EventStream, Model, ModelError, ModelErrorKind, M
 ///
 /// Parent and child agents run at the same time; with one queue between them, who gets which reply
 /// would be a matter of luck.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use helix_agents_testkit::{MockModel, RoutingModel};
+///
+/// let models = RoutingModel::new()
+///     .route("writer", Arc::new(MockModel::new().says("A draft.")))
+///     .route("critic", Arc::new(MockModel::new().says("Too long.")));
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct RoutingModel {
     routes: BTreeMap<String, Arc<dyn Model>>,

@@ -20,6 +20,23 @@ const LEASE: Duration = Duration::from_secs(10);
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A builder for a [`LocalRuntime`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use helix_agents_core::memory::MemoryStore;
+/// use helix_agents_runtime_local::LocalRuntime;
+/// # use helix_agents_core::{Agent, Error};
+/// # let support = Agent::builder("support").model("anthropic/claude-sonnet-4-5").build()?;
+///
+/// // A registered agent is recovered before anybody uses it in this process.
+/// let runtime = LocalRuntime::builder(MemoryStore::new())
+///     .agent(&support)
+///     .auto_continue(true)
+///     .lease(Duration::from_secs(10))
+///     .build();
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "call `build` to get the runtime"]
 pub struct LocalRuntimeBuilder {

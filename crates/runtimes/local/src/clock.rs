@@ -11,6 +11,14 @@ use helix_agents_core::time::{Clock, Timestamp};
 ///
 /// It follows the wall clock forwards. If the wall clock is set back, time continues from where it
 /// was, so sleepers are still woken.
+///
+/// ```
+/// use helix_agents_core::time::Clock;
+/// use helix_agents_runtime_local::SystemClock;
+///
+/// let earlier = SystemClock.now();
+/// assert!(SystemClock.now() >= earlier);
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

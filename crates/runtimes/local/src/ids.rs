@@ -16,6 +16,15 @@ const POOL_BYTES: usize = 512;
 const COUNTER_BITS: u32 = 42;
 
 /// Version 7 UUIDs with a prefix: globally unique, and ordered by creation.
+///
+/// ```
+/// use helix_agents_core::id::IdSourceExt;
+/// use helix_agents_runtime_local::UuidIds;
+///
+/// let (one, two) = (UuidIds.session_id()?, UuidIds.session_id()?);
+/// assert_ne!(one, two);
+/// # Ok::<(), helix_agents_core::IdError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UuidIds;
 

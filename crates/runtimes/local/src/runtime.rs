@@ -35,6 +35,23 @@ pub(crate) const HOST: &str = "local";
 ///
 /// It needs a tokio runtime with time enabled, and performs each run as one task of it. Dropping
 /// every clone stops no run; call [`LocalRuntime::shutdown`] before the process ends.
+///
+/// ```
+/// use helix_agents_core::memory::MemoryStore;
+/// use helix_agents_core::model::{Model, ModelReply};
+/// use helix_agents_core::runtime::RuntimeExt;
+/// use helix_agents_core::{Agent, Error};
+/// use helix_agents_runtime_local::LocalRuntime;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// let echo = Model::from_fn(|input| async move { Ok(ModelReply::text(input.last_user_text())) });
+/// let agent = Agent::builder("echo").model(echo).build()?;
+/// let runtime = LocalRuntime::new(MemoryStore::new());
+/// assert_eq!(runtime.execute(&agent, "Hello.").await?.output().await?, "Hello.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct LocalRuntime {
     pub(crate) inner: Arc<Inner>,

@@ -8,6 +8,17 @@ use futures_util::future::select;
 use crate::LocalRuntime;
 
 /// The number of runs by how the shutdown affected them.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use helix_agents_runtime_local::LocalRuntime;
+///
+/// async fn stop(runtime: LocalRuntime) {
+///     let report = runtime.shutdown(Duration::from_secs(10)).await;
+///     println!("{} ended, {} handed over, {} still busy", report.ended, report.handed_over, report.busy);
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {

@@ -24,6 +24,17 @@ pub(crate) const PAGE: usize = 256;
 const STARTS: usize = 256;
 
 /// The result of one sweep for due work.
+///
+/// ```
+/// use helix_agents_core::Error;
+/// use helix_agents_runtime_local::LocalRuntime;
+///
+/// async fn sweep(runtime: &LocalRuntime) -> Result<(), Error> {
+///     let report = runtime.recover().await?;
+///     println!("{} recovered, {} removed", report.recovered.len(), report.removed);
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepReport {

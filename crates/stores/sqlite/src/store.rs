@@ -32,6 +32,18 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// the thread of its caller if the connection that writes is free, and takes as long as the disk needs to
 /// make it durable; otherwise it is queued, and no thread of the caller is blocked. In memory there is
 /// nothing to wait for, and everything runs on the thread of the caller.
+///
+/// ```
+/// use helix_agents_core::store::SessionStore;
+/// use helix_agents_store_sqlite::SqliteStore;
+///
+/// # helix_agents_testkit::block_on(async {
+/// // `SqliteStore::open("helix.db")` keeps them in a file.
+/// let store = SqliteStore::in_memory().await?;
+/// assert_eq!(store.list(&Default::default()).await?.total, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct SqliteStore {
     inner: Arc<Inner>,

@@ -1,6 +1,14 @@
 //! The report of a crash test.
 
 /// The result of a crash test.
+///
+/// ```
+/// use helix_agents_testkit::crash::CrashReport;
+///
+/// fn survived(report: &CrashReport) -> bool {
+///     report.kills > 0 && report.violations.is_empty()
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CrashReport {

@@ -17,6 +17,17 @@ type Reply = Arc<dyn Fn(&PendingCall) -> ToolAnswer + Send + Sync>;
 ///
 /// The agent's model must say the same when it is asked the same again, as a scripted one does: the
 /// outcome is compared with that of an undisturbed run.
+///
+/// ```
+/// use helix_agents_core::Agent;
+/// use helix_agents_testkit::EveryTool;
+/// use helix_agents_testkit::crash::Scenario;
+///
+/// let agent = Agent::builder("support").model(EveryTool).build()?;
+/// let scenario = Scenario::new("a refund", move |_world| agent.clone()).says("Refund order 42.").approves();
+/// assert_eq!(scenario.name(), "a refund");
+/// # Ok::<(), helix_agents_core::DefinitionError>(())
+/// ```
 #[derive(Clone)]
 pub struct Scenario {
     pub(super) name: String,

@@ -14,6 +14,17 @@ use super::{CrashReport, Disturbance, Scenario};
 use crate::{EveryTool, Host, PlainHost};
 
 /// Plays a scenario, killed at every point.
+///
+/// ```
+/// use helix_agents_testkit::block_on;
+/// use helix_agents_testkit::crash::CrashTest;
+/// # use helix_agents_core::{Agent, DefinitionError};
+/// # let support = Agent::builder("support").model("anthropic/claude-sonnet-4-5").build()?;
+///
+/// // A model that is only named is replaced by one that calls every tool.
+/// block_on(CrashTest::of(&support).says("Order 42 arrived broken.").assert_survives());
+/// # Ok::<(), DefinitionError>(())
+/// ```
 #[derive(Clone)]
 pub struct CrashTest {
     scenario: Scenario,
