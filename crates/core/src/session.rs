@@ -26,7 +26,7 @@ pub use effect::{EffectRecord, EffectState};
 pub use open_step::OpenStep;
 #[doc(hidden)]
 pub use open_step::{Approval, CallPhase, CallState, OpenCall, ReplyUsage};
-pub use pending::{Answer, PendingCall, PendingKind};
+pub use pending::{Answer, PendingCall, PendingKind, WaitingCall};
 pub use run::{RunRecord, RunTrigger, Suspended};
 pub use state::{InterruptContext, SessionState};
 #[doc(hidden)]

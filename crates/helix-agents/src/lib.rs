@@ -296,6 +296,7 @@ pub use helix_agents_core::runtime::{
 };
 pub use helix_agents_core::session::{
     PendingCall, PendingKind, RunRecord, RunStatus, SessionState, SessionStatus, SubmissionOutcome,
+    WaitingCall,
 };
 pub use helix_agents_core::step::{StepResult, StopReason};
 pub use helix_agents_core::store::{Page, Paged, SessionQuery, Sessions};

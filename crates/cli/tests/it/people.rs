@@ -62,7 +62,11 @@ async fn an_approved_call_runs_once_in_another_process() {
         let did = folder
             .helix(&["run", "support", "more", "--session", "s"])
             .ends(4);
-        assert!(did.err.contains("waits for answers to pay"), "{}", did.err);
+        assert!(
+            did.err.contains("waits for answers to refund (pay)"),
+            "{}",
+            did.err
+        );
         folder.helix(&["resume", "s"]).ends(4);
         let did = folder
             .helix(&["submit", "s", "pay", "--approve", "--json"])

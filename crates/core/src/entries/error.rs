@@ -2,8 +2,8 @@
 
 use crate::bounds::Exceeded;
 use crate::error::{Coded, Error, ErrorCode};
-use crate::id::{CallId, IdError, RunId, SessionId};
-use crate::session::SubmissionError;
+use crate::id::{IdError, RunId, SessionId};
+use crate::session::{SubmissionError, WaitingCall};
 use crate::state::StateError;
 use crate::store::StoreError;
 use crate::stream::StreamError;
@@ -21,12 +21,12 @@ pub enum EntryError {
         run: RunId,
     },
     /// Calls wait for an answer.
-    #[error("session {session} waits for answers to {}; submit them first", list(.calls))]
+    #[error("session {session} waits for answers to {}; submit them first", WaitingCall::list(.calls))]
     AwaitingAnswers {
         /// The id of the session.
         session: SessionId,
         /// The calls that wait for an answer.
-        calls: Vec<CallId>,
+        calls: Vec<WaitingCall>,
     },
     /// The last turn is completed.
     #[error("the last turn of session {session} is completed; send a new message to continue it")]
@@ -137,11 +137,6 @@ pub enum EntryError {
     /// The stream could not be read.
     #[error(transparent)]
     Stream(#[from] StreamError),
-}
-
-fn list(calls: &[CallId]) -> String {
-    let texts: Vec<_> = calls.iter().map(CallId::as_str).collect();
-    texts.join(", ")
 }
 
 impl EntryError {

@@ -15,7 +15,7 @@ use crate::canonical::canonical_json;
 use crate::error::{Error, ErrorCode, ErrorRecord};
 use crate::id::{RunId, SessionId};
 use crate::message::Message;
-use crate::session::{RunRecord, RunStatus};
+use crate::session::{RunRecord, RunStatus, WaitingCall};
 use crate::store::{Page, StoreError};
 use crate::stream::Sequence;
 use crate::usage::UsageRollup;
@@ -139,12 +139,11 @@ impl<Out: DeserializeOwned> Handle<Out> {
             Outcome::Failed(error) => return Err(error),
             Outcome::Interrupted => NoOutput::Interrupted { session, run },
             Outcome::Suspended(pause) => {
-                let open = pause.pending().iter();
-                let calls = open.map(|call| format!("{} ({})", call.tool_name, call.tool_call_id));
+                let calls = pause.pending().iter().map(WaitingCall::from).collect();
                 NoOutput::Suspended {
                     session,
                     run,
-                    calls: calls.collect(),
+                    calls,
                 }
             }
         };

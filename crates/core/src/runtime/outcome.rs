@@ -2,7 +2,7 @@
 
 use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{RunId, SessionId};
-use crate::session::{PendingCall, RunStatus};
+use crate::session::{PendingCall, RunStatus, WaitingCall};
 
 /// How a run came out.
 ///
@@ -113,15 +113,15 @@ pub enum NoOutput {
     /// Calls wait for somebody.
     #[error(
         "run {run} of session {session} waits for answers to {}; submit them and resume the session",
-        .calls.join(", ")
+        WaitingCall::list(.calls)
     )]
     Suspended {
         /// The session.
         session: SessionId,
         /// The run.
         run: RunId,
-        /// The calls that wait: tool and id.
-        calls: Vec<String>,
+        /// The calls that wait.
+        calls: Vec<WaitingCall>,
     },
     /// The run was stopped.
     #[error("run {run} of session {session} was interrupted; resume the session to continue it")]

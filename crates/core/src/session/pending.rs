@@ -1,5 +1,7 @@
 //! Calls that wait for a client or a person.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -117,6 +119,39 @@ impl PendingCall {
         self.kind = PendingKind::Approval;
         self.approval_id = Some(approval_id);
         self
+    }
+}
+
+/// A call that waits for an answer, as an error names it: `refund (call-1)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingCall {
+    /// The name of the tool.
+    pub tool_name: String,
+    /// The id of the call.
+    pub tool_call_id: CallId,
+}
+
+impl WaitingCall {
+    /// The calls as a list in a sentence.
+    pub(crate) fn list(calls: &[Self]) -> String {
+        let texts: Vec<_> = calls.iter().map(ToString::to_string).collect();
+        texts.join(", ")
+    }
+}
+
+impl From<&PendingCall> for WaitingCall {
+    fn from(call: &PendingCall) -> Self {
+        Self {
+            tool_name: call.tool_name.clone(),
+            tool_call_id: call.tool_call_id.clone(),
+        }
+    }
+}
+
+impl fmt::Display for WaitingCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.tool_name, self.tool_call_id)
     }
 }
 

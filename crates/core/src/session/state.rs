@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CheckpointSource, ChildWait, PendingCall, SessionStatus};
+use super::{CheckpointSource, ChildWait, PendingCall, SessionStatus, WaitingCall};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
 use crate::store::PendingStatus;
@@ -178,10 +178,11 @@ impl SessionState {
     }
 
     /// The pending calls that nobody has answered yet.
-    pub(crate) fn unanswered_calls(&self) -> Vec<CallId> {
+    #[must_use]
+    pub fn unanswered_calls(&self) -> Vec<WaitingCall> {
         let pending = self.pending_client_tool_calls.values();
         let unanswered = pending.filter(|call| call.answer.is_none());
-        unanswered.map(|call| call.tool_call_id.clone()).collect()
+        unanswered.map(WaitingCall::from).collect()
     }
 
     /// The entry of a call on the list of pending calls, as a precondition names it.

@@ -211,6 +211,15 @@ fn a_pause_is_an_outcome_that_somebody_else_answers() {
         assert_eq!(of_session, of_user);
         let early = runtime.resume(&agent, "s").await.unwrap_err();
         assert_eq!(early.code(), ErrorCode::SessionAwaitingAnswers);
+        assert!(
+            early.to_string().contains("answers to pay (c1);"),
+            "{early}"
+        );
+        let early = runtime.send(&agent, "s", "And?").await.unwrap_err();
+        assert!(
+            early.to_string().contains("answers to pay (c1);"),
+            "{early}"
+        );
         let wrong = runtime.submit(of_user[0].approve().by("two words")).await;
         assert_eq!(wrong.unwrap_err().code(), ErrorCode::ValidationError);
         for call in of_user {

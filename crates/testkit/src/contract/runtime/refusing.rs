@@ -83,7 +83,11 @@ pub async fn a_session_that_waits_is_not_resumed(on: &RuntimeSubject) {
     let agent = agent(replies).tools(browser("browser")).build().unwrap();
     on.turn(&agent, "go").await;
     let names = |refused| match refused {
-        RuntimeError::Entry(EntryError::AwaitingAnswers { calls, .. }) => calls,
+        RuntimeError::Entry(EntryError::AwaitingAnswers { calls, .. }) => {
+            assert!(calls.iter().all(|call| call.tool_name == "browser"));
+            let ids = calls.into_iter().map(|call| call.tool_call_id);
+            ids.collect::<Vec<_>>()
+        }
         other => panic!("it names the calls: {other:?}"),
     };
     let code = ErrorCode::SessionAwaitingAnswers;
