@@ -1,5 +1,7 @@
 //! The errors of reading a script.
 
+use helix_agents_core::{Coded, Error, ErrorCode};
+
 /// The result type of this crate.
 pub type Result<T, E = ScriptError> = std::result::Result<T, E>;
 
@@ -29,5 +31,19 @@ impl ScriptError {
             Self::Unreadable { source } => Some(source.line()).filter(|line| *line > 0),
             Self::Empty => None,
         }
+    }
+}
+
+impl Coded for ScriptError {
+    fn code(&self) -> ErrorCode {
+        ErrorCode::DefinitionInvalid
+    }
+}
+
+/// A script that cannot be used is a mistake in the definition of an agent, so `?` works wherever the
+/// library's own error is returned.
+impl From<ScriptError> for Error {
+    fn from(error: ScriptError) -> Self {
+        Self::new(error)
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the file format, and of the errors for an invalid script.
 
-use helix_agents_models::{Script, ScriptedModel};
+use helix_agents_core::{Error, ErrorCode};
+use helix_agents_models::{Script, ScriptError, ScriptedModel};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
@@ -31,6 +32,19 @@ fn rules_and_default_may_each_be_left_out_or_empty() {
         let model = ScriptedModel::new(Script::from_value(script).unwrap());
         assert_eq!(Scene::user("hello").text(&model), "hi");
     }
+}
+
+#[test]
+fn a_script_error_converts_into_the_error_of_the_library() {
+    fn read(script: &str) -> Result<Script, Error> {
+        Ok(Script::parse(script)?)
+    }
+    let error = read("{").unwrap_err();
+    assert_eq!(error.code(), ErrorCode::DefinitionInvalid);
+    assert!(!error.is_retryable());
+    let cause = error.downcast_ref::<ScriptError>().unwrap();
+    assert_eq!(error.to_string(), cause.to_string());
+    assert_eq!(cause.line(), Some(1));
 }
 
 /// Returns the error text for a script, and the line it names.
