@@ -14,6 +14,7 @@ mod handle;
 mod outcome;
 mod run_reader;
 mod text;
+mod text_events;
 mod turn;
 
 use std::fmt;
@@ -29,7 +30,7 @@ use crate::session::RunRecord;
 use crate::store::SessionKey;
 use crate::time::Clock;
 
-pub use asking::{Pending, Stop};
+pub use asking::{Messages, Pending, Stop};
 pub use backend::Backend;
 pub use chunks::ChunkStream;
 pub use error::RuntimeError;
@@ -40,6 +41,7 @@ pub use outcome::{NoOutput, Outcome, Pause};
 #[doc(hidden)]
 pub use run_reader::RunReader;
 pub use text::TextStream;
+pub use text_events::{TextEvent, TextEventStream};
 pub use turn::Turn;
 
 /// A run that was started, durably.

@@ -15,6 +15,10 @@ mod people_in_the_loop {}
 #[doc = include_str!("../../../docs/quick-start.md")]
 mod quick_start {}
 
+#[cfg(feature = "models")]
+#[doc = include_str!("../../../docs/streaming.md")]
+mod streaming {}
+
 #[cfg(feature = "testing")]
 #[doc = include_str!("../../../docs/testing.md")]
 mod testing {}

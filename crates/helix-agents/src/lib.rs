@@ -50,10 +50,10 @@
 //! }
 //! ```
 //!
-//! A model call that failed and is retried says its text again from the beginning. A reader that shall take
-//! back what a failed attempt said reads `chunks()`: at [`ChunkPayload::StepDiscarded`] or
-//! [`ChunkPayload::StreamResync`] it removes what it showed since the last
-//! [`ChunkPayload::StepCommitted`].
+//! A model call that fails in the middle of a reply is retried, and its text comes again from the beginning.
+//! A user interface reads [`text_events`](Handle::text_events), which also says where to remove the text of
+//! the failed attempt. [`messages`](RuntimeExt::messages) gives the finished messages of a session, and
+//! [`sessions`](RuntimeExt::sessions) lists sessions. The guide `docs/streaming.md` has the rest.
 //!
 //! After a restart, [`handle`](RuntimeExt::handle) gives the latest run of a session, and `None` for a new one. Its
 //! [`outcome`](Handle::outcome) waits for a run that is being recovered; after a pause, answer what is still
@@ -291,8 +291,8 @@ pub use helix_agents_core::model::{
     ModelReply, ModelRequest, TokenUsage, ToolChoice, ToolSchema,
 };
 pub use helix_agents_core::runtime::{
-    Backend, ChunkStream, Handle, NoOutput, Outcome, Pause, Pending, Runtime, RuntimeExt, Stop,
-    TextStream, Turn,
+    Backend, ChunkStream, Handle, Messages, NoOutput, Outcome, Pause, Pending, Runtime, RuntimeExt,
+    Stop, TextEvent, TextEventStream, TextStream, Turn,
 };
 pub use helix_agents_core::session::{
     PendingCall, PendingKind, RunRecord, RunStatus, SessionState, SessionStatus, SubmissionOutcome,

@@ -1,7 +1,9 @@
-//! What verbs of a runtime are told beside a message: whose pending calls, which run to stop.
+//! What verbs of a runtime are told beside a message: whose pending calls, which run to stop, which
+//! messages to read.
 
 use crate::error::Error;
 use crate::id::{IdError, SessionId, UserId};
+use crate::store::Page;
 
 /// Which pending calls are asked for.
 ///
@@ -118,6 +120,55 @@ impl From<&SessionId> for Stop {
 }
 
 impl From<&str> for Stop {
+    fn from(session: &str) -> Self {
+        Self::of(session)
+    }
+}
+
+/// Which messages of a session are read: all of them, or a page.
+///
+/// ```
+/// use helix_agents_core::runtime::Messages;
+/// use helix_agents_core::store::Page;
+///
+/// let whole_chat = Messages::of("chat-7");
+/// let first_fifty = Messages::of("chat-7").page(Page::first(50));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "nothing is read before it is given to a runtime"]
+pub struct Messages {
+    session: Result<SessionId, IdError>,
+    page: Page,
+}
+
+impl Messages {
+    /// All messages of a session.
+    pub fn of(session: impl AsRef<str>) -> Self {
+        Self {
+            session: SessionId::new(session),
+            page: Page::ALL,
+        }
+    }
+
+    /// This page of them. Use it where a history may be long: its size is then bounded by a number of
+    /// messages, or of bytes ([`Page::within`]).
+    pub fn page(mut self, page: Page) -> Self {
+        self.page = page;
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<(SessionId, Page), Error> {
+        Ok((self.session?, self.page))
+    }
+}
+
+impl From<&SessionId> for Messages {
+    fn from(session: &SessionId) -> Self {
+        Self::of(session)
+    }
+}
+
+impl From<&str> for Messages {
     fn from(session: &str) -> Self {
         Self::of(session)
     }

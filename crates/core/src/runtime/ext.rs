@@ -8,21 +8,23 @@ use serde_json::Value;
 
 use super::asking::Wanted;
 use super::{
-    ChunkStream, Handle, Pending, RunOptions, Runtime, RuntimeError, StartedRun, Stop, Turn,
+    ChunkStream, Handle, Messages, Pending, RunOptions, Runtime, RuntimeError, StartedRun, Stop, Turn,
 };
 use crate::agent::Agent;
 use crate::entries::{EntryError, KnownSession, Submitted, ToolAnswer};
 use crate::error::Error;
 use crate::id::{RunId, SessionId};
 use crate::maybe_send::MaybeSend;
-use crate::session::{PendingCall, StopKind};
-use crate::store::{Page, PendingQuery, SessionKey, Sessions, StoreError};
+use crate::message::Message;
+use crate::session::{PendingCall, SessionState, StopKind};
+use crate::store::{Page, Paged, PendingQuery, SessionKey, SessionQuery, Sessions, StoreError};
 use crate::stream::Sequence;
 
 /// What users do with a runtime: one verb for each thing.
 ///
 /// It is there for every [`Runtime`], also behind `&dyn Runtime` and `Arc<dyn Runtime>`. Whatever else
-/// can be said about a call travels in its argument: a text or a [`Turn`], a [`Pending`], a [`Stop`].
+/// can be said about a call travels in its argument: a text or a [`Turn`], a [`Pending`], a [`Stop`],
+/// [`Messages`].
 ///
 /// ```
 /// use helix_agents::prelude::*;
@@ -167,6 +169,67 @@ pub trait RuntimeExt: Runtime {
             Some(StartedRun::new(found.state.key(), run.id))
         });
         Ok(run.map(|run| Handle::new(self.shared(), run)))
+    }
+
+    /// The messages of a session, oldest first: the history that the model is given. A session or its id
+    /// selects all of them, [`Messages::page`] a part.
+    ///
+    /// A step is in the history once all of its calls have their results, so a session that waits for an
+    /// answer ends with the message before; [`RuntimeExt::pending`] lists what it waits for. Messages that
+    /// the framework adds for the model are included: [`UserMessage::is_hidden`](crate::message::UserMessage::is_hidden)
+    /// tells them apart.
+    ///
+    /// ```
+    /// use helix_agents_core::runtime::{Runtime, RuntimeExt};
+    /// use helix_agents_core::{Error, Message, SessionId};
+    ///
+    /// async fn print(runtime: &dyn Runtime, session: &SessionId) -> Result<(), Error> {
+    ///     for message in runtime.messages(session).await? {
+    ///         match message {
+    ///             Message::User(user) => println!("user: {}", user.content),
+    ///             Message::Assistant(reply) => println!("agent: {}", reply.content().unwrap_or_default()),
+    ///             Message::Tool(result) => println!("{}: {}", result.tool_name, result.content),
+    ///             _ => {}
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such session, or the store cannot be reached.
+    async fn messages(
+        &self,
+        messages: impl Into<Messages> + MaybeSend,
+    ) -> Result<Paged<Message>, Error> {
+        let (session, page) = messages.into().checked()?;
+        let store = &self.backend().store;
+        let found = store.find(&session).await?;
+        let found = found.ok_or(StoreError::NotFound { session })?;
+        Ok(store.messages(found.state.key(), page).await?)
+    }
+
+    /// The sessions that a query selects, newest first, without their state and messages. At most
+    /// [`Page::MAX`] at once; [`Paged::has_more`] says whether to ask for the next page.
+    ///
+    /// ```
+    /// use helix_agents_core::runtime::{Runtime, RuntimeExt};
+    /// use helix_agents_core::store::SessionQuery;
+    /// use helix_agents_core::{Error, UserId};
+    ///
+    /// async fn chats(runtime: &dyn Runtime, user: UserId) -> Result<(), Error> {
+    ///     let query = SessionQuery { user_id: Some(user), ..SessionQuery::default() };
+    ///     for session in runtime.sessions(query).await? {
+    ///         println!("{} {:?}", session.session_id, session.status);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the store cannot be reached.
+    async fn sessions(&self, query: SessionQuery) -> Result<Paged<SessionState>, Error> {
+        Ok(self.backend().store.list(&query).await?)
     }
 
     /// The chunks of a session after a sequence, for a reader that comes back: those that are stored, and

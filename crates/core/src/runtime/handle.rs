@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     ChunkStream, NoOutput, Outcome, Pause, RunReader, Runtime, RuntimeError, RuntimeExt,
-    StartedRun, TextStream,
+    StartedRun, TextEventStream, TextStream,
 };
 use crate::canonical::canonical_json;
 use crate::error::{Error, ErrorCode, ErrorRecord};
@@ -66,9 +66,39 @@ impl<Out> Handle<Out> {
     }
 
     /// What the agent says, piece by piece, from the beginning of the run to its end.
+    ///
+    /// When a model call fails in the middle of a reply and is retried, the pieces of the failed attempt
+    /// have already been given, and those of the next attempt follow. Use it where that is acceptable, as
+    /// in a log; a user interface shows [`Handle::text_events`].
     #[must_use]
     pub fn text(&self) -> TextStream {
-        TextStream::new(self.chunks(), self.run.run_id.clone())
+        TextStream::new(self.text_events())
+    }
+
+    /// What the agent says, as changes to a text: pieces to append, and where the text of a failed attempt
+    /// must be removed.
+    ///
+    /// ```
+    /// # use futures_util::StreamExt;
+    /// # use helix_agents_core::Error;
+    /// use helix_agents_core::runtime::{Handle, TextEvent};
+    ///
+    /// async fn show(run: &Handle<String>) -> Result<(), Error> {
+    ///     let mut shown = String::new();
+    ///     let mut events = run.text_events();
+    ///     while let Some(event) = events.next().await {
+    ///         match event? {
+    ///             TextEvent::Delta(piece) => shown.push_str(&piece),
+    ///             TextEvent::Truncate(length) => shown.truncate(length),
+    ///         }
+    ///         println!("{shown}");
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn text_events(&self) -> TextEventStream {
+        TextEventStream::new(self.chunks(), self.run.run_id.clone())
     }
 
     /// Everything that readers of the run are told, from its beginning to its end. For a root session

@@ -5,17 +5,17 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::ChunkStream;
+use super::{TextEvent, TextEventStream};
 use crate::error::Error;
-use crate::id::RunId;
-use crate::stream::ChunkPayload;
 
-/// What the agent says in a run, piece by piece.
+/// What the agent says in a run, piece by piece. Made by [`Handle::text`](super::Handle::text).
 ///
 /// It ends when the run has ended: completed, interrupted or waiting for somebody, as
-/// [`Handle::outcome`](super::Handle::outcome) says. A failed run ends it with the error. When an
-/// attempt of a model call fails in the middle of a reply, the next attempt says it from the beginning;
-/// [`ChunkStream`] tells where.
+/// [`Handle::outcome`](super::Handle::outcome) says. A failed run ends it with the error.
+///
+/// Pieces are given as they come, and none is taken back: when a model call fails in the middle of a
+/// reply and is retried, the pieces of the failed attempt are followed by the whole text of the next
+/// one. [`Handle::text_events`](super::Handle::text_events) also tells where to remove them.
 ///
 /// ```
 /// use helix_agents::prelude::*;
@@ -30,29 +30,12 @@ use crate::stream::ChunkPayload;
 /// ```
 #[derive(Debug)]
 pub struct TextStream {
-    chunks: ChunkStream,
-    run: RunId,
-    is_over: bool,
+    events: TextEventStream,
 }
 
 impl TextStream {
-    pub(super) fn new(chunks: ChunkStream, run: RunId) -> Self {
-        Self {
-            chunks,
-            run,
-            is_over: false,
-        }
-    }
-
-    /// Why the run failed, if it did.
-    fn failure(&self) -> Option<Error> {
-        let run = self.chunks.run()?;
-        let error = run.error.clone()?;
-        Some(
-            Error::from(error)
-                .in_session(&run.session_id)
-                .of_run(&run.id),
-        )
+    pub(super) fn new(events: TextEventStream) -> Self {
+        Self { events }
     }
 }
 
@@ -60,28 +43,17 @@ impl Stream for TextStream {
     type Item = Result<String, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        while !this.is_over {
-            let Poll::Ready(chunk) = Pin::new(&mut this.chunks).poll_next(cx) else {
+        loop {
+            let Poll::Ready(event) = Pin::new(&mut self.events).poll_next(cx) else {
                 return Poll::Pending;
             };
-            match chunk {
-                None => {
-                    this.is_over = true;
-                    return Poll::Ready(this.failure().map(Err));
-                }
-                Some(Err(error)) => {
-                    this.is_over = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                Some(Ok(stored)) if stored.chunk.base.run_id == this.run => {
-                    if let ChunkPayload::TextDelta { delta, .. } = stored.chunk.payload {
-                        return Poll::Ready(Some(Ok(delta)));
-                    }
-                }
-                Some(Ok(_)) => {}
-            }
+            let piece = match event {
+                Some(Ok(TextEvent::Truncate(_))) => continue,
+                Some(Ok(TextEvent::Delta(piece))) => Some(Ok(piece)),
+                Some(Err(error)) => Some(Err(error)),
+                None => None,
+            };
+            return Poll::Ready(piece);
         }
-        Poll::Ready(None)
     }
 }

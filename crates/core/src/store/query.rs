@@ -164,6 +164,16 @@ impl<T> Paged<T> {
     }
 }
 
+impl<T> IntoIterator for Paged<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    /// The items of the page.
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
 /// Selects one item by its id, or a page of all. Exhaustive, as [`Row`](super::Row) is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<Id> {

@@ -32,6 +32,8 @@ mod golden;
 mod holds;
 /// Ids and their sources.
 mod ids;
+/// The sessions of a runtime, and the messages of a session.
+mod listings;
 /// The events in the log.
 mod logs;
 mod machine;
@@ -49,6 +51,8 @@ mod sessions;
 mod state;
 /// Step processing and stop rules.
 mod steps;
+/// The text of a run whose model fails in the middle of a reply.
+mod texts;
 /// The transcript: pairing, healing, counters, call ids.
 mod transcripts;
 /// What users call on a runtime.
