@@ -62,7 +62,7 @@
 //! # The next message
 //!
 //! [`send`](RuntimeExt::send) starts the next turn of a session. Whatever else can be said about a turn
-//! travels in a [`Turn`].
+//! travels in a [`Turn`]. Its user, metadata and tags belong to the session: later turns see them, too.
 //!
 //! ```
 //! use helix_agents::prelude::*;

@@ -70,7 +70,11 @@ impl Turn {
         self
     }
 
-    /// The owner of a new session.
+    /// The owner of a new session. An existing session keeps the owner that it has, and this is ignored.
+    ///
+    /// The owner belongs to the session, not to the turn: tools read it with
+    /// [`ToolCx::user`](crate::ToolCx::user) in every later turn, and lists of sessions and pending calls
+    /// select by it.
     pub fn user(mut self, user: impl AsRef<str>) -> Self {
         match UserId::new(user) {
             Ok(user) => self.user = Some(user),
@@ -79,8 +83,12 @@ impl Turn {
         self
     }
 
-    /// Sets metadata of the session, which tools and hooks read. A text is kept as it is, anything else as
-    /// JSON.
+    /// Sets an entry of the session's metadata, which tools ([`ToolCx::metadata`](crate::ToolCx::metadata))
+    /// and hooks read. A text is kept as it is, anything else as JSON.
+    ///
+    /// Metadata belongs to the session, not to the turn: an entry stays for all later turns, and for calls
+    /// that are approved next week, until a turn sets the same key again. There are no values of a single
+    /// turn. What only one turn needs to know goes into its message, or under a key that every turn sets.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
         match to_json(&value) {
             Ok(Value::String(text)) => {
@@ -94,13 +102,14 @@ impl Turn {
         self
     }
 
-    /// Tags the session.
+    /// Adds a tag to the session, unless it has it. Tags belong to the session, not to the turn: they
+    /// stay, and lists of sessions select by them.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
         self
     }
 
-    /// Sets keys of the session's state, on top of what is there.
+    /// Sets keys of the session's state, on top of what is there. They stay for all later turns.
     pub fn state(mut self, state: impl Serialize) -> Self {
         match to_json(&state) {
             Ok(state) => self.state = Some(state),

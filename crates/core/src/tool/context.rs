@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use serde_json::Value;
 
 use super::ToolResult;
@@ -35,6 +35,26 @@ pub enum MetadataError {
         #[source]
         source: serde_json::Error,
     },
+}
+
+/// The value of a key that is absent: `None` for an `Option`, an error for any other type.
+struct Absent;
+
+impl<'de> Deserializer<'de> for Absent {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("the value is absent"))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_none()
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
 }
 
 /// Something a tool made happen while it ran.
@@ -154,16 +174,29 @@ impl ToolCx {
         &self.inner.tags
     }
 
-    /// Metadata of the session as a type: a text as it is, anything else read from JSON.
+    /// Metadata of the session as a type: a text as it is, anything else read from JSON. Read what may be
+    /// absent as an `Option`, which is `None` then.
+    ///
+    /// ```
+    /// use helix_agents_core::{ToolCx, ToolResult};
+    ///
+    /// fn greeting(cx: &ToolCx) -> ToolResult<String> {
+    ///     let tenant: String = cx.metadata("tenant")?;
+    ///     let locale: Option<String> = cx.metadata("locale")?;
+    ///     Ok(format!("{tenant} in {}", locale.as_deref().unwrap_or("en")))
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// When there is none under this key, or it does not have the type's shape. The model reads that the
-    /// tool failed; the log says why.
+    /// When there is none under this key and the type is no `Option`, or it does not have the type's
+    /// shape. The model reads that the tool failed; the log says why.
     pub fn metadata<T: DeserializeOwned>(&self, key: &str) -> ToolResult<T> {
-        let value = self.inner.metadata.get(key);
-        let value = value.ok_or_else(|| MetadataError::Missing {
-            key: key.to_owned(),
-        })?;
+        let Some(value) = self.inner.metadata.get(key) else {
+            let missing = |_| MetadataError::Missing {
+                key: key.to_owned(),
+            };
+            return Ok(T::deserialize(Absent).map_err(missing)?);
+        };
         let typed = match value {
             Value::String(text) => T::deserialize(value).or_else(|_| serde_json::from_str(text)),
             other => T::deserialize(other),

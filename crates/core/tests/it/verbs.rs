@@ -77,11 +77,12 @@ fn the_next_turn_of_a_session_is_sent() {
         assert_eq!(state.metadata["level"], "3");
 
         let next = Turn::new("And shorter?").metadata("level", 4);
-        let next = next.tag("beta").tag("new");
+        let next = next.tag("beta").tag("new").user("bob");
         let run = runtime.send(&agent, "chat-7", next).await.unwrap();
         assert_eq!(run.output().await.unwrap(), "two");
         let found = runtime.backend().store.find(run.session_id()).await;
         let state = found.unwrap().unwrap().state;
+        assert_eq!(state.user_id.unwrap().as_str(), "alice");
         assert_eq!(state.tags, ["beta", "new"]);
         assert_eq!(state.metadata["tenant"], "acme");
         assert_eq!(state.metadata["level"], "4");
@@ -326,6 +327,11 @@ fn a_tool_reads_the_user_the_tags_and_the_metadata() {
             let limits: Limits = cx.metadata("limits")?;
             let level: u32 = cx.metadata("level")?;
             let missing = cx.metadata::<String>("nothing").is_err();
+            // A type that could be read from null is no `Option`.
+            let missing = missing && cx.metadata::<Value>("nothing").is_err();
+            let absent = cx.metadata::<Option<String>>("nothing")?;
+            let optional = cx.metadata::<Option<u32>>("level")?;
+            let misread = cx.metadata::<Option<u32>>("tenant").is_err();
             let wrong = cx.metadata::<u32>("tenant").is_err();
             let user = cx.user().map(ToString::to_string);
             Ok(json!([
@@ -335,7 +341,8 @@ fn a_tool_reads_the_user_the_tags_and_the_metadata() {
                 user,
                 cx.tags(),
                 missing,
-                wrong
+                wrong,
+                [json!(absent), json!(optional), json!(misread)]
             ]))
         },
     );
@@ -351,7 +358,16 @@ fn a_tool_reads_the_user_the_tags_and_the_metadata() {
         let turn = turn.metadata("tenant", "acme").metadata("level", 3);
         let turn = turn.metadata("limits", json!({ "most": 5 }));
         let run = runtime.execute(&agent, turn).await.unwrap();
-        let wanted = json!(["acme", 5, 3, "alice", ["beta", "new"], true, true]);
+        let wanted = json!([
+            "acme",
+            5,
+            3,
+            "alice",
+            ["beta", "new"],
+            true,
+            true,
+            [null, 3, true]
+        ]);
         assert_eq!(run.output().await.unwrap(), wanted.to_string());
     });
 }
