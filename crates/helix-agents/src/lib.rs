@@ -154,7 +154,8 @@
 //! # Typed output
 //!
 //! [`output::<Report>()`](AgentBuilder::output) makes an `Agent<Report>`, and the output of its run is a
-//! `Report`.
+//! `Report`. Its schema is derived with `schemars`: a dependency of your own, or [the one of this
+//! crate](schemars).
 //!
 //! ```
 //! use helix_agents::prelude::*;
@@ -321,4 +322,22 @@ pub use helix_agents_runtime_local::{
 pub use helix_agents_server as server;
 #[cfg(feature = "store-sqlite")]
 pub use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
-pub use {schemars, serde_json};
+/// The crate of JSON schemas that this version of the library uses. A derive does not find it here by itself:
+/// depend on `schemars` 1, or tell every derive where it is.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// #[schemars(crate = "helix_agents::schemars")]
+/// struct Report {
+///     summary: String,
+/// }
+///
+/// let analyst = Agent::builder("analyst").model("anthropic/claude-sonnet-4-5").output::<Report>().build()?;
+/// # Ok::<(), Error>(())
+/// ```
+pub use schemars;
+pub use serde_json;
