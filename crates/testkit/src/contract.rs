@@ -253,6 +253,7 @@ suite! { ($)
     }
     runs {
         runs_are_kept_and_the_last_started_is_current,
+        updating_an_older_run_changes_that_run_only,
         an_open_step_is_updated_call_by_call,
         an_inbox_row_written_twice_is_one_row,
         usage_is_kept_in_order,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
-    CallPhase, CallState, ChildMode, ChildStatus, EffectRecord, EffectState, OpenCall, RunStatus,
-    SubSessionRef, Suspended,
+    CallPhase, CallState, ChildMode, ChildStatus, EffectRecord, EffectState, OpenCall, RunRecord,
+    RunStatus, SubSessionRef, Suspended,
 };
 use helix_agents_core::store::{Change, InboxRow, Lookup, Page, StoreError};
 use helix_agents_core::usage::{CustomUsage, UsageEntry, UsageKind};
@@ -90,6 +90,53 @@ pub async fn runs_are_kept_and_the_last_started_is_current(on: &Subject) {
         matches!(missing, Err(StoreError::Invalid { .. })),
         "{missing:?}"
     );
+}
+
+/// A run is updated under its id, whichever started last: no other run changes, and the latest stays
+/// the latest.
+pub async fn updating_an_older_run_changes_that_run_only(on: &Subject) {
+    let (id, other) = (created(on, "s").await, created(on, "t").await);
+    let mut wanted = Vec::new();
+    // Ids that sort in another order than the runs started.
+    for name in ["r-2", "r-3", "r-1"] {
+        let record = started(on, &id, name);
+        on.sessions().create_run(record.clone()).await.unwrap();
+        wanted.push(record);
+    }
+    let same_id = started(on, &other, "r-2");
+    on.sessions().create_run(same_id.clone()).await.unwrap();
+    let unchanged = async |wanted: &[RunRecord]| {
+        let seen = on.elsewhere();
+        let listed = seen.sessions().list_runs(&id, Page::ALL).await.unwrap();
+        assert_eq!(listed.items, wanted, "in the order in which they started");
+        for record in wanted {
+            let found = seen.sessions().get_run(&id, &record.id).await.unwrap();
+            assert_eq!(found.as_ref(), Some(record), "looked up by its id");
+        }
+        let latest = seen.store.load(id.as_root()).await.unwrap().unwrap().run;
+        assert_eq!(latest.as_ref(), wanted.last(), "the last started");
+    };
+    let ended = |record: &mut RunRecord, output: &str| {
+        record.status = RunStatus::Completed;
+        record.ended_at = Some(on.now());
+        record.step_count += 1;
+        record.output = Some(json!(output));
+        Change::Run(Box::new(record.clone()))
+    };
+
+    on.clock.advance(Duration::from_secs(1));
+    changed(on, &id, ended(&mut wanted[0], "the oldest")).await;
+    unchanged(&wanted).await;
+    changed(on, &id, ended(&mut wanted[1], "the one before the latest")).await;
+    unchanged(&wanted).await;
+    // The latest and then an older one, in one commit.
+    let both = commit(on, &id)
+        .then(ended(&mut wanted[2], "the latest"))
+        .then(ended(&mut wanted[0], "the oldest again"));
+    accepted(on, both).await;
+    unchanged(&wanted).await;
+    let others = on.sessions().list_runs(&other, Page::ALL).await.unwrap();
+    assert_eq!(others.items, [same_id], "run ids belong to their session");
 }
 
 /// The open step is written whole, updated call by call, and removed.

@@ -61,6 +61,9 @@ is_found! {
     a_store_that_forgets_the_pointer_on_some_paths_is_found, PointerOfOnePath:
         stores::the_latest_checkpoint_is_the_one_written_last;
 
+    a_store_that_writes_every_update_to_the_latest_run_is_found, LatestRunOnly:
+        stores::updating_an_older_run_changes_that_run_only;
+
     a_stream_that_numbers_anew_is_found, ReusedSequence:
         streams::a_sequence_is_never_used_twice,
         streams::thrown_away_deltas_go_and_commits_stay,

@@ -35,6 +35,8 @@ pub(crate) enum Defect {
     StalePointer,
     /// Only checkpoints at the end of a step move the pointer.
     PointerOfOnePath,
+    /// A run that is updated is taken for the latest one.
+    LatestRunOnly,
     /// Chunks are numbered by their place in what is left.
     ReusedSequence,
     /// Chunks are shown before their commit is judged.
@@ -154,6 +156,21 @@ impl Broken {
         Ok(receipt)
     }
 
+    /// Makes updates of any run updates of the latest.
+    async fn redirect_to_latest(&self, commit: &mut Commit) -> Result<(), StoreError> {
+        for (session, change) in &mut commit.changes {
+            let Change::Run(record) = change else {
+                continue;
+            };
+            let key = SessionKey::new(&commit.root, session);
+            let found = self.inner.load(key).await?;
+            if let Some(latest) = found.and_then(|found| found.run) {
+                record.id = latest.id;
+            }
+        }
+        Ok(())
+    }
+
     async fn chunks_first(&self, mut commit: Commit) -> Result<Receipt, StoreError> {
         let mut told = Commit::new(commit.root.clone(), commit.at);
         told.chunks = std::mem::take(&mut commit.chunks);
@@ -187,6 +204,7 @@ impl SessionStore for Broken {
                 };
                 commit.changes.retain(|(_, change)| moves(change));
             }
+            Some(Defect::LatestRunOnly) => self.redirect_to_latest(&mut commit).await?,
             Some(Defect::EarlyChunk) => return self.chunks_first(commit).await,
             _ => {}
         }
