@@ -44,6 +44,22 @@ pub enum Hosting {
 /// Plays scenarios by random schedules: a store that fails, delays and loses answers, processes that
 /// die or only seem to, attempts that come late, answers that come twice and early, stops, and messages
 /// appended beside the run. A seed decides all of it, and also the scenario.
+///
+/// [`Schedules::check`] and [`Schedules::play`] block until all is played, so a plain `#[test]` calls
+/// them. They have a scheduler of their own, and wait for each call of the store on their thread: no
+/// runtime is needed, and no `block_on` is given. A store that needs a tokio runtime finds the one that
+/// the test has entered; a driver with sockets needs one with worker threads.
+///
+/// ```
+/// use helix_agents_core::memory::MemoryStore;
+/// use helix_agents_testkit::crash::{Hosting, Schedules};
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// let _entered = runtime.enter();
+/// let store = || async { MemoryStore::new().into() };
+/// Schedules::new(Hosting::Plain).check("memory", 3, store);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Schedules {
     scenarios: Vec<Scenario>,

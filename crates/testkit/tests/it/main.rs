@@ -8,6 +8,7 @@ mod broken;
 mod clock;
 mod ids;
 mod models;
+mod on_tokio;
 mod schedules;
 mod sharded;
 mod threads;
