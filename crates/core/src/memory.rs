@@ -22,7 +22,7 @@ use crate::store::{
     PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot,
     StoreError, WatchStops, plan,
 };
-use crate::stream::{Incarnation, Sequence};
+use crate::stream::{Incarnation, Sequence, StreamLimits};
 use crate::time::{Clock, Timestamp};
 use crate::usage::UsageEntry;
 
@@ -117,7 +117,7 @@ impl Inner {
             }
         }
         let kept = |session: &SessionId, count| Ok(self.record(session)?.kept(count));
-        let limits = streams::LIMITS;
+        let limits = StreamLimits::default();
         let mut plan = plan(commit, &headers, now, limits, || Ok(self.floor), kept)?;
         record::check(&self.sessions, &plan.rows)?;
 

@@ -74,6 +74,12 @@ pub use writable::CheckWritable;
 /// [`Paged::of`] and [`PageRoom`] measure it. A store reads as little as possible of the
 /// items beyond the page.
 ///
+/// A list has one order, the same in every read and every process, so that pages together are the list.
+/// Where the documentation of a list leaves ties open, as between sessions created in the same
+/// instant, a store breaks them as it likes, but always in the same way: by the id, or by a number that it
+/// assigns. Lists in the order of writing, as of messages, runs, usage and children, have no ties: they are
+/// ordered by a number that the store assigns, never by a time.
+///
 /// Leases and due work are judged by one clock: the store's, if it has one. A store without a clock
 /// uses the time that each commit and each query carries.
 #[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
@@ -161,13 +167,16 @@ pub trait SessionStore: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Lists sessions, newest first, without their content.
+    /// Lists sessions, newest first by `created_at`, as their headers hold them: without messages, state
+    /// and pending calls. At most [`Page::MAX`] at once ([`Page::capped`]).
     async fn list(&self, query: &SessionQuery) -> Result<Paged<SessionState>, StoreError>;
 
-    /// Lists calls that wait for an answer, across sessions, oldest first.
+    /// Lists calls that wait for an answer, across sessions, oldest first by `created_at`. At most
+    /// [`Page::MAX`] at once ([`Page::capped`]).
     async fn pending(&self, query: &PendingQuery) -> Result<Paged<PendingCall>, StoreError>;
 
-    /// Lists sessions with due work, most overdue first, with the reasons.
+    /// Lists sessions with due work, most overdue first, with the reasons. Ties are ordered by the id of
+    /// the session, as [`DueCursor`] is.
     ///
     /// It reads work of the requested kinds and agents only, so that any amount of other due work
     /// neither slows it down nor hides a result.

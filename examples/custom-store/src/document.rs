@@ -138,10 +138,7 @@ impl Document {
             Row::OpenStep(step) => self.open_step = step.map(Arc::unwrap_or_clone),
             Row::OpenCall(call, open) => {
                 if let Some(step) = &mut self.open_step {
-                    let index = step.message.tool_calls().position(|made| made.id == call);
-                    if let Some(slot) = index.and_then(|index| step.calls.get_mut(index)) {
-                        *slot = *open;
-                    }
+                    step.set_call(&call, *open);
                 }
             }
             Row::Pending(call) => drop(self.pending.insert(call.tool_call_id.clone(), *call)),

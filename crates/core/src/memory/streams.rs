@@ -10,11 +10,6 @@ use crate::stream::{
     StreamManager, StreamStatus, StreamWriter,
 };
 
-/// The limits of a stream in memory: a JSON string of this size is no problem for a browser.
-pub(super) const LIMITS: StreamLimits = StreamLimits {
-    max_chunk_bytes: 16 * 1024 * 1024,
-};
-
 #[derive(Debug)]
 pub(super) struct Log {
     incarnation: Incarnation,
@@ -82,7 +77,7 @@ impl MemoryStore {
 #[cfg_attr(not(target_arch = "wasm32"), async_trait)]
 impl StreamManager for MemoryStore {
     fn limits(&self) -> StreamLimits {
-        LIMITS
+        StreamLimits::default()
     }
 
     async fn append_deltas(

@@ -176,8 +176,7 @@ pub trait RuntimeExt: Runtime {
     ///
     /// A step is in the history once all of its calls have their results, so a session that waits for an
     /// answer ends with the message before; [`RuntimeExt::pending`] lists what it waits for. Messages that
-    /// the framework adds for the model are included: [`UserMessage::is_hidden`](crate::message::UserMessage::is_hidden)
-    /// tells them apart.
+    /// the framework adds for the model are included: `UserMessage::is_hidden` tells them apart.
     ///
     /// ```
     /// use helix_agents_core::runtime::{Runtime, RuntimeExt};

@@ -262,8 +262,9 @@ impl OpenStep {
         self.call(usize::try_from(index).ok()?)
     }
 
-    /// Replaces what is known of a call; an id that is not of this step changes nothing.
-    pub(crate) fn set_call(&mut self, id: &CallId, call: OpenCall) {
+    /// Replaces what is known of a call, as a store does for [`Row::OpenCall`](crate::store::Row::OpenCall).
+    /// An id that is not of this step changes nothing.
+    pub fn set_call(&mut self, id: &CallId, call: OpenCall) {
         let place = self.message.tool_calls().position(|made| made.id == *id);
         if let Some(slot) = place.and_then(|place| self.calls.get_mut(place)) {
             *slot = call;

@@ -267,7 +267,8 @@ pub enum Change {
 pub enum Unstage {
     /// The staged writes of this step.
     Step(StepId),
-    /// The staged writes of all steps but this one.
+    /// The staged writes of all steps but this one. `None` keeps no step: all staged writes of the
+    /// session are discarded.
     AllBut(Option<StepId>),
 }
 

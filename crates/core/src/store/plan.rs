@@ -65,7 +65,10 @@ impl Plan {
 /// own clock is wrong cannot take a lease that is still valid.
 ///
 /// `messages_kept` rounds a truncation down to whole steps: given a session and a count it returns
-/// how many messages stay. It is called at most once per truncation.
+/// how many messages stay. A step is a message of the model and the tool messages that follow it, so:
+/// start at the count, or at the number of messages if that is lower, and go down by one while the
+/// message at that position (the first to be removed, counted from 0) is a
+/// [`Message::Tool`](crate::message::Message::Tool). It is called at most once per truncation.
 ///
 /// `floor` returns the highest [`Plan::floor`] that the store has seen under this root; a store may
 /// keep one for all roots. It is called when a session is created, and the new session begins at

@@ -63,7 +63,10 @@ impl Page {
         Self::new(0, limit)
     }
 
-    /// Limits the page to at most [`Page::MAX`] items.
+    /// Limits the page to at most [`Page::MAX`] items. A store does this in
+    /// [`SessionStore::list`](super::SessionStore::list) and
+    /// [`SessionStore::pending`](super::SessionStore::pending), whose callers may be strangers. Lists of
+    /// one session, like its messages, are returned as asked for.
     #[must_use]
     pub fn capped(self) -> Self {
         Self {

@@ -59,13 +59,16 @@ pub enum Row {
         /// The earlier version that it equals.
         to: u64,
     },
-    /// Writes a run under its id.
+    /// Writes a run under its id: a new one, or one that is replaced whole and keeps its place in the
+    /// list. It need not be the latest run of the session.
     Run(Box<RunRecord>),
     /// Writes a checkpoint, which is now the most recently written one.
     Checkpoint(Checkpoint),
     /// Writes the open step, or removes it.
     OpenStep(Option<Arc<OpenStep>>),
-    /// Writes one call of the open step.
+    /// Writes one call of the open step. Its place in [`OpenStep::calls`] is that of the call with this id
+    /// among the tool calls of the step's message, which [`OpenStep::set_call`] finds. The other calls stay
+    /// as they are.
     OpenCall(CallId, Box<OpenCall>),
     /// Writes a pending call.
     Pending(Box<PendingCall>),
@@ -80,7 +83,8 @@ pub enum Row {
     Child(Box<SubSessionRef>),
     /// Appends a usage entry.
     Usage(UsageEntry),
-    /// Stages the writes of a call.
+    /// Stages the writes of a call of a step, or replaces those that the call has staged. A call keeps the
+    /// place in its step at which it was first staged.
     Stage(StepId, CallId, StepWrites),
     /// Discards staged writes.
     Unstage(Unstage),

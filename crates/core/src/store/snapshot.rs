@@ -44,8 +44,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Builds a snapshot from a header and its rows. `is_answered` returns whether a call of the
-    /// open step is answered; it need not know the calls that a header of an earlier version holds.
+    /// Builds a snapshot from a header and its rows.
+    ///
+    /// `state` is [`Header::session`](super::Header::session) with the two fields that a header leaves
+    /// empty: `custom_state`, the state at its latest version, and `pending_client_tool_calls`, all pending
+    /// calls with their answers. `run` is the run that [`Header::run`](super::Header::run) names, whichever
+    /// was written last. `is_answered` returns whether a call of the open step is answered; it need not
+    /// know the calls that a header of an earlier version holds.
     ///
     /// # Errors
     /// The errors that `is_answered` returns.
@@ -105,7 +110,8 @@ impl AnsweredCall {
 pub struct SessionExtras {
     /// The child sessions, oldest first.
     pub children: Vec<SubSessionRef>,
-    /// Writes that are staged until their step is settled.
+    /// Writes that are staged until their step is settled. Within a step, calls come in the order in which
+    /// they were first staged: the writes are merged in that order.
     pub staged: BTreeMap<StepId, Vec<Staged>>,
     /// Call ids used by messages that were truncated.
     pub retired_call_ids: Vec<CallId>,

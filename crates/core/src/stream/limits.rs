@@ -10,11 +10,25 @@ use crate::bounds::up_to;
 use crate::state::PatchOp;
 
 /// The limits of a stream.
+///
+/// A store chooses them once: it returns them from [`StreamManager::limits`](super::StreamManager::limits)
+/// and gives the same to [`plan`](crate::store::plan). Take the default, unless the database stores only
+/// smaller values well in one row; then take that size, such as 1 MiB. Half of it is also the largest
+/// result, event or state change that is accepted from a tool, up to [`MAX_BYTES`](crate::bounds::MAX_BYTES),
+/// so a low limit is one that users notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamLimits {
     /// The maximum size of a chunk, in bytes of its JSON.
     pub max_chunk_bytes: usize,
+}
+
+impl Default for StreamLimits {
+    /// Chunks of up to 16 MiB, as the stores in memory and in SQLite take them: browsers parse a JSON
+    /// text of this size without trouble.
+    fn default() -> Self {
+        Self::new(16 * 1024 * 1024)
+    }
 }
 
 impl StreamLimits {

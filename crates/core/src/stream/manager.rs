@@ -173,9 +173,14 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError>;
 
-    /// Removes the deltas of the writer's session after a sequence, and appends `say` to report it.
-    /// Chunks of commits stay, and so do chunks that other sessions of the root write meanwhile.
-    /// Returns the sequence of the appended chunk.
+    /// Removes the deltas of the writer's session after a sequence, and appends the notice `say` to report
+    /// it, in one atomic step. Chunks of commits stay, and so do chunks that other sessions of the root
+    /// write meanwhile. Returns the sequence of the notice.
+    ///
+    /// The notice is appended even if there was nothing to remove: a reader may have seen deltas that are
+    /// gone by now. It is stored as a chunk of a commit, not as a delta, so that a later call leaves it.
+    /// A store must remember of every chunk whether [`StreamManager::append_deltas`] wrote it, because
+    /// commits contain text, too.
     ///
     /// # Errors
     /// The same as for [`StreamManager::append_deltas`].

@@ -14,12 +14,9 @@ use crate::store::SqliteStore;
 use crate::streams;
 use crate::write_connection::WriteConnection;
 
-/// The largest chunk, in bytes: a JSON string that browsers parse without trouble.
-const MAX_CHUNK_BYTES: usize = 16 * 1024 * 1024;
-
 /// The limits of every stream.
 pub(crate) fn limits() -> StreamLimits {
-    StreamLimits::new(MAX_CHUNK_BYTES)
+    StreamLimits::default()
 }
 
 #[async_trait]

@@ -76,8 +76,16 @@ pub async fn thrown_away_deltas_go_and_commits_stay(on: &Subject) {
         .await
         .unwrap();
     let found = chunks(on, &root).await;
-    let wanted = ["kept", "begin", "middle", "discarded", "e", "again"];
+    let mut wanted = vec!["kept", "begin", "middle", "discarded", "e", "again"];
     assert_eq!(words(&found), wanted);
+    // Readers are told even if nothing is left to be thrown away.
+    let sorry = event(on, &root, "nothing");
+    on.streams
+        .discard_deltas(&writer, kept, sorry)
+        .await
+        .unwrap();
+    wanted.push("nothing");
+    assert_eq!(words(&chunks(on, &root).await), wanted);
 }
 
 /// A session throws away its own deltas, not those of its siblings in the same stream.
