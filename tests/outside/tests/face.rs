@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helix_agents::prelude::*;
-use helix_agents::{ErrorCode, PendingCall};
+use helix_agents::{ErrorCode, Messages, Page, PendingCall, SessionQuery, TextEvent};
 use outside::{Cart, Report, analyst, support};
 
 #[tokio::test]
@@ -44,12 +44,21 @@ async fn streaming_into_anything() -> anyhow::Result<()> {
     let run = runtime.execute(&agent, "Tell me a story.").await?;
     let (session, mut text) = (run.session_id().clone(), into_body(run.text()));
     let mut chunks = into_body(run.chunks());
+    let mut events = into_body(run.text_events());
     drop(run);
     let mut whole = String::new();
     while let Some(piece) = text.next().await {
         whole.push_str(&piece?);
     }
     assert_eq!(whole, "Once upon a time.");
+    let mut bubble = String::new();
+    while let Some(event) = events.next().await {
+        match event? {
+            TextEvent::Delta(piece) => bubble.push_str(&piece),
+            TextEvent::Truncate(length) => bubble.truncate(length),
+        }
+    }
+    assert_eq!(bubble, whole);
     let first = chunks.next().await.unwrap()?;
     let mut rest = into_body(runtime.chunks(&session, first.sequence));
     assert!(rest.next().await.unwrap()?.sequence > first.sequence);
@@ -73,6 +82,17 @@ async fn the_next_message() -> anyhow::Result<()> {
     assert!(runtime.interrupt(session).await?.is_none());
     assert!(runtime.abort("chat-7").await?.is_none());
     assert!(runtime.handle(&agent, session).await?.is_some());
+
+    assert_eq!(runtime.messages(session).await?.total, 4);
+    let two = runtime.messages(Messages::of("chat-7").page(Page::first(2)));
+    assert_eq!(two.await?.into_iter().count(), 2);
+    let of_alice = SessionQuery {
+        user_id: Some(UserId::new("alice")?),
+        ..SessionQuery::default()
+    };
+    for found in runtime.sessions(of_alice).await? {
+        assert_eq!(found.session_id, *session);
+    }
     Ok(())
 }
 
