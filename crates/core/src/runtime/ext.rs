@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::asking::Wanted;
 use super::{
-    ChunkStream, Handle, Messages, Pending, RunOptions, Runtime, RuntimeError, StartedRun, Stop, Turn,
+    ChunkStream, Handle, Messages, Pending, RunOptions, Runtime, RuntimeError, StartedRun, Stop,
+    Turn,
 };
 use crate::agent::Agent;
 use crate::entries::{EntryError, KnownSession, Submitted, ToolAnswer};
