@@ -78,8 +78,9 @@ impl Bare {
         Ok(())
     }
 
-    /// What a loop with a readable stream commits for a step: the reply with its intent and what
-    /// readers saw of it, and then the settled step with its checkpoint, usage, run and chunks.
+    /// Commits a step as a loop with a readable stream does: first the reply with its intent and
+    /// the chunks that readers saw, then the settled step with its checkpoint, usage, run and
+    /// chunks.
     pub(crate) fn streamed_step(
         &mut self,
         message: &AssistantMessage,
@@ -145,7 +146,7 @@ impl Bare {
     }
 }
 
-/// What readers of the stream are told of a reply.
+/// The stream chunks of a reply.
 fn said(message: &AssistantMessage) -> Vec<Value> {
     let mut all = Vec::new();
     for part in &message.parts {
@@ -166,7 +167,7 @@ fn said(message: &AssistantMessage) -> Vec<Value> {
     all
 }
 
-/// What readers of the stream are told of the results.
+/// The stream chunks of the results of step `n`.
 fn came(results: &[ToolMessage], n: usize) -> Vec<Value> {
     let results = results.iter().map(
         |result| json!({ "type": "result", "id": result.tool_call_id, "result": result.value() }),

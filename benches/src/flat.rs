@@ -1,4 +1,4 @@
-//! What must not grow with a session's age, nor with who else uses the file.
+//! Measures costs that must not grow with the age of a session, nor with other users of the file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -95,7 +95,7 @@ fn log(report: &mut Report) -> Outcome<()> {
     Ok(())
 }
 
-/// What a version of a state costs that grows with each of them.
+/// Measures the bytes that each version of a growing state adds to the file.
 fn states(report: &mut Report) -> Outcome<()> {
     let size = |versions: usize| -> Outcome<f64> {
         let folder = Folder::new(&format!("states-{versions}"))?;
@@ -127,7 +127,7 @@ fn states(report: &mut Report) -> Outcome<()> {
     Ok(())
 }
 
-/// What a commit costs in a session in which many calls were answered.
+/// Measures a commit in a session in which many calls were answered.
 fn answered(report: &mut Report) -> Outcome<()> {
     const ROUNDS: usize = 15;
     const COMMITS: usize = 400;

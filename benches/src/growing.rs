@@ -1,4 +1,4 @@
-//! What a step costs that writes to a state, while the state grows.
+//! Measures a step that writes to the state, while the state grows.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -19,7 +19,7 @@ const STEPS: usize = 2_000;
 /// As many steps are taken together: what is done only now and then counts, too.
 const WINDOW: usize = 100;
 const ROUNDS: usize = 5;
-/// What each step adds to the state.
+/// Bytes that each step adds to the state.
 const NOTE: usize = 500;
 
 type Stamps = Arc<Mutex<Vec<Instant>>>;

@@ -1,4 +1,4 @@
-//! What things cost, as ratios measured side by side in one run.
+//! Benchmarks: costs as ratios, measured side by side in one run.
 //!
 //! ```sh
 //! cargo run --release -p helix-agents-benches            # everything

@@ -1,5 +1,5 @@
-//! What the SQLite store costs beside the same rows written by hand, how it shares commits, and how
-//! many bytes it keeps.
+//! Measures the SQLite store: its cost beside the same rows written by hand, how it groups commits,
+//! and how many bytes it stores.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

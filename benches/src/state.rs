@@ -20,7 +20,7 @@ fn state(bytes: usize) -> Arc<Value> {
 
 type Op = (&'static str, fn(&mut Draft));
 
-/// What a tool does: each op on a draft of its own, as a step's tools would.
+/// The operations that are measured, each on a draft of its own, as the tools of a step would do.
 const OPS: [Op; 4] = [
     ("set", |draft| drop(draft.set("/title", "new"))),
     ("push", |draft| drop(draft.push("/notes", 1))),

@@ -1,5 +1,5 @@
-//! What the framework adds to a step: beside a hand-written loop with the same model and the same
-//! tool, in memory, and beside the same commits written by hand, on SQLite.
+//! Measures the overhead of the framework per step: in memory, beside a hand-written loop with the
+//! same model and tool; on SQLite, beside the same commits written by hand.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -15,7 +15,7 @@ const DESCRIPTION: usize = 300;
 
 /// The reply to a question.
 pub(crate) enum Reply {
-    /// The user answered.
+    /// The answer that the user gave, to be submitted.
     Answer(Box<ToolAnswer>),
     /// The user postponed the answer.
     Later,

@@ -12,7 +12,7 @@ use crate::config::ConfigError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Exit {
-    /// Success: 0.
+    /// The command succeeded: 0.
     Done,
     /// The run failed, a request was refused, or there are findings: 1.
     Failed,

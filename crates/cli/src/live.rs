@@ -66,7 +66,7 @@ impl Live {
         }
     }
 
-    /// Shows a chunk.
+    /// Shows a chunk: as a line of JSON with `--json`, as text otherwise.
     pub(crate) fn chunk(&mut self, chunk: &Chunk) -> anyhow::Result<()> {
         if self.json {
             let text = serde_json::to_string(chunk)?;

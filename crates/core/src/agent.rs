@@ -135,7 +135,7 @@ impl Coded for UnknownModel {
     }
 }
 
-/// What an agent is, whatever the type of its output.
+/// The definition of an agent, without the type of its output.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentDef {
     name: String,
@@ -144,7 +144,7 @@ pub(crate) struct AgentDef {
     model_config: ModelConfig,
     system_prompt: SystemPrompt,
     tools: Vec<Tool>,
-    /// What the model is shown: the tools, and `__finish__` where there is an output schema.
+    /// The tools that the model is shown, with `__finish__` when there is an output schema.
     effective_tools: Vec<ToolSchema>,
     output_schema: Option<Schema>,
     stop: StopConfig,
@@ -167,7 +167,7 @@ impl<Out> Agent<Out> {
         &self.def.name
     }
 
-    /// What the agent is for.
+    /// The purpose of the agent, as the model of a parent agent reads it; empty by default.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.def.description
@@ -203,19 +203,19 @@ impl<Out> Agent<Out> {
         self.def.tools.iter().find(|tool| tool.name() == name)
     }
 
-    /// What the model is shown: the tools, and `__finish__` when the agent owes an output.
+    /// The tools that the model is shown, with `__finish__` when there is an output schema.
     #[must_use]
     pub fn effective_tools(&self) -> &[ToolSchema] {
         &self.def.effective_tools
     }
 
-    /// What its output must fit.
+    /// The schema of the typed output; `None` for an agent that answers with text.
     #[must_use]
     pub fn output_schema(&self) -> Option<&Schema> {
         self.def.output_schema.as_ref()
     }
 
-    /// What stops it.
+    /// The rules that end a turn.
     #[must_use]
     pub fn stop_config(&self) -> &StopConfig {
         &self.def.stop

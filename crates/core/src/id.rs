@@ -200,7 +200,7 @@ impl SessionId {
 }
 
 impl CallId {
-    /// What a call is named by a model that gives no ids. It is made unique in its session.
+    /// The id of a call whose model gives no ids. It is made unique in its session.
     pub(crate) fn of_reply() -> Self {
         Self(Arc::from("call"))
     }

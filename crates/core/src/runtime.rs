@@ -1,4 +1,4 @@
-//! What users and servers talk to: a runtime, whatever engine is behind it.
+//! The runtime port, which users and servers call whatever engine is behind it.
 //!
 //! [`Runtime`] is the port: erased, in JSON values, so that a server can be built on any of them.
 //! [`RuntimeExt`] has the verbs that users call, with types. A run that was started goes on whoever
@@ -74,7 +74,7 @@ impl StartedRun {
     }
 }
 
-/// What a caller adds to one run.
+/// Options of one run that are not stored with it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct RunOptions {

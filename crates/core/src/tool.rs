@@ -52,7 +52,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// What the tool is: data, without the code.
+    /// The description of the tool as data, without its code.
     #[must_use]
     pub fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
@@ -64,7 +64,7 @@ impl Tool {
         &self.spec.name
     }
 
-    /// What the model is shown.
+    /// The name, description and argument schema that the model is shown.
     #[must_use]
     pub fn schema(&self) -> ToolSchema {
         let spec = &self.spec;
@@ -81,13 +81,13 @@ impl Tool {
         self.spec.input.errors(arguments)
     }
 
-    /// What runs; `None` for a tool that the client runs.
+    /// The code that runs a call; `None` for a tool that the client runs.
     #[must_use]
     pub fn executor(&self) -> Option<&Arc<dyn Execute>> {
         self.execute.as_ref()
     }
 
-    /// What finds out whether a call of unknown outcome took effect.
+    /// The code that finds out whether a call of unknown outcome took effect, if there is any.
     #[must_use]
     pub fn reconciler(&self) -> Option<&Arc<dyn Reconcile>> {
         self.reconcile.as_ref()
@@ -136,7 +136,7 @@ impl Tool {
     }
 }
 
-/// What a rule says, with a panic turned into a failure.
+/// Awaits the verdict of an approval rule, with a panic turned into an error.
 async fn ask(answer: impl Future<Output = ToolResult<bool>>) -> ToolResult<bool> {
     let mut answer = std::pin::pin!(answer);
     std::future::poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! What the macros expand to, and nothing else. It changes without notice.
+//! The names that the macros expand to. Not part of the public API: they change without notice.
 //!
 //! The names of the standard library are here because a user's module may have its own `Result`.
 

@@ -1,4 +1,4 @@
-//! What the README and the guides show compiles.
+//! The README and the guides as doctests, so that every example in them compiles.
 
 #[doc = include_str!("../../../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! What most programs need, to be imported at once: `use helix_agents::prelude::*`.
+//! The names that most programs need, for one import: `use helix_agents::prelude::*`.
 
 pub use futures_util::StreamExt;
 pub use helix_agents_core::agent::Agent;

@@ -19,7 +19,7 @@ use crate::{Operation, Principal, Refusal};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access<'a> {
-    /// The requested operation.
+    /// The operation that the caller asks for.
     pub operation: Operation,
     /// The session, for operations on one.
     pub session: Option<&'a SessionId>,

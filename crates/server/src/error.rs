@@ -137,7 +137,7 @@ pub struct ApiError {
     pub error: String,
     /// The details for a developer.
     pub detail: String,
-    /// The machine-readable code.
+    /// The machine-readable code; stable across versions, unlike the detail.
     pub code: ApiCode,
     /// The number of seconds after which the request may succeed.
     #[serde(skip)]

@@ -44,7 +44,7 @@ struct Inner {
     now: Timestamp,
     /// By deadline, and in the order of their coming where deadlines are equal.
     sleepers: BTreeMap<Sleeper, Waker>,
-    /// Numbers the sleepers.
+    /// The number of the last sleeper; sleepers of one instant wake in the order of their numbers.
     came: u64,
 }
 

@@ -10,8 +10,8 @@
 //! helix_agents_testkit::store_contract!(async || Subject::from(MemoryStore::new()).not_durable());
 //! ```
 //!
-//! What the line expands to comes from the same list as the cases: a case that is added here is
-//! added to every store. One that is left off the list is dead code, and the compiler says so.
+//! The macro expands to the same list that names the cases, so a case that is added here is added
+//! to every store. A case that is not on the list is dead code, and the compiler reports it.
 
 #![expect(
     clippy::unwrap_used,

@@ -9,7 +9,7 @@ use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
 /// A host: where effects are performed, and how a run state is kept between two events.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// Performs an effect.
+    /// Performs an effect and returns the event it ended in.
     ///
     /// # Errors
     /// [`PerformError`] when it has no event; the run is then as its last commit left it.

@@ -1,4 +1,4 @@
-//! What tests of agents are made of.
+//! Test doubles, contract suites and crash tests for agents, stores and runtimes.
 //!
 //! A test that waits for a real clock is slow, and one that meets random ids cannot compare whole
 //! values. Here is what takes their place: [`VirtualClock`] moves only when it is told to,

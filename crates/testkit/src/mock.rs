@@ -15,11 +15,11 @@ use helix_agents_core::step::{FINISH_TOOL, StopReason};
 use helix_agents_core::transcript::Transcript;
 use serde_json::Value;
 
-/// Gives the replies it was handed, and remembers what it was asked.
+/// A model with prepared replies. It records every request it receives ([`MockModel::seen`]).
 ///
-/// [`MockModel::new`] is given a conversation: which reply is next depends on how many the session has
-/// had, so it says the same again after a crash, and the same in every session.
-/// [`MockModel::replies`] gives one reply per attempt, failures among them.
+/// [`MockModel::new`] begins a conversation: the next reply is chosen by the number of replies that the
+/// session already has, so it is the same after a crash and in every session.
+/// [`MockModel::replies`] is a queue with one reply per attempt, which may be a failure.
 ///
 /// ```
 /// use helix_agents_testkit::MockModel;
@@ -53,20 +53,20 @@ struct Inner {
 }
 
 impl MockModel {
-    /// A model that says nothing yet.
+    /// Creates a model without replies; add them with `says`, `calls` and `finishes`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Then it says this.
+    /// Adds a reply with this text to the conversation.
     #[must_use]
     pub fn says(mut self, text: impl Into<String>) -> Self {
         self.conversation.push(Said::Text(text.into()));
         self
     }
 
-    /// Then it calls a tool.
+    /// Adds a reply that calls a tool to the conversation.
     #[must_use]
     pub fn calls(mut self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
         let call = (tool.into(), arguments.into());
@@ -74,7 +74,7 @@ impl MockModel {
         self
     }
 
-    /// In the same reply it calls another tool.
+    /// Adds a call to the last reply of the conversation, so that the model calls several tools at once.
     #[must_use]
     pub fn and_calls(mut self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
         match self.conversation.last_mut() {
@@ -86,13 +86,13 @@ impl MockModel {
         }
     }
 
-    /// Then it gives the output that its agent owes.
+    /// Adds a reply that gives the agent's typed output, by a call of `__finish__`.
     #[must_use]
     pub fn finishes(self, output: impl Into<Value>) -> Self {
         self.calls(FINISH_TOOL, output)
     }
 
-    /// A model that gives these replies, one per attempt, in this order.
+    /// Creates a model that gives these replies, one per attempt, in this order.
     #[must_use]
     pub fn replies(replies: impl IntoIterator<Item = MockReply>) -> Self {
         Self {
@@ -208,7 +208,7 @@ impl MockReply {
         }
     }
 
-    /// A text.
+    /// A reply with this text and no calls.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         let mut reply = Self::new(End::Finished);
@@ -216,7 +216,7 @@ impl MockReply {
         reply
     }
 
-    /// Calls: id, tool, arguments.
+    /// A reply that makes these calls: id, tool, arguments.
     #[must_use]
     pub fn calls<'c>(calls: impl IntoIterator<Item = (&'c str, &'c str, Value)>) -> Self {
         Self::new(End::Finished).with_calls(calls)
@@ -228,19 +228,19 @@ impl MockReply {
         Self::new(End::Finished).with_finish(output)
     }
 
-    /// A failure of this kind, before anything was said.
+    /// A failure of this kind, before any event of a reply.
     #[must_use]
     pub fn error(kind: ModelErrorKind) -> Self {
         Self::failure(ModelError::new(kind, "the mock was told to fail"))
     }
 
-    /// This very failure, before anything was said.
+    /// This failure, before any event of a reply.
     #[must_use]
     pub fn failure(error: ModelError) -> Self {
         Self::new(End::Failed(error))
     }
 
-    /// Adds calls.
+    /// Adds calls to the reply: id, tool, arguments.
     #[must_use]
     pub fn with_calls<'c>(
         mut self,
@@ -259,28 +259,28 @@ impl MockReply {
         self
     }
 
-    /// Says why the model stopped; by default `tool_use` for a reply with calls, else `end_turn`.
+    /// Sets why the model stopped; by default `tool_use` for a reply with calls, else `end_turn`.
     #[must_use]
     pub fn with_stop_reason(mut self, reason: StopReason) -> Self {
         self.stop_reason = Some(reason);
         self
     }
 
-    /// Says what the reply cost; nothing by default.
+    /// Sets the token usage of the reply; zero by default.
     #[must_use]
     pub fn with_usage(mut self, usage: TokenUsage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Fails after what was said so far.
+    /// Makes the attempt fail after the events so far.
     #[must_use]
     pub fn then_fail(mut self, error: ModelError) -> Self {
         self.end = End::Failed(error);
         self
     }
 
-    /// Just ends after what was said so far, as a dropped connection does.
+    /// Ends the stream after the events so far without a finish event, as a dropped connection does.
     #[must_use]
     pub fn then_drop(mut self) -> Self {
         self.end = End::Dropped;
@@ -335,23 +335,23 @@ impl MockReply {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenRequest {
-    /// Which agent asked.
+    /// The name of the agent that made the request.
     pub agent_type: String,
-    /// In which session.
+    /// The session of the run.
     pub session_id: SessionId,
-    /// The system prompt.
+    /// The system prompt, as it was sent.
     pub system: String,
-    /// The whole history.
+    /// All messages of the prompt, oldest first.
     pub messages: Vec<Message>,
-    /// The session's state.
+    /// The session's state at the time of the request.
     pub state: Value,
     /// The names of the tools on offer.
     pub tools: Vec<String>,
     /// Whether the model may, must or must not call one.
     pub tool_choice: ToolChoice,
-    /// Whether an output by the provider's own means was asked for.
+    /// Whether the provider's native structured output was requested.
     pub native_output: bool,
-    /// Which attempt it was.
+    /// The number of the attempt within its model call.
     pub attempt: u32,
 }
 

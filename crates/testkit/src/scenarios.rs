@@ -57,7 +57,7 @@ macro_rules! crash_tests {
     )*};
 }
 
-/// All scenarios.
+/// Every scenario of the test kit, in a fixed order: seeds refer to positions in it.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     vec![

@@ -55,7 +55,7 @@ fn at_once<T>(answer: impl Future<Output = T>) -> T {
 }
 
 impl ShardedStore {
-    /// An empty store.
+    /// Creates a store without sessions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

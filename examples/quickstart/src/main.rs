@@ -19,7 +19,8 @@ use helix_agents::{ChunkPayload, Handle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the model says, so that everybody sees the same. A real agent names a model instead.
+/// The scripted replies of the model, so that the example runs without a key. A real agent names a
+/// model instead.
 const SCRIPT: &str = include_str!("script.json");
 
 struct Shop;

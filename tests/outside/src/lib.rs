@@ -4,11 +4,11 @@ use helix_agents::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A database.
+/// A stand-in for a database pool.
 #[derive(Debug, Clone, Default)]
 pub struct Pool;
 
-/// Why a database failed.
+/// The error of a database query.
 #[derive(Debug)]
 pub struct PoolError;
 
@@ -37,7 +37,7 @@ impl Pool {
     }
 }
 
-/// What a refund gives.
+/// The result of a refund.
 #[derive(Debug, Serialize)]
 pub struct Receipt {
     text: String,
@@ -50,7 +50,7 @@ pub struct Cart {
     pub refunds: u32,
 }
 
-/// The tools.
+/// The tools of the shop, with the database they need.
 #[derive(Debug)]
 pub struct Shop {
     db: Pool,
@@ -80,7 +80,7 @@ pub fn support() -> anyhow::Result<Agent> {
     Ok(agent)
 }
 
-/// What the analyst gives.
+/// The typed output of the analyst.
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct Report {
     /// One sentence.

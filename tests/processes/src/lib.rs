@@ -27,7 +27,7 @@ use serde_json::json;
 
 pub use agent::{Crash, deployer};
 
-/// When everything happens.
+/// The instant of every commit in these tests.
 pub const NOW: Timestamp = Timestamp::from_millis(2);
 /// How long leases and locks are taken for.
 pub const HOUR: Duration = Duration::from_secs(3600);
@@ -147,7 +147,7 @@ pub fn lease(session: &SessionId, holder: &str) -> Commit {
         .then(Change::Lease(Some(lease)))
 }
 
-/// What a process does before it dies: it starts a run under its lease, and takes a lock.
+/// Starts a run under a lease and takes a lock, as a process does before it is killed.
 ///
 /// # Errors
 /// When the store does not take it.
@@ -175,21 +175,21 @@ pub async fn stop(store: &SqliteStore, session: &SessionId) -> Result<()> {
     Ok(())
 }
 
-/// What is in a session, read back: how many rounds each part of it holds. In a store that keeps
-/// commits whole they are all the same.
+/// The contents of a session, counted in rounds per part. In a store whose commits are atomic all
+/// counts are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Rounds by messages.
+    /// Rounds, counted by messages.
     pub messages: usize,
-    /// Rounds by the counter in the state.
+    /// Rounds, counted by the counter in the state.
     pub counted: usize,
-    /// Rounds by the list in the state.
+    /// Rounds, counted by the list in the state.
     pub logged: usize,
-    /// Rounds by checkpoints.
+    /// Rounds, counted by checkpoints.
     pub checkpoints: usize,
-    /// Rounds by usage.
+    /// Rounds, counted by usage entries.
     pub usage: usize,
-    /// Rounds by chunks.
+    /// Rounds, counted by chunks of the stream.
     pub chunks: usize,
 }
 

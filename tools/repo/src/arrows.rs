@@ -19,7 +19,7 @@ pub(crate) struct Need {
     pub(crate) kind: Kind,
 }
 
-/// What a dependency is needed for.
+/// The kind of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Normal,

@@ -18,7 +18,7 @@ pub(crate) struct Group {
     pub(crate) items: Vec<Item>,
 }
 
-/// One observable behaviour.
+/// One item of the checklist: an observable behaviour with its id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) id: String,

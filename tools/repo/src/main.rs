@@ -46,7 +46,7 @@ usage: cargo run -p helix-agents-repo -- COMMAND
                     FILTER is a part of a file name or of a checklist id, of either kind
 ";
 
-/// What a check came to: the lines that say what is wrong, or one line that says all is well.
+/// The result of a check: the lines that name the breaches, and one line that sums up.
 struct Report {
     breaches: Vec<String>,
     summary: String,

@@ -8,7 +8,7 @@ const WORD_IN_PART: &str = "proves in part:";
 /// Where the cases of contracts are, which macros make tests of.
 const CONTRACTS: &str = "crates/testkit/src/contract";
 
-/// One mark.
+/// One `proves:` mark in a source file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) path: String,
@@ -72,7 +72,7 @@ pub(crate) fn find(path: &str, text: &str) -> (Vec<Mark>, Vec<String>) {
     (marks, errors)
 }
 
-/// What follows the mark in a comment, and whether it is one in part.
+/// The text after the mark in a comment, and whether the mark is `proves in part`.
 fn list_after_mark(comment: &str) -> Option<(&str, bool)> {
     [(WORD, false), (WORD_IN_PART, true)]
         .iter()

@@ -1,4 +1,4 @@
-//! What cargo knows about the workspace, in the words of [`crate::arrows`].
+//! Reads the workspace's packages from `cargo metadata`, as the types of [`crate::arrows`].
 
 use serde::Deserialize;
 

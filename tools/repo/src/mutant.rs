@@ -56,7 +56,7 @@ impl Mutant {
         Ok(mutant)
     }
 
-    /// What is wrong with the items it names, if anything is.
+    /// The reason why the named items are unknown; `None` when the checklist has them all.
     pub(crate) fn unknown_item(&self, checklist: &Checklist) -> Option<String> {
         let known = checklist.ids();
         if checklist::is_group(&self.item) {

@@ -22,7 +22,7 @@ const NAMES: [(&str, &str); 3] = [
     ("common.rs", "name it after what it does"),
 ];
 
-/// What the rules say of one file.
+/// The judgement of one file.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
     Note(String),

@@ -12,7 +12,7 @@ pub(crate) struct Runner {
     nextest: bool,
 }
 
-/// What a test run came to.
+/// The result of a test run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passed,

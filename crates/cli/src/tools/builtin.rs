@@ -13,7 +13,7 @@ use super::fetch::Fetch;
 use super::{calculator, notes};
 use crate::date;
 
-/// A builtin tool.
+/// A tool that `helix` brings along, named in `helix.toml` by `builtin`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Builtin {

@@ -1,4 +1,4 @@
-//! Evaluates arithmetic expressions.
+//! Evaluates arithmetic expressions for the builtin tool `calculator`.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -25,7 +25,7 @@ pub(super) enum CalculatorError {
 
 type Result<T, E = CalculatorError> = std::result::Result<T, E>;
 
-/// Evaluates an expression.
+/// Evaluates an expression; the error says what it cannot read.
 pub(super) fn evaluate(text: &str) -> Result<f64> {
     let mut parser = Parser {
         rest: text.chars().peekable(),

@@ -43,7 +43,7 @@ impl Way {
 }
 
 impl HttpClient {
-    /// Creates a client.
+    /// Creates a client; it is set up when the first request needs it.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

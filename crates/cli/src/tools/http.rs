@@ -74,7 +74,7 @@ enum Attempt {
     Done(Answer),
     /// An error for the model; a retry would not help.
     Refused(String),
-    /// Nothing was sent.
+    /// The request was not sent, so the call had no effect.
     Unsent(Unsent),
     /// The outcome is unknown.
     Unclear(String),

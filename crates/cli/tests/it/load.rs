@@ -62,7 +62,7 @@ impl Load {
         start_every: Duration::from_millis(5),
     };
 
-    /// What a step of a long run says; no two words are the same.
+    /// The text of one step of a long run; no word occurs twice.
     fn step_text(self) -> String {
         (0..self.words).map(|word| format!("w{word:03} ")).collect()
     }
@@ -123,7 +123,7 @@ async fn open(to: SocketAddr, load: Load) -> Vec<(usize, JoinHandle<Told>)> {
     readers
 }
 
-/// What came of the starts.
+/// Measurements of the starts.
 #[derive(Default)]
 struct Started {
     /// From when a start was due until it was answered.
@@ -266,7 +266,7 @@ async fn many_readers_and_many_starts_lose_nothing() {
     }
 }
 
-/// What the load came to; memory in megabytes.
+/// The figures of a load test; memory is in megabytes.
 #[derive(Debug)]
 #[expect(dead_code, reason = "all of them are printed")]
 struct Figures {

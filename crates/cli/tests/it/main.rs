@@ -56,7 +56,7 @@ mod people;
 mod programs;
 /// HTTP by hand.
 mod raw_http;
-/// What a configuration file can say.
+/// Reading of configuration files.
 mod reading;
 /// The reference page and the JSON Schema of `helix.toml`.
 mod reference;

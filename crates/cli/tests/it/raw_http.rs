@@ -39,7 +39,7 @@ pub(crate) async fn get(to: SocketAddr, token: &str, path: &str) -> Value {
     serde_json::from_str(&told).unwrap()
 }
 
-/// What a reader of a stream was told: how many chunks, what they were, and how it ended.
+/// The result of reading a stream: how many chunks, a digest of them, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) chunks: u64,

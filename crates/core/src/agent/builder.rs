@@ -70,7 +70,7 @@ impl AgentBuilder {
 }
 
 impl<Out> AgentBuilder<Out> {
-    /// What the agent is for; a parent's model reads it.
+    /// Sets the purpose of the agent, which the model of a parent agent reads.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
         self

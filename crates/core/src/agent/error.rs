@@ -1,4 +1,4 @@
-//! What makes an agent or a tool impossible.
+//! Errors of building an agent or a tool.
 
 use crate::error::{Coded, ErrorCode};
 use crate::id::IdError;
@@ -34,7 +34,7 @@ pub enum DefinitionError {
         first: &'static str,
         /// The other.
         second: &'static str,
-        /// What to do.
+        /// How to repair it.
         remedy: &'static str,
     },
     /// An option without effect on this tool.
@@ -44,9 +44,9 @@ pub enum DefinitionError {
         tool: String,
         /// The option.
         option: &'static str,
-        /// What the tool is.
+        /// The kind of tool or call on which the option has no effect.
         what: &'static str,
-        /// What to do.
+        /// How to repair it.
         remedy: &'static str,
     },
     /// A name that models and stores cannot take.
@@ -54,7 +54,7 @@ pub enum DefinitionError {
         "{what} cannot be named {name:?}; use 1 to 64 letters, digits, `_` or `-`, beginning with a letter"
     )]
     BadName {
-        /// What was to be named.
+        /// The kind of thing that was named: an agent or a tool.
         what: &'static str,
         /// The name.
         name: String,
@@ -66,7 +66,7 @@ pub enum DefinitionError {
     ReservedName {
         /// The name.
         name: String,
-        /// What it collides with.
+        /// The framework's own name that it collides with.
         reserved: &'static str,
     },
     /// A schema cannot be used.

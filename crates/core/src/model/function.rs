@@ -66,7 +66,7 @@ impl ModelInput {
         }
     }
 
-    /// What the user said last; empty when nobody said anything.
+    /// The text of the last user message; empty when there is none.
     #[must_use]
     pub fn last_user_text(&self) -> &str {
         let mut latest = self.history.iter().rev();

@@ -44,18 +44,18 @@ pub enum PerformError {
     /// A state could not be put together.
     #[error(transparent)]
     State(#[from] StateError),
-    /// What is stored does not have what the effect names.
+    /// The stored session lacks something that the effect refers to.
     #[error("session {session} does not have {what}; the effect belongs to another run")]
     Missing {
         /// The session.
         session: SessionId,
-        /// What is not there.
+        /// The missing part.
         what: &'static str,
     },
     /// This version cannot do it.
     #[error("this version cannot perform {what}; update it")]
     NotBuilt {
-        /// What it is.
+        /// The unsupported effect or part.
         what: &'static str,
     },
 }

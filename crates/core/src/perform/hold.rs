@@ -36,8 +36,8 @@ impl Hold {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It was renewed, under the same fence: it is valid until this instant. Whoever waits goes on.
-    /// What is lost stays lost.
+    /// Records that the lease was renewed under the same fence, and is valid until this instant. Wakes
+    /// everybody who waits in [`Hold::valid`]. A lease that was lost stays lost.
     pub fn renewed(&self, until: Timestamp) {
         let mut state = self.state();
         if let State::Until(valid) = &mut *state {

@@ -28,7 +28,7 @@ impl Pending {
         Self::default()
     }
 
-    /// What waits in the sessions of a user.
+    /// Selects the pending calls in the sessions of a user.
     pub fn of_user(user: impl AsRef<str>) -> Self {
         let mut this = Self::default();
         match UserId::new(user) {
@@ -38,7 +38,7 @@ impl Pending {
         this
     }
 
-    /// What waits in a session, its root and all their children.
+    /// Selects the pending calls in a session, its root and all children of that root.
     pub fn of_session(session: impl AsRef<str>) -> Self {
         let mut this = Self::default();
         match SessionId::new(session) {
@@ -66,7 +66,7 @@ impl Pending {
     }
 }
 
-/// What [`Pending`] asks for, once it is known to make sense.
+/// A [`Pending`] with its ids checked.
 pub(super) struct Wanted {
     pub(super) user: Option<UserId>,
     pub(super) session: Option<SessionId>,

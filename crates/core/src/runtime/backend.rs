@@ -22,13 +22,13 @@ use crate::stream::{Retention, StreamManager};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Backend {
-    /// What keeps sessions.
+    /// Stores sessions.
     pub store: Arc<dyn SessionStore>,
-    /// What keeps streams.
+    /// Stores the streams of chunks.
     pub streams: Arc<dyn StreamManager>,
-    /// What tells runs to stop.
+    /// Delivers requests to stop a run.
     pub stops: Arc<dyn WatchStops>,
-    /// What forgets old chunks, where the store does.
+    /// Deletes old chunks; `None` when the store cannot.
     pub retention: Option<Arc<dyn Retention>>,
     /// What says whether the store can be written, where it does.
     pub writable: Option<Arc<dyn CheckWritable>>,

@@ -44,10 +44,10 @@ pub enum RuntimeError {
         /// The run.
         run: RunId,
     },
-    /// What performs runs failed itself.
+    /// The host, which performs the runs, failed.
     #[error("the host of the runs failed: {why}")]
     Host {
-        /// What happened, and what to do.
+        /// The failure, and how to repair it.
         why: String,
     },
     /// There is no such run.

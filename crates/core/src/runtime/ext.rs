@@ -1,4 +1,4 @@
-//! What users do with a runtime.
+//! The verbs that users call on a runtime.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::session::{PendingCall, SessionState, StopKind};
 use crate::store::{Page, Paged, PendingQuery, SessionKey, SessionQuery, Sessions, StoreError};
 use crate::stream::Sequence;
 
-/// What users do with a runtime: one verb for each thing.
+/// The verbs that users call on a runtime, one for each operation.
 ///
 /// It is there for every [`Runtime`], also behind `&dyn Runtime` and `Arc<dyn Runtime>`. Whatever else
 /// can be said about a call travels in its argument: a text or a [`Turn`], a [`Pending`], a [`Stop`],

@@ -116,7 +116,7 @@ impl<Out> Handle<Out> {
         RunReader::new(self.runtime.backend(), self.run.clone(), after.into())
     }
 
-    /// What the session used so far.
+    /// The usage of the session so far, summed over its runs.
     ///
     /// # Errors
     /// When the store cannot be read.

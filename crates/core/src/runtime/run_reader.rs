@@ -196,7 +196,7 @@ enum Whose {
     Another,
 }
 
-/// What a stream is when its latest run has ended like this.
+/// The status of a stream whose latest run ended with this status.
 fn status(run: RunStatus) -> StreamStatus {
     match run {
         RunStatus::Failed => StreamStatus::Failed,

@@ -1,4 +1,4 @@
-//! What a turn begins with.
+//! A turn: the user message and the options it is executed with.
 
 use std::collections::BTreeMap;
 use std::fmt;

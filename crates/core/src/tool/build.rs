@@ -221,7 +221,8 @@ impl ToolBuilder {
         self
     }
 
-    /// What to do about a call that may or may not have taken effect.
+    /// Decides how a call is settled when nobody knows whether it took effect. The default is
+    /// [`OnUnknown::TellModel`].
     pub fn on_unknown(mut self, choice: OnUnknown) -> Self {
         self.options.on_unknown = Some(choice);
         self

@@ -1,4 +1,4 @@
-//! What a tool can see and do while it runs.
+//! The context that a running tool reads from and acts through.
 
 use std::sync::{Arc, OnceLock};
 
@@ -394,7 +394,7 @@ impl ToolCxBuilder {
         self
     }
 
-    /// What tells the call to stop.
+    /// Sets the signal that tells the call to stop.
     pub fn abort(mut self, abort: AbortSignal) -> Self {
         self.abort = Some(abort);
         self

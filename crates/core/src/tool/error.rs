@@ -93,7 +93,7 @@ impl ToolError {
         matches!(self.kind, Kind::Fatal(_))
     }
 
-    /// What the model reads. Holds no detail unless the tool chose the words.
+    /// The text that the model reads. It holds no detail unless the tool chose the words.
     #[must_use]
     pub fn model_text(&self) -> &str {
         match &self.kind {

@@ -1,4 +1,4 @@
-//! What a tool is, as data.
+//! The description of a tool as data, without its code.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use crate::schema::Schema;
 pub struct ToolSpec {
     /// Unique in its agent.
     pub name: String,
-    /// What the model reads.
+    /// The description that the model reads.
     pub description: String,
-    /// What it takes.
+    /// The schema of its arguments.
     pub input: Schema,
-    /// What it gives, where that is known.
+    /// The schema of its result, where that is known.
     pub output: Option<Schema>,
     /// Who runs it.
     pub executed_by: ExecutedBy,

@@ -1,4 +1,4 @@
-//! What a process knows about the lease that it holds.
+//! Leases as the process that holds them knows them.
 
 use std::sync::Arc;
 use std::time::Duration;

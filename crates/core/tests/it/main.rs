@@ -28,7 +28,7 @@ mod crashes;
 mod errors;
 /// Stored records, in their current form and in the golden files.
 mod golden;
-/// What a process knows about its lease.
+/// Leases as the process that holds them knows them.
 mod holds;
 /// Ids and their sources.
 mod ids;
@@ -55,5 +55,5 @@ mod steps;
 mod texts;
 /// The transcript: pairing, healing, counters, call ids.
 mod transcripts;
-/// What users call on a runtime.
+/// The verbs that users call on a runtime.
 mod verbs;

@@ -1,4 +1,4 @@
-//! What users call on a runtime: one verb each, on any runtime.
+//! The verbs that users call on a runtime, on any runtime.
 
 use std::sync::Arc;
 
@@ -311,7 +311,7 @@ fn an_output_has_the_type_of_its_agent() {
     });
 }
 
-/// What a tool is told about its session, in whatever process it runs.
+/// A tool reads the same facts about its session in whatever process it runs.
 #[test]
 fn a_tool_reads_the_user_the_tags_and_the_metadata() {
     #[derive(Debug, Deserialize, PartialEq)]

@@ -16,7 +16,8 @@ pub async fn ask_async<In, V>(
     Verdict(rule(input, cx).await)
 }
 
-/// What a rule gave.
+/// The value that an approval rule returned, before it is turned into a
+/// [`ToolResult<bool>`](ToolResult).
 #[derive(Debug)]
 pub struct Verdict<V>(V);
 
@@ -25,15 +26,15 @@ impl Verdict<ToolResult<bool>> {
     /// leaves its error type open, gets the one that `?` has in every tool.
     ///
     /// # Errors
-    /// The rule's own.
+    /// The error that the rule returned.
     pub fn into_verdict(self) -> ToolResult<bool> {
         self.0
     }
 }
 
-/// Whether to ask, from everything that a rule may give.
+/// Turns every type that a rule may return into the verdict whether the call needs an approval.
 pub trait IntoVerdict<V> {
-    /// Whether to ask.
+    /// Whether the call needs an approval.
     ///
     /// # Errors
     /// Why the rule failed.
@@ -51,13 +52,13 @@ impl<V> IntoVerdict<V> for Verdict<V> {
     }
 }
 
-/// What a rule may give.
+/// A type that an approval rule may return.
 #[diagnostic::on_unimplemented(
     message = "the rule of `approval_if` gives `{Self}`",
     label = "give a `bool`, or a `Result<bool, E>`"
 )]
 pub trait Answer: sealed::Sealed {
-    /// Whether to ask.
+    /// Whether the call needs an approval.
     ///
     /// # Errors
     /// Why the rule failed.

@@ -162,7 +162,8 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Builds the runtime.
+    /// Builds the runtime. It begins to recover when it is first used in a tokio runtime, unless recovery
+    /// was turned off.
     #[must_use]
     pub fn build(self) -> LocalRuntime {
         LocalRuntime::from_builder(self)

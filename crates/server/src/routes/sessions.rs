@@ -43,7 +43,7 @@ pub(crate) async fn list(
 pub(crate) enum OwnerFilter {
     /// All owners, for administrators.
     All,
-    /// Only this owner.
+    /// Sessions of this owner only.
     Of(UserId),
     /// No owner: the list is empty.
     None,

@@ -65,7 +65,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Sends this text.
+    /// Sends this text as raw bytes of a request.
     pub(crate) async fn say(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }

@@ -45,7 +45,7 @@ pub(crate) fn subscribe(conn: &Connection, subscriber: &str) -> rusqlite::Result
         .map(drop)
 }
 
-/// Removes a subscription.
+/// Removes the subscription of this name; does nothing when there is none.
 pub(crate) fn unsubscribe(conn: &Connection, subscriber: &str) -> rusqlite::Result<()> {
     conn.prepare_cached("DELETE FROM ear WHERE name = ?")?
         .execute([subscriber])

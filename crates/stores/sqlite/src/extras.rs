@@ -81,7 +81,7 @@ pub(crate) fn stage(
     Ok(())
 }
 
-/// Deletes staged writes.
+/// Deletes the staged writes that `which` selects.
 pub(crate) fn unstage(
     conn: &Connection,
     session: OwnerId,

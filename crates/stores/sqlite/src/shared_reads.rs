@@ -34,7 +34,7 @@ impl<K, T> fmt::Debug for SharedReads<K, T> {
     }
 }
 
-/// What somebody who asks does.
+/// The part that a caller takes in a shared read.
 pub(crate) enum Turn<K: Eq + Hash, T> {
     /// Reads, for others too.
     Lead(Leading<K, T>),

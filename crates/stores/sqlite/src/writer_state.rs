@@ -6,7 +6,7 @@ use crate::change_log::{self, ForeignChanges};
 use crate::change_notifier::SessionHash;
 use crate::write_connection::WriteConnection;
 
-/// What the lock of the writer protects: the connection, and how far it has read the change log.
+/// The state behind the writer's lock: the connection, and how far it has read the change log.
 pub(crate) struct WriterState {
     pub(crate) db: WriteConnection,
     /// SQLite's `data_version` of the file when foreign changes were last read; 0 before that.

@@ -71,7 +71,8 @@ pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
     assert_eq!(state.completed_client_tool_calls[&call("c-007")], at);
 }
 
-/// What is read and written of a session with every commit does not grow with the answered calls.
+/// Answered calls are not part of the session that every commit reads and writes, so its size does
+/// not grow with them.
 pub async fn answered_calls_are_not_part_of_what_is_read_of_a_session(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, answer(on, "c-1")).await;

@@ -158,7 +158,7 @@ pub async fn a_clone_is_independent_of_its_original(on: &Subject) {
     );
 }
 
-/// What does not fit is refused, and no half session is left.
+/// A branch that cannot be made is refused, and leaves no partial session.
 ///
 /// proves in part: SES-10
 pub async fn a_branch_that_cannot_be_made_leaves_nothing(on: &Subject) {

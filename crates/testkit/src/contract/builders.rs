@@ -207,7 +207,7 @@ pub(super) fn chunk(on: &Subject, session: &SessionId, payload: ChunkPayload) ->
     Chunk::new(Arc::new(base), on.now(), payload)
 }
 
-/// A text delta.
+/// A chunk with a piece of text, as a streaming model emits it.
 pub(super) fn text(on: &Subject, session: &SessionId, delta: &str) -> Chunk {
     let delta = delta.to_owned();
     chunk(on, session, ChunkPayload::TextDelta { delta })

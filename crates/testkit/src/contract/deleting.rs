@@ -171,8 +171,8 @@ async fn expiring(on: &Subject, name: &str, after: u64) -> SessionId {
     id
 }
 
-/// What has expired is cleaned up, children and all; what has not, stays, and so does what a run
-/// goes on in.
+/// Expired sessions are removed with their children. Sessions that have not expired stay, and so do
+/// expired ones while a run of the session or of a child is running.
 ///
 /// proves: SES-11
 pub async fn what_has_expired_is_cleaned_up(on: &Subject) {

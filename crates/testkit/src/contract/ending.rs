@@ -70,7 +70,7 @@ pub async fn a_reader_of_a_removed_stream_is_done(on: &Subject) {
     assert_eq!(in_time(REMOVED, late.next()).await.unwrap(), None);
 }
 
-/// What is written with the end, or just before it, is seen before the end.
+/// Chunks that are written with the end, or just before it, are seen before the end.
 ///
 /// proves: STR-03
 /// proves in part: STR-04

@@ -80,7 +80,7 @@ pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject)
     assert_eq!(everything(on, &[&id, &other]).await, before);
 }
 
-/// What holds is not refused.
+/// A commit whose preconditions hold is not refused.
 pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
     let (id, fence) = full_session(on, "s").await;
     leased(on, &id).await;

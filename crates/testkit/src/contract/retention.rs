@@ -107,8 +107,8 @@ pub async fn a_session_throws_away_its_own_deltas_only(on: &Subject) {
     assert_eq!(words(&chunks(on, &root).await), ["theirs", "discarded"]);
 }
 
-/// What was appended together can be thrown away from any place on; the rest are deltas as before,
-/// and go with the next attempt that is thrown away.
+/// Deltas that were appended together can be discarded from any position on; the remaining ones are
+/// still deltas, and are discarded with the next discarded attempt.
 pub async fn a_batch_is_thrown_away_in_parts(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     let last = stream(on, &writer, &["a", "b", "c", "d"]).await;
@@ -128,7 +128,7 @@ pub async fn a_batch_is_thrown_away_in_parts(on: &Subject) {
     assert_eq!(words(&found), ["half", "most", "all"]);
 }
 
-/// What was appended together can be trimmed up to any place.
+/// Chunks that were appended together can be trimmed up to any position.
 pub async fn a_batch_is_trimmed_in_parts(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     stream(on, &writer, &["a", "b", "c"]).await;

@@ -343,8 +343,8 @@ pub async fn a_session_is_found_by_its_id_alone(on: &Subject) {
     assert_eq!((loaded.step_count, loaded.root()), (1, &root));
 }
 
-/// What was said of a child whose commit came to nothing keeps nobody from making and finding another
-/// session of its id.
+/// A child whose commit was refused does not stop anybody from creating and finding another session
+/// with its id.
 pub async fn a_child_that_was_not_created_does_not_block_its_id(on: &Subject) {
     let (one, two) = (created(on, "one").await, created(on, "two").await);
     let name = session("child");

@@ -154,7 +154,7 @@ pub async fn promoting_applies_kept_writes_in_order(on: &Subject) {
     assert_eq!(*again.custom_state, wanted, "they are applied once");
 }
 
-/// What is discarded is gone; orphans are those of all other steps.
+/// Discarded writes are gone; the orphans of a step are the writes of all other steps.
 ///
 /// proves: STO-08
 pub async fn kept_writes_can_be_thrown_away(on: &Subject) {

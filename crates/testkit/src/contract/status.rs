@@ -52,7 +52,7 @@ pub async fn a_status_is_set_only_over_an_expected_one(on: &Subject) {
     );
 }
 
-/// What goes with a status is written with it: two resumes at once cannot both win.
+/// The fields of a status are written together with it: of two concurrent resumes only one wins.
 ///
 /// proves: STO-01
 pub async fn of_many_who_move_one_status_exactly_one_succeeds(on: &Subject) {

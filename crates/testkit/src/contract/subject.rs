@@ -155,7 +155,7 @@ impl<S: SessionStore + StreamManager + WatchStops + 'static> From<S> for Subject
 /// A fresh lock manager.
 #[derive(Debug, Clone)]
 pub struct LockSubject {
-    /// The lock manager.
+    /// The lock manager under test.
     pub locks: Arc<dyn LockManager>,
     /// The same locks through a second connection.
     pub elsewhere: Arc<dyn LockManager>,

@@ -90,7 +90,7 @@ impl Schedules {
         }
     }
 
-    /// These scenarios instead.
+    /// Plays these scenarios instead of all.
     #[must_use]
     pub fn of(mut self, scenarios: Vec<Scenario>) -> Self {
         self.scenarios = scenarios;

@@ -1,4 +1,4 @@
-//! Scenarios about tools.
+//! Scenarios about tool calls: parallel, failing, not idempotent, finishing the turn, ending the run.
 
 use helix_agents_core::ToolResult;
 use helix_agents_core::tool::{Tool, ToolCx, ToolError};

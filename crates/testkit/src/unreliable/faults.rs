@@ -12,7 +12,7 @@ pub struct Faults {
     pub longest_burst: usize,
     /// The rate of calls that begin an outage, in which every call fails before it is executed.
     pub outages: u32,
-    /// The longest outage.
+    /// The upper limit of the duration of an outage.
     pub longest_outage: Duration,
     /// The rate of failing calls that are executed and lose only their acknowledgement.
     pub lost: u32,
@@ -24,7 +24,7 @@ pub struct Faults {
     pub yields_after: usize,
     /// The rate of calls that sleep.
     pub sleeps: u32,
-    /// The longest sleep.
+    /// The upper limit of the duration of a sleep.
     pub longest_sleep: Duration,
     /// The number of calls after which every call waits for ever.
     pub calls: usize,

@@ -32,8 +32,8 @@ mod stream {
     helix_agents_testkit::stream_contract!(async || super::calm());
 }
 
-/// What became of so many commits, one after another: `.` works, `x` fails, `?` was done and has no
-/// answer.
+/// The outcomes of `count` commits in order: `.` succeeded, `x` failed, `?` was made but not
+/// acknowledged.
 fn fates(seed: u64, faults: Faults, count: usize) -> String {
     let clock = clock();
     let inner: Backend = MemoryStore::new().into();

@@ -10,7 +10,7 @@
 mod killed_run;
 /// A writer is killed at random: every acknowledged commit is there, whole.
 mod killed_writer;
-/// What a process that died held, and what another process writes.
+/// Leases and locks of a dead process, and the writes of another process.
 mod other_process;
 /// Two processes write to the same and to different sessions.
 mod two_writers;

@@ -1,4 +1,4 @@
-//! What each kind of change reports, in both array modes.
+//! Tables of the operations that each kind of change reports, in both array modes.
 
 use helix_agents_core::state::{ArrayMode, Draft, StateError, apply_patch, apply_writes};
 use serde_json::{Value, json};

@@ -323,7 +323,7 @@ pub(crate) async fn waiting(runtime: &LocalRuntime, agent: &Agent, gate: &Gate) 
     handle
 }
 
-/// What a runtime said, where an error comes from one.
+/// The [`RuntimeError`] behind an error; `None` when there is none.
 pub(crate) fn cause<T, E>(told: &Result<T, E>) -> Option<&RuntimeError>
 where
     E: std::error::Error + 'static,

@@ -178,8 +178,8 @@ impl AgentHooks for Deadly {
     }
 }
 
-/// What kills whoever performs a run may be the hook that is told of its end: the hook is told once
-/// more, and then the run ends without it.
+/// The hook that is told of the end of a run may itself kill the process: it is called once more,
+/// and then the run ends without it.
 pub async fn a_run_fails_even_if_its_last_hook_kills_the_process(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
     let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
@@ -218,8 +218,8 @@ pub async fn a_run_fails_even_if_its_last_hook_kills_the_process(on: &Subject) {
     assert_eq!(log.take(), ["failed"]);
 }
 
-/// What an effect needs is not there any more: the run ends as failed, its step paired, and a call
-/// that may have begun is unknown.
+/// When something that an effect needs is missing, the run ends as failed with its step paired, and
+/// a call that may have begun is unknown.
 pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([
         ("c1", "note"),

@@ -210,8 +210,8 @@ pub async fn an_effect_does_not_wait_for_a_store_for_ever(on: &Subject) {
     );
 }
 
-/// What a model said reaches the stream, the acknowledgement does not, and the model fails: readers do
-/// not keep what was thrown away.
+/// When deltas reach the stream without an acknowledgement and the model then fails, readers do not
+/// keep the discarded deltas.
 pub async fn unacknowledged_deltas_are_discarded_too(on: &Subject) {
     let gate = Gate::default();
     let text = |text: &str| ModelStep::Emit(ModelEvent::Text(text.to_owned()));

@@ -193,7 +193,7 @@ pub(super) async fn stop(on: &Subject, kind: StopKind) {
     assert!(asked.unwrap().is_some(), "the stop is accepted");
 }
 
-/// A client's answer.
+/// An answer of a client, with this result, to a call of session `s`.
 pub(super) fn answer(call: &str, result: impl Into<Value>) -> ToolAnswer {
     let call = CallId::new(call).unwrap();
     ToolAnswer::new(session("s"), Submission::result(call, result.into()))

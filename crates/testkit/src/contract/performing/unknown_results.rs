@@ -152,7 +152,8 @@ pub async fn a_reconciler_decides_about_a_call_that_was_begun(on: &Subject) {
     );
 }
 
-/// What can be repeated without harm is run again: idempotent tools, and those that only read.
+/// Calls that can be repeated without harm are run again: those of idempotent and of read-only
+/// tools.
 pub async fn what_may_be_repeated_is_run_again(on: &Subject) {
     let scene = Scene::default();
     let tools = [

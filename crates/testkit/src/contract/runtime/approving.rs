@@ -228,8 +228,8 @@ pub async fn an_approval_fits_one_question_only(on: &RuntimeSubject) {
     refuse(decides(call("c4"), &id)).await;
 }
 
-/// What makes a call run is an approval of exactly its arguments: one that says yes to something else
-/// in the store itself runs nothing.
+/// A call runs only with an approval of exactly its arguments: an approval of other arguments, even
+/// one written straight into the store, runs nothing.
 ///
 /// proves in part: APR-04
 pub async fn an_approval_of_other_arguments_runs_nothing(on: &RuntimeSubject) {

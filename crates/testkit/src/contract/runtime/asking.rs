@@ -260,7 +260,8 @@ pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
     assert_eq!(on.told().await, ["user: go"; 6]);
 }
 
-/// What a thrown-away attempt had said is gone for whoever reads later, and live readers are told.
+/// The text of a discarded attempt is not replayed to later readers, and live readers are told that
+/// it was discarded.
 pub async fn a_thrown_away_attempt_is_not_replayed(on: &RuntimeSubject) {
     let gate = Gate::default();
     let model = Arc::new(StepwiseModel::new([

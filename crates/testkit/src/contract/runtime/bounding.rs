@@ -63,7 +63,7 @@ fn text_of(bytes: usize) -> String {
     "\"".repeat(escapes) + &"x".repeat(bytes - 2 - 2 * escapes)
 }
 
-/// What stands in the results of the calls, in the model's order.
+/// The lines of the calls' results, in the model's order.
 async fn results(on: &RuntimeSubject) -> Vec<String> {
     let told = on.told().await.into_iter();
     told.filter(|line| line.starts_with('c')).collect()
@@ -128,7 +128,7 @@ pub async fn a_result_that_cannot_be_kept_is_told_to_the_model(on: &RuntimeSubje
     on.everything().await;
 }
 
-/// What a reconciler gives is held to the same bounds: the model reads that the call ran.
+/// The result of a reconciler is held to the same bounds: the model reads that the call ran.
 pub async fn a_reconciled_result_that_cannot_be_kept_is_told_to_the_model(on: &RuntimeSubject) {
     let gate = Gate::default();
     let charge = gated("charge", &gate)
@@ -144,7 +144,7 @@ pub async fn a_reconciled_result_that_cannot_be_kept_is_told_to_the_model(on: &R
     on.everything().await;
 }
 
-/// What a tool says, uses and writes is refused to the tool, which goes on.
+/// Chunks, usage and state changes beyond the bounds are refused to the tool, which continues.
 pub async fn what_a_tool_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;
@@ -241,7 +241,7 @@ async fn reads_the_state(on: &RuntimeSubject, mut state: Value) {
     assert!(state == on.state().await, "readers have the state");
 }
 
-/// What a hook says and writes is refused to the hook; the run goes on.
+/// Chunks and state changes beyond the bounds are refused to the hook, and the run continues.
 pub async fn what_a_hook_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;

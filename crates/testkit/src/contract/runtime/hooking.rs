@@ -224,7 +224,8 @@ pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
     assert_eq!(told, expected.collect::<Vec<_>>());
 }
 
-/// What hooks write is committed with the step, whichever hook it is, and the hooks after it see it.
+/// State changes of hooks, whichever hook makes them, are committed with the step, and later hooks
+/// see them.
 ///
 /// proves in part: HKS-05
 pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {

@@ -214,7 +214,7 @@ pub async fn a_stopped_turn_leaves_a_client_with_the_servers_state(on: &RuntimeS
     );
 }
 
-/// What a tool says may be more than one chunk holds: readers are told all of it, in its order.
+/// A tool may emit more than one chunk holds: readers receive all of it, in order.
 ///
 /// proves: STR-01
 pub async fn a_tool_may_say_more_than_a_chunk_holds(on: &RuntimeSubject) {

@@ -108,7 +108,8 @@ pub async fn a_session_that_waits_is_not_resumed(on: &RuntimeSubject) {
     assert!(refused.contains("resume"), "{refused}");
 }
 
-/// What is not there, or belongs to another agent, or says nothing, is refused.
+/// A turn with another agent than the session's, or without a message, is refused, and so is the
+/// resume of a session that does not exist.
 pub async fn a_turn_needs_a_message_and_its_own_agent(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("done")]).build().unwrap();
     on.turn(&agent, "go").await;

@@ -30,8 +30,8 @@ fn counting(word: &'static str) -> RecordingHooks {
     })
 }
 
-/// What a hook writes right before the model is asked is in the state and in the prompt that the model
-/// is shown.
+/// A state change that a hook makes right before a model call is in the state and in the prompt of
+/// that call.
 pub async fn the_model_is_shown_what_a_hook_wrote_before_it(on: &RuntimeSubject) {
     let model = Arc::new(MockModel::replies([
         calling([("c1", "echo")]),
@@ -57,8 +57,8 @@ pub async fn the_model_is_shown_what_a_hook_wrote_before_it(on: &RuntimeSubject)
     assert_eq!(seen, [shown(1), shown(2)]);
 }
 
-/// What a hook writes after the reply is told to readers before the first call of it begins, and a
-/// rule about approvals sees it.
+/// A state change that a hook makes after the reply is streamed before the first call of the reply
+/// begins, and approval rules see it.
 pub async fn what_a_hook_wrote_after_a_reply_comes_before_its_calls(on: &RuntimeSubject) {
     let log = Log::default();
     let by_state = async |_: Value, cx: ToolCx| Ok(cx.state().get()?["count"] == json!(1));

@@ -53,9 +53,9 @@ type Make = Arc<dyn Fn(Wanted) -> BoxFuture<'static, Arc<dyn Runtime>> + Send + 
 /// Cases read from the store how a run came out; what a runtime remembers does not count.
 #[derive(Clone)]
 pub struct RuntimeSubject {
-    /// The runtime.
+    /// The runtime under test.
     pub runtime: Arc<dyn Runtime>,
-    /// The time that it lives in.
+    /// The clock that the runtime reads.
     pub clock: Arc<dyn Clock>,
     pub(super) runner: Runner,
     /// Whether waits take exactly as long as they should.
@@ -156,7 +156,7 @@ impl RuntimeSubject {
         self.runtime.backend()
     }
 
-    /// Lets time pass.
+    /// Waits until this much time has passed on the runtime's clock.
     pub(super) async fn wait(&self, time: Duration) {
         let until = self.clock.now().saturating_add(time);
         in_time("time passes", self.clock.sleep_until(until)).await;
@@ -228,7 +228,7 @@ impl RuntimeSubject {
         found.expect("the session of the case is there")
     }
 
-    /// Its state.
+    /// The state of the session of the case.
     pub(super) async fn state(&self) -> Value {
         Value::clone(&self.snapshot().await.state.custom_state)
     }

@@ -159,7 +159,7 @@ impl ScheduleContext {
         kills.pop_front()
     }
 
-    /// A new process.
+    /// Starts another simulated process, with a number of its own.
     pub(super) fn process(&self) -> Process {
         let number = {
             let mut count = self

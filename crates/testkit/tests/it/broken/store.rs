@@ -22,7 +22,7 @@ use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
-/// What is wrong with a store.
+/// One deliberate defect of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defect {
     /// Preconditions are not looked at.
