@@ -1,36 +1,36 @@
-// A chat with an agent over its routes: /start and /resume begin a turn, /sse shows it, and
-// /submit-tool-result answers what waits. The session is named in the address, so a page that is
-// loaded again shows all of it and goes on.
+// A chat with an agent over its routes: /start and /resume begin a turn, /sse streams it, and
+// /submit-tool-result answers pending calls. The id of the session is in the address, so a page that
+// is reloaded shows the whole session and continues.
 
 import { json, result, visible } from "./visible.js";
 
-/** How often it is looked whether a question was answered elsewhere, in milliseconds. */
-const LOOK_EVERY = 1000;
+/** How often the page checks whether a pending call was answered elsewhere, in milliseconds. */
+const POLL_INTERVAL = 1000;
 
-const at = (id) => document.getElementById(id);
-const [log, agent, say, text, send, stop, state] = ["log", "agent", "say", "text", "send", "stop", "state"].map(at);
+const byId = (id) => document.getElementById(id);
+const [log, agent, form, text, send, stop, state] = ["log", "agent", "message-form", "text", "send", "stop", "state"].map(byId);
 
-/** The session, or nothing before the first message. */
-let session = named();
-/** The last chunk that was shown. */
+/** The id of the session; empty before the first message. */
+let session = sessionInAddress();
+/** The sequence of the last chunk that was shown. */
 let cursor = 0;
-/** The open stream. */
+/** The open event source, if any. */
 let source = null;
-/** Whether a run is being followed. */
+/** Whether the page is reading the stream of a run. */
 let following = false;
-/** The run that waits for answers, as far as it was shown. */
+/** The suspended run whose pending calls are shown. */
 let paused = null;
-/** The next look at open questions. */
-let looking = 0;
-/** What the user said, one text per turn. */
-let said = [];
-/** The agents as they are configured: of each, what its tools are for. */
+/** The timer of the next check for answers. */
+let pollTimer = 0;
+/** The messages of the user, one text per turn. */
+let userMessages = [];
+/** The descriptions of the tools of each agent, from the configuration. */
 const configured = new Map();
-/** Which agent a session talks to. */
+/** The agent of each session. */
 const agentOf = new Map();
 
-/** The session that the address names. */
-function named() {
+/** The id of the session in the address; empty if there is none. */
+function sessionInAddress() {
   try {
     return decodeURIComponent(location.hash.slice(1));
   } catch {
@@ -38,14 +38,15 @@ function named() {
   }
 }
 
-async function ask(path, body) {
+/** Sends a request, POST if there is a body, and returns the JSON response. */
+async function request(path, body) {
   const init = body && {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   };
   const response = await fetch(path, init);
-  const answer = await response.json().catch(() => ({ error: `The server answered ${response.status}.` }));
+  const answer = await response.json().catch(() => ({ error: `The server responded with status ${response.status}.` }));
   if (!response.ok) {
     const text = [answer.error, answer.detail].filter(Boolean).join(" ");
     throw Object.assign(new Error(text), { code: answer.code });
@@ -53,16 +54,16 @@ async function ask(path, body) {
   return answer;
 }
 
-/** Does something, and shows why it did not work. */
-async function attempt(what) {
+/** Runs an action and shows its error, if it fails. */
+async function attempt(action) {
   try {
-    return await what();
+    return await action();
   } catch (error) {
     show("error", visible(error.message, "\n"));
   }
 }
 
-// --- what is shown
+// --- the log
 
 function element(tag, className, content) {
   const made = document.createElement(tag);
@@ -71,7 +72,8 @@ function element(tag, className, content) {
   return made;
 }
 
-function place(made) {
+/** Adds an element to the log, and scrolls to it if the end of the log was visible. */
+function append(made) {
   const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
   log.append(made);
   if (atEnd) log.scrollTop = log.scrollHeight;
@@ -81,26 +83,26 @@ function place(made) {
 const show = (className, ...content) => {
   const made = element("p", className);
   made.append(...content);
-  return place(made);
+  return append(made);
 };
 
-/** Something that is said. It may use the direction that its language needs, inside of its bubble. */
+/** Marks an element as a message, whose text may have its own direction. */
 function speech(made) {
   made.dir = "auto";
   made.classList.add("speech");
   return made;
 }
 
-const statusOf = (id) => ask(`status?${new URLSearchParams({ sessionId: id })}`);
+const statusOf = (id) => request(`status?${new URLSearchParams({ sessionId: id })}`);
 
-function folded(className, title) {
+function collapsible(className, title) {
   const made = element("details", className);
   made.append(element("summary", "", title), element("pre"));
-  return place(made);
+  return append(made);
 }
 
-/** The last element, if it is of this kind and step; or else a new one. */
-function growing(kind, chunk, make) {
+/** The last element of the log if it belongs to this kind and step, else a new one. */
+function elementFor(kind, chunk, make) {
   const key = `${kind} ${chunk.runId} ${chunk.step}`;
   const last = log.lastElementChild;
   if (last?.dataset.key === key) return last;
@@ -110,55 +112,55 @@ function growing(kind, chunk, make) {
   return made;
 }
 
-/** Which call it is: a sub-agent may use the ids of its parent. */
+/** The key of a call. It includes the session, because a sub-agent may use the call ids of its parent. */
 const callKey = ({ sessionId, toolCallId }) => `${sessionId} ${toolCallId}`;
 const ofCall = (kind, call) => log.querySelector(`${kind}[data-call="${CSS.escape(callKey(call))}"]`);
 
 function tool(chunk) {
   const known = ofCall(".tool", chunk);
   if (known) return known;
-  const made = folded("tool", visible(chunk.toolName));
+  const made = collapsible("tool", visible(chunk.toolName));
   made.dataset.call = callKey(chunk);
   made.dataset.step = `${chunk.runId} ${chunk.step}`;
   return made;
 }
 
-function toolEnded(chunk, word, value) {
+function showToolEnd(chunk, word, value) {
   const made = tool(chunk);
   made.querySelector("summary").replaceChildren(visible(chunk.toolName), `: ${word}`);
   made.querySelector("pre").append("\n", result(value));
   const card = ofCall(".question", chunk);
-  if (card) settle(card, word === "done" ? ["Answered."] : ["It ended with an error: ", result(value)], true);
+  if (card) closeQuestion(card, word === "done" ? ["Answered."] : ["The call failed: ", result(value)], true);
 }
 
-async function userSaid(turn) {
-  const bubble = speech(show("user", said[turn - 1] ?? ""));
-  if (said[turn - 1] === undefined) {
-    await attempt(readSaid);
-    bubble.textContent = said[turn - 1] ?? "";
+async function showUserMessage(turn) {
+  const bubble = speech(show("user", userMessages[turn - 1] ?? ""));
+  if (userMessages[turn - 1] === undefined) {
+    await attempt(loadUserMessages);
+    bubble.textContent = userMessages[turn - 1] ?? "";
   }
 }
 
-async function readSaid() {
+async function loadUserMessages() {
   const all = [];
   for (let more = true; more; ) {
     const path = `sessions/${encodeURIComponent(session)}/messages?limit=200&offset=${all.length}`;
-    const page = await ask(path);
+    const page = await request(path);
     all.push(...page.messages);
     more = page.hasMore && page.messages.length > 0;
   }
-  said = all.filter((one) => one.role === "user" && !one.metadata?.hidden).map((one) => one.content);
+  userMessages = all.filter((one) => one.role === "user" && !one.metadata?.hidden).map((one) => one.content);
 }
 
 const chunks = {
   run_started: (chunk) => {
-    if (["execute", "with_message"].includes(chunk.trigger)) userSaid(chunk.turn);
+    if (["execute", "with_message"].includes(chunk.trigger)) showUserMessage(chunk.turn);
   },
   text_delta: (chunk) => {
-    growing("text", chunk, () => speech(show("text"))).textContent += chunk.delta;
+    elementFor("text", chunk, () => speech(show("text"))).textContent += chunk.delta;
   },
   thinking: (chunk) => {
-    speech(growing("thinking", chunk, () => folded("thinking", "Thinking")).lastElementChild).textContent += chunk.content;
+    speech(elementFor("thinking", chunk, () => collapsible("thinking", "Thinking")).lastElementChild).textContent += chunk.content;
   },
   tool_start: (chunk) => {
     tool(chunk).querySelector("pre").replaceChildren(json(chunk.arguments));
@@ -168,51 +170,51 @@ const chunks = {
   },
   tool_approval_response: (chunk) => {
     const card = ofCall(".question", chunk);
-    if (card) settle(card, decision(chunk), true);
+    if (card) closeQuestion(card, decision(chunk), true);
     else show("note", ...decision(chunk));
   },
-  tool_end: (chunk) => toolEnded(chunk, "done", chunk.result),
-  tool_error: (chunk) => toolEnded(chunk, "failed", chunk.error),
-  tool_input_error: (chunk) => toolEnded(chunk, "not run", chunk.error),
-  tool_output_error: (chunk) => toolEnded(chunk, "failed", chunk.error),
-  output: (chunk) => place(element("pre", "output", result(chunk.output))),
+  tool_end: (chunk) => showToolEnd(chunk, "done", chunk.result),
+  tool_error: (chunk) => showToolEnd(chunk, "failed", chunk.error),
+  tool_input_error: (chunk) => showToolEnd(chunk, "not run", chunk.error),
+  tool_output_error: (chunk) => showToolEnd(chunk, "failed", chunk.error),
+  output: (chunk) => append(element("pre", "output", result(chunk.output))),
   error: (chunk) => show(chunk.recoverable ? "note" : "error", visible(chunk.error, "\n")),
   run_interrupted: (chunk) => show("note", "Stopped. ", visible(chunk.reason ?? "")),
   step_discarded: discard,
   stream_resync: discard,
 };
 
-/** What a step said that is thrown away is not shown any more. */
+/** Removes the elements of a step whose attempt was discarded. */
 function discard(chunk) {
   for (const made of log.querySelectorAll(`[data-step="${CSS.escape(`${chunk.runId} ${chunk.step}`)}"]`)) made.remove();
 }
 
-// --- following a run
+// --- reading the stream of a run
 
-function busy(is) {
+function setBusy(is) {
   text.disabled = send.disabled = is;
   // Before the server has answered there is nothing to stop.
   stop.hidden = !is || !session;
-  if (!is) stopping(false);
+  if (!is) setStopping(false);
   state.textContent = is ? "Working…" : "";
   if (!is) text.focus();
 }
 
 /** Shows that the run was asked to stop and has not ended yet. */
-function stopping(is) {
+function setStopping(is) {
   stop.disabled = is;
   stop.textContent = is ? "Stopping…" : "Stop";
 }
 
 function follow() {
   source?.close();
-  clearTimeout(looking);
+  clearTimeout(pollTimer);
   following = true;
-  busy(true);
+  setBusy(true);
   const query = new URLSearchParams({ sessionId: session, fromSequence: cursor });
-  // A connection that drops is opened again by the browser, after the last chunk that came.
+  // The browser reopens a dropped connection, and continues after the last chunk it received.
   source = new EventSource(`sse?${query}`);
-  source.onopen = () => busy(true);
+  source.onopen = () => setBusy(true);
   source.onmessage = (event) => {
     cursor = Number(event.lastEventId);
     const chunk = JSON.parse(event.data);
@@ -225,75 +227,75 @@ function follow() {
   });
   source.onerror = () => {
     if (source.readyState !== EventSource.CLOSED) {
-      state.textContent = "The connection dropped; trying again…";
+      state.textContent = "The connection was lost; reconnecting…";
       return;
     }
     following = false;
-    busy(false);
-    show("error", "This session cannot be read. Begin a new chat.");
+    setBusy(false);
+    show("error", "This session cannot be read. Start a new chat.");
   };
 }
 
 async function ended(end) {
-  busy(false);
+  setBusy(false);
   const told = log.lastElementChild?.className === "error";
   if (end.status === "failed" && !told) show("error", visible(end.error?.message ?? "The run failed.", "\n"));
   if (!end.suspended) {
-    for (const card of log.querySelectorAll(".card")) settle(card, ["It does not wait any more."]);
+    for (const card of log.querySelectorAll(".card")) closeQuestion(card, ["No longer pending."]);
     return;
   }
   state.textContent = "Waiting for you.";
   text.disabled = send.disabled = true;
   const now = await statusOf(session);
   paused = now.runId;
-  await waiting(now);
+  await showPending(now);
 }
 
-/** Shows what waits for a person, and what was answered elsewhere. */
-async function waiting(now) {
+/** Shows the pending calls, and closes questions that were answered elsewhere. */
+async function showPending(now) {
   const open = new Set(now.pending.map(callKey));
   for (const card of log.querySelectorAll(".card")) {
     if (open.has(card.dataset.call)) continue;
     const answer = now.answered?.find((one) => callKey(one) === card.dataset.call);
-    settle(card, answer ? decision(answer) : ["It was answered elsewhere."]);
+    closeQuestion(card, answer ? decision(answer) : ["Answered elsewhere."]);
   }
   for (const call of now.pending) {
-    const about = await described(call);
-    if (!ofCall(".card", call)) place(question(call, about));
+    const about = await descriptionOf(call);
+    if (!ofCall(".card", call)) append(question(call, about));
   }
-  if (open.size) return lookAgain();
-  // Nobody may have gone on yet; a run that has ended otherwise is only shown.
-  return now.runStatus?.startsWith("suspended") ? goOn() : follow();
+  if (open.size) return schedulePoll();
+  // All calls are answered: resume the run, unless somebody has already done so or it has ended.
+  return now.runStatus?.startsWith("suspended") ? resume() : follow();
 }
 
-function lookAgain() {
-  clearTimeout(looking);
-  looking = setTimeout(() => attempt(look), LOOK_EVERY);
+function schedulePoll() {
+  clearTimeout(pollTimer);
+  pollTimer = setTimeout(() => attempt(poll), POLL_INTERVAL);
 }
 
-/** Looks whether somebody answered elsewhere. */
-async function look() {
-  // The server may be away for a while; the question stays.
+/** Checks whether a call was answered elsewhere. */
+async function poll() {
+  // If the server cannot be reached the question stays open.
   const now = await statusOf(session).catch(() => null);
   if (following) return;
-  if (!now) return lookAgain();
-  await (now.runId === paused ? waiting(now) : follow());
+  if (!now) return schedulePoll();
+  await (now.runId === paused ? showPending(now) : follow());
 }
 
-/** All is answered, perhaps elsewhere: whoever is first goes on. */
-async function goOn() {
+/** Resumes the session after the last answer. Another client may have resumed it first. */
+async function resume() {
   try {
-    await ask("resume", { sessionId: session });
+    await request("resume", { sessionId: session });
   } catch (error) {
     if (!["ALREADY_RUNNING", "ALREADY_COMPLETED"].includes(error.code)) throw error;
   }
   follow();
 }
 
-// --- what waits for a person
+// --- pending calls
 
-/** What the configuration says about the tool of a call: the model has no say in it. */
-async function described(call) {
+/** The description of the tool of a call. It comes from the configuration, never from the model. */
+async function descriptionOf(call) {
   if (!agentOf.has(call.sessionId)) {
     const asking = await statusOf(call.sessionId).catch(() => null);
     if (asking) agentOf.set(call.sessionId, asking.agentType);
@@ -311,7 +313,7 @@ function question(call, about) {
   if (about) made.append(element("p", "about", visible(about, "\n")));
   made.append(element("pre", "", json(call.input)));
   const fields = !isApproval && Array.isArray(call.input?.fields) ? call.input.fields.map(String) : [];
-  const inputs = (fields.length ? fields : [isApproval ? "Reason, if not" : "Result, as JSON or text"]).map((name) => {
+  const inputs = (fields.length ? fields : [isApproval ? "Reason for a denial" : "Result, as JSON or text"]).map((name) => {
     const label = element("label", "", visible(name));
     const input = element("input");
     input.name = name;
@@ -329,21 +331,21 @@ function question(call, about) {
     button("Deny", () => ({ approved: false, reason: inputs[0].value || undefined }));
   } else {
     button("Send", () => ({ result: fields.length ? Object.fromEntries(inputs.map((one) => [one.name, one.value])) : read(inputs[0].value) }));
-    button("It failed", () => ({ error: inputs.map((one) => one.value).join(" ") || "the user could not do it" }));
+    button("Failed", () => ({ error: inputs.map((one) => one.value).join(" ") || "the user could not do it" }));
   }
   made.onsubmit = (event) => event.preventDefault();
   return made;
 }
 
-/** What was decided, and by whom where that is known. */
+/** The text of a decision, with the name of who made it if that is known. */
 function decision({ approved, reason, decidedBy }) {
   const word = approved === undefined ? "Answered" : approved ? "Approved" : "Denied";
   const who = decidedBy ? [" by ", visible(decidedBy)] : [];
   return [word, ...who, ...(reason ? [": ", visible(reason)] : ["."])];
 }
 
-/** Takes the means to answer from a question, and says what became of it. What is final stays. */
-function settle(card, what, isFinal = false) {
+/** Closes a question: removes its inputs and shows its outcome. A final outcome is not replaced. */
+function closeQuestion(card, what, isFinal = false) {
   if (card.classList.replace("card", "decided")) {
     for (const one of card.querySelectorAll("button, label")) one.remove();
     card.appendChild(element("p", "outcome")).append(element("span", "late"), element("span", "what"));
@@ -353,10 +355,10 @@ function settle(card, what, isFinal = false) {
   card.querySelector(".what").replaceChildren(...what);
 }
 
-/** An answer that does not count. What was decided instead is in the stream, or in the status. */
-function cameTooLate(card) {
-  if (card.classList.contains("card")) settle(card, ["It does not wait any more."]);
-  card.querySelector(".late").textContent = "Your answer came too late and does not count. ";
+/** Shows that an answer came too late. The earlier decision is read from the stream or the status. */
+function showTooLate(card) {
+  if (card.classList.contains("card")) closeQuestion(card, ["No longer pending."]);
+  card.querySelector(".late").textContent = "Your answer came too late and was not used. ";
   if (!following) follow();
 }
 
@@ -375,58 +377,58 @@ async function submit(call, made, answer) {
   const buttons = [...made.querySelectorAll("button")];
   for (const one of buttons) one.disabled = true;
   try {
-    const { status, continuation } = await ask("submit-tool-result", body);
-    if (status !== "accepted") return cameTooLate(made);
-    settle(made, decision(answer));
-    if (continuation === "caller_resumes") return await goOn();
+    const { status, continuation } = await request("submit-tool-result", body);
+    if (status !== "accepted") return showTooLate(made);
+    closeQuestion(made, decision(answer));
+    if (continuation === "caller_resumes") return await resume();
     if (continuation !== "none" || !log.querySelector(".card")) follow();
   } catch (error) {
-    if (error.message.includes("unknown_tool_call")) return cameTooLate(made);
+    if (error.message.includes("unknown_tool_call")) return showTooLate(made);
     for (const one of buttons) one.disabled = false;
     throw error;
   }
 }
 
-// --- what the user does
+// --- actions of the user
 
-say.onsubmit = (event) => {
+form.onsubmit = (event) => {
   event.preventDefault();
   const message = text.value.trim();
   if (!message || send.disabled) return;
-  busy(true);
+  setBusy(true);
   attempt(async () => {
     if (session) {
-      await ask("resume", { sessionId: session, mode: "with_message", message });
+      await request("resume", { sessionId: session, mode: "with_message", message });
     } else {
-      const started = await ask("start", { agentType: agent.value, message });
+      const started = await request("start", { agentType: agent.value, message });
       session = started.sessionId;
       history.replaceState(null, "", `#${encodeURIComponent(session)}`);
       agent.disabled = true;
     }
-    said.push(message);
+    userMessages.push(message);
     text.value = "";
     follow();
     return true;
-  }).then((started) => started || busy(false));
+  }).then((started) => started || setBusy(false));
 };
 
 stop.onclick = async () => {
-  stopping(true);
-  const answer = await attempt(() => ask("interrupt", { sessionId: session }));
-  if (!answer?.accepted) stopping(false);
+  setStopping(true);
+  const answer = await attempt(() => request("interrupt", { sessionId: session }));
+  if (!answer?.accepted) setStopping(false);
 };
 
-at("fresh").onclick = () => {
+byId("new-chat").onclick = () => {
   location.hash = "";
   location.reload();
 };
 
 window.onhashchange = () => {
-  if (named() !== session) location.reload();
+  if (sessionInAddress() !== session) location.reload();
 };
 
 attempt(async () => {
-  const { agents, defaultAgentType } = await ask("agents");
+  const { agents, defaultAgentType } = await request("agents");
   for (const one of agents) {
     const option = element("option", "", one.agentType);
     option.title = one.description;
@@ -438,6 +440,6 @@ attempt(async () => {
   const { agentType } = await statusOf(session);
   agent.value = agentType;
   agent.disabled = true;
-  await readSaid();
+  await loadUserMessages();
   follow();
 });

@@ -1,9 +1,9 @@
-// Characters that nobody sees, or that reorder what is around them, made visible: whoever decides by
-// a text must see all of it. The terminal shows the same (src/visible.rs).
+// Escapes characters that are invisible or that reorder the text around them: a user who decides by a
+// text must see all of it. The terminal escapes the same characters (src/visible.rs).
 
-/** What has no shape of its own; the last one is empty, though it counts as a shape. */
+/** Characters that draw nothing. The last one is a blank pattern that Unicode counts as a symbol. */
 const hidden = /^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]$/u;
-/** A selector after one of these chooses how it is drawn, and hides nothing. */
+/** Characters that may be followed by a variation selector, which then chooses how they are drawn. */
 const picture = /^[\u00a9\u00ae\u203c\u2049\u2122-\u2139\u2190-\u21ff\u2300-\u27bf\u2900-\u2bff\u{1f000}-\u{1faff}]$/u;
 
 function isHidden(before, one, after) {
@@ -19,7 +19,7 @@ function mark(character) {
   return made;
 }
 
-/** A text whose hidden characters are visible, and which reorders nothing outside. Some may be kept. */
+/** Shows a text with its hidden characters escaped, except those in `keep`, isolated from the text around it. */
 export function visible(text, keep = "") {
   const made = document.createElement("bdi");
   const all = [...String(text)];
@@ -36,7 +36,7 @@ export function visible(text, keep = "") {
   return made;
 }
 
-/** A value as JSON. Every text in it is on its own, so that none can move what stands beside it. */
+/** Shows a value as JSON. Each string is isolated, so that none can reorder the text beside it. */
 export function json(value) {
   const made = document.createDocumentFragment();
   const written = JSON.stringify(value, null, 2) ?? "";
@@ -44,5 +44,5 @@ export function json(value) {
   return made;
 }
 
-/** A result: a text as it is, anything else as JSON. */
+/** Shows a result: a string as text, any other value as JSON. */
 export const result = (value) => (typeof value === "string" ? visible(value.replaceAll("\r\n", "\n"), "\n\t") : json(value));

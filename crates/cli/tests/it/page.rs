@@ -11,7 +11,7 @@ pub(crate) fn say(browser: &mut Browser, text: &str) {
     let text = json!(text);
     browser.until("!document.getElementById('send').disabled");
     browser.value(&format!(
-        "document.getElementById('text').value = {text}; document.getElementById('say').requestSubmit()"
+        "document.getElementById('text').value = {text}; document.getElementById('message-form').requestSubmit()"
     ));
 }
 
@@ -103,7 +103,7 @@ async fn a_form_is_filled_in_and_a_denial_is_shown() {
     press(&mut browser, "Send");
     browser.shows("I noted: {\"color\":\"my color\",\"name\":\"my name\"}");
 
-    browser.loads_again("document.getElementById('fresh').click()");
+    browser.loads_again("document.getElementById('new-chat').click()");
     browser.until("!location.hash && document.querySelectorAll('.user').length === 0");
     browser.until("document.getElementById('agent').value === 'form'");
     browser.value("document.getElementById('agent').value = 'support'");
@@ -129,7 +129,7 @@ async fn an_error_is_shown_once() {
     browser.open(&format!("{}/#%", served.url()));
     browser.until("document.getElementById('agent').value === 'a'");
     say(&mut browser, "hello");
-    browser.value("document.getElementById('say').requestSubmit()");
+    browser.value("document.getElementById('message-form').requestSubmit()");
     browser.until("document.querySelector('.error') && document.getElementById('stop').hidden");
     let (_, sessions) = served.ask("/sessions", None, None).await;
     assert_eq!(sessions["total"], json!(1), "sent twice, started once");

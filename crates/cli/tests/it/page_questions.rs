@@ -228,9 +228,9 @@ async fn an_answer_that_came_too_late_says_what_was_decided() {
     press(&mut asked.browser, "Approve");
     asked
         .browser
-        .shows("Your answer came too late and does not count. Denied by bob: too much");
+        .shows("Your answer came too late and was not used. Denied by bob: too much");
     let late = asked.text_of(".outcome");
-    let expected = "Your answer came too late and does not count. Denied by bob: too much";
+    let expected = "Your answer came too late and was not used. Denied by bob: too much";
     assert_eq!(late, expected);
     asked.browser.shows("Result: {\"error\"");
     asked.nothing_went_wrong();
@@ -254,7 +254,7 @@ async fn a_late_answer_to_an_unknown_call_is_reported() {
     press(&mut asked.browser, "Approve");
     asked
         .browser
-        .shows("Your answer came too late and does not count. It does not wait any more.");
+        .shows("Your answer came too late and was not used. No longer pending.");
     // The calls that are still pending are shown again.
     asked
         .browser
