@@ -89,14 +89,14 @@ impl Bare {
         self.steps += 1;
         let n = self.steps;
         let row = u32::try_from(n)?;
-        let (said, came) = (said(message), came(results, n));
+        let (replied, settled) = (reply_chunks(message), result_chunks(results, n));
         let reply = self.connection.transaction()?;
         reply
             .prepare_cached("INSERT INTO open_step VALUES (1, ?1)")?
             .execute([serde_json::to_string(message)?])?;
         reply
             .prepare_cached("INSERT INTO chunk VALUES (1, ?1, ?2)")?
-            .execute(params![row * 20, serde_json::to_string(&said)?])?;
+            .execute(params![row * 20, serde_json::to_string(&replied)?])?;
         let session = json!({ "status": "active", "agent": "adder", "version": 2 * n, "steps": n });
         reply
             .prepare_cached("UPDATE session SET version = version + 1, data = ?1 WHERE id = 1")?
@@ -125,7 +125,7 @@ impl Bare {
             .execute([run.to_string()])?;
         settle
             .prepare_cached("INSERT INTO chunk VALUES (1, ?1, ?2)")?
-            .execute(params![row * 20 + 10, serde_json::to_string(&came)?])?;
+            .execute(params![row * 20 + 10, serde_json::to_string(&settled)?])?;
         settle
             .prepare_cached(
                 "UPDATE session SET version = version + 1, steps = steps + 1, data = ?1 WHERE id = 1",
@@ -147,7 +147,7 @@ impl Bare {
 }
 
 /// The stream chunks of a reply.
-fn said(message: &AssistantMessage) -> Vec<Value> {
+fn reply_chunks(message: &AssistantMessage) -> Vec<Value> {
     let mut all = Vec::new();
     for part in &message.parts {
         match part {
@@ -168,7 +168,7 @@ fn said(message: &AssistantMessage) -> Vec<Value> {
 }
 
 /// The stream chunks of the results of step `n`.
-fn came(results: &[ToolMessage], n: usize) -> Vec<Value> {
+fn result_chunks(results: &[ToolMessage], n: usize) -> Vec<Value> {
     let results = results.iter().map(
         |result| json!({ "type": "result", "id": result.tool_call_id, "result": result.value() }),
     );

@@ -14,7 +14,7 @@ use helix_agents_testkit::{VirtualClock, block_on};
 use serde_json::json;
 
 use crate::bare::Bare;
-use crate::measure::{Report, median, say};
+use crate::measure::{Report, median, print_figure};
 use crate::sqlite::{Folder, Outcome};
 
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -45,7 +45,7 @@ fn create(store: &SqliteStore, name: &str) -> Outcome<SessionId> {
     Ok(session)
 }
 
-fn says(session: &SessionId, bytes: usize) -> Commit {
+fn append_commit(session: &SessionId, bytes: usize) -> Commit {
     Commit::new(session.clone(), NOW).then(Change::AppendUser(UserMessage::new("x".repeat(bytes))))
 }
 
@@ -58,7 +58,7 @@ fn log(report: &mut Report) -> Outcome<()> {
     let store = open(&file, READERS)?;
     let (read, written) = (create(&store, "read")?, create(&store, "written")?);
     for _ in 0..300 {
-        block_on(store.commit(says(&read, 2_000)))?;
+        block_on(store.commit(append_commit(&read, 2_000)))?;
     }
     let (is_over, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
     let longest = std::thread::scope(|scope| {
@@ -73,7 +73,7 @@ fn log(report: &mut Report) -> Outcome<()> {
         let mut longest = 0;
         let mut write = || -> Outcome<()> {
             for _ in 0..COMMITS {
-                block_on(store.commit(says(&written, 4_000)))?;
+                block_on(store.commit(append_commit(&written, 4_000)))?;
                 longest = longest.max(std::fs::metadata(folder.file("store.db-wal"))?.len());
             }
             Ok(())
@@ -83,7 +83,7 @@ fn log(report: &mut Report) -> Outcome<()> {
         done.map(|()| longest)
     })?;
     let kept = std::fs::metadata(&file)?.len() as f64 / 1e6;
-    say(&format!(
+    print_figure(&format!(
         "{COMMITS} commits beside {} reads; {kept:.0} MB in the file",
         reads.into_inner()
     ));

@@ -141,7 +141,7 @@ fn figure(value: f64) -> String {
 }
 
 /// A figure without a limit.
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_figure(text: &str) {
     println!("  {text}");
 }
 

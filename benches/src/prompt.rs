@@ -12,12 +12,12 @@ fn history(messages: usize) -> Transcript {
     let mut transcript = Transcript::new();
     while transcript.len() < messages {
         transcript.push_user(UserMessage::new("and then?"));
-        say(&mut transcript);
+        append_step(&mut transcript);
     }
     transcript
 }
 
-fn say(transcript: &mut Transcript) {
+fn append_step(transcript: &mut Transcript) {
     let step = PairedStep::new(AssistantMessage::text("a reply of some length"), []);
     if let Ok(step) = step {
         let _ = transcript.push_step(step);
@@ -47,8 +47,12 @@ pub(crate) fn run(report: &mut Report) {
     );
     let (mut short, mut long) = (short, long);
     report.compare(
-        Subject::new("append a step after 10 messages", || say(&mut short)),
-        Subject::new("append a step after 10,000 messages", || say(&mut long)),
+        Subject::new("append a step after 10 messages", || {
+            append_step(&mut short);
+        }),
+        Subject::new("append a step after 10,000 messages", || {
+            append_step(&mut long);
+        }),
         2.0,
     );
 }

@@ -14,7 +14,7 @@ use helix_agents_models::{Script, ScriptedModel};
 use helix_agents_runtime_local::{LocalRuntime, SystemClock};
 use serde_json::json;
 
-use crate::measure::{Report, median, say};
+use crate::measure::{Report, median, print_figure};
 use crate::sqlite::Outcome;
 use crate::steps::{adder, bare_loop};
 
@@ -116,7 +116,7 @@ fn compare(report: &mut Report) -> Outcome<()> {
     for delay in [0, 2] {
         let (bare_rate, bare_peak) = measured("bare", delay)?;
         let (rate, peak) = measured("framework", delay)?;
-        say(&format!(
+        print_figure(&format!(
             "{SESSIONS} sessions x {STEPS} steps, a delta every {delay} ms: bare {bare_rate:.0} runs/s, \
              {bare_peak:.0} MB; framework {rate:.0} runs/s ({:.0} %), {peak:.0} MB",
             100.0 * rate / bare_rate

@@ -29,7 +29,7 @@ use helix_agents_testkit::{VirtualClock, block_on};
 use serde_json::json;
 
 use crate::bare::Bare;
-use crate::measure::{Report, median, say};
+use crate::measure::{Report, median, print_figure};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -292,7 +292,7 @@ fn deltas(_: &mut Report) -> Outcome<()> {
         return Err("the reader did not get every delta".into());
     }
     let rate = |time: std::time::Duration| DELTAS as f64 / time.as_secs_f64();
-    say(&format!(
+    print_figure(&format!(
         "20,000 deltas in batches of 100: written at {:.0}/s, all read by another process at {:.0}/s",
         rate(written),
         rate(read)
@@ -408,7 +408,7 @@ fn resume(_: &mut Report) -> Outcome<()> {
             times.push(start.elapsed().as_secs_f64() * 1e6);
         }
         let time = median(times);
-        say(&format!(
+        print_figure(&format!(
             "resume read, {messages} messages: {time:.0} µs ({:.2} µs a message)",
             time / messages as f64
         ));

@@ -28,7 +28,7 @@ use helix_agents_testkit::{SequentialIds, VirtualClock, block_on, drive};
 use serde_json::{Value, json};
 
 use crate::bare::Bare;
-use crate::measure::{Report, median, say};
+use crate::measure::{Report, median, print_figure};
 use crate::sqlite::{Folder, Outcome};
 
 const STEPS: usize = 2_000;
@@ -223,7 +223,7 @@ fn in_memory(report: &mut Report) -> Outcome<()> {
         early.push(around(&framework, 10));
         late.push(around(&framework, STEPS - 10));
     }
-    say(&format!("a bare step takes {:.1} µs", median(bare_all)));
+    print_figure(&format!("a bare step takes {:.1} µs", median(bare_all)));
     report.at_most(
         ("what a step may cost, µs", 50.0),
         ("framework's share of a step, µs", median(share)),

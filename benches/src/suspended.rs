@@ -11,7 +11,7 @@ use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
 use helix_agents_testkit::{VirtualClock, block_on};
 use serde_json::json;
 
-use crate::measure::{Report, median, say};
+use crate::measure::{Report, median, print_figure};
 use crate::sqlite::{Folder, Outcome};
 
 const SESSIONS: usize = 100_000;
@@ -27,7 +27,7 @@ fn measure(report: &mut Report) -> Outcome<()> {
     let folder = Folder::new("suspended")?;
     let (empty, full) = (folder.file("empty.db"), folder.file("full.db"));
     drop(block_on(SqliteStore::open(&empty))?);
-    say(&format!("writing {SESSIONS} suspended sessions"));
+    print_figure(&format!("writing {SESSIONS} suspended sessions"));
     fill(&full)?;
 
     let open = |file: &std::path::Path| -> Outcome<f64> {
@@ -77,7 +77,7 @@ fn measure(report: &mut Report) -> Outcome<()> {
     );
     report.at_most(("ms, limit", 5.0), ("due work", median(due)), 1.0);
     let grown = resident_kb().saturating_sub(before);
-    say(&format!(
+    print_figure(&format!(
         "resident memory grew by {grown} KB over opening and asking"
     ));
     Ok(())

@@ -16,7 +16,7 @@ use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
 use helix_agents_testkit::{VirtualClock, block_on};
 
-use crate::measure::{Report, median, say};
+use crate::measure::{Report, median, print_figure};
 use crate::sqlite::{Folder, Outcome};
 
 const SESSIONS: usize = 100_000;
@@ -36,7 +36,7 @@ fn measure(report: &mut Report) -> Outcome<()> {
         .synchronous(Synchronous::Normal)
         .clock(clock.clone());
     let file = block_on(SqliteStore::open_with(folder.file("due.db"), config))?;
-    say(&format!("writing {SESSIONS} lapsed runs of others, twice"));
+    print_figure(&format!("writing {SESSIONS} lapsed runs of others, twice"));
     let places: [(&str, Backend); 2] = [
         ("SQLite", file.into()),
         ("memory", MemoryStore::new().into()),

@@ -123,7 +123,7 @@ mod tests {
         PendingCall::client(session, run, call, "pick", json!({}), Timestamp::default())
     }
 
-    fn said(call: &PendingCall, line: &str) -> Option<ToolAnswer> {
+    fn answer_of(call: &PendingCall, line: &str) -> Option<ToolAnswer> {
         match understood(call, line) {
             Understood::Answer(answer) => Some(*answer),
             Understood::Later | Understood::Nothing(_) => None,
@@ -134,10 +134,13 @@ mod tests {
     fn an_approval_is_answered_with_yes_or_no() {
         let call = client().needing_approval(ApprovalId::new("a").unwrap());
         for yes in ["y", "Yes"] {
-            assert_eq!(said(&call, yes), Some(call.approve()));
+            assert_eq!(answer_of(&call, yes), Some(call.approve()));
         }
-        assert_eq!(said(&call, "n too much "), Some(call.deny("too much")));
-        assert_eq!(said(&call, "no"), Some(call.deny("no reason was given")));
+        assert_eq!(answer_of(&call, "n too much "), Some(call.deny("too much")));
+        assert_eq!(
+            answer_of(&call, "no"),
+            Some(call.deny("no reason was given"))
+        );
         assert!(matches!(understood(&call, ""), Understood::Later));
         for unclear in ["yeah", "{}", "ny"] {
             assert!(
@@ -151,16 +154,16 @@ mod tests {
     fn a_client_result_is_json_or_text() {
         let call = client();
         assert_eq!(
-            said(&call, "{\"a\":1}"),
+            answer_of(&call, "{\"a\":1}"),
             Some(call.result(json!({ "a": 1 })))
         );
         assert_eq!(
-            said(&call, "red and blue"),
+            answer_of(&call, "red and blue"),
             Some(call.result("red and blue"))
         );
-        assert_eq!(said(&call, "! it broke"), Some(call.error("it broke")));
+        assert_eq!(answer_of(&call, "! it broke"), Some(call.error("it broke")));
         for not in ["", "{", "[1,"] {
-            assert_eq!(said(&call, not), None, "{not}");
+            assert_eq!(answer_of(&call, not), None, "{not}");
         }
     }
 }

@@ -38,7 +38,7 @@ impl<'a> AnsweredCall<'a> {
     /// a run has consumed it, and from the stream afterwards.
     pub(crate) async fn decision(&self, backend: &Backend) -> anyhow::Result<Option<String>> {
         if let Some(answer) = self.waiting_answer(backend).await? {
-            return Ok(Some(told(&answer)));
+            return Ok(Some(describe(&answer)));
         }
         self.streamed(backend).await
     }
@@ -120,7 +120,7 @@ pub(crate) fn decision(approved: bool, reason: Option<&str>, by: Option<&UserId>
     format!("{verdict}{}{}", name(by), reason.unwrap_or_default())
 }
 
-fn told(answer: &Answer) -> String {
+fn describe(answer: &Answer) -> String {
     let by = answer.decided_by.as_ref();
     match &answer.submission {
         Submission::ApprovalResponse {

@@ -43,7 +43,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     if error.is::<ConfigError>() || error.is::<UsageError>() {
         return Exit::Usage;
     }
-    match said(error) {
+    match runtime_error(error) {
         Some(
             RuntimeError::Agent(_)
             | RuntimeError::Entry(EntryError::OtherAgent { .. } | EntryError::Answer(_)),
@@ -54,7 +54,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
 }
 
 /// Returns the runtime's error in the chain of this one, if there is one.
-fn said(error: &anyhow::Error) -> Option<&RuntimeError> {
+fn runtime_error(error: &anyhow::Error) -> Option<&RuntimeError> {
     let direct = error.downcast_ref::<RuntimeError>();
     direct.or_else(|| error.downcast_ref::<Error>()?.downcast_ref())
 }

@@ -89,7 +89,7 @@ fn warn_about_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
          takes",
         limited.join(", ")
     );
-    Screen::here().note(Look::Yellow, text)
+    Screen::of_process().note(Look::Yellow, text)
 }
 
 fn whole(number: u64) -> usize {
@@ -121,7 +121,7 @@ pub(crate) async fn host(
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
-    Screen::here().say(format!("helix: listening on http://{address}"))?;
+    Screen::of_process().print_line(format!("helix: listening on http://{address}"))?;
     let served = serve(listener, routes, limits(config), signals.next()).await;
     runtime.shutdown(STEPS).await;
     match served {

@@ -70,7 +70,7 @@ impl Live {
     pub(crate) fn chunk(&mut self, chunk: &Chunk) -> anyhow::Result<()> {
         if self.json {
             let text = serde_json::to_string(chunk)?;
-            return Ok(self.say(&text)?);
+            return Ok(self.print_line(&text)?);
         }
         Ok(self.show(chunk)?)
     }
@@ -94,9 +94,9 @@ impl Live {
     }
 
     /// Writes a line to standard output.
-    fn say(&mut self, text: &str) -> io::Result<()> {
+    fn print_line(&mut self, text: &str) -> io::Result<()> {
         let screen = self.screen;
-        self.out.write(|| screen.say(text))
+        self.out.write(|| screen.print_line(text))
     }
 
     /// Writes a part of a line to standard output.
@@ -163,7 +163,7 @@ impl Live {
                     true => serde_json::to_string_pretty(output)?,
                     false => output.to_string(),
                 };
-                self.say(&self.screen.on_out(Look::Plain, &text))
+                self.print_line(&self.screen.on_out(Look::Plain, &text))
             }
             ChunkPayload::Error {
                 error,

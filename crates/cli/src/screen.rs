@@ -52,7 +52,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     /// Returns the screen of this process.
-    pub(crate) fn here() -> Self {
+    pub(crate) fn of_process() -> Self {
         let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -85,7 +85,7 @@ impl Screen {
 
     /// Writes a line to standard output.
     #[expect(clippy::unused_self, reason = "all output goes through a screen")]
-    pub(crate) fn say(&self, text: impl AsRef<str>) -> io::Result<()> {
+    pub(crate) fn print_line(&self, text: impl AsRef<str>) -> io::Result<()> {
         writeln!(io::stdout(), "{}", text.as_ref())
     }
 
@@ -150,7 +150,7 @@ impl Screen {
         } else {
             serde_json::to_string(value)?
         };
-        Ok(self.say(text)?)
+        Ok(self.print_line(text)?)
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn print(
     rows: &[Vec<String>],
 ) -> std::io::Result<()> {
     for line in lines(screen, columns, rows) {
-        screen.say(line)?;
+        screen.print_line(line)?;
     }
     Ok(())
 }

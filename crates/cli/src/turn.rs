@@ -87,7 +87,7 @@ impl<'a> Turn<'a> {
             let is_last = match watched {
                 Ok(Watched::Ended) => false,
                 Ok(Watched::EndedLast) => true,
-                Ok(Watched::Left) => return self.left(&session),
+                Ok(Watched::Left) => return self.report_early_end(&session),
                 Ok(Watched::Dropped) => {
                     self.print_resume_hint(&session, "stopped at once")?;
                     return Ok(Exit::Failed);
@@ -119,7 +119,7 @@ impl<'a> Turn<'a> {
                 return Ok(Exit::Suspended);
             }
             if is_last {
-                return self.left(&session);
+                return self.report_early_end(&session);
             }
             handle = match self.resumed(&session).await? {
                 Some(handle) => handle,
@@ -281,7 +281,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Reports that the process ends before the run does.
-    fn left(&mut self, session: &SessionId) -> anyhow::Result<Exit> {
+    fn report_early_end(&mut self, session: &SessionId) -> anyhow::Result<Exit> {
         self.print_resume_hint(session, "stopped")?;
         Ok(Exit::Done)
     }

@@ -196,7 +196,7 @@ impl Tokens {
     }
 
     /// Returns the owner of a token. The time it takes does not depend on the owner.
-    fn whose(&self, token: &str) -> Option<&Principal> {
+    fn owner_of(&self, token: &str) -> Option<&Principal> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let mut found = None;
         for known in &self.known {
@@ -229,7 +229,7 @@ impl Authenticate for Tokens {
             let (scheme, token) = text.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        match token.and_then(|token| self.whose(token)) {
+        match token.and_then(|token| self.owner_of(token)) {
             Some(principal) if headers.next().is_none() => Ok(principal.clone()),
             _ => refuse("unknown token; check it, and that it is sent once"),
         }

@@ -45,7 +45,7 @@ struct Inner {
     /// By deadline, and in the order of their coming where deadlines are equal.
     sleepers: BTreeMap<Sleeper, Waker>,
     /// The number of the last sleeper; sleepers of one instant wake in the order of their numbers.
-    came: u64,
+    last_sleeper: u64,
 }
 
 type Sleeper = (Timestamp, u64);
@@ -58,7 +58,7 @@ impl VirtualClock {
             inner: Mutex::new(Inner {
                 now,
                 sleepers: BTreeMap::new(),
-                came: 0,
+                last_sleeper: 0,
             }),
             advances: Advances::Never,
         }
@@ -175,8 +175,8 @@ impl Future for Sleep<'_> {
             context.waker().wake_by_ref();
         }
         let sleeper = *this.sleeper.get_or_insert_with(|| {
-            inner.came += 1;
-            (this.deadline, inner.came)
+            inner.last_sleeper += 1;
+            (this.deadline, inner.last_sleeper)
         });
         inner.sleepers.insert(sleeper, context.waker().clone());
         Poll::Pending

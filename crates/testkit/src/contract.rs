@@ -96,29 +96,29 @@ suite! { ($)
     macro store_contract;
 
     creating {
-        of_many_concurrent_creates_exactly_one_wins,
+        exactly_one_of_many_concurrent_creates_wins,
         a_session_is_found_under_its_id_and_no_other,
         a_taken_id_is_refused_with_or_without_a_precondition,
         a_session_is_created_under_its_own_id_only,
         every_field_of_a_session_is_kept,
         large_empty_and_foreign_texts_are_kept,
-        what_does_not_exist_reads_as_empty_or_not_found,
+        a_missing_session_reads_as_empty_or_not_found,
     }
     roots {
         a_read_finds_a_session_under_its_root_only,
         a_commit_reaches_sessions_under_its_root_only,
         a_session_is_made_under_a_root_that_is_there,
-        a_session_is_made_under_a_parent_that_is_there,
+        a_session_is_created_under_an_existing_parent,
         an_id_is_one_session,
         a_session_is_found_by_its_id_alone,
         a_child_that_was_not_created_does_not_block_its_id,
-        a_child_made_beside_a_removal_goes_with_it_or_stays_with_its_root,
+        a_child_created_during_a_removal_is_removed_or_stays_with_its_root,
         a_root_made_again_begins_above_all_that_was_under_it,
     }
     preconditions {
         a_commit_that_any_precondition_refuses_leaves_nothing,
         a_precondition_that_holds_lets_the_commit_pass,
-        a_refusal_says_what_the_session_is,
+        a_refusal_reports_the_state_of_the_session,
         preconditions_are_judged_before_any_change,
     }
     commits {
@@ -126,7 +126,7 @@ suite! { ($)
         a_change_that_cannot_be_made_undoes_the_whole_commit,
         versions_grow_by_one_with_each_commit,
         concurrent_commits_happen_one_after_another,
-        a_receipt_tells_what_the_top_of_a_step_needs,
+        a_receipt_has_all_that_the_next_step_needs,
         a_commit_is_seen_whole_by_others,
     }
     fences {
@@ -137,12 +137,12 @@ suite! { ($)
     }
     effects {
         an_effect_is_committed_once,
-        an_effect_belongs_to_the_present_step_of_a_run_that_goes_on,
+        an_effect_belongs_to_the_current_step_of_a_running_run,
         a_later_attempt_takes_an_effect_over,
         a_call_is_committed_once,
         an_open_step_is_compared_with_what_was_read,
         a_run_leaves_no_step_open,
-        a_save_keeps_what_a_run_has_asked,
+        a_save_keeps_the_pending_calls_of_a_run,
         a_paused_runs_stop_is_not_forgotten,
         a_step_is_announced_with_the_messages_that_there_are,
     }
@@ -150,9 +150,9 @@ suite! { ($)
         two_attempts_at_a_model_call_come_to_one_reply,
         an_attempt_that_ends_after_the_run_adds_nothing,
         a_call_begun_before_is_not_run_again,
-        an_untold_attempt_claims_what_must_not_be_repeated,
+        an_attempt_of_unknown_order_claims_calls_that_must_not_be_repeated,
         a_commit_whose_acknowledgement_is_lost_is_made_once,
-        what_hooks_wrote_before_a_failed_call_is_written_once,
+        state_changes_of_hooks_before_a_failed_call_are_written_once,
         a_store_that_fails_for_a_while_ends_no_run,
         a_message_beside_a_model_call_comes_before_its_reply,
         a_message_beside_a_call_runs_no_further_finisher,
@@ -162,16 +162,16 @@ suite! { ($)
         a_pending_call_that_was_lost_is_written_again,
         a_started_call_beside_a_fatal_one_is_unknown,
         a_started_call_of_a_changed_agent_is_unknown,
-        a_run_that_cannot_go_on_ends,
+        a_run_that_cannot_continue_fails,
         a_run_without_progress_fails_after_five_take_overs,
         a_run_that_only_begins_again_is_given_up,
         a_run_fails_even_if_its_last_hook_kills_the_process,
         an_unfinished_reply_is_found_behind_a_long_stream,
         an_effect_does_not_wait_for_a_store_for_ever,
         unacknowledged_deltas_are_discarded_too,
-        attempts_at_a_call_are_told_apart,
-        what_others_write_is_shown_to_the_model,
-        what_others_put_in_the_place_of_a_message_is_shown_to_the_model,
+        attempts_at_a_call_are_distinguished,
+        writes_of_others_are_shown_to_the_model,
+        a_message_that_was_replaced_meanwhile_is_shown_to_the_model,
         the_memory_of_a_host_does_not_outlive_a_failed_commit,
         a_stop_beside_a_model_call_begins_no_call,
         a_stop_beside_a_failing_model_call_ends_the_run,
@@ -181,28 +181,28 @@ suite! { ($)
         a_pause_beside_an_answer_is_noticed,
         a_run_that_was_ended_meanwhile_is_not_resumed,
         a_turn_does_not_begin_in_a_session_that_was_replaced,
-        a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote,
+        a_turn_that_sets_keys_of_the_state_keeps_the_other_keys,
         an_abort_beside_a_taken_interrupt_is_not_lost,
         all_calls_that_were_begun_are_unknown,
         a_finishing_call_that_was_begun_is_unknown,
         a_reconciler_decides_about_a_call_that_was_begun,
-        what_may_be_repeated_is_run_again,
+        repeatable_calls_are_run_again,
         a_person_is_asked_about_a_call_that_was_begun,
         a_person_is_asked_about_an_approved_call_that_was_begun,
-        a_stopped_run_tells_what_was_begun,
+        a_stopped_run_reports_the_calls_that_were_begun,
         a_superseded_process_begins_nothing,
-        a_call_settles_its_step_as_it_is,
+        a_call_settles_its_step_with_the_latest_results,
         a_step_is_settled_as_it_is,
         a_stopped_step_is_closed_as_it_is,
         a_fatal_error_beats_a_result_that_would_finish,
-        what_hooks_wrote_before_a_call_without_its_tool_is_kept,
+        state_changes_of_hooks_are_kept_when_a_tool_is_missing,
         an_answer_to_a_call_with_a_result_is_not_used,
         a_failed_run_is_not_an_interrupted_one,
     }
     status {
         a_status_is_set_only_over_an_expected_one,
-        of_many_who_move_one_status_exactly_one_succeeds,
-        a_status_can_be_set_over_any,
+        exactly_one_of_many_changes_of_one_status_succeeds,
+        a_status_can_be_set_over_any_other,
         counters_lose_no_increment,
     }
     fields {
@@ -219,8 +219,8 @@ suite! { ($)
         pages_of_messages_end_with_their_bytes,
         pages_of_sessions_end_with_their_bytes,
         many_messages_are_read_at_once,
-        what_is_not_a_whole_step_is_refused,
-        of_appends_at_one_place_exactly_one_wins,
+        messages_without_whole_steps_are_refused,
+        exactly_one_of_the_appends_at_one_position_wins,
         a_cut_is_rounded_down_to_whole_steps,
         a_cut_and_an_append_are_one_change,
         call_ids_of_cut_messages_stay_used,
@@ -235,14 +235,14 @@ suite! { ($)
         a_large_state_is_kept_version_by_version,
     }
     staging {
-        kept_writes_wait_beside_the_state,
-        promoting_applies_kept_writes_in_order,
-        kept_writes_can_be_thrown_away,
+        staged_writes_are_stored_beside_the_state,
+        promoting_applies_staged_writes_in_order,
+        staged_writes_can_be_discarded,
     }
     saving {
         saving_and_promoting_is_one_write,
         a_stale_save_leaves_nothing,
-        of_saves_at_one_version_exactly_one_wins,
+        exactly_one_of_the_saves_at_one_version_wins,
     }
     checkpoints {
         the_latest_checkpoint_is_the_one_written_last,
@@ -265,8 +265,8 @@ suite! { ($)
     }
     answered {
         an_answered_call_is_found_for_ever,
-        answered_calls_are_not_part_of_what_is_read_of_a_session,
-        a_snapshot_says_which_calls_of_the_open_step_are_answered,
+        answered_calls_are_not_part_of_a_loaded_session,
+        a_snapshot_has_the_answered_calls_of_the_open_step,
         an_answered_call_stays_answered,
     }
     stops {
@@ -291,7 +291,7 @@ suite! { ($)
         deleting_a_child_leaves_its_parent,
         a_session_made_again_starts_fresh,
         a_session_can_be_replaced_in_one_commit,
-        what_has_expired_is_cleaned_up,
+        expired_sessions_are_removed_with_their_children,
         expired_sessions_are_found_among_other_due_work,
     }
     listing {
@@ -310,7 +310,7 @@ suite! { ($)
         the_most_overdue_comes_first,
         due_work_is_asked_for_by_kind_and_agent,
         pages_of_due_work_miss_nothing,
-        a_backlog_counts_what_waits,
+        a_backlog_counts_pending_calls_leases_and_due_sessions,
     }
     durability {
         every_acknowledged_write_is_found_after_reopening,
@@ -347,7 +347,7 @@ suite! { ($)
     clocks {
         a_caller_whose_clock_is_ahead_takes_no_lease,
         a_caller_whose_clock_is_ahead_finds_nothing_due,
-        a_lease_lasts_as_long_as_was_asked_for,
+        a_lease_lasts_for_the_requested_time,
     }
 }
 
@@ -377,9 +377,9 @@ suite! { ($)
     }
     retention {
         a_sequence_is_never_used_twice,
-        thrown_away_deltas_go_and_commits_stay,
-        a_session_throws_away_its_own_deltas_only,
-        a_batch_is_thrown_away_in_parts,
+        discarded_deltas_are_removed_and_commits_stay,
+        a_session_discards_its_own_deltas_only,
+        a_batch_is_discarded_in_parts,
         a_batch_is_trimmed_in_parts,
         trimming_removes_the_oldest_and_renumbers_nothing,
     }
@@ -391,17 +391,17 @@ suite! { ($)
         a_change_is_noticed,
     }
     ending {
-        a_stream_ends_fails_or_pauses_and_goes_on,
+        a_stream_ends_fails_or_pauses_and_continues,
         chunks_before_the_end_are_seen_before_it,
-        a_reader_is_told_what_is_no_longer_kept,
-        live_readers_go_on_across_a_thrown_away_attempt,
-        a_reader_of_a_removed_stream_is_done,
+        a_reader_is_told_which_chunks_were_removed,
+        live_readers_continue_after_a_discarded_attempt,
+        a_reader_of_a_removed_stream_ends,
     }
     incarnations {
         an_incarnation_is_never_used_twice,
         a_live_reader_is_not_spliced_onto_another_stream,
         a_waiting_reader_hears_that_its_stream_was_replaced,
-        a_cursor_into_a_deleted_stream_is_told_so,
+        a_reader_with_a_cursor_into_a_deleted_stream_is_told,
     }
 }
 
@@ -420,7 +420,7 @@ suite! { ($)
 
     locking {
         a_second_holder_is_refused,
-        of_many_who_ask_at_once_exactly_one_holds_it,
+        exactly_one_of_many_concurrent_requests_gets_the_lock,
         a_lock_lapses,
         a_lock_is_renewed,
         a_released_lock_is_free,

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_decides_everything() {
+    fn equal_seeds_give_equal_numbers() {
         let (one, other) = (Dice::new(7), Dice::new(7));
         let draw = |dice: &Dice| (dice.below(10), dice.chance(500), dice.fork().draw());
         assert_eq!(draw(&one), draw(&other));

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_nothing_is_stuck_and_what_never_ends_is_too_long() {
+    fn a_waiting_task_is_stuck_and_an_endless_one_takes_too_long() {
         let mut scheduler = Scheduler::new(clock(), 100);
         scheduler.spawner().spawn(std::future::pending());
         assert_eq!(scheduler.run(&Dice::new(1)), Rest::Stuck);

@@ -65,7 +65,7 @@ pub struct UnreliableStore {
 
 /// Is called with every commit that was made, and the root before and after it.
 pub(crate) trait CommitObserver: Send + Sync + std::fmt::Debug {
-    fn made(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>);
+    fn committed(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>);
 }
 
 impl UnreliableStore {
@@ -105,7 +105,7 @@ impl UnreliableStore {
         let before = self.inner.store.load(root.as_root()).await?;
         let receipt = self.inner.store.commit(commit.clone()).await?;
         let after = self.inner.store.load(root.as_root()).await?;
-        commit_observer.made(&commit, before.as_ref(), after.as_ref());
+        commit_observer.committed(&commit, before.as_ref(), after.as_ref());
         Ok(receipt)
     }
 
@@ -220,20 +220,20 @@ impl UnreliableStore {
         self.linger(self.faults.yields).await;
         match fate {
             CallFate::Hangs => std::future::pending().await,
-            CallFate::Fails => return Err(gone(name).into()),
+            CallFate::Fails => return Err(unavailable(name).into()),
             CallFate::Works | CallFate::LosesAcknowledgement => {}
         }
         let done = block_on(call);
         // The call was executed, also if its process is dropped here.
         self.linger(self.faults.yields_after).await;
         match fate {
-            CallFate::LosesAcknowledgement => Err(gone(name).into()),
+            CallFate::LosesAcknowledgement => Err(unavailable(name).into()),
             _ => done,
         }
     }
 }
 
-fn gone(name: &'static str) -> StoreError {
+fn unavailable(name: &'static str) -> StoreError {
     StoreError::Unavailable {
         backend: "unreliable",
         source: format!("the answer to {name} did not come").into(),

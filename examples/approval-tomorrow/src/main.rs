@@ -87,7 +87,7 @@ async fn answer(file: &Path) -> anyhow::Result<()> {
 }
 
 /// Both days in a minute: this program again, twice, each time as a process of its own.
-fn both() -> anyhow::Result<()> {
+fn run_both() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("helix.db");
     for day in ["ask", "answer"] {
@@ -103,7 +103,7 @@ async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        [] => both(),
+        [] => run_both(),
         ["ask", file] => ask(file.as_ref()).await,
         ["answer", file] => answer(file.as_ref()).await,
         _ => anyhow::bail!("usage: approval-tomorrow [ask|answer FILE]"),

@@ -45,7 +45,7 @@ impl Stored for Document {
 }
 
 /// Replaces the item that is the same, or appends.
-fn put<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
+fn upsert<T>(all: &mut Vec<T>, one: T, same: impl Fn(&T, &T) -> bool) {
     match all.iter_mut().find(|have| same(have, &one)) {
         Some(slot) => *slot = one,
         None => all.push(one),
@@ -130,7 +130,7 @@ impl Document {
                 self.states.push(state);
             }
             Row::StateRewind { to, .. } => self.states.push(self.state(session, to)?),
-            Row::Run(run) => put(&mut self.runs, *run, |a, b| a.id == b.id),
+            Row::Run(run) => upsert(&mut self.runs, *run, |a, b| a.id == b.id),
             Row::Checkpoint(checkpoint) => {
                 self.checkpoints.retain(|have| have.id != checkpoint.id);
                 self.checkpoints.push(checkpoint);
@@ -149,13 +149,13 @@ impl Document {
             }
             Row::RemovePending(call) => drop(self.pending.remove(&call)),
             Row::Answered(call, at) => drop(self.answered.insert(call, at)),
-            Row::Child(child) => put(&mut self.children, *child, |a, b| {
+            Row::Child(child) => upsert(&mut self.children, *child, |a, b| {
                 a.session_id == b.session_id
             }),
             Row::Usage(entry) => self.usage.push(entry),
             Row::Stage(step, call, writes) => {
                 let staged = (step, call, writes);
-                put(&mut self.staged, staged, |a, b| {
+                upsert(&mut self.staged, staged, |a, b| {
                     (&a.0, &a.1) == (&b.0, &b.1)
                 });
             }

@@ -193,7 +193,7 @@ fn commit(transaction: &mut Transaction<'_>, commit: Commit) -> Result<Receipt> 
         transaction.open(session)?.header.clone_from(header);
     }
     let (chunks, status) = (std::mem::take(&mut plan.chunks), plan.stream);
-    let sequence = transaction.open(&root)?.say(chunks, status);
+    let sequence = transaction.open(&root)?.commit_chunks(chunks, status);
     Ok(plan.receipt(&headers, sequence))
 }
 

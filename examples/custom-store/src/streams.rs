@@ -57,7 +57,11 @@ impl Document {
     }
 
     /// Appends the chunks of a commit and sets the status.
-    pub(crate) fn say(&mut self, chunks: Vec<Chunk>, status: Option<StreamStatus>) -> Sequence {
+    pub(crate) fn commit_chunks(
+        &mut self,
+        chunks: Vec<Chunk>,
+        status: Option<StreamStatus>,
+    ) -> Sequence {
         if chunks.is_empty() && status.is_none() {
             return self
                 .stream

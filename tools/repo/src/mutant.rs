@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_doubled_or_unknown_is_refused() {
+    fn missing_repeated_and_unknown_keys_are_refused() {
         for (from, to) in [
             ("why: appends would be lost\n", ""),
             ("why: appends would be lost\n", "why:\n"),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_breaches_also_in_tests() {
+    fn meaningless_file_names_are_breaches_also_in_tests() {
         let files = [("a/mod.rs", 1), ("a/utils.rs", 1), ("tests/common.rs", 1)];
         assert_eq!(breaches(&files, "").len(), 3);
         assert!(breaches(&[("a/common_words.rs", 1)], "").is_empty());

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_closed_runs_to_the_end() {
+    fn an_unclosed_literal_extends_to_the_end() {
         for source in ["a \"b // c", "a /* b", "a r#\"b\" // c"] {
             let Split { code, .. } = split(source);
             assert!(!code.contains(['b', 'c']), "{source}: {code}");

@@ -34,7 +34,7 @@ impl Dev {
                 "`helix dev` has no authentication; the tokens of {} are for `helix serve`",
                 file.display()
             );
-            Screen::here().note(Look::Yellow, text)?;
+            Screen::of_process().note(Look::Yellow, text)?;
         }
         let agent = plan.default_agent(self.agent.as_deref())?;
         plan.check_environment()?;
@@ -67,7 +67,7 @@ impl Dev {
         let text = format!(
             "`helix dev` serves this machine only: it listens on {listen}, not on {wanted}"
         );
-        Screen::here().note(Look::Yellow, text)?;
+        Screen::of_process().note(Look::Yellow, text)?;
         Ok(listen)
     }
 }

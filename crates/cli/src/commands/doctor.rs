@@ -102,7 +102,7 @@ impl Doctor {
     }
 
     fn print(&self, report: &Report) -> anyhow::Result<Exit> {
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         let findings = report.checks.iter().filter(|check| !check.ok).count();
         if self.json {
             screen.json(&json!({ "checks": report.checks, "findings": findings }))?;
@@ -114,12 +114,12 @@ impl Doctor {
                     ("!!", Look::Red)
                 };
                 let sign = screen.on_out(look, sign);
-                screen.say(format!(
+                screen.print_line(format!(
                     "{sign} {name}: {}",
                     screen.on_out(Look::Plain, message)
                 ))?;
             }
-            screen.say(format!("{findings} findings"))?;
+            screen.print_line(format!("{findings} findings"))?;
         }
         Ok(if findings == 0 {
             Exit::Done

@@ -53,7 +53,7 @@ impl ExampleTools {
         let address = listener
             .local_addr()
             .context("the listener has no address")?;
-        Screen::here().say(format!("helix: example tools on http://{address}"))?;
+        Screen::of_process().print_line(format!("helix: example tools on http://{address}"))?;
         let routes = Router::new()
             .route("/lookup", post(lookup))
             .route("/refund", post(refund))
@@ -111,5 +111,5 @@ fn text(call: &Value, pointer: &str) -> String {
 /// Prints a call on the terminal, unless the output is closed.
 fn show(call: &Value, what: &str) {
     let arguments = call.pointer("/arguments").cloned().unwrap_or_default();
-    let _ = Screen::here().say(format!("{what}: {arguments}"));
+    let _ = Screen::of_process().print_line(format!("{what}: {arguments}"));
 }

@@ -42,16 +42,16 @@ impl Init {
         for ((_, text), path) in files.iter().zip(&paths) {
             write_new(path, text).map_err(|error| write_error(path, &error))?;
         }
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         let [config, script] = paths.each_ref().map(|path| path.display());
-        screen.say(format!("wrote {config} and {script}"))?;
+        screen.print_line(format!("wrote {config} and {script}"))?;
         let shown = "the token of the user `me`, which is shown only once:";
-        screen.say(format!("{shown} {}", screen.on_out(Look::Bold, &token)))?;
+        screen.print_line(format!("{shown} {}", screen.on_out(Look::Bold, &token)))?;
         let go_to = match self.folder.as_path() {
             here if here == Path::new(".") => String::new(),
             folder => format!("cd {} && ", folder.display()),
         };
-        screen.say(format!(
+        screen.print_line(format!(
             "next: {go_to}helix run helper \"What is the sum?\""
         ))?;
         Ok(Exit::Done)

@@ -21,11 +21,11 @@ impl Migrate {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let store = self.place.read()?.store;
         open_store(&store, true).await?;
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if self.json {
             screen.json(&json!({ "store": store.to_string(), "upToDate": true }))?;
         } else {
-            screen.say(format!("the store {store} is up to date"))?;
+            screen.print_line(format!("the store {store} is up to date"))?;
         }
         Ok(Exit::Done)
     }

@@ -30,7 +30,7 @@ pub(crate) struct Pending {
 
 /// Formats the tool and the arguments of a call on one line. Without a terminal it is cut to
 /// [`LINE`] characters; `--json` has all of it.
-fn what(screen: &Screen, call: &PendingCall) -> String {
+fn summary(screen: &Screen, call: &PendingCall) -> String {
     let what = format!("{} {}", call.tool_name, call.input);
     match screen.out_is_terminal {
         true => what,
@@ -56,7 +56,7 @@ impl Pending {
                 break;
             }
         }
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if self.json {
             screen.json(&json!({ "pending": all, "total": all.len() }))?;
             return Ok(Exit::Done);
@@ -77,7 +77,7 @@ impl Pending {
                     call.tool_call_id.to_string(),
                     kind.to_owned(),
                     since(&screen, call.created_at, setup.clock.now()),
-                    what(&screen, call),
+                    summary(&screen, call),
                 ]
             })
             .collect();

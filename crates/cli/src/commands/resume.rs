@@ -42,7 +42,7 @@ impl Resume {
             ))
         })?;
         let runtime = setup.runtime();
-        let live = Live::new(Screen::here(), self.json);
+        let live = Live::new(Screen::of_process(), self.json);
         let mut turn = Turn::new(&runtime, &agent, &self.place, live)?;
         if is_running(found.run.as_ref()) {
             let streams = setup.backend.streams.as_ref();

@@ -54,7 +54,7 @@ impl Run {
             said = said.user(user);
         }
         let runtime = setup.runtime();
-        let live = Live::new(Screen::here(), self.json);
+        let live = Live::new(Screen::of_process(), self.json);
         let mut turn = Turn::new(&runtime, agent, &self.place, live)?;
         let handle = runtime
             .execute(agent, said)

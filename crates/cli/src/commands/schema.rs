@@ -13,7 +13,7 @@ pub(crate) struct Schema {}
 impl Schema {
     #[expect(clippy::unused_self, reason = "every command is run like this")]
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        Screen::here().say(serde_json::to_string_pretty(&reference::schema())?)?;
+        Screen::of_process().print_line(serde_json::to_string_pretty(&reference::schema())?)?;
         Ok(Exit::Done)
     }
 }

@@ -47,7 +47,7 @@ impl Serve {
             None => {
                 let warning = "every client that can reach this server may use it and sees all sessions \
                                  (`allow_unauthenticated`)";
-                Screen::here().note(Look::Yellow, warning)?;
+                Screen::of_process().note(Look::Yellow, warning)?;
                 server.allow_unauthenticated()
             }
         };

@@ -22,7 +22,7 @@ pub(super) async fn stop(
     let session: SessionId = id(session)?;
     let setup = place.open_existing().await?;
     let store = setup.backend.store.as_ref();
-    let screen = Screen::here();
+    let screen = Screen::of_process();
     let sessions = Sessions::new(store, setup.clock.as_ref());
     let resume = place.command(&format!("resume {session}"));
     let Some(run) = sessions.request_stop(&session, kind, reason).await? else {
@@ -44,7 +44,7 @@ pub(super) async fn stop(
     if json {
         screen.json(&json!({ "accepted": true, "runId": run }))?;
     } else {
-        screen.say(format!("accepted: run {run} is asked to stop"))?;
+        screen.print_line(format!("accepted: run {run} is asked to stop"))?;
     }
     if is_orphaned(store, &session, setup.clock.now()).await? {
         let text = format!("its process is gone; it stops when `{resume}` takes it over");

@@ -135,7 +135,7 @@ impl Submit {
             }
         };
 
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if self.json {
             screen.json(&json!({
                 "status": submitted.outcome,
@@ -160,7 +160,7 @@ impl Submit {
                 }
                 _ => "late_answer_after_timeout: its deadline had passed".to_owned(),
             };
-            screen.say(screen.on_out(Look::Plain, &text))?;
+            screen.print_line(screen.on_out(Look::Plain, &text))?;
             if submitted.continuation == Continuation::CallerResumes {
                 let resume = self.place.command(&format!("resume {root}"));
                 screen.note(

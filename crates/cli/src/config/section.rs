@@ -145,7 +145,7 @@ impl<'a> Section<'a> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        let place = self.shown();
+        let place = self.location();
         self.error(at, format!("`{key}` {place} is {found}; write {wanted}"))
     }
 
@@ -264,7 +264,7 @@ impl<'a> Section<'a> {
             return Err(self.unfit(key, &at, &format!("a table: `{key} = {{ ... }}`"), value));
         }
         let value = json::of(value, &at).map_err(|NotJson { wrote, at }| {
-            let place = self.shown();
+            let place = self.location();
             let message =
                 format!("`{wrote}` of `{key}` {place} is not a JSON number; write another one");
             self.error(&at, message)
@@ -388,7 +388,7 @@ impl<'a> Section<'a> {
     }
 
     /// Returns how a message refers to this table.
-    fn shown(&self) -> String {
+    fn location(&self) -> String {
         match self.name.as_str() {
             "" => "at the top level".to_owned(),
             name => format!("in [{name}]"),
@@ -427,7 +427,7 @@ impl<'a> Section<'a> {
         known: impl IntoIterator<Item = &'k str>,
     ) -> ConfigError {
         let remedy = remedy(key.get_ref(), known);
-        let place = self.shown();
+        let place = self.location();
         let message = format!("unknown key `{}` {place}; {remedy}", key.get_ref());
         self.error(&key.span(), message)
     }

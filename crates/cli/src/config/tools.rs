@@ -193,7 +193,7 @@ fn allowed(section: &Section<'_>, entries: &[At<String>]) -> Result<Allowed, Con
     if section.place("allow").is_none() {
         return Ok(Allowed::public());
     }
-    let mut allowed = Allowed::nothing();
+    let mut allowed = Allowed::none();
     for At { value, at } in entries {
         allowed = allowed
             .and(value)

@@ -93,7 +93,7 @@ fn of_rule(table: &Table, rule: &Rule) -> Value {
             json!({ "oneOf": each })
         }
         Rule::Apart(one, other) => {
-            json!({ "not": { "allOf": [said(table, one), said(table, other)] } })
+            json!({ "not": { "allOf": [requires_key(table, one), requires_key(table, other)] } })
         }
         Rule::Clash(both) => {
             let both = both.map(|(key, is)| has(key, is));
@@ -107,7 +107,7 @@ fn of_rule(table: &Table, rule: &Rule) -> Value {
             excludes,
         } => {
             let lacks = lacks.iter().map(|key| json!({ "required": [key] }));
-            let refused = lacks.chain(excludes.iter().map(|key| said(table, key)));
+            let refused = lacks.chain(excludes.iter().map(|key| requires_key(table, key)));
             let refused = refused.map(|refused| json!({ "not": refused }));
             let then: Vec<_> = [json!({ "required": needs })]
                 .into_iter()
@@ -124,7 +124,7 @@ fn has(key: &str, is: &str) -> Value {
 }
 
 /// A schema that requires a key to be set: a false flag or an empty list does not count.
-fn said(table: &Table, name: &str) -> Value {
+fn requires_key(table: &Table, name: &str) -> Value {
     let something = match table.key(name).map(|key| &key.shape) {
         Some(Shape::Flag) => json!({ "const": true }),
         Some(Shape::Tables(_)) => json!({ "minItems": 1 }),

@@ -79,7 +79,7 @@ impl Place {
         }
         if self.store.is_some() {
             let text = format!("the store {} does not exist yet", plan.store);
-            Screen::here().note(Look::Yellow, text)?;
+            Screen::of_process().note(Look::Yellow, text)?;
         }
         Ok(Setup::new(plan, MemoryStore::new().into()))
     }

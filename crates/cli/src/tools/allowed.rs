@@ -54,7 +54,7 @@ impl Allowed {
 
     /// Allows no addresses.
     #[must_use]
-    pub fn nothing() -> Self {
+    pub fn none() -> Self {
         Self {
             entries: Vec::new(),
         }
@@ -175,7 +175,7 @@ mod tests {
 
     fn listed(entries: &[&str]) -> Allowed {
         let all = entries.iter();
-        all.fold(Allowed::nothing(), |all, entry| all.and(entry).unwrap())
+        all.fold(Allowed::none(), |all, entry| all.and(entry).unwrap())
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn invalid_entries_are_refused() {
         for bad in ["", "*.", "10.0.0.0/33", "host:port", "a b", "http://x"] {
-            assert!(Allowed::nothing().and(bad).is_err(), "{bad}");
+            assert!(Allowed::none().and(bad).is_err(), "{bad}");
         }
     }
 }

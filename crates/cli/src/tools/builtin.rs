@@ -69,7 +69,7 @@ impl Builtin {
         timeout: Option<Duration>,
     ) -> ToolBuilder {
         match self {
-            Self::Clock => Tool::raw(name, description, nothing(), async |_: Value, _| {
+            Self::Clock => Tool::raw(name, description, no_arguments(), async |_: Value, _| {
                 let now = SystemClock::new().now();
                 Ok(json!({ "utc": date::utc(now), "unixMs": now.as_millis() }))
             })
@@ -80,7 +80,7 @@ impl Builtin {
                     let expression = text_of(&input, "expression");
                     let value = calculator::evaluate(&expression);
                     value
-                        .map(calculator::shown)
+                        .map(calculator::to_json)
                         .map_err(|error| ToolError::tell_model(error.to_string()))
                 })
                 .read_only()
@@ -99,7 +99,7 @@ pub(super) fn text_of(input: &Value, key: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-fn nothing() -> Value {
+fn no_arguments() -> Value {
     json!({ "type": "object", "properties": {}, "additionalProperties": false })
 }
 

@@ -40,7 +40,7 @@ pub(super) fn evaluate(text: &str) -> Result<f64> {
 }
 
 /// Converts a value to JSON, an integral one to an integer.
-pub(super) fn shown(value: f64) -> Value {
+pub(super) fn to_json(value: f64) -> Value {
     /// The largest range in which every integer is an exact `f64`.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() <= EXACT {
@@ -238,8 +238,8 @@ mod tests {
         for (text, value) in table {
             assert_eq!(evaluate(text), Ok(value), "{text}");
         }
-        assert_eq!(shown(4.0).to_string(), "4");
-        assert_eq!(shown(0.5).to_string(), "0.5");
+        assert_eq!(to_json(4.0).to_string(), "4");
+        assert_eq!(to_json(0.5).to_string(), "0.5");
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl BadUrl {
 }
 
 /// Formats a URL for logs: without a user, a password, a query or a fragment.
-fn shown(url: &Url) -> String {
+fn url_for_log(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}"));
     let port = port.unwrap_or_default();
@@ -236,7 +236,7 @@ impl Execute for HttpTool {
             tracing::warn!(
                 event = "tool.http_failed",
                 tool = self.name,
-                url = shown(&self.url),
+                url = url_for_log(&self.url),
                 tried,
                 detail
             );

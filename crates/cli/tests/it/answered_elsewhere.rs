@@ -65,7 +65,7 @@ fn hidden_characters_are_shown_where_a_person_decides() {
 }
 
 #[test]
-fn an_answer_at_the_terminal_that_came_too_late_says_what_was_decided() {
+fn a_late_answer_at_the_terminal_shows_the_earlier_decision() {
     let Some(tmux) = programs::find("tmux") else {
         return;
     };
@@ -82,7 +82,7 @@ fn an_answer_at_the_terminal_that_came_too_late_says_what_was_decided() {
 }
 
 #[test]
-fn a_submitted_answer_that_came_too_late_says_what_was_decided() {
+fn a_late_submitted_answer_shows_the_earlier_decision() {
     let folder = folder("ada");
     folder
         .helix(&["run", "support", "pay", "--session", "s"])

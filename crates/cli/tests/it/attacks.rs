@@ -114,7 +114,7 @@ impl Seen {
     }
 
     /// Bob starts a session, and a probe checks the server.
-    fn look(&mut self, served: &Served, round: usize) {
+    fn probe(&mut self, served: &Served, round: usize) {
         let to = address(served);
         let (status, took) = timed(to, "none", "GET /healthz", "");
         assert_eq!(status, 200);
@@ -163,7 +163,7 @@ async fn clients_that_do_not_read_do_not_block_others() {
     let ask = |count| -> Vec<_> { (0..count).map(|_| send(to, "token-a", all, "")).collect() };
     let unread = ask(attack.unread);
     let mut seen = Seen::new();
-    (0..20).for_each(|round| seen.look(&served, round));
+    (0..20).for_each(|round| seen.probe(&served, round));
     let deaf = ask(attack.deaf);
     let mute: Vec<_> = (0..attack.mute)
         .map(|_| TcpStream::connect(to).unwrap())
@@ -171,7 +171,7 @@ async fn clients_that_do_not_read_do_not_block_others() {
     let begun = Instant::now();
     let mut round = 20;
     while round < 60 || begun.elapsed() < attack.lasts {
-        seen.look(&served, round);
+        seen.probe(&served, round);
         round += 1;
     }
     assert!(readers(&served) <= 4, "as many as there are connections");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::kit::{call, refused, surroundings, tool};
 use crate::service::{Reply, Service};
 
-fn says(status: u16, kind: &'static str, body: &str) -> Reply {
+fn reply(status: u16, kind: &'static str, body: &str) -> Reply {
     Reply::Says(status, kind, body.to_owned())
 }
 
@@ -32,7 +32,7 @@ fn patient(service: &Service) -> Tool {
 
 #[tokio::test]
 async fn a_call_is_one_post_with_its_ids_and_arguments() {
-    let service = Service::that(vec![says(200, "application/json", "{}")]).await;
+    let service = Service::that(vec![reply(200, "application/json", "{}")]).await;
     let it = http(&service, "");
     for id in ["c1", "c1", "c2"] {
         let (cx, _) = surroundings(id, json!({}));
@@ -78,7 +78,7 @@ async fn the_body_of_a_success_is_the_result() {
         ("application/json", "", json!("")),
     ];
     for (kind, body, result) in table {
-        let service = Service::that(vec![says(201, kind, body)]).await;
+        let service = Service::that(vec![reply(201, kind, body)]).await;
         assert_eq!(
             call(&http(&service, ""), json!({})).await.unwrap(),
             result,
@@ -97,7 +97,7 @@ async fn a_response_may_change_the_state() {
         ],
     });
     let kind = "application/vnd.helix.tool+json";
-    let service = Service::that(vec![says(200, kind, &body.to_string())]).await;
+    let service = Service::that(vec![reply(200, kind, &body.to_string())]).await;
     let (cx, state) = surroundings("c1", json!({ "items": [], "count": 1 }));
     let result = http(&service, "").call(json!({}), cx).await.unwrap();
     assert_eq!(result, "noted");
@@ -112,14 +112,14 @@ async fn a_response_may_change_the_state() {
         { "op": "add", "path": "/who", "value": "Ada" },
         { "op": "remove", "path": "/count" },
     ] });
-    let service = Service::that(vec![says(200, kind, &body.to_string())]).await;
+    let service = Service::that(vec![reply(200, kind, &body.to_string())]).await;
     let (cx, state) = surroundings("c1", json!({ "items": [], "count": 1 }));
     let result = http(&service, "").call(json!({}), cx).await.unwrap();
     assert_eq!(result, json!(1));
     let wanted = json!({ "items": ["tea"], "who": "Ada" });
     assert_eq!(*state.get().unwrap(), wanted);
 
-    let service = Service::that(vec![says(200, kind, r#"{"writes":[{"op":"fly"}]}"#)]).await;
+    let service = Service::that(vec![reply(200, kind, r#"{"writes":[{"op":"fly"}]}"#)]).await;
     let text = refused(&http(&service, ""), json!({})).await;
     assert!(
         text.starts_with("the call succeeded, but its response cannot be used"),
@@ -129,16 +129,16 @@ async fn a_response_may_change_the_state() {
 
 #[tokio::test]
 async fn the_body_of_a_4xx_is_the_error_text_for_the_model() {
-    let service = Service::that(vec![says(404, "text/plain", "no order 7")]).await;
+    let service = Service::that(vec![reply(404, "text/plain", "no order 7")]).await;
     let it = http(&service, "idempotent = true");
     assert_eq!(refused(&it, json!({})).await, "no order 7");
     assert_eq!(service.asked().len(), 1, "a refusal is not retried");
 
-    let service = Service::that(vec![says(409, "", "")]).await;
+    let service = Service::that(vec![reply(409, "", "")]).await;
     let text = refused(&http(&service, ""), json!({})).await;
     assert_eq!(text, "the service refused the call with status 409");
 
-    let service = Service::that(vec![says(400, "", &"ä".repeat(9_000))]).await;
+    let service = Service::that(vec![reply(400, "", &"ä".repeat(9_000))]).await;
     assert_eq!(
         refused(&http(&service, ""), json!({})).await.len(),
         8 * 1024
@@ -147,7 +147,7 @@ async fn the_body_of_a_4xx_is_the_error_text_for_the_model() {
 
 #[tokio::test]
 async fn a_call_with_an_unknown_outcome_is_not_repeated() {
-    for reply in [says(503, "", "busy"), Reply::Drops, Reply::Hangs] {
+    for reply in [reply(503, "", "busy"), Reply::Drops, Reply::Hangs] {
         let service = Service::that(vec![reply.clone()]).await;
         let text = refused(&http(&service, "timeout_ms = 1000"), json!({})).await;
         assert!(text.contains("unknown"), "{reply:?}: {text}");
@@ -216,7 +216,7 @@ async fn a_call_that_was_never_sent_is_retried() {
     let it = Tool::raw("it", "x", json!({ "type": "object" }), run);
     let it = it.build().unwrap();
     let (result, service) = tokio::join!(call(&it, json!({})), async {
-        Service::at(&address, vec![says(200, "", "\"done\"")]).await
+        Service::at(&address, vec![reply(200, "", "\"done\"")]).await
     });
     assert_eq!(result.unwrap(), "done");
     assert_eq!(service.asked().len(), 1);
@@ -225,7 +225,7 @@ async fn a_call_that_was_never_sent_is_retried() {
 /// The error text for the model names the tool and not the URL.
 #[tokio::test]
 async fn the_model_never_reads_the_address_of_a_service() {
-    for reply in [says(503, "", "busy"), Reply::Drops, Reply::Hangs] {
+    for reply in [reply(503, "", "busy"), Reply::Drops, Reply::Hangs] {
         let service = Service::that(vec![reply.clone()]).await;
         let url = format!("http://user:word@{}/do?key=k-1234567890", service.address);
         let run = HttpTool::new(HttpClient::new(), "refund", &url).unwrap();
@@ -244,7 +244,7 @@ async fn the_model_never_reads_the_address_of_a_service() {
 
 #[tokio::test]
 async fn a_call_carries_the_headers_of_its_tool() {
-    let service = Service::that(vec![says(200, "", "{}")]).await;
+    let service = Service::that(vec![reply(200, "", "{}")]).await;
     // A variable that is set in every test environment.
     let it = http(
         &service,
@@ -260,10 +260,10 @@ async fn a_call_carries_the_headers_of_its_tool() {
 #[tokio::test]
 async fn an_idempotent_call_is_retried_three_times_under_one_key() {
     let service = Service::that(vec![
-        says(500, "", ""),
+        reply(500, "", ""),
         Reply::Drops,
-        says(502, "", ""),
-        says(200, "", "\"done\""),
+        reply(502, "", ""),
+        reply(200, "", "\"done\""),
     ])
     .await;
     assert_eq!(call(&patient(&service), json!({})).await.unwrap(), "done");
@@ -274,7 +274,7 @@ async fn an_idempotent_call_is_retried_three_times_under_one_key() {
         .collect();
     assert_eq!(keys, [keys[0]; 4]);
 
-    let service = Service::that(vec![says(500, "", "")]).await;
+    let service = Service::that(vec![reply(500, "", "")]).await;
     let text = refused(&patient(&service), json!({})).await;
     assert!(text.contains("unknown") && text.contains("500"), "{text}");
     assert_eq!(service.asked().len(), 4);
@@ -282,7 +282,7 @@ async fn an_idempotent_call_is_retried_three_times_under_one_key() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = Service::that(vec![says(200, "", "")]).await;
+    let elsewhere = Service::that(vec![reply(200, "", "")]).await;
     let to = format!("http://{}/", elsewhere.address);
     let service = Service::that(vec![Reply::Leads(to)]).await;
     let text = refused(&http(&service, ""), json!({})).await;
@@ -292,7 +292,7 @@ async fn a_redirect_is_not_followed() {
 
 #[tokio::test]
 async fn invalid_arguments_never_reach_the_service() {
-    let service = Service::that(vec![says(200, "", "")]).await;
+    let service = Service::that(vec![reply(200, "", "")]).await;
     let schema = r#"input_schema = { type = "object", required = ["cents"], properties = { cents = { type = "integer" } } }"#;
     let it = http(&service, schema);
     for arguments in [json!({}), json!({ "cents": "7" }), Value::Null] {
@@ -304,7 +304,7 @@ async fn invalid_arguments_never_reach_the_service() {
 
 #[tokio::test]
 async fn an_approval_is_required_above_a_limit_and_without_a_number() {
-    let service = Service::that(vec![says(200, "", "")]).await;
+    let service = Service::that(vec![reply(200, "", "")]).await;
     let it = http(
         &service,
         r#"approval_when = { pointer = "/cents", above = 100 }"#,

@@ -7,7 +7,7 @@ use crate::kit::Folder;
 use crate::programs;
 use crate::serving::Served;
 
-pub(crate) fn say(browser: &mut Browser, text: &str) {
+pub(crate) fn send_message(browser: &mut Browser, text: &str) {
     let text = json!(text);
     browser.until("!document.getElementById('send').disabled");
     browser.value(&format!(
@@ -34,7 +34,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     let mut browser = Browser::start(&chromium);
     browser.open(served.url());
     browser.until("document.getElementById('agent').value === 'support'");
-    say(&mut browser, "I want a refund");
+    send_message(&mut browser, "I want a refund");
     browser.shows("Run refund?");
     browser.shows("so I can refund it.");
 
@@ -54,7 +54,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     browser.shows("The result of the refund: {\"refundedCents\":1999}");
 
     // When another client answers meanwhile, the page notices and continues.
-    say(&mut browser, "Another refund");
+    send_message(&mut browser, "Another refund");
     browser.until("document.querySelectorAll('.card').length === 1");
     let session = browser.value("location.hash.slice(1)");
     let (_, now) = served
@@ -70,7 +70,7 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     browser.until("document.body.innerText.match(/result of the refund/g)?.length === 2");
 
     // The same session continues, and messages are shown as text, whatever they look like.
-    say(&mut browser, "<img src=x onerror=alert(1)>");
+    send_message(&mut browser, "<img src=x onerror=alert(1)>");
     browser.shows("You said: <img src=x onerror=alert(1)>");
     browser.reload();
     browser.shows("You said: <img src=x onerror=alert(1)>");
@@ -95,7 +95,7 @@ async fn a_form_is_filled_in_and_a_denial_is_shown() {
     let mut browser = Browser::start(&chromium);
     browser.open(served.url());
     browser.until("document.getElementById('agent').value === 'form'");
-    say(&mut browser, "hello");
+    send_message(&mut browser, "hello");
     browser.shows("Your delivery");
     browser.value(
         "for (const one of document.querySelectorAll('.card input')) one.value = `my ${one.name}`",
@@ -107,7 +107,7 @@ async fn a_form_is_filled_in_and_a_denial_is_shown() {
     browser.until("!location.hash && document.querySelectorAll('.user').length === 0");
     browser.until("document.getElementById('agent').value === 'form'");
     browser.value("document.getElementById('agent').value = 'support'");
-    say(&mut browser, "refund me");
+    send_message(&mut browser, "refund me");
     browser.shows("Run refund?");
     browser.value("document.querySelector('.card input').value = 'too late'");
     press(&mut browser, "Deny");
@@ -128,7 +128,7 @@ async fn an_error_is_shown_once() {
     let mut browser = Browser::start(&chromium);
     browser.open(&format!("{}/#%", served.url()));
     browser.until("document.getElementById('agent').value === 'a'");
-    say(&mut browser, "hello");
+    send_message(&mut browser, "hello");
     browser.value("document.getElementById('message-form').requestSubmit()");
     browser.until("document.querySelector('.error') && document.getElementById('stop').hidden");
     let (_, sessions) = served.ask("/sessions", None, None).await;

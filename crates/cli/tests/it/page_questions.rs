@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::answered_elsewhere::{SHOWN, TRICKS, folder};
 use crate::browser::Browser;
 use crate::kit::{Folder, config};
-use crate::page::{press, say};
+use crate::page::{press, send_message};
 use crate::programs;
 use crate::service::{Reply, Service};
 use crate::serving::Served;
@@ -29,7 +29,7 @@ impl Asked {
         let mut browser = Browser::start(&chromium);
         browser.open(served.url());
         browser.until("document.getElementById('agent').value");
-        say(&mut browser, message);
+        send_message(&mut browser, message);
         browser.until(&format!(
             "document.querySelectorAll('.card').length === {questions} && location.hash"
         ));
@@ -219,7 +219,7 @@ async fn one_of_two_questions_closes_itself_and_the_other_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_came_too_late_says_what_was_decided() {
+async fn a_late_answer_shows_the_earlier_decision() {
     let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
         return;
     };
@@ -281,7 +281,7 @@ async fn stop_shows_that_it_stops() {
     let mut browser = Browser::start(&chromium);
     browser.open(served.url());
     browser.until("document.getElementById('agent').value");
-    say(&mut browser, "go");
+    send_message(&mut browser, "go");
     // There is nothing to stop before the server has responded.
     let early = "!location.hash && !document.getElementById('stop').hidden";
     assert_eq!(browser.value(early), json!(false));

@@ -93,7 +93,7 @@ async fn an_approved_call_runs_once_in_another_process() {
 }
 
 #[test]
-fn a_denial_is_told_to_the_model() {
+fn the_model_reads_a_denial() {
     let folder = folder();
     paused(&folder, "pay");
     folder

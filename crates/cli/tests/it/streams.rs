@@ -99,7 +99,7 @@ async fn read(served: Arc<Served>, session: String, patience: usize) -> Vec<Fram
     }
 }
 
-fn said(chunk: &Value) -> Option<String> {
+fn text_of(chunk: &Value) -> Option<String> {
     let is_text = chunk["type"] == "text_delta";
     is_text.then(|| chunk["delta"].as_str().unwrap().to_owned())
 }
@@ -129,7 +129,7 @@ async fn many_readers_of_many_runs_lose_nothing() {
         let all = Reader::after(&served, &session, 0).await.all().await;
         assert!(read == all, "a reader of {session} read something else");
         let said = all.iter().filter_map(|frame| match frame {
-            Frame::Chunk(_, data) => said(&serde_json::from_str(data).unwrap()),
+            Frame::Chunk(_, data) => text_of(&serde_json::from_str(data).unwrap()),
             Frame::End(_) => None,
         });
         let whole = format!("{}That is all.", "so it says ".repeat(50 * steps));

@@ -33,7 +33,7 @@ impl Terminal {
             "read go; {} ; echo \"exit $?.\"; read end",
             line.replace("helix", helix)
         );
-        let told = |arguments: &[&str]| tell(tmux, &socket, arguments);
+        let told = |arguments: &[&str]| run_tmux(tmux, &socket, arguments);
         let columns = columns.to_string();
         let folder = folder.path().to_str().unwrap();
         told(&[
@@ -87,19 +87,19 @@ impl Terminal {
     /// Types a line.
     pub(crate) fn types(&self, line: &str) {
         if !line.is_empty() {
-            tell(&self.tmux, &self.socket, &["send-keys", "-l", line]);
+            run_tmux(&self.tmux, &self.socket, &["send-keys", "-l", line]);
         }
-        tell(&self.tmux, &self.socket, &["send-keys", "Enter"]);
+        run_tmux(&self.tmux, &self.socket, &["send-keys", "Enter"]);
     }
 
     /// Pastes a text at once, including line breaks.
     pub(crate) fn pastes(&self, text: &str) {
-        tell(&self.tmux, &self.socket, &["send-keys", "-l", text]);
+        run_tmux(&self.tmux, &self.socket, &["send-keys", "-l", text]);
     }
 
     /// Presses a key by its name.
     pub(crate) fn presses(&self, key: &str) {
-        tell(&self.tmux, &self.socket, &["send-keys", key]);
+        run_tmux(&self.tmux, &self.socket, &["send-keys", key]);
     }
 
     /// Waits for the end of the command, and returns its exit code.
@@ -110,7 +110,7 @@ impl Terminal {
 
     /// Returns the text on the screen.
     pub(crate) fn screen(&self) -> String {
-        tell(&self.tmux, &self.socket, &["capture-pane", "-p"])
+        run_tmux(&self.tmux, &self.socket, &["capture-pane", "-p"])
     }
 }
 
@@ -122,7 +122,7 @@ impl Drop for Terminal {
     }
 }
 
-fn tell(tmux: &Path, socket: &Path, arguments: &[&str]) -> String {
+fn run_tmux(tmux: &Path, socket: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(tmux);
     command
         .arg("-S")

@@ -121,13 +121,13 @@ fn a_thousand_times(case: &impl AsyncFn(&RuntimeSubject)) {
 #[test]
 fn each_of_a_thousand_resume_races_has_one_winner() {
     a_thousand_times(&async |on: &RuntimeSubject| {
-        runtime::of_many_resumes_exactly_one_runs(on).await;
+        runtime::exactly_one_of_many_resumes_runs(on).await;
     });
 }
 
 #[test]
 fn each_of_a_thousand_answer_races_has_one_winner() {
     a_thousand_times(&async |on: &RuntimeSubject| {
-        runtime::of_many_equal_answers_one_is_accepted(on).await;
+        runtime::one_of_many_equal_answers_is_accepted(on).await;
     });
 }

@@ -18,7 +18,7 @@ fn the_script_of_the_reference_plays() {
     let mut scene = Scene::user("refund 7");
     scene.step(&model, [json!({ "cents": 700 })]);
     assert_eq!(scene.text(&model), r#"Done: {"cents":700}"#);
-    scene.say("thanks");
+    scene.push_user("thanks");
     assert_eq!(scene.text(&model), "Echo: thanks");
 }
 

@@ -19,8 +19,8 @@ fn filled(scene: &Scene, text: &str) -> String {
 #[test]
 fn last_user_is_the_latest_visible_user_message() {
     let mut scene = Scene::user("first");
-    scene.say("second \"quoted\" {{turn}}");
-    scene.say_hidden("hidden");
+    scene.push_user("second \"quoted\" {{turn}}");
+    scene.push_hidden_user("hidden");
     assert_eq!(
         filled(&scene, "<{{last_user}}>"),
         "<second \"quoted\" {{turn}}>"
@@ -31,8 +31,8 @@ fn last_user_is_the_latest_visible_user_message() {
 fn turn_counts_visible_user_messages() {
     let mut scene = Scene::user("one");
     assert_eq!(filled(&scene, "{{turn}}"), "1");
-    scene.say_hidden("hidden");
-    scene.say("two");
+    scene.push_hidden_user("hidden");
+    scene.push_user("two");
     assert_eq!(filled(&scene, "{{turn}}"), "2");
 }
 
@@ -95,7 +95,7 @@ fn the_last_tool_result_may_be_of_an_earlier_turn() {
     let mut scene = Scene::user("go");
     assert_eq!(filled(&scene, "<{{last_tool_result}}>"), "<>");
     scene.other_model(calls([("c1", "t")]), vec![result("c1", "t", json!("kept"))]);
-    scene.say("and then?");
+    scene.push_user("and then?");
     assert_eq!(filled(&scene, "<{{last_tool_result}}>"), "<kept>");
     assert_eq!(
         filled(&scene, "<{{tool_result:c1}}>"),
@@ -119,7 +119,7 @@ fn tool_result_uses_the_id_of_the_script_and_not_of_the_session() {
     let mut scene = Scene::user("go");
     scene.step(&model, [json!("c, turn 1"), json!("d, turn 1")]);
     assert_eq!(scene.text(&model), "c, turn 1 d, turn 1");
-    scene.say("again");
+    scene.push_user("again");
     scene.step(&model, [json!("c, turn 2"), json!("d, turn 2")]);
     assert_eq!(scene.text(&model), "c, turn 2 d, turn 2");
 }

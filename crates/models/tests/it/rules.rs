@@ -52,10 +52,10 @@ fn only_the_latest_visible_user_message_counts() {
     let mut scene = Scene::user("alpha");
     assert_eq!(scene.text(&model), "A");
     scene.step(&model, []);
-    scene.say("beta");
+    scene.push_user("beta");
     assert_eq!(scene.text(&model), "B1");
     scene.step(&model, []);
-    scene.say_hidden("alpha: correct your answer");
+    scene.push_hidden_user("alpha: correct your answer");
     assert_eq!(scene.text(&model), "B2", "a hidden message begins no turn");
 }
 
@@ -75,7 +75,7 @@ fn the_step_is_the_number_of_assistant_messages_in_the_turn() {
     );
     scene.other_model(AssistantMessage::text("from elsewhere"), vec![]);
     assert_eq!(scene.text(&model), "three", "of any model");
-    scene.say("again");
+    scene.push_user("again");
     assert_eq!(
         scene.calls(&model).len(),
         2,

@@ -64,7 +64,7 @@ impl Scene {
             attempt: 1,
             ids: SequentialIds::new(),
         };
-        scene.say(text);
+        scene.push_user(text);
         scene
     }
 
@@ -78,11 +78,11 @@ impl Scene {
         self
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn push_user(&mut self, text: &str) {
         self.history.push_user(UserMessage::new(text));
     }
 
-    pub(crate) fn say_hidden(&mut self, text: &str) {
+    pub(crate) fn push_hidden_user(&mut self, text: &str) {
         self.history.push_user(UserMessage::hidden(text));
     }
 

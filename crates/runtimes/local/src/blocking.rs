@@ -30,14 +30,17 @@ where
     match host.spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => Err(ToolError::failed(match error.try_into_panic() {
-            Ok(payload) => format!("blocking work panicked: {}", said(payload.as_ref())),
+            Ok(payload) => format!(
+                "blocking work panicked: {}",
+                panic_message(payload.as_ref())
+            ),
             Err(error) => error.to_string(),
         })),
     }
 }
 
 /// Returns the message of a panic.
-fn said(payload: &(dyn Any + Send)) -> &str {
+fn panic_message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message")

@@ -41,7 +41,7 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let passed = STARTED.elapsed();
         let date = SystemTime::now().duration_since(UNIX_EPOCH);
-        shown(&AHEAD, millis(passed), millis(date.unwrap_or_default()))
+        monotonic(&AHEAD, millis(passed), millis(date.unwrap_or_default()))
     }
 
     async fn sleep_until(&self, deadline: Timestamp) {
@@ -58,7 +58,7 @@ impl Clock for SystemClock {
 /// Returns the time for a monotonic time and a wall clock time, both in milliseconds.
 ///
 /// Neither addend decreases, so their sum does not.
-fn shown(ahead: &AtomicU64, passed: u64, date: u64) -> Timestamp {
+fn monotonic(ahead: &AtomicU64, passed: u64, date: u64) -> Timestamp {
     let now_ahead = date.saturating_sub(passed);
     let ahead = ahead.fetch_max(now_ahead, Ordering::AcqRel).max(now_ahead);
     Timestamp::from_millis(passed.saturating_add(ahead))
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn time_continues_when_the_wall_clock_is_set_back() {
         let ahead = AtomicU64::new(0);
-        let at = |passed, date| shown(&ahead, passed, date).as_millis();
+        let at = |passed, date| monotonic(&ahead, passed, date).as_millis();
         assert_eq!(at(5, 1_005), 1_005);
         assert_eq!(at(6, 400), 1_006, "set back");
         assert_eq!(at(7, 401), 1_007, "and continues");

@@ -79,10 +79,10 @@ impl LocalRuntime {
     /// # Errors
     /// When the store cannot be read, or the runtime shuts down.
     pub async fn recover(&self) -> Result<SweepReport, Error> {
-        Ok(self.look().await?)
+        Ok(self.sweep_once().await?)
     }
 
-    async fn look(&self) -> Result<SweepReport, RuntimeError> {
+    async fn sweep_once(&self) -> Result<SweepReport, RuntimeError> {
         tokio_here()?;
         let _one_at_a_time = self.inner.sweeping.lock().await;
         if self.inner.table.is_closed() {
@@ -209,7 +209,7 @@ impl LocalRuntime {
             while let Some(inner) = inner.upgrade() {
                 let runtime = Self { inner };
                 // In a task of its own, so that a panic ends this look and not the sweeper.
-                let look = tokio::spawn(async move { runtime.look().await });
+                let look = tokio::spawn(async move { runtime.sweep_once().await });
                 match look.await {
                     Ok(Err(RuntimeError::ShuttingDown)) => return,
                     Ok(Ok(_)) => {}

@@ -232,7 +232,7 @@ impl Counted {
         }
     }
 
-    pub(super) fn asked(
+    pub(super) fn store_called(
         &self,
         operation: &'static str,
         duration: Duration,

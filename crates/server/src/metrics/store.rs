@@ -39,7 +39,8 @@ impl MeteredStore {
         let began = Instant::now();
         let answer = asked.await;
         let failure = answer.as_ref().err().map(Coded::code);
-        self.counted.asked(operation, began.elapsed(), failure);
+        self.counted
+            .store_called(operation, began.elapsed(), failure);
         answer
     }
 }

@@ -71,13 +71,17 @@ impl MessageBody {
         let mut message = UserMessage::new(self.content);
         message.id = self.id;
         message.files = self.files.unwrap_or_default();
-        message.metadata = self.metadata.map(kept).transpose()?.unwrap_or_default();
+        message.metadata = self
+            .metadata
+            .map(metadata_to_store)
+            .transpose()?
+            .unwrap_or_default();
         Ok(message)
     }
 }
 
 /// Returns the metadata to store: metadata that is too large is dropped, and the message stays.
-fn kept(metadata: Metadata) -> Result<Metadata, ApiError> {
+fn metadata_to_store(metadata: Metadata) -> Result<Metadata, ApiError> {
     let value = Value::Object(metadata);
     if !fits(&value, MAX_DEPTH) {
         return Err(ApiError::invalid(format!(

@@ -39,7 +39,7 @@ pub(crate) async fn ready(
     caller: Caller,
 ) -> Result<Json<OkView>, ApiError> {
     caller.may_do(&app).await?;
-    app.readiness.now(&app).await?;
+    app.readiness.check(&app).await?;
     Ok(OK)
 }
 
@@ -53,7 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), ApiError>)>>);
 
 impl Readiness {
-    async fn now(&self, app: &App) -> Result<(), ApiError> {
+    async fn check(&self, app: &App) -> Result<(), ApiError> {
         let mut last = self.0.lock().await;
         if let Some((at, known)) = &*last
             && at.elapsed() < EVERY

@@ -127,7 +127,7 @@ pub(crate) async fn submit(
         caller.find(&app, &root).await?
     };
     let call = submission.tool_call_id().clone();
-    let digest = asked(&app, &found, &call).await?;
+    let digest = digest_of_pending(&app, &found, &call).await?;
     let mut access = Access::new(caller.operation).to(&root, &found.state.agent_type);
     access.call = Some(&call);
     access.digest = digest.as_ref();
@@ -159,7 +159,11 @@ fn read(mut body: Map<String, Value>) -> Result<(SessionId, Submission), ApiErro
 }
 
 /// Returns the stored digest of the pending call, to which approvals are bound.
-async fn asked(app: &App, root: &Snapshot, call: &CallId) -> Result<Option<Digest>, ApiError> {
+async fn digest_of_pending(
+    app: &App,
+    root: &Snapshot,
+    call: &CallId,
+) -> Result<Option<Digest>, ApiError> {
     let digest = |found: &Snapshot| {
         let pending = found.state.pending_client_tool_calls.get(call);
         pending.map(|pending| pending.digest.clone())

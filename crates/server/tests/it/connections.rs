@@ -54,7 +54,7 @@ async fn a_client_that_does_not_read_is_disconnected_and_its_response_dropped() 
             stream,
             seen: String::new(),
         };
-        connection.say("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        connection.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         deaf.push(connection);
     }
     gone.acquire_many(8).await.unwrap().forget();

@@ -36,7 +36,7 @@ fn chunk(name: &str) -> Chunk {
 }
 
 /// Requests the stream. It is not read before the body is polled.
-async fn asked(place: &Place) -> Response<Body> {
+async fn open_stream(place: &Place) -> Response<Body> {
     let asked = request(ALICE, "GET", "/sse?sessionId=s", None);
     place.app.clone().oneshot(asked).await.unwrap()
 }
@@ -47,7 +47,7 @@ async fn chunks_written_just_before_the_end_are_sent() {
     let store = InterleavedStore::new();
     let place = Place::over(store.clone());
     place.ended("hello").await;
-    let response = asked(&place).await;
+    let response = open_stream(&place).await;
     store.then(commit().say(chunk("at the last moment")));
     let text = Answer::of(response).await.text().to_owned();
     assert!(store.has_happened());
@@ -62,7 +62,7 @@ async fn a_run_that_starts_just_before_the_end_is_read_too() {
     let store = InterleavedStore::new();
     let place = Place::over(store.clone());
     place.ended("hello").await;
-    let mut pieces = asked(&place).await.into_body().into_data_stream();
+    let mut pieces = open_stream(&place).await.into_body().into_data_stream();
     store.then(commit().stream(StreamStatus::Active));
     let mut text = String::new();
     // The first turn is one piece.
@@ -89,7 +89,7 @@ async fn the_outcome_of_a_recreated_session_is_not_sent_to_an_old_reader() {
         let store = InterleavedStore::new();
         let place = Place::over(store.clone());
         place.ended("hello").await;
-        let response = asked(&place).await;
+        let response = open_stream(&place).await;
         let anew = SessionState::new(session(), "desk", Timestamp::from_millis(NOW));
         let mut anew = commit()
             .then(Change::Delete)
@@ -130,7 +130,7 @@ async fn the_reader_of_a_session_without_chunks_ends_with_its_deletion() {
         .then(Change::Create(Box::new(silent)))
         .then(Change::StartRun(Box::new(run)));
     store.commit(begun).await.unwrap();
-    let response = asked(&place).await;
+    let response = open_stream(&place).await;
     assert!(!response.headers().contains_key("x-helix-stream"));
     let mut pieces = response.into_body().into_data_stream();
     assert_eq!(pieces.next().await.unwrap().unwrap(), ": keep-alive\n\n");

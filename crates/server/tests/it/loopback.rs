@@ -43,7 +43,7 @@ impl Loopback {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let seen = String::new();
         let mut connection = Connection { stream, seen };
-        connection.say(text).await;
+        connection.send(text).await;
         connection
     }
 
@@ -66,7 +66,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Sends this text as raw bytes of a request.
-    pub(crate) async fn say(&mut self, text: &str) {
+    pub(crate) async fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct UnreachableStore;
 
-fn gone<T>() -> Result<T, StoreError> {
+fn unavailable<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable {
         backend: "broken",
         source: "the wire is cut at secret.internal".into(),
@@ -26,57 +26,57 @@ fn gone<T>() -> Result<T, StoreError> {
 #[async_trait]
 impl SessionStore for UnreachableStore {
     async fn commit(&self, _: Commit) -> Result<Receipt, StoreError> {
-        gone()
+        unavailable()
     }
     async fn load(&self, _: SessionKey<'_>) -> Result<Option<Snapshot>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn messages(&self, _: SessionKey<'_>, _: Page) -> Result<Paged<Message>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn state_at(&self, _: SessionKey<'_>, _: u64) -> Result<Arc<Value>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn runs(
         &self,
         _: SessionKey<'_>,
         _: Lookup<RunId>,
     ) -> Result<Paged<RunRecord>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn checkpoints(
         &self,
         _: SessionKey<'_>,
         _: Lookup<CheckpointId>,
     ) -> Result<Paged<Checkpoint>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn answered(
         &self,
         _: SessionKey<'_>,
         _: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn extras(&self, _: SessionKey<'_>) -> Result<SessionExtras, StoreError> {
-        gone()
+        unavailable()
     }
     async fn usage(&self, _: SessionKey<'_>, _: Page) -> Result<Paged<UsageEntry>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn root_of(&self, _: &SessionId) -> Result<Option<SessionId>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn list(&self, _: &SessionQuery) -> Result<Paged<SessionState>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn pending(&self, _: &PendingQuery) -> Result<Paged<PendingCall>, StoreError> {
-        gone()
+        unavailable()
     }
     async fn due(&self, _: &DueQuery) -> Result<DuePage, StoreError> {
-        gone()
+        unavailable()
     }
     async fn backlog(&self, _: Timestamp) -> Result<Backlog, StoreError> {
-        gone()
+        unavailable()
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn commit(
                 session: session.clone(),
             });
         };
-        Ok(messages::kept(conn, place.owner, count)?)
+        Ok(messages::whole_steps(conn, place.owner, count)?)
     };
     let floor = || Ok(headers::floor(conn)?);
     let limits = stream_manager::limits();

@@ -26,7 +26,7 @@ pub(crate) fn append(
 }
 
 /// The number of messages that stay when the history is cut to `count`, so that no step is split.
-pub(crate) fn kept(
+pub(crate) fn whole_steps(
     conn: &Connection,
     session: OwnerId,
     count: usize,

@@ -12,7 +12,7 @@ fn answer(on: &Subject, id: &str) -> Change {
     Change::Set(Field::CompletedCall(call(id), on.now()))
 }
 
-async fn all(on: &Subject) -> Vec<CallId> {
+async fn all_answered(on: &Subject) -> Vec<CallId> {
     let which = Lookup::Page(Page::ALL);
     let found = on
         .store
@@ -22,7 +22,7 @@ async fn all(on: &Subject) -> Vec<CallId> {
     found.items.into_iter().map(|one| one.call).collect()
 }
 
-async fn one(on: &Subject, id: &str) -> Vec<AnsweredCall> {
+async fn find_answered(on: &Subject, id: &str) -> Vec<AnsweredCall> {
     let which = Lookup::One(call(id));
     let found = on
         .store
@@ -38,11 +38,11 @@ async fn one(on: &Subject, id: &str) -> Vec<AnsweredCall> {
 /// proves in part: SUS-06
 pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
     assert!(
-        all(on).await.is_empty(),
+        all_answered(on).await.is_empty(),
         "a session that is not there has none"
     );
     let id = created(on, "s").await;
-    assert!(all(on).await.is_empty());
+    assert!(all_answered(on).await.is_empty());
     for n in [7, 3, 12] {
         changed(on, &id, answer(on, &format!("c-{n:03}"))).await;
     }
@@ -52,12 +52,12 @@ pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
     accepted(on, many).await;
     for on in [on, on.elsewhere()] {
         assert_eq!(
-            one(on, "c-003").await,
+            find_answered(on, "c-003").await,
             [AnsweredCall::new(call("c-003"), at)]
         );
-        assert_eq!(one(on, "c-319").await.len(), 1);
-        assert_eq!(one(on, "c-004").await, []);
-        let every = all(on).await;
+        assert_eq!(find_answered(on, "c-319").await.len(), 1);
+        assert_eq!(find_answered(on, "c-004").await, []);
+        let every = all_answered(on).await;
         assert_eq!(every.len(), 303);
         assert!(every.is_sorted(), "in the order of their ids");
         let which = Lookup::Page(Page::new(2, 3));
@@ -73,7 +73,7 @@ pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
 
 /// Answered calls are not part of the session that every commit reads and writes, so its size does
 /// not grow with them.
-pub async fn answered_calls_are_not_part_of_what_is_read_of_a_session(on: &Subject) {
+pub async fn answered_calls_are_not_part_of_a_loaded_session(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, answer(on, "c-1")).await;
     let found = on.store.load(id.as_root()).await.unwrap().unwrap();
@@ -83,7 +83,7 @@ pub async fn answered_calls_are_not_part_of_what_is_read_of_a_session(on: &Subje
 }
 
 /// A snapshot says which calls of the open step are answered.
-pub async fn a_snapshot_says_which_calls_of_the_open_step_are_answered(on: &Subject) {
+pub async fn a_snapshot_has_the_answered_calls_of_the_open_step(on: &Subject) {
     let id = created(on, "s").await;
     for answered in ["c-0", "c-2", "c-3"] {
         changed(on, &id, answer(on, answered)).await;
@@ -106,9 +106,9 @@ pub async fn an_answered_call_stays_answered(on: &Subject) {
     read.completed_client_tool_calls = [(call("c-2"), on.now())].into();
     on.sessions().save_state(&read, None).await.unwrap();
     changed(on, &id, Change::Truncate(0)).await;
-    assert_eq!(all(on).await, ["c-1", "c-2"].map(call));
+    assert_eq!(all_answered(on).await, ["c-1", "c-2"].map(call));
     assert!(on.sessions().delete_session(&id).await.unwrap());
-    assert!(all(on).await.is_empty());
+    assert!(all_answered(on).await.is_empty());
     created(on, "s").await;
-    assert!(all(on).await.is_empty(), "it is another session");
+    assert!(all_answered(on).await.is_empty(), "it is another session");
 }

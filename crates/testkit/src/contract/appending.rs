@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Subject;
 use super::builders::{accepted, child_of, chunk, commit, event, running, session, text};
 use super::everything::{chunks, everything};
-use super::streaming::{numbers, say, stream, streaming, words};
+use super::streaming::{commit_chunk, numbers, stream, streaming, words};
 
 /// Sequences begin at 1 and grow in the order of writing, through commits and deltas alike.
 ///
@@ -22,7 +22,7 @@ pub async fn sequences_begin_at_one_and_grow(on: &Subject) {
         "nothing was written to it"
     );
     assert!(chunks(on, &root).await.is_empty());
-    let mut last = vec![say(on, &root, "a").await];
+    let mut last = vec![commit_chunk(on, &root, "a").await];
     last.push(stream(on, &writer, &["b", "c"]).await);
     let both = commit(on, &root)
         .say(event(on, &root, "d"))
@@ -69,7 +69,7 @@ pub async fn nothing_is_seen_of_a_refused_commit(on: &Subject) {
     };
     assert!(on.store.commit(refused(on)).await.is_err());
     assert_eq!(on.streams.info(&root).await.unwrap(), None);
-    say(on, &root, "a").await;
+    commit_chunk(on, &root, "a").await;
     let impossible = commit(on, &root)
         .say(event(on, &root, "never"))
         .then(Change::RewindState(99));
@@ -231,7 +231,7 @@ pub async fn an_oversized_chunk_is_refused_before_it_gets_a_number(on: &Subject)
 /// proves: STR-01
 pub async fn a_commit_with_an_oversized_chunk_is_refused_whole(on: &Subject) {
     let (root, _) = streaming(on, "s").await;
-    let last = say(on, &root, "a").await;
+    let last = commit_chunk(on, &root, "a").await;
     let before = everything(on, &[&root]).await;
     let limits = on.streams.limits();
     let large = json!({ "large": "x".repeat(limits.max_chunk_bytes) });

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::Subject;
 use super::builders::{
-    call, changed, checkpoint, created, paired, run, running, says, session, sets, step_of, user,
-    waiting,
+    call, changed, checkpoint, created, paired, run, running, session, sets, step_of, user,
+    user_message, waiting,
 };
 use super::everything::everything;
 
 /// Three turns with a checkpoint after each, and a state that says how many there were.
-async fn told(on: &Subject) -> (SessionId, Vec<Message>) {
+async fn session_with_history(on: &Subject) -> (SessionId, Vec<Message>) {
     let id = session("source");
     let mut new = NewSession::of("agent");
     new.user_id = Some(user("u"));
@@ -27,7 +27,7 @@ async fn told(on: &Subject) -> (SessionId, Vec<Message>) {
     running(on, &id, "run").await;
     let mut all = Vec::new();
     for turn in 1..=3 {
-        let mut messages = vec![says(&format!("question {turn}"))];
+        let mut messages = vec![user_message(&format!("question {turn}"))];
         messages.extend(step_of(&[&format!("c-{turn}-1"), &format!("c-{turn}-2")]));
         on.sessions()
             .append_messages(&id, &messages, None)
@@ -46,7 +46,7 @@ async fn told(on: &Subject) -> (SessionId, Vec<Message>) {
     (id, all)
 }
 
-async fn seen(on: &Subject, id: &SessionId) -> (Vec<Message>, Value) {
+async fn contents(on: &Subject, id: &SessionId) -> (Vec<Message>, Value) {
     let messages = on
         .store
         .messages(id.as_root(), Page::ALL)
@@ -61,14 +61,14 @@ async fn seen(on: &Subject, id: &SessionId) -> (Vec<Message>, Value) {
 ///
 /// proves in part: SES-10
 pub async fn a_branch_begins_at_a_checkpoint(on: &Subject) {
-    let (source, all) = told(on).await;
+    let (source, all) = session_with_history(on).await;
     let before = everything(on, &[&source]).await;
     for turn in 1..=3 {
         let to = session(&format!("branch-{turn}"));
         let point = BranchPoint::Checkpoint(checkpoint(&format!("cp-{turn}")));
         on.sessions().branch(&source, &point, &to).await.unwrap();
         let wanted = (all[..turn * 4].to_vec(), json!({ "turns": turn }));
-        assert_eq!(seen(on, &to).await, wanted);
+        assert_eq!(contents(on, &to).await, wanted);
         let found = on.store.load(to.as_root()).await.unwrap().unwrap();
         assert_eq!(
             (found.state.user_id, found.state.tags),
@@ -92,7 +92,7 @@ pub async fn a_branch_begins_at_a_checkpoint(on: &Subject) {
 ///
 /// proves in part: SES-10
 pub async fn a_branch_begins_after_the_results_of_its_message(on: &Subject) {
-    let (source, all) = told(on).await;
+    let (source, all) = session_with_history(on).await;
     // A turn is a question, a message with two calls, and their results.
     for (index, keep, turns) in [
         (0, 1, 0),
@@ -108,7 +108,11 @@ pub async fn a_branch_begins_after_the_results_of_its_message(on: &Subject) {
             .await
             .unwrap();
         let wanted = (all[..keep].to_vec(), json!({ "turns": turns }));
-        assert_eq!(seen(on, &to).await, wanted, "branched at message {index}");
+        assert_eq!(
+            contents(on, &to).await,
+            wanted,
+            "branched at message {index}"
+        );
     }
     let beyond = BranchPoint::Message(12);
     let refused = on
@@ -131,12 +135,15 @@ pub async fn a_branch_begins_after_the_results_of_its_message(on: &Subject) {
 ///
 /// proves: STO-09
 pub async fn a_clone_is_independent_of_its_original(on: &Subject) {
-    let (source, all) = told(on).await;
+    let (source, all) = session_with_history(on).await;
     let to = session("clone");
     on.sessions().clone_session(&source, &to).await.unwrap();
-    assert_eq!(seen(on, &to).await, (all.clone(), json!({ "turns": 3 })));
+    assert_eq!(
+        contents(on, &to).await,
+        (all.clone(), json!({ "turns": 3 }))
+    );
     on.sessions()
-        .append_messages(&to, &[says("here")], None)
+        .append_messages(&to, &[user_message("here")], None)
         .await
         .unwrap();
     on.sessions()
@@ -144,17 +151,17 @@ pub async fn a_clone_is_independent_of_its_original(on: &Subject) {
         .await
         .unwrap();
     on.sessions()
-        .append_messages(&source, &[says("there")], None)
+        .append_messages(&source, &[user_message("there")], None)
         .await
         .unwrap();
-    let (mine, theirs) = (seen(on, &to).await, seen(on, &source).await);
+    let (mine, theirs) = (contents(on, &to).await, contents(on, &source).await);
     assert_eq!(
         (mine.0.last(), mine.1),
-        (Some(&says("here")), json!({ "turns": 4 }))
+        (Some(&user_message("here")), json!({ "turns": 4 }))
     );
     assert_eq!(
         (theirs.0.last(), theirs.1),
-        (Some(&says("there")), json!({ "turns": 3 }))
+        (Some(&user_message("there")), json!({ "turns": 3 }))
     );
 }
 
@@ -162,7 +169,7 @@ pub async fn a_clone_is_independent_of_its_original(on: &Subject) {
 ///
 /// proves in part: SES-10
 pub async fn a_branch_that_cannot_be_made_leaves_nothing(on: &Subject) {
-    let (source, _) = told(on).await;
+    let (source, _) = session_with_history(on).await;
     let taken = created(on, "taken").await;
     on.sessions()
         .create_checkpoint(&taken, NewCheckpoint::new(checkpoint("cp-x"), run("run")))
@@ -194,7 +201,7 @@ pub async fn a_branch_that_cannot_be_made_leaves_nothing(on: &Subject) {
 ///
 /// proves in part: SES-10
 pub async fn a_branch_uses_no_call_id_again(on: &Subject) {
-    let (source, _) = told(on).await;
+    let (source, _) = session_with_history(on).await;
     on.sessions().truncate_messages(&source, 8).await.unwrap();
     let to = session("to");
     let point = BranchPoint::Checkpoint(checkpoint("cp-1"));

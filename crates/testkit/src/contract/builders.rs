@@ -118,7 +118,7 @@ pub(super) fn stop(on: &Subject, run: &RunId) -> StopRequest {
     StopRequest::new(run.clone(), StopKind::Interrupt, on.now())
 }
 
-pub(super) fn says(text: &str) -> Message {
+pub(super) fn user_message(text: &str) -> Message {
     Message::User(UserMessage::new(text))
 }
 

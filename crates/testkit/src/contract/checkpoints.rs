@@ -4,7 +4,9 @@ use helix_agents_core::session::{CheckpointSource, SessionState};
 use helix_agents_core::store::{Change, Field, NewCheckpoint, Page};
 
 use super::Subject;
-use super::builders::{changed, checkpoint, checkpoint_of, commit, created, run, says, sets, step};
+use super::builders::{
+    changed, checkpoint, checkpoint_of, commit, created, run, sets, step, user_message,
+};
 
 fn new(name: &str) -> NewCheckpoint {
     NewCheckpoint::new(checkpoint(name), run("run"))
@@ -51,7 +53,7 @@ pub async fn the_latest_checkpoint_is_the_one_written_last(on: &Subject) {
 
     state.step_count = 1;
     sessions
-        .save_state_and_promote_staging(&state, &[says("a")], new("promoted"), None)
+        .save_state_and_promote_staging(&state, &[user_message("a")], new("promoted"), None)
         .await
         .unwrap();
     assert_eq!(latest(on, &state).await, "promoted");
@@ -173,7 +175,7 @@ pub async fn a_checkpoint_of_another_session_is_not_found(on: &Subject) {
 pub async fn checkpoints_outlive_a_cut(on: &Subject) {
     let id = created(on, "s").await;
     on.sessions()
-        .append_messages(&id, &[says("a"), says("b")], None)
+        .append_messages(&id, &[user_message("a"), user_message("b")], None)
         .await
         .unwrap();
     let made = on

@@ -18,7 +18,7 @@ const TEN: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A session with a run whose lease is valid for ten seconds.
-async fn held(on: &Subject) -> SessionId {
+async fn leased_session(on: &Subject) -> SessionId {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
     let lease = LeaseRequest::new("a", TEN);
@@ -32,7 +32,7 @@ fn hour_ahead(on: &Subject) -> Timestamp {
 
 /// A caller with a time in the future does not make leases lapse.
 pub async fn a_caller_whose_clock_is_ahead_takes_no_lease(on: &Subject) {
-    let id = held(on).await;
+    let id = leased_session(on).await;
     let before = everything(on, &[&id]).await;
     let ahead = Arc::new(VirtualClock::new(hour_ahead(on)));
     let taken = entries(on, ahead).recover(&id, &performer("b")).await;
@@ -53,7 +53,7 @@ pub async fn a_caller_whose_clock_is_ahead_takes_no_lease(on: &Subject) {
 
 /// Nor does it make anything due.
 pub async fn a_caller_whose_clock_is_ahead_finds_nothing_due(on: &Subject) {
-    let id = held(on).await;
+    let id = leased_session(on).await;
     let expiring = created(on, "t").await;
     let at = on.now().saturating_add(TEN);
     let expires = Field::ExpiresAt(Some(at));
@@ -73,7 +73,7 @@ pub async fn a_caller_whose_clock_is_ahead_finds_nothing_due(on: &Subject) {
 }
 
 /// A lease that was asked for by a process that is ahead, or behind, lasts as long as any.
-pub async fn a_lease_lasts_as_long_as_was_asked_for(on: &Subject) {
+pub async fn a_lease_lasts_for_the_requested_time(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
     for at in [hour_ahead(on), Timestamp::default()] {

@@ -186,7 +186,7 @@ pub async fn concurrent_commits_happen_one_after_another(on: &Subject) {
 }
 
 /// `{version, stop?, inbox, answered}` and the counts, so that nothing has to be read again.
-pub async fn a_receipt_tells_what_the_top_of_a_step_needs(on: &Subject) {
+pub async fn a_receipt_has_all_that_the_next_step_needs(on: &Subject) {
     let (id, fence) = full_session(on, "s").await;
     let other = child_of(on, &id, &id, "child").await;
     let request = stop(on, &run("run"));

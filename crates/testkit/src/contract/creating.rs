@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::Subject;
 use super::builders::{
-    accepted, answer, approval, call, checkpoint, child_of, commit, created, run, says, session,
-    step, user, waiting,
+    accepted, answer, approval, call, checkpoint, child_of, commit, created, run, session, step,
+    user, user_message, waiting,
 };
 
 const CREATORS: usize = 16;
@@ -24,7 +24,7 @@ const CREATORS: usize = 16;
 /// Create is atomic: one of many succeeds, everybody else is told that the id is taken.
 ///
 /// proves: SES-02
-pub async fn of_many_concurrent_creates_exactly_one_wins(on: &Subject) {
+pub async fn exactly_one_of_many_concurrent_creates_wins(on: &Subject) {
     let id = session("s");
     let outcomes = on.at_once(CREATORS, async |on, index| {
         let mut new = NewSession::of(format!("agent-{index}"));
@@ -238,7 +238,7 @@ pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
     assert_eq!((found.tags, found.metadata), (new.tags, new.metadata));
     assert_eq!(found.agent_type, new.agent_type);
 
-    let said: Vec<_> = texts.iter().map(|text| says(text)).collect();
+    let said: Vec<_> = texts.iter().map(|text| user_message(text)).collect();
     on.sessions()
         .append_messages(&id, &said, None)
         .await
@@ -248,7 +248,7 @@ pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
 }
 
 /// Of a session that is not there nothing is read, and nothing of it can be changed.
-pub async fn what_does_not_exist_reads_as_empty_or_not_found(on: &Subject) {
+pub async fn a_missing_session_reads_as_empty_or_not_found(on: &Subject) {
     let id = session("nobody");
     let store = &on.store;
     assert_eq!(store.load(id.as_root()).await.unwrap(), None);

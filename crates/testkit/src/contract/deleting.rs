@@ -175,7 +175,7 @@ async fn expiring(on: &Subject, name: &str, after: u64) -> SessionId {
 /// expired ones while a run of the session or of a child is running.
 ///
 /// proves: SES-11
-pub async fn what_has_expired_is_cleaned_up(on: &Subject) {
+pub async fn expired_sessions_are_removed_with_their_children(on: &Subject) {
     let (soon, later) = (
         expiring(on, "soon", 1_000).await,
         expiring(on, "later", 1_001).await,

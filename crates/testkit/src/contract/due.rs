@@ -294,7 +294,7 @@ pub async fn pages_of_due_work_miss_nothing(on: &Subject) {
 
 /// A backlog counts calls that wait, leases that hold, and what is due; nothing that is over, and no
 /// session that only may be cleaned up.
-pub async fn a_backlog_counts_what_waits(on: &Subject) {
+pub async fn a_backlog_counts_pending_calls_leases_and_due_sessions(on: &Subject) {
     let backlog = async || on.elsewhere().store.backlog(on.now()).await.unwrap();
     assert_eq!(backlog().await, Backlog::default(), "nothing waits yet");
 

@@ -10,7 +10,7 @@ use super::Subject;
 use super::builders::{accepted, changed, child_of, commit, created, event, running, sets};
 use super::everything::everything;
 use super::full_session::{changes_everything, full_session};
-use super::streaming::{say, stream, streaming};
+use super::streaming::{commit_chunk, stream, streaming};
 
 /// Every commit and every batch of deltas that was acknowledged is found after reopening, whichever
 /// of them was the last, and writing continues where it ended.
@@ -94,7 +94,7 @@ pub async fn incarnations_of_deleted_streams_stay_used_after_reopening(on: &Subj
     let Some(open) = on.reopening() else { return };
     let store = open().await;
     let (root, _) = streaming(&store, "root").await;
-    say(&store, &root, "one").await;
+    commit_chunk(&store, &root, "one").await;
     let ended = commit(&store, &root).stream(StreamStatus::Ended);
     accepted(&store, ended).await;
     let old = store.streams.info(&root).await.unwrap().unwrap();
@@ -108,7 +108,7 @@ pub async fn incarnations_of_deleted_streams_stay_used_after_reopening(on: &Subj
 
     let store = open().await;
     streaming(&store, "root").await;
-    assert_eq!(say(&store, &root, "one").await, Sequence(1));
+    assert_eq!(commit_chunk(&store, &root, "one").await, Sequence(1));
     let new = store.streams.info(&root).await.unwrap().unwrap();
     assert_ne!(new.incarnation, old.incarnation);
 }

@@ -15,8 +15,8 @@ use helix_agents_core::{RunId, SessionId};
 
 use super::Subject;
 use super::builders::{
-    accepted, call, changed, chunk, commit, created, open_step, paired, result, running, says,
-    started, stop, waiting,
+    accepted, call, changed, chunk, commit, created, open_step, paired, result, running, started,
+    stop, user_message, waiting,
 };
 
 /// A commit of an effect, as an executor makes it.
@@ -62,7 +62,7 @@ pub async fn an_effect_is_committed_once(on: &Subject) {
 }
 
 /// An effect of another step, of another run, or of a run that has ended is not committed.
-pub async fn an_effect_belongs_to_the_present_step_of_a_run_that_goes_on(on: &Subject) {
+pub async fn an_effect_belongs_to_the_current_step_of_a_running_run(on: &Subject) {
     let id = created(on, "s").await;
     let (run, fence) = running(on, &id, "run").await;
     refused(on, effect(on, &id, fence, place(&run, 2, 1, 0))).await;
@@ -296,7 +296,7 @@ pub async fn a_run_leaves_no_step_open(on: &Subject) {
 }
 
 /// Who saves an older reading of a session does not take the questions of its run off the list.
-pub async fn a_save_keeps_what_a_run_has_asked(on: &Subject) {
+pub async fn a_save_keeps_the_pending_calls_of_a_run(on: &Subject) {
     let id = created(on, "s").await;
     let mut old = on.sessions().load_state(&id).await.unwrap().unwrap();
     let (run, _) = running(on, &id, "run").await;
@@ -351,7 +351,7 @@ pub async fn a_step_is_announced_with_the_messages_that_there_are(on: &Subject) 
     let id = created(on, "s").await;
     running(on, &id, "run").await;
     on.sessions()
-        .append_messages(&id, &[says("by the way")], None)
+        .append_messages(&id, &[user_message("by the way")], None)
         .await
         .unwrap();
     let announced = ChunkPayload::StepCommitted { message_count: 0 };

@@ -16,7 +16,7 @@ const REMOVED: &str = "a reader must learn that its stream was removed";
 /// Each way to end is told, and a stream that paused goes on.
 ///
 /// proves in part: STR-04
-pub async fn a_stream_ends_fails_or_pauses_and_goes_on(on: &Subject) {
+pub async fn a_stream_ends_fails_or_pauses_and_continues(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     let mut from = Sequence::START;
     for status in [
@@ -52,7 +52,7 @@ pub async fn a_stream_ends_fails_or_pauses_and_goes_on(on: &Subject) {
 }
 
 /// Who reads a stream that is removed does not wait for more, wherever it stands.
-pub async fn a_reader_of_a_removed_stream_is_done(on: &Subject) {
+pub async fn a_reader_of_a_removed_stream_ends(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     turn(on, &writer, 3, StreamStatus::Active).await;
     let mut live = reader(on.elsewhere(), &root, Sequence::START);
@@ -94,7 +94,7 @@ pub async fn chunks_before_the_end_are_seen_before_it(on: &Subject) {
 /// Whoever asks for what retention removed is told so, once, and then gets the rest.
 ///
 /// proves: STR-01
-pub async fn a_reader_is_told_what_is_no_longer_kept(on: &Subject) {
+pub async fn a_reader_is_told_which_chunks_were_removed(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     turn(on, &writer, 8, StreamStatus::Ended).await;
     let all = chunks(on, &root).await;
@@ -122,7 +122,7 @@ pub async fn a_reader_is_told_what_is_no_longer_kept(on: &Subject) {
 /// When an attempt is thrown away, live readers go on and later ones never see it.
 ///
 /// proves: STR-03
-pub async fn live_readers_go_on_across_a_thrown_away_attempt(on: &Subject) {
+pub async fn live_readers_continue_after_a_discarded_attempt(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     let mut live = reader(on.elsewhere(), &root, Sequence::START);
     let said = accepted(on, commit(on, &root).say(event(on, &root, "begin"))).await;

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use super::Subject;
 use super::builders::{
-    accepted, answer, call, changed, child_of, commit, created, running, says, session, sets, step,
-    user, waiting,
+    accepted, answer, call, changed, child_of, commit, created, running, session, sets, step, user,
+    user_message, waiting,
 };
 
 /// A mode is set once; setting the same again is no change of mind.
@@ -82,7 +82,7 @@ pub async fn metadata_is_patched_key_by_key(on: &Subject) {
 pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
     let id = created(on, "s").await;
     on.sessions()
-        .append_messages(&id, &[says("stays")], None)
+        .append_messages(&id, &[user_message("stays")], None)
         .await
         .unwrap();
     on.sessions()

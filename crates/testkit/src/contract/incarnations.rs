@@ -13,7 +13,7 @@ use super::Subject;
 use super::builders::{accepted, commit, event};
 use super::everything::chunks;
 use super::runner::in_time;
-use super::streaming::{next, reader, rest, say, stream, streaming, turn, words};
+use super::streaming::{commit_chunk, next, reader, rest, stream, streaming, turn, words};
 
 const TOLD: &str = "a reader must learn that another stream has the name of its own";
 
@@ -36,7 +36,7 @@ pub async fn an_incarnation_is_never_used_twice(on: &Subject) {
         // A stream begins with a delta, or with a commit.
         match round % 2 {
             0 => stream(on, &writer, &["a"]).await,
-            _ => say(on, &root, "a").await,
+            _ => commit_chunk(on, &root, "a").await,
         };
         let now = incarnation(on, &root).await;
         assert!(seen.insert(now), "{now} was used before: {seen:?}");
@@ -116,7 +116,7 @@ pub async fn a_waiting_reader_hears_that_its_stream_was_replaced(on: &Subject) {
 /// never had tells as much by itself.
 ///
 /// proves: STR-01
-pub async fn a_cursor_into_a_deleted_stream_is_told_so(on: &Subject) {
+pub async fn a_reader_with_a_cursor_into_a_deleted_stream_is_told(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     turn(on, &writer, 8, StreamStatus::Ended).await;
     let old = incarnation(on, &root).await;

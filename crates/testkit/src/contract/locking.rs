@@ -51,7 +51,7 @@ pub async fn a_second_holder_is_refused(on: &LockSubject) {
 /// Of many who ask at once exactly one gets it.
 ///
 /// proves in part: LCK-01
-pub async fn of_many_who_ask_at_once_exactly_one_holds_it(on: &LockSubject) {
+pub async fn exactly_one_of_many_concurrent_requests_gets_the_lock(on: &LockSubject) {
     for round in 0..5 {
         let key = format!("key-{round}");
         let got = on.runner.at_once(12, async |index| {

@@ -7,13 +7,13 @@ use helix_agents_core::time::Clock;
 
 use super::Subject;
 use super::builders::{
-    accepted, call, calling, changed, checkpoint, commit, created, paired, result, run, says,
-    session, step_of,
+    accepted, call, calling, changed, checkpoint, commit, created, paired, result, run, session,
+    step_of, user_message,
 };
 
 /// A user message and three steps of one, two and no calls: 1, 2, 3 and 1 messages.
 fn history() -> Vec<Message> {
-    let mut messages = vec![says("question")];
+    let mut messages = vec![user_message("question")];
     messages.extend(step_of(&["c-1"]));
     messages.extend(step_of(&["c-2", "c-3"]));
     messages.extend(step_of(&[]));
@@ -81,10 +81,13 @@ pub async fn pages_of_messages_are_parts_of_the_whole(on: &Subject) {
 /// has all of them in the end.
 pub async fn pages_of_messages_end_with_their_bytes(on: &Subject) {
     let id = created(on, "s").await;
-    let mut all = vec![says(&"a".repeat(1000)), says(&"b".repeat(1000))];
+    let mut all = vec![
+        user_message(&"a".repeat(1000)),
+        user_message(&"b".repeat(1000)),
+    ];
     all.extend(step_of(&["c-1", "c-2"]));
-    all.push(says(&"c".repeat(5000)));
-    all.push(says("d"));
+    all.push(user_message(&"c".repeat(5000)));
+    all.push(user_message("d"));
     on.sessions()
         .append_messages(&id, &all, None)
         .await
@@ -140,7 +143,7 @@ pub async fn many_messages_are_read_at_once(on: &Subject) {
     let id = created(on, "s").await;
     let mut wanted = Vec::new();
     for turn in 0..50 {
-        let mut part = vec![says(&format!("question {turn}"))];
+        let mut part = vec![user_message(&format!("question {turn}"))];
         for step in 0..3 {
             part.extend(step_of(&[&format!("c-{turn}-{step}")]));
         }
@@ -177,18 +180,18 @@ pub async fn many_messages_are_read_at_once(on: &Subject) {
 /// A call without its result, a result without its call: neither is appended.
 ///
 /// proves: STO-05
-pub async fn what_is_not_a_whole_step_is_refused(on: &Subject) {
+pub async fn messages_without_whole_steps_are_refused(on: &Subject) {
     let id = created(on, "s").await;
     let unpaired = [
         vec![Message::Assistant(calling(&["c-1"]))],
-        vec![says("a"), Message::Tool(result("c-1"))],
+        vec![user_message("a"), Message::Tool(result("c-1"))],
         vec![
             Message::Assistant(calling(&["c-1", "c-2"])),
             Message::Tool(result("c-2")),
         ],
         vec![
             Message::Assistant(calling(&["c-1"])),
-            says("b"),
+            user_message("b"),
             Message::Tool(result("c-1")),
         ],
         vec![
@@ -207,7 +210,7 @@ pub async fn what_is_not_a_whole_step_is_refused(on: &Subject) {
     assert_eq!((found.message_count, found.state.version), (0, 1));
     let nobody = on
         .sessions()
-        .append_messages(&session("t"), &[says("a")], None)
+        .append_messages(&session("t"), &[user_message("a")], None)
         .await;
     assert!(
         matches!(nobody, Err(StoreError::NotFound { .. })),
@@ -218,12 +221,12 @@ pub async fn what_is_not_a_whole_step_is_refused(on: &Subject) {
 /// Of appends to the same place one wins, and the others are stale.
 ///
 /// proves: STO-05
-pub async fn of_appends_at_one_place_exactly_one_wins(on: &Subject) {
+pub async fn exactly_one_of_the_appends_at_one_position_wins(on: &Subject) {
     const WRITERS: usize = 8;
     let id = created(on, "s").await;
     for round in 0..5 {
         let outcomes = on.at_once(WRITERS, async |on, index| {
-            let message = says(&format!("{round} by {index}"));
+            let message = user_message(&format!("{round} by {index}"));
             on.sessions()
                 .append_messages(&id, &[message], Some(round))
                 .await
@@ -267,7 +270,7 @@ pub async fn a_cut_is_rounded_down_to_whole_steps(on: &Subject) {
         // What is appended then goes right behind.
         let after = on
             .sessions()
-            .append_messages(&id, &[says("on")], Some(keep))
+            .append_messages(&id, &[user_message("on")], Some(keep))
             .await;
         assert_eq!(after.unwrap().message_count, keep + 1);
     }
@@ -341,7 +344,7 @@ pub async fn a_checkpoint_names_messages_and_copies_none(on: &Subject) {
     let id = created(on, "s").await;
     let mut count = 0;
     for turn in 0..4_u32 {
-        let said = [says(&"x".repeat(10_000))];
+        let said = [user_message(&"x".repeat(10_000))];
         count = on
             .sessions()
             .append_messages(&id, &said, None)

@@ -13,15 +13,16 @@ mod stopping;
 mod unknown_results;
 
 pub use attempts::{
-    a_call_begun_before_is_not_run_again, an_attempt_that_ends_after_the_run_adds_nothing,
-    an_untold_attempt_claims_what_must_not_be_repeated,
+    a_call_begun_before_is_not_run_again,
+    an_attempt_of_unknown_order_claims_calls_that_must_not_be_repeated,
+    an_attempt_that_ends_after_the_run_adds_nothing,
     two_attempts_at_a_model_call_come_to_one_reply,
 };
 pub use changed_meanwhile::{
-    a_call_settles_its_step_as_it_is, a_failed_run_is_not_an_interrupted_one,
+    a_call_settles_its_step_with_the_latest_results, a_failed_run_is_not_an_interrupted_one,
     a_fatal_error_beats_a_result_that_would_finish, a_step_is_settled_as_it_is,
     a_stopped_step_is_closed_as_it_is, an_answer_to_a_call_with_a_result_is_not_used,
-    what_hooks_wrote_before_a_call_without_its_tool_is_kept,
+    state_changes_of_hooks_are_kept_when_a_tool_is_missing,
 };
 pub use concurrent_writes::{
     a_message_beside_a_call_runs_no_further_finisher,
@@ -30,7 +31,7 @@ pub use concurrent_writes::{
     an_answer_beside_a_stop_reaches_the_model,
 };
 pub use dead_process::{
-    a_run_fails_even_if_its_last_hook_kills_the_process, a_run_that_cannot_go_on_ends,
+    a_run_fails_even_if_its_last_hook_kills_the_process, a_run_that_cannot_continue_fails,
     a_run_that_only_begins_again_is_given_up, a_run_without_progress_fails_after_five_take_overs,
     a_started_call_beside_a_fatal_one_is_unknown, a_started_call_of_a_changed_agent_is_unknown,
     an_unfinished_reply_is_found_behind_a_long_stream,
@@ -38,26 +39,26 @@ pub use dead_process::{
 pub use failing::{
     a_commit_whose_acknowledgement_is_lost_is_made_once,
     a_store_that_fails_for_a_while_ends_no_run, an_effect_does_not_wait_for_a_store_for_ever,
-    attempts_at_a_call_are_told_apart, unacknowledged_deltas_are_discarded_too,
-    what_hooks_wrote_before_a_failed_call_is_written_once,
+    attempts_at_a_call_are_distinguished,
+    state_changes_of_hooks_before_a_failed_call_are_written_once,
+    unacknowledged_deltas_are_discarded_too,
 };
 pub use remembering::{
-    the_memory_of_a_host_does_not_outlive_a_failed_commit,
-    what_others_put_in_the_place_of_a_message_is_shown_to_the_model,
-    what_others_write_is_shown_to_the_model,
+    a_message_that_was_replaced_meanwhile_is_shown_to_the_model,
+    the_memory_of_a_host_does_not_outlive_a_failed_commit, writes_of_others_are_shown_to_the_model,
 };
 pub use stopping::{
     a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,
     a_stop_beside_a_pause_stops, a_stop_beside_an_answer_that_is_taken_begins_nothing,
     a_turn_does_not_begin_in_a_session_that_was_replaced,
-    a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote,
+    a_turn_that_sets_keys_of_the_state_keeps_the_other_keys,
     an_abort_beside_a_taken_interrupt_is_not_lost, an_answer_beside_a_pause_is_taken,
 };
 pub use unknown_results::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,
     a_person_is_asked_about_an_approved_call_that_was_begun,
-    a_reconciler_decides_about_a_call_that_was_begun, a_stopped_run_tells_what_was_begun,
-    a_superseded_process_begins_nothing, all_calls_that_were_begun_are_unknown,
-    what_may_be_repeated_is_run_again,
+    a_reconciler_decides_about_a_call_that_was_begun,
+    a_stopped_run_reports_the_calls_that_were_begun, a_superseded_process_begins_nothing,
+    all_calls_that_were_begun_are_unknown, repeatable_calls_are_run_again,
 };

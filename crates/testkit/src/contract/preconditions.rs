@@ -118,7 +118,7 @@ pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
 /// A refusal names what did not hold, and the status and version that the session has.
 ///
 /// proves: STO-01
-pub async fn a_refusal_says_what_the_session_is(on: &Subject) {
+pub async fn a_refusal_reports_the_state_of_the_session(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, Change::Set(Field::Status(SessionStatus::Paused))).await;
     let wanted = Precondition::Version(1);

@@ -7,7 +7,7 @@ use helix_agents_core::stream::{Sequence, StreamWriter};
 use super::Subject;
 use super::builders::{child_of, event, running};
 use super::everything::chunks;
-use super::streaming::{say, stream, streaming, words};
+use super::streaming::{commit_chunk, stream, streaming, words};
 
 /// A number that was given out is never given out again, whatever becomes of its chunk.
 ///
@@ -23,7 +23,7 @@ pub async fn a_sequence_is_never_used_twice(on: &Subject) {
         seen.len()
     };
     for round in 0..3 {
-        let start = say(on, &root, &format!("begin {round}")).await;
+        let start = commit_chunk(on, &root, &format!("begin {round}")).await;
         stream(on, &writer, &[&format!("x {round}"), &format!("y {round}")]).await;
         assert_eq!(look().await, round * 4 + 3, "new chunks have new sequences");
         let sorry = event(on, &root, &format!("sorry {round}"));
@@ -46,12 +46,12 @@ pub async fn a_sequence_is_never_used_twice(on: &Subject) {
 /// Throwing an attempt away takes its deltas and leaves what commits said.
 ///
 /// proves: STR-03
-pub async fn thrown_away_deltas_go_and_commits_stay(on: &Subject) {
+pub async fn discarded_deltas_are_removed_and_commits_stay(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     stream(on, &writer, &["kept"]).await;
-    let start = say(on, &root, "begin").await;
+    let start = commit_chunk(on, &root, "begin").await;
     stream(on, &writer, &["b", "c"]).await;
-    say(on, &root, "middle").await;
+    commit_chunk(on, &root, "middle").await;
     let newest = stream(on, &writer, &["d"]).await;
     let sorry = event(on, &root, "discarded");
     let told = on
@@ -91,7 +91,7 @@ pub async fn thrown_away_deltas_go_and_commits_stay(on: &Subject) {
 /// A session throws away its own deltas, not those of its siblings in the same stream.
 ///
 /// proves: STR-03
-pub async fn a_session_throws_away_its_own_deltas_only(on: &Subject) {
+pub async fn a_session_discards_its_own_deltas_only(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     let child = child_of(on, &root, &root, "child").await;
     let (_, fence) = running(on, &child, "run").await;
@@ -109,7 +109,7 @@ pub async fn a_session_throws_away_its_own_deltas_only(on: &Subject) {
 
 /// Deltas that were appended together can be discarded from any position on; the remaining ones are
 /// still deltas, and are discarded with the next discarded attempt.
-pub async fn a_batch_is_thrown_away_in_parts(on: &Subject) {
+pub async fn a_batch_is_discarded_in_parts(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     let last = stream(on, &writer, &["a", "b", "c", "d"]).await;
     let discard = async |after, name| {
@@ -148,7 +148,7 @@ pub async fn a_batch_is_trimmed_in_parts(on: &Subject) {
 pub async fn trimming_removes_the_oldest_and_renumbers_nothing(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     stream(on, &writer, &["a", "b"]).await;
-    say(on, &root, "c").await;
+    commit_chunk(on, &root, "c").await;
     stream(on, &writer, &["d"]).await;
     let all = chunks(on, &root).await;
     on.streams.trim(&root, all[1].sequence).await.unwrap();
@@ -167,6 +167,6 @@ pub async fn trimming_removes_the_oldest_and_renumbers_nothing(on: &Subject) {
         (info.trimmed, info.last),
         (all[3].sequence, all[3].sequence)
     );
-    say(on, &root, "e").await;
+    commit_chunk(on, &root, "e").await;
     assert_eq!(words(&chunks(on, &root).await), ["e"]);
 }

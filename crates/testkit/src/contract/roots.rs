@@ -24,7 +24,7 @@ fn state(on: &Subject, name: &str, root: Option<&SessionId>) -> SessionState {
     state
 }
 
-fn said(text: &str) -> Change {
+fn append_user(text: &str) -> Change {
     Change::AppendUser(UserMessage::new(text))
 }
 
@@ -53,7 +53,7 @@ async fn filled(on: &Subject, root: &SessionId, name: &str) -> SessionId {
     let child = child_of(on, root, root, name).await;
     running(on, &child, "run").await;
     for change in [
-        said("hello"),
+        append_user("hello"),
         Change::AppendStep(paired(&["c-0"])),
         Change::WriteState(sets("a", 1)),
         Change::Set(Field::CompletedCall(call("c-9"), on.now())),
@@ -151,7 +151,7 @@ pub async fn a_commit_reaches_sessions_under_its_root_only(on: &Subject) {
         (&child, &root),
     ] {
         for change in [
-            said("astray"),
+            append_user("astray"),
             Change::Set(Field::OneStepMore),
             Change::RaiseFence,
             Change::Delete,
@@ -247,7 +247,7 @@ pub async fn a_session_is_made_under_a_root_that_is_there(on: &Subject) {
 /// by its parents.
 ///
 /// proves: SES-13
-pub async fn a_session_is_made_under_a_parent_that_is_there(on: &Subject) {
+pub async fn a_session_is_created_under_an_existing_parent(on: &Subject) {
     let (root, other) = (created(on, "root").await, created(on, "other").await);
     let child = child_of(on, &root, &root, "child").await;
     assert!(on.sessions().delete_session(&child).await.unwrap());
@@ -383,7 +383,7 @@ pub async fn a_child_that_was_not_created_does_not_block_its_id(on: &Subject) {
 /// A child that is made while its root is removed is either too late, or removed with it.
 ///
 /// proves: SES-13
-pub async fn a_child_made_beside_a_removal_goes_with_it_or_stays_with_its_root(on: &Subject) {
+pub async fn a_child_created_during_a_removal_is_removed_or_stays_with_its_root(on: &Subject) {
     for round in 0..12 {
         let root = created(on, &format!("root-{round}")).await;
         on.at_once(3, async |on, index| {

@@ -48,8 +48,8 @@ suite! { ($)
 
     turns {
         each_turn_and_each_resume_writes_one_run,
-        a_run_records_where_it_began_and_how_far_it_came,
-        a_run_ends_as_what_it_came_to,
+        a_run_records_its_start_and_its_progress,
+        a_run_has_the_status_of_its_outcome,
         a_session_that_waits_is_active_and_has_pending_calls,
         a_new_turn_has_steps_and_an_output_of_its_own,
         a_new_turn_follows_a_failed_one,
@@ -57,22 +57,22 @@ suite! { ($)
     }
     results {
         a_text_is_a_result_as_it_is,
-        a_failure_is_told_to_the_model,
-        what_cannot_be_called_is_told_to_the_model,
+        the_model_reads_a_failure,
+        the_model_reads_why_a_call_cannot_run,
         a_fatal_error_ends_the_run_with_every_call_paired,
         a_tool_that_takes_too_long_is_given_up,
         a_repeated_call_id_gets_a_number,
         a_call_that_was_given_up_stays_unknown,
     }
     bounding {
-        a_result_that_cannot_be_kept_is_told_to_the_model,
-        a_reconciled_result_that_cannot_be_kept_is_told_to_the_model,
-        what_a_tool_says_beyond_the_bounds_is_refused_to_it,
-        what_a_hook_says_beyond_the_bounds_is_refused_to_it,
-        an_output_that_cannot_be_kept_is_asked_for_again,
-        arguments_that_cannot_be_kept_are_told_to_the_model,
-        a_turn_does_not_begin_with_what_cannot_be_kept,
-        what_is_within_the_bounds_is_kept_and_read_again,
+        the_model_reads_that_a_result_cannot_be_stored,
+        the_model_reads_that_a_reconciled_result_cannot_be_stored,
+        tool_output_beyond_the_bounds_is_refused_to_the_tool,
+        hook_output_beyond_the_bounds_is_refused_to_the_hook,
+        an_output_that_cannot_be_stored_is_requested_again,
+        the_model_reads_that_arguments_cannot_be_stored,
+        a_turn_with_values_that_cannot_be_stored_is_refused,
+        values_within_the_bounds_are_stored_and_read_again,
     }
     ordering {
         finishing_calls_come_last_and_one_by_one,
@@ -84,23 +84,23 @@ suite! { ($)
         other_processes_answer_and_resume,
         an_answer_starts_nothing,
         a_mixed_batch_pauses_in_part,
-        of_many_resumes_exactly_one_runs,
+        exactly_one_of_many_resumes_runs,
         a_repeated_answer_is_already_completed,
-        of_many_equal_answers_one_is_accepted,
+        one_of_many_equal_answers_is_accepted,
         a_clients_answer_is_the_calls_result,
         the_wait_for_a_client_is_recorded,
         a_turn_pauses_more_than_once,
     }
     approving {
-        a_rule_decides_who_is_asked,
-        an_approval_is_asked_for_and_resumes,
-        approved_runs_once_and_denied_never,
-        an_approval_fits_one_question_only,
+        a_rule_decides_which_calls_need_an_approval,
+        an_approval_is_requested_and_the_run_resumes,
+        an_approved_call_runs_once_and_a_denied_one_never,
+        an_approval_is_valid_for_one_call_only,
         an_approval_of_other_arguments_runs_nothing,
     }
     answering {
-        an_early_answer_is_taken_by_the_run_that_goes_on,
-        a_run_pauses_for_what_is_still_open,
+        an_early_answer_is_used_by_the_running_run,
+        a_run_pauses_for_calls_that_are_still_open,
         a_call_of_a_failed_run_is_unknown,
         an_accepted_answer_outlives_a_failure,
         an_approval_can_be_given_up,
@@ -118,40 +118,40 @@ suite! { ($)
     hooking {
         the_hooks_of_a_call_come_in_one_order,
         after_hooks_follow_the_models_order,
-        a_turns_start_end_and_failure_are_told,
+        hooks_see_the_start_the_end_and_the_failure_of_a_turn,
         the_agents_hooks_come_before_the_executions,
-        what_hooks_write_is_committed_with_the_step,
-        a_hook_that_fails_fails_nothing_else,
-        a_pause_and_its_end_are_told_with_their_calls,
-        a_start_is_told_once_however_often_the_model_is_asked,
+        state_changes_of_hooks_are_committed_with_the_step,
+        a_failing_hook_does_not_fail_the_run,
+        hooks_see_a_pause_and_its_end_with_their_calls,
+        hooks_see_the_start_of_a_turn_once_despite_retries,
     }
     patching {
         a_client_that_applies_patches_has_the_servers_state,
-        patches_are_told_while_the_tool_runs,
+        patches_are_streamed_while_the_tool_runs,
         a_failed_turn_leaves_a_client_with_the_servers_state,
         a_stopped_turn_leaves_a_client_with_the_servers_state,
-        a_tool_may_say_more_than_a_chunk_holds,
+        a_tool_may_emit_more_than_a_chunk_holds,
     }
     asking {
         the_model_is_shown_everything,
-        a_reply_is_told_in_pieces_and_kept_whole,
+        a_reply_is_streamed_in_pieces_and_stored_whole,
         a_failed_model_call_is_tried_again,
         a_model_that_keeps_failing_fails_the_turn,
-        a_thrown_away_attempt_is_not_replayed,
+        a_discarded_attempt_is_not_replayed,
     }
     showing {
-        the_model_is_shown_what_a_hook_wrote_before_it,
-        what_a_hook_wrote_after_a_reply_comes_before_its_calls,
+        the_model_is_shown_state_changes_of_the_hook_before_it,
+        state_changes_of_a_hook_after_a_reply_come_before_its_calls,
         a_model_that_takes_too_long_is_asked_again,
         a_rule_that_panics_ends_no_turn,
-        a_result_that_breaks_its_own_schema_is_told_to_the_model,
-        the_model_is_shown_what_was_wrong,
+        the_model_reads_that_a_result_breaks_its_schema,
+        the_model_reads_why_its_output_was_refused,
         a_call_id_that_was_cut_off_is_not_used_again,
         an_owed_output_is_owed_after_an_interruption,
     }
     renewing {
-        a_failure_is_gone_when_a_new_turn_begins,
-        an_interruption_is_gone_when_a_new_turn_begins,
+        a_new_turn_clears_the_failure,
+        a_new_turn_clears_the_interruption,
         a_turn_takes_keys_for_its_state_only,
         the_owner_of_a_question_is_noted,
     }
@@ -167,13 +167,13 @@ suite! { ($)
     }
     recording {
         every_step_leaves_one_checkpoint,
-        a_lost_run_goes_on_from_its_last_checkpoint,
-        what_is_used_is_kept_with_the_session,
-        a_tool_sees_and_does_what_its_context_offers,
-        a_call_has_one_key_and_no_other_call_has_it,
+        a_lost_run_continues_from_its_last_checkpoint,
+        usage_is_stored_with_the_session,
+        a_tool_can_use_everything_in_its_context,
+        every_call_has_a_unique_idempotency_key,
         a_long_history_is_kept_and_shown_whole,
     }
     logging {
-        waits_and_answers_are_told_to_the_log,
+        waits_and_answers_are_logged,
     }
 }

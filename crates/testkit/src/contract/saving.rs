@@ -8,7 +8,9 @@ use helix_agents_core::store::{NewCheckpoint, Page, StoreError};
 use serde_json::json;
 
 use super::Subject;
-use super::builders::{call, calling, checkpoint, created, run, says, step, step_of, waiting};
+use super::builders::{
+    call, calling, checkpoint, created, run, step, step_of, user_message, waiting,
+};
 use super::everything::everything;
 use super::staging::staged;
 
@@ -17,7 +19,7 @@ use super::staging::staged;
 /// proves in part: STO-02
 pub async fn saving_and_promoting_is_one_write(on: &Subject) {
     let id = created(on, "s").await;
-    let before = [says("hello")];
+    let before = [user_message("hello")];
     on.sessions()
         .append_messages(&id, &before, None)
         .await
@@ -37,7 +39,7 @@ pub async fn saving_and_promoting_is_one_write(on: &Subject) {
     state.suspended_step_id = Some(step("open"));
     let pending = waiting(on, &id, &run("run"), "c-2");
     state.pending_client_tool_calls = [(call("c-2"), pending.clone())].into();
-    let mut messages = vec![says("do it")];
+    let mut messages = vec![user_message("do it")];
     messages.extend(step_of(&["c-1"]));
     let mut new = NewCheckpoint::new(checkpoint("cp"), run("run")).after_step(step("step"));
     new.open_step = Some(step("open"));
@@ -119,7 +121,7 @@ pub async fn a_stale_save_leaves_nothing(on: &Subject) {
     for version in [1, 3, 0] {
         let stale = on
             .sessions()
-            .save_state_and_promote_staging(&state, &[says("a")], new(), Some(version))
+            .save_state_and_promote_staging(&state, &[user_message("a")], new(), Some(version))
             .await;
         assert!(
             matches!(stale, Err(StoreError::Refused { .. })),
@@ -142,13 +144,13 @@ pub async fn a_stale_save_leaves_nothing(on: &Subject) {
 /// Of several saves at one version exactly one is made.
 ///
 /// proves in part: STO-02
-pub async fn of_saves_at_one_version_exactly_one_wins(on: &Subject) {
+pub async fn exactly_one_of_the_saves_at_one_version_wins(on: &Subject) {
     let id = created(on, "s").await;
     let outcomes = on.at_once(8, async |on, index| {
         let mut state = on.sessions().load_state(&id).await.unwrap().unwrap();
         state.custom_state = Arc::new(json!({ "by": index }));
         let new = NewCheckpoint::new(checkpoint(&format!("cp-{index}")), run("run"));
-        let said = [says(&format!("by {index}"))];
+        let said = [user_message(&format!("by {index}"))];
         on.sessions()
             .save_state_and_promote_staging(&state, &said, new, Some(1))
             .await

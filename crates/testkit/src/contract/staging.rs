@@ -34,7 +34,7 @@ async fn names(on: &Subject, id: &SessionId, name: &str) -> Vec<CallId> {
 /// again replaces its own. The state does not see them.
 ///
 /// proves: STO-08
-pub async fn kept_writes_wait_beside_the_state(on: &Subject) {
+pub async fn staged_writes_are_stored_beside_the_state(on: &Subject) {
     let id = created(on, "s").await;
     staged(
         on,
@@ -109,7 +109,7 @@ pub async fn kept_writes_wait_beside_the_state(on: &Subject) {
 /// Promoting applies a step's writes in their order and forgets them.
 ///
 /// proves: STO-08
-pub async fn promoting_applies_kept_writes_in_order(on: &Subject) {
+pub async fn promoting_applies_staged_writes_in_order(on: &Subject) {
     let id = created(on, "s").await;
     for by in ["c-1", "c-2", "c-3"] {
         let what = json!([
@@ -157,7 +157,7 @@ pub async fn promoting_applies_kept_writes_in_order(on: &Subject) {
 /// Discarded writes are gone; the orphans of a step are the writes of all other steps.
 ///
 /// proves: STO-08
-pub async fn kept_writes_can_be_thrown_away(on: &Subject) {
+pub async fn staged_writes_can_be_discarded(on: &Subject) {
     let id = created(on, "s").await;
     let what = json!([{ "op": "replace", "path": "/a", "value": 1 }]);
     for name in ["step-1", "step-2", "step-3", "step-4"] {

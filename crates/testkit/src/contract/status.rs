@@ -55,7 +55,7 @@ pub async fn a_status_is_set_only_over_an_expected_one(on: &Subject) {
 /// The fields of a status are written together with it: of two concurrent resumes only one wins.
 ///
 /// proves: STO-01
-pub async fn of_many_who_move_one_status_exactly_one_succeeds(on: &Subject) {
+pub async fn exactly_one_of_many_changes_of_one_status_succeeds(on: &Subject) {
     let id = created(on, "s").await;
     let outcomes = on.at_once(12, async |on, index| {
         let mut context = StatusContext::default();
@@ -92,7 +92,7 @@ pub async fn of_many_who_move_one_status_exactly_one_succeeds(on: &Subject) {
 /// A status can also be set whatever it was.
 ///
 /// proves: STO-09
-pub async fn a_status_can_be_set_over_any(on: &Subject) {
+pub async fn a_status_can_be_set_over_any_other(on: &Subject) {
     let id = created(on, "s").await;
     let all = [
         SessionStatus::Completed,

@@ -33,7 +33,7 @@ pub(super) async fn stream(on: &Subject, writer: &StreamWriter, pieces: &[&str])
 }
 
 /// Commits one chunk.
-pub(super) async fn say(on: &Subject, root: &SessionId, name: &str) -> Sequence {
+pub(super) async fn commit_chunk(on: &Subject, root: &SessionId, name: &str) -> Sequence {
     let commit = commit(on, root).say(event(on, root, name));
     accepted(on, commit).await.sequence
 }

@@ -173,7 +173,10 @@ impl Stored {
         let unsure: BTreeSet<usize> = numbers
             .filter_map(|id| calls.iter().position(|call| call == id))
             .collect();
-        let (have, want) = (self.said(&unsure), wanted.said(&unsure));
+        let (have, want) = (
+            self.normalized_messages(&unsure),
+            wanted.normalized_messages(&unsure),
+        );
         differ("messages", want.len().to_string(), have.len().to_string());
         for (place, (have, want)) in have.iter().zip(&want).enumerate() {
             differ(&format!("message {place}"), want.clone(), have.clone());
@@ -234,7 +237,7 @@ impl Stored {
 
     /// Each message as a text that names calls by their order; results that nobody can know are all
     /// the same.
-    fn said(&self, unsure: &BTreeSet<usize>) -> Vec<String> {
+    fn normalized_messages(&self, unsure: &BTreeSet<usize>) -> Vec<String> {
         let calls = self.calls();
         let number = |id: &CallId| calls.iter().position(|call| call == id);
         let renamed = |id: &mut CallId| {

@@ -166,7 +166,7 @@ impl Schedules {
                 }
             };
             let _guard = SeedOnPanic(seed);
-            let found = self.one(seed, scenario, block_on(store()), &wanted, &mut report);
+            let found = self.play_one(seed, scenario, block_on(store()), &wanted, &mut report);
             if !found.is_empty() {
                 report.violations.push((seed, found));
             }
@@ -183,7 +183,7 @@ impl Schedules {
         }
     }
 
-    fn one(
+    fn play_one(
         &self,
         seed: u64,
         scenario: &Scenario,

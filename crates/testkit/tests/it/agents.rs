@@ -68,7 +68,7 @@ fn a_model_that_is_only_named_is_replaced_by_one_that_calls_every_tool() {
 
 #[test]
 #[should_panic(expected = "violations")]
-fn an_agent_that_says_something_else_every_time_does_not_survive() {
+fn an_agent_whose_replies_differ_every_time_fails_the_crash_test() {
     let count = Arc::new(AtomicUsize::new(0));
     let forgetful = Tool::raw(
         "count",
@@ -86,7 +86,7 @@ fn an_agent_that_says_something_else_every_time_does_not_survive() {
 }
 
 #[test]
-fn a_conversation_says_the_same_in_every_session() {
+fn a_conversation_is_the_same_in_every_session() {
     let model = MockModel::new()
         .calls("one", json!({}))
         .and_calls("one", json!({ "again": true }))

@@ -40,7 +40,7 @@ is_found! {
     a_store_that_loses_preconditions_is_found, LostPrecondition:
         stores::a_commit_that_any_precondition_refuses_leaves_nothing,
         stores::a_status_is_set_only_over_an_expected_one,
-        stores::of_appends_at_one_place_exactly_one_wins,
+        stores::exactly_one_of_the_appends_at_one_position_wins,
         stores::a_superseded_fence_cannot_write_anything,
         stores::a_stale_save_leaves_nothing,
         stores::a_lease_keeps_others_out_until_it_lapses;
@@ -53,7 +53,7 @@ is_found! {
     a_store_that_drops_the_last_change_is_found, ShortCommit:
         stores::saving_and_promoting_is_one_write,
         stores::a_cut_and_an_append_are_one_change,
-        stores::a_receipt_tells_what_the_top_of_a_step_needs;
+        stores::a_receipt_has_all_that_the_next_step_needs;
 
     a_store_that_points_at_the_highest_step_count_is_found, StalePointer:
         stores::the_latest_checkpoint_is_the_one_written_last;
@@ -66,9 +66,9 @@ is_found! {
 
     a_stream_that_numbers_anew_is_found, ReusedSequence:
         streams::a_sequence_is_never_used_twice,
-        streams::thrown_away_deltas_go_and_commits_stay,
+        streams::discarded_deltas_are_removed_and_commits_stay,
         streams::trimming_removes_the_oldest_and_renumbers_nothing,
-        streams::live_readers_go_on_across_a_thrown_away_attempt;
+        streams::live_readers_continue_after_a_discarded_attempt;
 
     a_stream_that_shows_chunks_early_is_found, EarlyChunk:
         stores::a_commit_that_any_precondition_refuses_leaves_nothing,

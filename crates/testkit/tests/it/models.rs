@@ -117,7 +117,7 @@ fn a_mock_gives_its_replies_in_their_order() {
 
 /// proves: LLM-03
 #[test]
-fn a_mock_fails_when_it_is_told_to() {
+fn a_mock_fails_on_request() {
     let limited = || {
         let error = ModelError::new(ModelErrorKind::RateLimited, "slow down");
         error.retry_after(Duration::from_secs(2))
@@ -153,7 +153,7 @@ fn a_mock_fails_when_it_is_told_to() {
 
 /// proves: LLM-03
 #[test]
-fn a_mock_that_has_run_out_says_so() {
+fn a_mock_without_replies_left_fails() {
     let mock = MockModel::replies([MockReply::text("only")]);
     ask(&mock, "support").unwrap();
     for asked in [2, 3] {
@@ -168,7 +168,7 @@ fn a_mock_that_has_run_out_says_so() {
 
 /// proves: LLM-03
 #[test]
-fn a_mock_remembers_what_it_was_asked() {
+fn a_mock_records_its_requests() {
     let mock = MockModel::replies([MockReply::text("one"), MockReply::text("two")]);
     let input = Schema::object("look", json!({ "type": "object" })).unwrap();
     let tools = [ToolSchema::new("look", "Looks.", input)];
@@ -214,7 +214,7 @@ fn every_agent_has_its_own_model() {
 
 /// proves: LLM-03
 #[test]
-fn an_agent_without_a_model_is_told_which_there_are() {
+fn the_error_of_a_missing_model_lists_the_known_ones() {
     let error = |models: RoutingModel| {
         let error = ask(&models, "writer").unwrap_err();
         (error.kind, error.detail)

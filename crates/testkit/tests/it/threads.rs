@@ -26,7 +26,7 @@ fn gives_up() -> Driver {
 
 /// A run whose host gives up stands still, and another process takes it over.
 #[test]
-fn a_run_that_stands_still_is_taken_over() {
+fn a_stalled_run_is_taken_over() {
     let model = Arc::new(MockModel::replies([
         MockReply::calls([("c1", "nobody", serde_json::json!({}))]),
         MockReply::text("done"),

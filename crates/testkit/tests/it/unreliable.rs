@@ -97,7 +97,7 @@ fn an_outage_ends_by_the_clock() {
 }
 
 #[test]
-fn the_seed_decides_what_fails() {
+fn the_seed_decides_which_calls_fail() {
     assert_eq!(fates(3, Faults::some(), 300), fates(3, Faults::some(), 300));
     assert_ne!(fates(3, Faults::some(), 300), fates(4, Faults::some(), 300));
     assert!(!fates(3, Faults::none(), 300).contains(['x', '?']));

@@ -23,7 +23,7 @@ fn example(arguments: &[&str], folder: &Path) -> Output {
         .unwrap()
 }
 
-fn said(run: &Output) -> String {
+fn stdout_of(run: &Output) -> String {
     let errors = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{errors}");
     String::from_utf8_lossy(&run.stdout).into_owned()
@@ -35,16 +35,19 @@ fn another_process_answers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("helix.db");
     let file = file.to_str().unwrap();
-    assert_eq!(said(&example(&["ask", file], folder.path())), ASK);
-    assert_eq!(said(&example(&["answer", file], folder.path())), ANSWER);
-    let nothing_left = said(&example(&["answer", file], folder.path()));
+    assert_eq!(stdout_of(&example(&["ask", file], folder.path())), ASK);
+    assert_eq!(
+        stdout_of(&example(&["answer", file], folder.path())),
+        ANSWER
+    );
+    let nothing_left = stdout_of(&example(&["answer", file], folder.path()));
     assert_eq!(nothing_left, "answer: 0 pending\n");
 }
 
 #[test]
 fn without_arguments_it_does_both() {
     let folder = tempfile::tempdir().unwrap();
-    let both = said(&example(&[], folder.path()));
+    let both = stdout_of(&example(&[], folder.path()));
     assert_eq!(both, format!("{ASK}{ANSWER}"));
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 0, "its folder is removed");

@@ -22,7 +22,7 @@ used: 710 tokens in, 83 out, 2 tool calls
 "#;
 
 #[test]
-fn it_pauses_is_answered_and_goes_on() {
+fn the_example_pauses_is_answered_and_resumes() {
     let temporary = tempfile::tempdir().unwrap();
     let mut example = Command::new(env!("CARGO_BIN_EXE_quickstart"));
     let run = example.env("TMPDIR", temporary.path()).output().unwrap();

@@ -57,7 +57,7 @@ fn kill_after(file: &Path, name: &str, until: u64) -> BTreeMap<String, usize> {
 ///
 /// proves: STO-02
 #[test]
-fn what_was_acknowledged_is_there_whole_after_a_kill() {
+fn acknowledged_commits_are_complete_after_a_kill() {
     let kills: u64 = std::env::var("HELIX_KILLS").map_or(25, |text| text.parse().unwrap());
     let seed = std::env::var("HELIX_SEED").map_or(0x5eed, |text| text.parse().unwrap());
     println!("HELIX_SEED={seed} HELIX_KILLS={kills}");

@@ -58,11 +58,11 @@ impl Branch {
         };
         let sessions = Sessions::new(setup.backend.store.as_ref(), setup.clock.as_ref());
         sessions.branch(&from, &point, &to).await?;
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if self.json {
             screen.json(&json!({ "sessionId": to }))?;
         } else {
-            screen.say(to.as_str())?;
+            screen.print_line(to.as_str())?;
         }
         Ok(Exit::Done)
     }

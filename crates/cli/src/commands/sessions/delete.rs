@@ -39,11 +39,11 @@ impl Delete {
         let deleted = Sessions::new(store, setup.clock.as_ref())
             .delete_session(&session)
             .await?;
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if self.json {
             screen.json(&json!({ "deleted": deleted, "sessionId": session }))?;
         } else {
-            screen.say(format!("session {session} was deleted"))?;
+            screen.print_line(format!("session {session} was deleted"))?;
         }
         Ok(Exit::Done)
     }

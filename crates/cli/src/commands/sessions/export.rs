@@ -66,7 +66,7 @@ impl Export {
             anyhow::bail!("session {session} changed while it was read; try again");
         }
         let text = serde_json::to_string_pretty(&exported)?;
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         match &self.out {
             Some(file) => {
                 std::fs::write(file, text + "\n")
@@ -76,7 +76,7 @@ impl Export {
                     format!("session {session} was written to {}", file.display()),
                 )?;
             }
-            None => screen.say(text)?,
+            None => screen.print_line(text)?,
         }
         Ok(Exit::Done)
     }

@@ -39,11 +39,11 @@ impl Import {
         let session = exported.session.session_id.clone();
         let commit = plan(exported, setup.clock.now(), setup.ids.as_ref())?;
         setup.backend.store.commit(commit).await?;
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if self.json {
             screen.json(&json!({ "sessionId": session }))?;
         } else {
-            screen.say(format!("session {session} was imported"))?;
+            screen.print_line(format!("session {session} was imported"))?;
         }
         Ok(Exit::Done)
     }

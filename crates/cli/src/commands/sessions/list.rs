@@ -72,7 +72,7 @@ impl List {
             ..SessionQuery::default()
         };
         let found = setup.backend.store.list(&query).await?;
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if self.json {
             let total = found.total;
             let has_more = found.has_more;

@@ -37,7 +37,7 @@ impl Show {
         let (found, messages) = read(store, &session).await?;
         let which = Lookup::Page(Page::first(CHECKPOINTS));
         let checkpoints = store.checkpoints(found.state.key(), which).await?;
-        let screen = Screen::here();
+        let screen = Screen::of_process();
         if !self.json {
             print(&screen, &found, &messages)?;
             return Ok(Exit::Done);
@@ -85,8 +85,8 @@ async fn read(
 
 fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Result<()> {
     let state = &found.state;
-    let line = |look, text: &str| screen.say(screen.on_out(look, text));
-    let speech = |look, text: &str| screen.say(screen.spoken_on_out(look, text));
+    let line = |look, text: &str| screen.print_line(screen.on_out(look, text));
+    let speech = |look, text: &str| screen.print_line(screen.spoken_on_out(look, text));
     line(Look::Bold, &format!("session {}", state.session_id))?;
     line(Look::Plain, &format!("agent   {}", state.agent_type))?;
     line(Look::Plain, &format!("status  {}", status(state.status)))?;

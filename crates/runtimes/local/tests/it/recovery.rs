@@ -200,7 +200,7 @@ async fn runs_of_other_hosts_are_left_alone() {
 /// A runtime does not take over a run that it performs, not even on request or after the lease has
 /// lapsed.
 #[tokio::test]
-async fn a_runtime_does_not_recover_what_it_performs() {
+async fn a_runtime_does_not_recover_its_own_runs() {
     for place in Place::all() {
         let gate = Gate::new();
         let agent = desk(&gate);

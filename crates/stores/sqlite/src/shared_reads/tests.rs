@@ -50,7 +50,7 @@ fn who_asks_before_a_read_begins_shares_its_answer() {
 }
 
 #[test]
-fn who_asks_once_it_has_begun_is_told_by_another_read() {
+fn a_request_after_a_read_began_gets_another_read() {
     let reads = Reads::default();
     let second = Cell::new(None);
     let read = lead(&reads).sharing(|_| {

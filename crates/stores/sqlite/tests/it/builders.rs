@@ -34,7 +34,7 @@ pub(crate) fn on(session: &str) -> Commit {
     Commit::new(id(session), NOW)
 }
 
-pub(crate) fn says(text: &str) -> Change {
+pub(crate) fn append_user(text: &str) -> Change {
     Change::AppendUser(UserMessage::new(text))
 }
 

@@ -3,7 +3,7 @@ use helix_agents_core::store::{CheckWritable, Page, SessionStore, StoreError};
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore};
 use helix_agents_testkit::block_on;
 
-use crate::builders::{create, on, says, session_id};
+use crate::builders::{append_user, create, on, session_id};
 use crate::folder::Folder;
 
 /// A text that differs for each number.
@@ -22,7 +22,10 @@ fn a_commit_on_a_full_disk_fails_and_leaves_the_session_intact() {
         store.check_writable().await.unwrap();
         let mut written = 0;
         let error = loop {
-            match store.commit(on("s").then(says(&text(written)))).await {
+            match store
+                .commit(on("s").then(append_user(&text(written))))
+                .await
+            {
                 Ok(_) => written += 1,
                 Err(error) => break error,
             }
@@ -39,7 +42,10 @@ fn a_commit_on_a_full_disk_fails_and_leaves_the_session_intact() {
     assert!(written > 5, "there was room for {written}");
     block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
-        let receipt = store.commit(on("s").then(says("more"))).await.unwrap();
+        let receipt = store
+            .commit(on("s").then(append_user("more")))
+            .await
+            .unwrap();
         assert_eq!(receipt.sessions["s"].message_count, written + 1);
     });
 }
@@ -58,7 +64,7 @@ fn commits_of_a_group_that_fit_on_a_full_disk_succeed() {
         let outcomes = join_all((0..20).map(async |number| {
             let long = "x".repeat(if number == 10 { 1_000_000 } else { 10 });
             let session = format!("s{number}");
-            store.commit(on(&session).then(says(&long))).await
+            store.commit(on(&session).then(append_user(&long))).await
         }))
         .await;
         for (number, outcome) in outcomes.into_iter().enumerate() {
@@ -86,11 +92,14 @@ fn a_file_that_another_process_has_locked_is_unavailable() {
         create(&store, "s").await;
         let other = rusqlite::Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let error = store.commit(on("s").then(says("x"))).await.unwrap_err();
+        let error = store
+            .commit(on("s").then(append_user("x")))
+            .await
+            .unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         let error = store.check_writable().await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         other.execute_batch("COMMIT").unwrap();
-        store.commit(on("s").then(says("x"))).await.unwrap();
+        store.commit(on("s").then(append_user("x"))).await.unwrap();
     });
 }

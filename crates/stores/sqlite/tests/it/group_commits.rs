@@ -10,7 +10,7 @@ use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 use serde_json::json;
 
-use crate::builders::{create, creating, on, says, session_id};
+use crate::builders::{append_user, create, creating, on, session_id};
 use crate::folder::Folder;
 
 fn push(path: &str) -> Change {
@@ -25,12 +25,12 @@ fn push(path: &str) -> Change {
 async fn mixed(store: &SqliteStore, number: usize) -> Result<(), StoreError> {
     let session = format!("s{number}");
     let commit = match number % 3 {
-        0 => on(&session).then(says("kept")).then(push("/list")),
+        0 => on(&session).then(append_user("kept")).then(push("/list")),
         // The change before the refused one is undone.
-        1 => on(&session).then(says("lost")).then(push("/text")),
+        1 => on(&session).then(append_user("lost")).then(push("/text")),
         _ => on(&session)
             .when(Precondition::Status(vec![SessionStatus::Failed]))
-            .then(says("lost")),
+            .then(append_user("lost")),
     };
     store.commit(commit).await.map(drop)
 }
@@ -49,7 +49,7 @@ async fn check(store: &SqliteStore, number: usize, outcome: &Result<(), StoreErr
     assert_eq!(snapshot.state_version, version);
 }
 
-async fn made(store: &SqliteStore, count: usize) {
+async fn create_sessions(store: &SqliteStore, count: usize) {
     join_all((0..count).map(async |number| {
         let mut commit = creating(&format!("s{number}"));
         let state = Arc::new(json!({ "text": "x", "list": [] }));
@@ -66,7 +66,7 @@ fn a_refusal_in_a_group_affects_no_other_commit_on_one_thread() {
     let folder = Folder::new();
     block_on(async {
         let store = SqliteStore::open(folder.file("helix.db")).await.unwrap();
-        made(&store, 300).await;
+        create_sessions(&store, 300).await;
         let outcomes = join_all((0..300).map(|number| mixed(&store, number))).await;
         for (number, outcome) in outcomes.iter().enumerate() {
             check(&store, number, outcome).await;
@@ -80,7 +80,7 @@ fn a_refusal_in_a_group_affects_no_other_commit_on_many_threads() {
     let path = folder.file("helix.db");
     let (one, other) = block_on(async {
         let one = SqliteStore::open(&path).await.unwrap();
-        made(&one, 60).await;
+        create_sessions(&one, 60).await;
         (one, SqliteStore::open(&path).await.unwrap())
     });
     let outcomes: Vec<_> = std::thread::scope(|scope| {
@@ -108,14 +108,14 @@ fn a_queued_commit_whose_caller_has_left_is_not_made() {
         create(&store, "b").await;
         {
             // Right after a commit of another session, a commit first waits for more.
-            store.commit(on("a").then(says("x"))).await.unwrap();
-            let mut dropped = pin!(store.commit(on("b").then(says("y"))));
+            store.commit(on("a").then(append_user("x"))).await.unwrap();
+            let mut dropped = pin!(store.commit(on("b").then(append_user("y"))));
             let poll = dropped
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(poll, Poll::Pending));
         }
-        store.commit(on("a").then(says("z"))).await.unwrap();
+        store.commit(on("a").then(append_user("z"))).await.unwrap();
         let total = async |session| {
             let messages = store
                 .messages(session_id(session).as_root(), Page::ALL)

@@ -8,7 +8,7 @@ use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 use serde_json::{Value, json};
 
-use crate::builders::{NOW, count, create, delta, id, on, run, says, step};
+use crate::builders::{NOW, append_user, count, create, delta, id, on, run, step};
 use crate::folder::Folder;
 
 const BLOBS: &str = "SELECT count(*) FROM blob";
@@ -112,7 +112,7 @@ fn every_kind_of_value_may_be_large() {
             .then(Change::StartRun(Box::new(record.clone())))
             .then(Change::Pending(Box::new(pending.clone())))
             .then(Change::Set(Field::Output(Some(json!(text(6))))))
-            .then(says(&text(7)))
+            .then(append_user(&text(7)))
             .say(delta(&session, &text(8)));
         store.commit(commit).await.unwrap();
 

@@ -43,7 +43,7 @@ async fn opened(folder: &Folder, clock: &Arc<VirtualClock>) -> SqliteStore {
     store
 }
 
-async fn kept(store: &SqliteStore) -> Vec<u64> {
+async fn stored_sequences(store: &SqliteStore) -> Vec<u64> {
     let chunks = StreamManager::read(store, &id("s"), Sequence::START, 99).await;
     chunks.unwrap().iter().map(|one| one.sequence.0).collect()
 }
@@ -55,9 +55,9 @@ fn old_chunks_are_removed_when_the_next_turn_begins() {
         let store = opened(&folder, &clock()).await;
         turn(&store, 0).await;
         turn(&store, 50).await;
-        assert_eq!(kept(&store).await, [1, 2, 3, 4]);
+        assert_eq!(stored_sequences(&store).await, [1, 2, 3, 4]);
         turn(&store, 61).await;
-        assert_eq!(kept(&store).await, [3, 4, 5, 6]);
+        assert_eq!(stored_sequences(&store).await, [3, 4, 5, 6]);
         let info = store.info(&id("s")).await.unwrap().unwrap();
         assert_eq!((info.last, info.trimmed), (Sequence(6), Sequence(2)));
     });
@@ -74,11 +74,15 @@ fn a_turn_that_was_paused_keeps_its_chunks() {
         for (minute, status) in [(1, StreamStatus::Paused), (500, StreamStatus::Active)] {
             store.commit(set(minute, status)).await.unwrap();
         }
-        assert_eq!(kept(&store).await, [1, 2], "the same turn goes on");
+        assert_eq!(
+            stored_sequences(&store).await,
+            [1, 2],
+            "the same turn goes on"
+        );
         store.commit(set(501, StreamStatus::Paused)).await.unwrap();
         clock.advance(HOUR * 99);
         let removed = store.remove_old_chunks(at(5_000), 10).await.unwrap();
-        assert_eq!((removed, kept(&store).await.len()), (0, 2));
+        assert_eq!((removed, stored_sequences(&store).await.len()), (0, 2));
     });
 }
 
@@ -95,7 +99,7 @@ fn chunks_of_turns_that_ended_long_ago_are_removed_on_request() {
         clock.advance(Duration::from_secs(60));
         assert_eq!(remove(NOW).await, 1);
         assert_eq!(remove(NOW).await, 0);
-        assert_eq!(kept(&store).await, [] as [u64; 0]);
+        assert_eq!(stored_sequences(&store).await, [] as [u64; 0]);
         let receipt = store.commit(on("s").then(Change::ClearStop)).await.unwrap();
         assert_eq!(receipt.sequence, Sequence(2), "numbers go on");
     });

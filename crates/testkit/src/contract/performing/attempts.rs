@@ -39,7 +39,7 @@ pub async fn two_attempts_at_a_model_call_come_to_one_reply(on: &Subject) {
     let mut zombie = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut zombie);
     let event = perform(&effects[0], Attempt::Repeat, &ports).await.unwrap();
-    let effects = driver.tell(event);
+    let effects = driver.feed(event);
     let effects = driver.next(&effects).await;
     gate.open();
     // Its reply is not taken any more: the run has gone on.
@@ -68,7 +68,7 @@ pub async fn an_attempt_that_ends_after_the_run_adds_nothing(on: &Subject) {
     let mut zombie = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut zombie);
     let event = perform(&effects[0], Attempt::Repeat, &ports).await.unwrap();
-    assert!(driver.tell(event).is_empty(), "the run has ended");
+    assert!(driver.feed(event).is_empty(), "the run has ended");
     gate.open();
     let _ = zombie.await;
     let found = driver.found().await;
@@ -115,7 +115,7 @@ pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
     let mut rest = Vec::new();
     for effect in &effects {
         let event = perform(effect, Attempt::Repeat, &ports).await.unwrap();
-        rest.extend(driver.tell(event));
+        rest.extend(driver.feed(event));
     }
     driver.through(rest).await;
     assert_eq!(log.take(), ["charge c1", "put c2", "put c2"]);
@@ -130,7 +130,7 @@ pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
 
 /// Where the engine does not say which attempt it is, a tool that must not be repeated is claimed
 /// before it starts: of two attempts one runs it.
-pub async fn an_untold_attempt_claims_what_must_not_be_repeated(on: &Subject) {
+pub async fn an_attempt_of_unknown_order_claims_calls_that_must_not_be_repeated(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
     let model = Arc::new(MockModel::replies([
         calling([("c1", "charge")]),
@@ -154,18 +154,18 @@ pub async fn an_untold_attempt_claims_what_must_not_be_repeated(on: &Subject) {
     let event = perform(&effects[0], Attempt::Untold, &driver.ports)
         .await
         .unwrap();
-    let effects = driver.tell(event);
+    let effects = driver.feed(event);
     let ports = driver.ports.clone();
     let mut one = Box::pin(perform(&effects[0], Attempt::Untold, &ports));
     under_way(&mut one);
     let other = perform(&effects[0], Attempt::Untold, &ports).await.unwrap();
-    let effects = driver.tell(other);
+    let effects = driver.feed(other);
     gate.open();
     let _ = one.await;
     driver.through(effects).await;
     assert_eq!(log.take(), ["charge c1"], "it is run once");
     assert_eq!(driver.results().await[0].status, ResultStatus::Unknown);
-    let ends = driver.said().await.into_iter();
+    let ends = driver.streamed().await.into_iter();
     let ends = ends.filter(|said| {
         matches!(
             said,

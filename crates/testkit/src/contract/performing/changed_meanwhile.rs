@@ -18,7 +18,7 @@ use super::super::Subject;
 use super::super::builders::{self, call, changed};
 use super::super::runtime::agents::{Gate, Log, browser, calling, gated, noted, of_model, tool};
 use super::faulty_store::{CommitFate, FaultyStore};
-use super::run_driver::{RunDriver, answer, here, performer, stop, under_way};
+use super::run_driver::{RunDriver, answer, performer, session_id, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// An agent that makes these calls in its first reply.
@@ -34,7 +34,12 @@ fn making<const N: usize>(calls: [(&str, &str); N], gate: &Gate) -> Agent {
 
 /// Another process says something else of the first call, as if it had come to its result later.
 async fn say_otherwise(on: &Subject) {
-    let found = on.store.load(here().as_root()).await.unwrap().unwrap();
+    let found = on
+        .store
+        .load(session_id().as_root())
+        .await
+        .unwrap()
+        .unwrap();
     let mut first = found.open_step.unwrap().calls[0].clone();
     if let Some(effect) = &mut first.effect {
         effect.attempts += 1;
@@ -42,7 +47,7 @@ async fn say_otherwise(on: &Subject) {
     if let Some(result) = &mut first.result {
         result.content = "otherwise".to_owned();
     }
-    let commit = builders::commit(on, &here());
+    let commit = builders::commit(on, &session_id());
     let commit = commit.then(Change::OpenCall(0, call("a"), Box::new(first)));
     on.store.commit(commit).await.unwrap();
 }
@@ -71,7 +76,7 @@ async fn said_otherwise(driver: &RunDriver, said: &AtomicBool) {
 }
 
 /// The last call of a step settles it: what a sibling came to meanwhile is not overwritten.
-pub async fn a_call_settles_its_step_as_it_is(on: &Subject) {
+pub async fn a_call_settles_its_step_with_the_latest_results(on: &Subject) {
     let gate = Gate::default();
     gate.open();
     let (store, said) = otherwise(on);
@@ -104,7 +109,7 @@ pub async fn a_step_is_settled_as_it_is(on: &Subject) {
     let mut rest = Vec::new();
     for one in both {
         let event = one.await.unwrap();
-        rest.extend(driver.tell(event));
+        rest.extend(driver.feed(event));
     }
     driver.through(rest).await;
     assert_eq!(driver.run().await.status, RunStatus::Completed);
@@ -164,7 +169,7 @@ impl AgentHooks for Notes {
 }
 
 /// A run goes on with a call whose tool is gone: what the hooks wrote before that is kept.
-pub async fn what_hooks_wrote_before_a_call_without_its_tool_is_kept(on: &Subject) {
+pub async fn state_changes_of_hooks_are_kept_when_a_tool_is_missing(on: &Subject) {
     let replies = [calling([("p1", "pay")]), MockReply::text("done")];
     let model = Arc::new(MockModel::replies(replies));
     let told = json!({ "told": [] });
@@ -177,7 +182,11 @@ pub async fn what_hooks_wrote_before_a_call_without_its_tool_is_kept(on: &Subjec
     let pending = driver.found().await.state.pending_client_tool_calls;
     let agreed = pending[&call("p1")].approve();
     driver.entries.submit(&agreed).await.unwrap();
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     let without = of_model(&model).initial_state(&told).build().unwrap();
     driver.ports.agents.replace(&without);
     driver.drive().await;
@@ -195,11 +204,15 @@ pub async fn an_answer_to_a_call_with_a_result_is_not_used(on: &Subject) {
     driver.drive().await;
     let run = driver.run().await;
     assert!(run.status.is_suspended());
-    let mut stray = builders::waiting(on, &here(), &run.id, "a");
+    let mut stray = builders::waiting(on, &session_id(), &run.id, "a");
     stray.answer = Some(builders::answer(on, "a"));
-    changed(on, &here(), Change::Pending(Box::new(stray))).await;
+    changed(on, &session_id(), Change::Pending(Box::new(stray))).await;
     driver.entries.submit(&answer("q", "blue")).await.unwrap();
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     driver.drive().await;
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     let contents = driver.results().await.into_iter();
@@ -213,7 +226,7 @@ pub async fn a_failed_run_is_not_an_interrupted_one(on: &Subject) {
     let mut driver = RunDriver::new(on, of_model(&model).build().unwrap()).await;
     let context = InterruptContext::new(driver.state.run_id.clone(), None, on.now());
     let stale = Field::InterruptContext(Some(context));
-    changed(on, &here(), Change::Set(stale)).await;
+    changed(on, &session_id(), Change::Set(stale)).await;
     driver.drive().await;
     assert_eq!(driver.run().await.status, RunStatus::Failed);
     assert_eq!(driver.found().await.state.interrupt_context, None);

@@ -13,10 +13,10 @@ use helix_agents_core::store::Change;
 use serde_json::json;
 
 use super::super::Subject;
-use super::super::builders::{call, says};
+use super::super::builders::{call, user_message};
 use super::super::runtime::agents::{Gate, Log, browser, calling, noted, of_model, tool};
 use super::faulty_store::{CommitFate, FaultyStore};
-use super::run_driver::{GatedModel, RunDriver, answer, here, performer, stop, under_way};
+use super::run_driver::{GatedModel, RunDriver, answer, performer, session_id, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// A program appends a message while the model is asked: the reply comes after it, and the run goes
@@ -35,14 +35,14 @@ pub async fn a_message_beside_a_model_call_comes_before_its_reply(on: &Subject) 
     let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
     under_way(&mut asking);
     let sessions = on.sessions();
-    let more = [says("by the way")];
+    let more = [user_message("by the way")];
     sessions
-        .append_messages(&here(), &more, None)
+        .append_messages(&session_id(), &more, None)
         .await
         .unwrap();
     gate.open();
     let event = asking.await.unwrap();
-    assert!(driver.tell(event).is_empty());
+    assert!(driver.feed(event).is_empty());
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     let roles: Vec<_> = driver.messages().await.iter().map(role).collect();
     assert_eq!(roles, ["user", "user", "assistant"]);
@@ -71,9 +71,9 @@ pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
             async move {
                 log.note("first");
                 let sessions = on.sessions();
-                let more = [says("by the way")];
+                let more = [user_message("by the way")];
                 sessions
-                    .append_messages(&here(), &more, None)
+                    .append_messages(&session_id(), &more, None)
                     .await
                     .unwrap();
                 Ok(json!("one"))
@@ -115,12 +115,17 @@ pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
 
 /// Changes what is known of the second call, as a sibling in another process would.
 async fn touch_second(on: &Subject) {
-    let found = on.store.load(here().as_root()).await.unwrap().unwrap();
+    let found = on
+        .store
+        .load(session_id().as_root())
+        .await
+        .unwrap()
+        .unwrap();
     let mut second = found.open_step.unwrap().calls[1].clone();
     if let Some(effect) = &mut second.effect {
         effect.attempts += 1;
     }
-    let commit = super::super::builders::commit(on, &here());
+    let commit = super::super::builders::commit(on, &session_id());
     let commit = commit.then(Change::OpenCall(1, call("f2"), Box::new(second)));
     on.store.commit(commit).await.unwrap();
 }
@@ -202,10 +207,14 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
     let paused = found.run.unwrap();
     assert!(paused.status.is_suspended());
     let owed = Change::Stop(super::super::builders::stop(on, &paused.id));
-    super::super::builders::changed(on, &here(), owed).await;
+    super::super::builders::changed(on, &session_id(), owed).await;
     let pending = &found.state.pending_client_tool_calls[&call("p2")];
     driver.entries.submit(&pending.approve()).await.unwrap();
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     driver.drive().await;
     assert_eq!(driver.run().await.status, RunStatus::Interrupted);
     assert_eq!(
@@ -248,9 +257,13 @@ pub async fn a_pending_call_that_was_lost_is_written_again(on: &Subject) {
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
     let mut driver = RunDriver::new(on, agent).await;
     driver.drive().await;
-    super::super::builders::changed(on, &here(), Change::RemovePending(call("q1"))).await;
+    super::super::builders::changed(on, &session_id(), Change::RemovePending(call("q1"))).await;
     driver.entries.submit(&answer("q2", "red")).await.unwrap();
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     driver.drive().await;
     assert!(
         driver.run().await.status.is_suspended(),
@@ -261,7 +274,11 @@ pub async fn a_pending_call_that_was_lost_is_written_again(on: &Subject) {
     assert_eq!(pending.keys().collect::<Vec<_>>(), [&call("q1")]);
     let taken = driver.entries.submit(&answer("q1", "blue")).await.unwrap();
     assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     driver.drive().await;
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     let contents: Vec<_> = driver

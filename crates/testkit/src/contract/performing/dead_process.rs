@@ -22,7 +22,7 @@ use super::super::builders::changed;
 use super::super::runtime::agents::{Gate, Log, calling, gated, of_model, tool};
 use super::super::runtime::stepwise_model::{ModelStep, StepwiseModel};
 use super::faulty_store::{CommitFate, FaultyStore};
-use super::run_driver::{GatedModel, RunDriver, here, pause, under_way};
+use super::run_driver::{GatedModel, RunDriver, pause, session_id, under_way};
 use crate::{MockModel, MockReply};
 
 /// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
@@ -93,7 +93,7 @@ pub async fn a_started_call_of_a_changed_agent_is_unknown(on: &Subject) {
         driver.drive().await;
         assert_eq!(driver.run().await.status, RunStatus::Completed);
         assert_eq!(driver.results().await[0].status, ResultStatus::Unknown);
-        sessions.delete_session(&here()).await.unwrap();
+        sessions.delete_session(&session_id()).await.unwrap();
     }
 }
 
@@ -162,7 +162,7 @@ pub async fn a_run_that_only_begins_again_is_given_up(on: &Subject) {
         assert_eq!(takeovers, 5);
         driver.drive().await;
         assert_eq!(driver.run().await.status, RunStatus::Failed);
-        on.sessions().delete_session(&here()).await.unwrap();
+        on.sessions().delete_session(&session_id()).await.unwrap();
     }
 }
 
@@ -210,7 +210,7 @@ pub async fn a_run_fails_even_if_its_last_hook_kills_the_process(on: &Subject) {
     }
     let event = event.expect("it ends without the hook").unwrap();
     drop(ends);
-    driver.tell(event);
+    driver.feed(event);
     let run = driver.run().await;
     assert_eq!(run.status, RunStatus::Failed);
     assert_eq!(run.error.unwrap().code, ErrorCode::CrashLoop);
@@ -220,7 +220,7 @@ pub async fn a_run_fails_even_if_its_last_hook_kills_the_process(on: &Subject) {
 
 /// When something that an effect needs is missing, the run ends as failed with its step paired, and
 /// a call that may have begun is unknown.
-pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
+pub async fn a_run_that_cannot_continue_fails(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([
         ("c1", "note"),
         ("c2", "note"),
@@ -240,14 +240,14 @@ pub async fn a_run_that_cannot_go_on_ends(on: &Subject) {
     let event = perform(&effects[0], Attempt::First, &driver.ports)
         .await
         .unwrap();
-    let mut rest = driver.tell(event);
+    let mut rest = driver.feed(event);
     // Somebody puts something else in the place that the call has written to.
     let other = Arc::new(json!({ "notes": "none" }));
-    changed(on, &here(), Change::SetState(other)).await;
+    changed(on, &session_id(), Change::SetState(other)).await;
     let event = perform(&effects[1], Attempt::First, &driver.ports)
         .await
         .unwrap();
-    rest.extend(driver.tell(event));
+    rest.extend(driver.feed(event));
     driver.through(rest).await;
     let found = driver.found().await;
     assert_eq!(found.run.unwrap().status, RunStatus::Failed);
@@ -268,23 +268,23 @@ pub async fn an_unfinished_reply_is_found_behind_a_long_stream(on: &Subject) {
     let gate = Gate::default();
     let model = Arc::new(StepwiseModel::new([
         vec![
-            say(ModelEvent::Text("first ".to_owned())),
-            say(ModelEvent::CallStart {
+            emit(ModelEvent::Text("first ".to_owned())),
+            emit(ModelEvent::CallStart {
                 id: Some("c1".to_owned()),
                 name: "talk".to_owned(),
             }),
-            say(ModelEvent::CallEnd {
+            emit(ModelEvent::CallEnd {
                 call: 0,
                 provider_metadata: None,
             }),
             finished(StopReason::ToolUse),
         ],
         vec![
-            say(ModelEvent::Text("half ".to_owned())),
+            emit(ModelEvent::Text("half ".to_owned())),
             ModelStep::Wait(gate.clone()),
         ],
         vec![
-            say(ModelEvent::Text("whole".to_owned())),
+            emit(ModelEvent::Text("whole".to_owned())),
             finished(StopReason::EndTurn),
         ],
     ]));
@@ -310,12 +310,12 @@ pub async fn an_unfinished_reply_is_found_behind_a_long_stream(on: &Subject) {
     driver.taken_over(&agent).await;
     driver.drive().await;
     assert_eq!(driver.text().await, "first whole");
-    let said = driver.said().await.into_iter();
+    let said = driver.streamed().await.into_iter();
     let events = said.filter(|one| matches!(one, ChunkPayload::Custom { .. }));
     assert_eq!(events.count(), EVENTS);
 }
 
-fn say(event: ModelEvent) -> ModelStep {
+fn emit(event: ModelEvent) -> ModelStep {
     ModelStep::Emit(event)
 }
 

@@ -63,7 +63,7 @@ pub async fn a_commit_whose_acknowledgement_is_lost_is_made_once(on: &Subject) {
     let found = driver.found().await;
     let pending = &found.state.pending_client_tool_calls[&call("q1")];
     assert!(pending.answer.is_some(), "the answer is not overwritten");
-    let starts = driver.said().await.into_iter();
+    let starts = driver.streamed().await.into_iter();
     let starts = starts.filter(|said| matches!(said, ChunkPayload::ToolStart { .. }));
     assert_eq!(starts.count(), 2, "the reply is told once");
 
@@ -96,7 +96,7 @@ fn count(state: &Value) -> u64 {
 
 /// A model call fails, and the acknowledgement of what its hooks wrote is lost: it is written once,
 /// and the failure is told as it was.
-pub async fn what_hooks_wrote_before_a_failed_call_is_written_once(on: &Subject) {
+pub async fn state_changes_of_hooks_before_a_failed_call_are_written_once(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         MockReply::error(ModelErrorKind::Overloaded),
         MockReply::text("done"),
@@ -163,7 +163,7 @@ pub async fn a_store_that_fails_for_a_while_ends_no_run(on: &Subject) {
     assert_eq!(log.take(), ["begins", "ends"]);
     assert_eq!(driver.text().await, "thinking. done");
     let progress: Vec<_> = driver
-        .said()
+        .streamed()
         .await
         .into_iter()
         .filter_map(|said| match said {
@@ -242,7 +242,7 @@ pub async fn unacknowledged_deltas_are_discarded_too(on: &Subject) {
     }
     gate.open();
     let event = asking.await.unwrap();
-    let effects = driver.tell(event);
+    let effects = driver.feed(event);
     driver.through(effects).await;
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     assert_eq!(driver.text().await, "kept");
@@ -250,7 +250,7 @@ pub async fn unacknowledged_deltas_are_discarded_too(on: &Subject) {
 
 /// A call is taken over twice, and the stream fails for the last who runs it: what that one says is
 /// not taken for what the one before it said.
-pub async fn attempts_at_a_call_are_told_apart(on: &Subject) {
+pub async fn attempts_at_a_call_are_distinguished(on: &Subject) {
     let gate = Gate::default();
     let model = Arc::new(MockModel::replies([
         calling([("c1", "put")]),
@@ -289,14 +289,14 @@ pub async fn attempts_at_a_call_are_told_apart(on: &Subject) {
     }
     gate.open();
     let event = puts_again.await.unwrap();
-    let effects = driver.tell(event);
+    let effects = driver.feed(event);
     driver.through(effects).await;
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     assert_eq!(events(&driver).await, 2, "each attempt is heard");
 }
 
 async fn events(driver: &RunDriver) -> usize {
-    let said = driver.said().await.into_iter();
+    let said = driver.streamed().await.into_iter();
     said.filter(|one| matches!(one, ChunkPayload::Custom { .. }))
         .count()
 }

@@ -93,7 +93,7 @@ impl FaultyStore {
 
     fn read(&self) -> Result<(), StoreError> {
         if take(&self.failing_reads) {
-            return Err(gone());
+            return Err(unavailable());
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ fn take(count: &AtomicUsize) -> bool {
         .is_ok()
 }
 
-fn gone() -> StoreError {
+fn unavailable() -> StoreError {
     StoreError::Unavailable {
         backend: "faulty",
         source: "connection reset".into(),
@@ -133,14 +133,14 @@ impl SessionStore for FaultyStore {
             CommitFate::Made => at_once(self.on.store.commit(commit)),
             CommitFate::Unacknowledged => {
                 at_once(self.on.store.commit(commit))?;
-                Err(gone())
+                Err(unavailable())
             }
             CommitFate::UnacknowledgedAfter(others) => {
                 at_once(self.on.store.commit(commit))?;
                 others.await;
-                Err(gone())
+                Err(unavailable())
             }
-            CommitFate::Failed => Err(gone()),
+            CommitFate::Failed => Err(unavailable()),
             CommitFate::Full => Err(StoreError::Full {
                 backend: "faulty",
                 source: "no space left".into(),
@@ -244,11 +244,11 @@ impl StreamManager for FaultyStore {
         chunks: Vec<Chunk>,
     ) -> Result<Sequence, StreamError> {
         if take(&self.failing_deltas) {
-            return Err(gone().into());
+            return Err(unavailable().into());
         }
         let written = at_once(self.on.streams.append_deltas(writer, chunks))?;
         if take(&self.unacknowledged_deltas) {
-            return Err(gone().into());
+            return Err(unavailable().into());
         }
         Ok(written)
     }

@@ -9,15 +9,15 @@ use helix_agents_core::store::Change;
 use serde_json::json;
 
 use super::super::Subject;
-use super::super::builders::{changed, says, sets};
+use super::super::builders::{changed, sets, user_message};
 use super::super::runtime::agents::{Log, calling, noted, of_model, tool};
 use super::faulty_store::{CommitFate, FaultyStore};
-use super::run_driver::{RunDriver, here};
+use super::run_driver::{RunDriver, session_id};
 use crate::{MockModel, MockReply};
 
 /// A message and a change of the state come beside a call: the model is shown both in its next
 /// request.
-pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
+pub async fn writes_of_others_are_shown_to_the_model(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         calling([("c1", "note")]),
         calling([("c2", "set")]),
@@ -28,10 +28,10 @@ pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
         tool("note", move |_, _| {
             let on = on.clone();
             async move {
-                let more = [says("by the way")];
+                let more = [user_message("by the way")];
                 let sessions = on.sessions();
                 sessions
-                    .append_messages(&here(), &more, None)
+                    .append_messages(&session_id(), &more, None)
                     .await
                     .unwrap();
                 Ok(json!("noted"))
@@ -43,7 +43,7 @@ pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
         tool("set", move |_, _| {
             let on = on.clone();
             async move {
-                changed(&on, &here(), Change::WriteState(sets("mood", "calm"))).await;
+                changed(&on, &session_id(), Change::WriteState(sets("mood", "calm"))).await;
                 Ok(json!("set"))
             }
         })
@@ -60,7 +60,7 @@ pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     let seen = model.seen();
     assert!(
-        seen[1].messages.contains(&says("by the way")),
+        seen[1].messages.contains(&user_message("by the way")),
         "the model reads the message"
     );
     assert_eq!(seen[2].state, json!({ "mood": "calm" }));
@@ -83,7 +83,7 @@ pub async fn what_others_write_is_shown_to_the_model(on: &Subject) {
 
 /// Somebody cuts the history beside a call and appends as many messages as were cut: the model is shown
 /// what is there, not what was.
-pub async fn what_others_put_in_the_place_of_a_message_is_shown_to_the_model(on: &Subject) {
+pub async fn a_message_that_was_replaced_meanwhile_is_shown_to_the_model(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         calling([("c1", "edit")]),
         MockReply::text("done"),
@@ -94,10 +94,10 @@ pub async fn what_others_put_in_the_place_of_a_message_is_shown_to_the_model(on:
             let on = on.clone();
             async move {
                 let sessions = on.sessions();
-                sessions.truncate_messages(&here(), 0).await.unwrap();
-                let instead = [says("stop")];
+                sessions.truncate_messages(&session_id(), 0).await.unwrap();
+                let instead = [user_message("stop")];
                 sessions
-                    .append_messages(&here(), &instead, Some(0))
+                    .append_messages(&session_id(), &instead, Some(0))
                     .await
                     .unwrap();
                 Ok(json!("edited"))
@@ -109,7 +109,7 @@ pub async fn what_others_put_in_the_place_of_a_message_is_shown_to_the_model(on:
     driver.ports = driver.ports.clone().remembering();
     driver.drive().await;
     let history = driver.messages().await;
-    assert_eq!(history[0], says("stop"));
+    assert_eq!(history[0], user_message("stop"));
     let seen = model.seen();
     assert_eq!(seen[1].messages, history[..history.len() - 1]);
 }
@@ -152,6 +152,6 @@ pub async fn the_memory_of_a_host_does_not_outlive_a_failed_commit(on: &Subject)
         assert_eq!(log.take(), ["note c1 {}", "note c2 {}", "note c3 {}"]);
         assert_eq!(model.seen().len(), 3, "no reply is bought twice");
         assert_eq!(driver.messages().await.len(), 7);
-        on.sessions().delete_session(&here()).await.unwrap();
+        on.sessions().delete_session(&session_id()).await.unwrap();
     }
 }

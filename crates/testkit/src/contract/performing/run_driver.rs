@@ -85,11 +85,11 @@ impl RunDriver {
 
     /// The effects with which the run begins.
     pub(super) fn begin(&mut self) -> Vec<Effect> {
-        self.tell(Event::started())
+        self.feed(Event::started())
     }
 
     /// Feeds an event to the run, and returns the effects that follow.
-    pub(super) fn tell(&mut self, event: Event) -> Vec<Effect> {
+    pub(super) fn feed(&mut self, event: Event) -> Vec<Effect> {
         let (state, effects) = decide(&self.facts, self.state.clone(), event);
         self.state = state;
         effects
@@ -101,7 +101,7 @@ impl RunDriver {
             panic!("one effect comes next, not {effects:?}");
         };
         let event = perform(effect, Attempt::First, &self.ports).await.unwrap();
-        self.tell(event)
+        self.feed(event)
     }
 
     /// Performs these effects and all that follow.
@@ -112,7 +112,7 @@ impl RunDriver {
             performed += 1;
             assert!(performed < 1_000, "the run comes to no end: {effect:?}");
             let event = perform(&effect, Attempt::First, &self.ports).await.unwrap();
-            todo.extend(self.tell(event));
+            todo.extend(self.feed(event));
         }
     }
 
@@ -162,7 +162,7 @@ impl RunDriver {
     }
 
     /// The payloads of all chunks in the stream.
-    pub(super) async fn said(&self) -> Vec<ChunkPayload> {
+    pub(super) async fn streamed(&self) -> Vec<ChunkPayload> {
         let streams = &self.on.elsewhere().streams;
         let chunks = streams
             .read(&session("s"), Sequence::START, usize::MAX)
@@ -173,7 +173,7 @@ impl RunDriver {
 
     /// The text of all text deltas in the stream.
     pub(super) async fn text(&self) -> String {
-        let said = self.said().await.into_iter();
+        let said = self.streamed().await.into_iter();
         said.filter_map(|payload| match payload {
             ChunkPayload::TextDelta { delta } => Some(delta),
             _ => None,
@@ -227,7 +227,7 @@ pub(super) async fn pause() {
 }
 
 /// The id of the session of every case.
-pub(super) fn here() -> SessionId {
+pub(super) fn session_id() -> SessionId {
     session("s")
 }
 

@@ -18,7 +18,7 @@ use super::super::Subject;
 use super::super::builders::{accepted, call, commit, created, running, sets};
 use super::super::runtime::agents::{Gate, Log, browser, calling, noted, of_model};
 use super::faulty_store::{CommitFate, FaultyStore, Meanwhile};
-use super::run_driver::{GatedModel, RunDriver, answer, here, performer, stop, under_way};
+use super::run_driver::{GatedModel, RunDriver, answer, performer, session_id, stop, under_way};
 use crate::{MockModel, MockReply, SequentialIds};
 
 fn makes(commit: &Commit, is_it: impl Fn(&Change) -> bool) -> bool {
@@ -43,7 +43,7 @@ pub async fn a_stop_beside_a_model_call_begins_no_call(on: &Subject) {
     gate.open();
     let event = asking.await.unwrap();
     assert!(event.stop, "who performs it is told");
-    let effects = driver.tell(event);
+    let effects = driver.feed(event);
     driver.through(effects).await;
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(driver.run().await.status, RunStatus::Interrupted);
@@ -73,7 +73,7 @@ pub async fn a_stop_beside_a_failing_model_call_ends_the_run(on: &Subject) {
     gate.open();
     let event = asking.await.unwrap();
     assert!(event.stop, "who performs it is told");
-    let effects = driver.tell(event);
+    let effects = driver.feed(event);
     assert!(
         matches!(effects[0].kind, EffectKind::End { .. }),
         "{effects:?}"
@@ -229,7 +229,7 @@ pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
         move || {
             let mut failed = paused.clone();
             failed.status = RunStatus::Failed;
-            let ended = commit(&on, &here())
+            let ended = commit(&on, &session_id())
                 .then(Change::RemovePending(call("q1")))
                 .then(Change::OpenStep(None))
                 .then(Change::Run(Box::new(failed)));
@@ -246,7 +246,7 @@ pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
         Arc::clone(&ports.clock),
         Arc::clone(&ports.ids),
     );
-    let resumed = entries.resume(&here(), &performer()).await;
+    let resumed = entries.resume(&session_id(), &performer()).await;
     assert!(acted.load(Ordering::SeqCst), "it was ended beside it");
     assert!(
         matches!(resumed, Err(EntryError::Stale { .. })),
@@ -262,8 +262,8 @@ pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) 
     let (store, acted) = before(on, |change| matches!(change, Change::StartRun(_)), {
         let on = on.clone();
         move || {
-            let other = SessionState::new(here(), "other", on.now());
-            let replaced = commit(&on, &here())
+            let other = SessionState::new(session_id(), "other", on.now());
+            let replaced = commit(&on, &session_id())
                 .then(Change::Delete)
                 .then(Change::Create(Box::new(other)));
             let on = on.clone();
@@ -287,11 +287,14 @@ pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) 
 }
 
 /// A turn begins with keys of the state while others write to it: both are there afterwards.
-pub async fn a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote(on: &Subject) {
+pub async fn a_turn_that_sets_keys_of_the_state_keeps_the_other_keys(on: &Subject) {
     let model = Arc::new(MockModel::replies([]));
     let agent = of_model(&model).build().unwrap();
     let new = NewSession::of(agent.name());
-    on.sessions().create_session(&here(), new).await.unwrap();
+    on.sessions()
+        .create_session(&session_id(), new)
+        .await
+        .unwrap();
     let (store, acted) = before(on, |change| matches!(change, Change::StartRun(_)), {
         let on = on.clone();
         move || {
@@ -299,7 +302,7 @@ pub async fn a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote(on: &Sub
             Box::pin(async move {
                 let theirs = on.sessions();
                 theirs
-                    .merge_custom_state(&here(), sets("theirs", 1))
+                    .merge_custom_state(&session_id(), sets("theirs", 1))
                     .await
                     .unwrap();
             })
@@ -312,7 +315,12 @@ pub async fn a_turn_that_sets_keys_of_the_state_keeps_what_others_wrote(on: &Sub
     let request = request.with_state(json!({ "ours": 2 }));
     entries.execute(request, &performer()).await.unwrap();
     assert!(acted.load(Ordering::SeqCst), "they wrote beside it");
-    let found = on.store.load(here().as_root()).await.unwrap().unwrap();
+    let found = on
+        .store
+        .load(session_id().as_root())
+        .await
+        .unwrap()
+        .unwrap();
     let state = &*found.state.custom_state;
     assert_eq!(*state, json!({ "theirs": 1, "ours": 2 }));
 }

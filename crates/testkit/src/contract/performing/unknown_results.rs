@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::super::Subject;
 use super::super::builders::call;
 use super::super::runtime::agents::{Gate, Log, calling, of_model, tool};
-use super::run_driver::{RunDriver, answer, here, performer, stop, under_way};
+use super::run_driver::{RunDriver, answer, performer, session_id, stop, under_way};
 use crate::{MockModel, MockReply};
 
 /// Tools that write down that they were run, and come to an end when the first process is gone.
@@ -83,7 +83,7 @@ pub async fn all_calls_that_were_begun_are_unknown(on: &Subject) {
     assert_eq!(scene.log.take(), ["charge a", "charge b", "charge c"]);
     let used = on
         .store
-        .usage(here().as_root(), Page::ALL)
+        .usage(session_id().as_root(), Page::ALL)
         .await
         .unwrap()
         .items;
@@ -154,7 +154,7 @@ pub async fn a_reconciler_decides_about_a_call_that_was_begun(on: &Subject) {
 
 /// Calls that can be repeated without harm are run again: those of idempotent and of read-only
 /// tools.
-pub async fn what_may_be_repeated_is_run_again(on: &Subject) {
+pub async fn repeatable_calls_are_run_again(on: &Subject) {
     let scene = Scene::default();
     let tools = [
         scene.tool("put").idempotent(),
@@ -192,7 +192,11 @@ pub async fn a_person_is_asked_about_a_call_that_was_begun(on: &Subject) {
     assert!(driver.run().await.status.is_suspended());
     let taken = driver.entries.submit(&answer("c1", "it was charged")).await;
     assert_eq!(taken.unwrap().outcome, SubmissionOutcome::Accepted);
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     driver.drive().await;
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     assert_eq!(driver.results().await[0].content, "it was charged");
@@ -214,7 +218,11 @@ pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subjec
     let asked = driver.found().await.state.pending_client_tool_calls;
     let agreed = driver.entries.submit(&asked[&call("c1")].approve()).await;
     assert_eq!(agreed.unwrap().outcome, SubmissionOutcome::Accepted);
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     let effects = driver.begin();
     let ports = driver.ports.clone();
     let mut dies = Box::pin(perform(&effects[0], Attempt::First, &ports));
@@ -233,7 +241,11 @@ pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subjec
     assert_eq!(taken.outcome, SubmissionOutcome::Accepted);
     let again = driver.entries.submit(&looked).await.unwrap();
     assert_eq!(again.outcome, SubmissionOutcome::AlreadyCompleted);
-    driver.state = driver.entries.resume(&here(), &performer()).await.unwrap();
+    driver.state = driver
+        .entries
+        .resume(&session_id(), &performer())
+        .await
+        .unwrap();
     driver.drive().await;
     assert_eq!(driver.run().await.status, RunStatus::Completed);
     assert_eq!(driver.results().await[0].content, "it was charged");
@@ -242,7 +254,7 @@ pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subjec
 
 /// A run is stopped before anybody found out about a call that was begun: nobody is told that it was
 /// not executed.
-pub async fn a_stopped_run_tells_what_was_begun(on: &Subject) {
+pub async fn a_stopped_run_reports_the_calls_that_were_begun(on: &Subject) {
     let scene = Scene::default();
     let (mut driver, agent) = scene
         .dies_in(on, [("c1", "charge")], [scene.tool("charge")])

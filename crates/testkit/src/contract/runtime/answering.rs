@@ -11,7 +11,7 @@ use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
 /// An answer that comes while siblings run is taken by the same run, which goes on without a pause.
-pub async fn an_early_answer_is_taken_by_the_run_that_goes_on(on: &RuntimeSubject) {
+pub async fn an_early_answer_is_used_by_the_running_run(on: &RuntimeSubject) {
     let (gate, log) = (Gate::default(), Log::default());
     let replies = [
         calling([("c1", "gated"), ("c2", "browser"), ("c3", "guarded")]),
@@ -42,7 +42,7 @@ pub async fn an_early_answer_is_taken_by_the_run_that_goes_on(on: &RuntimeSubjec
     assert_eq!(on.runs().await, [ended]);
     assert_eq!(log.take(), ["guarded c3 {}"]);
     assert_eq!(
-        on.told().await[2..5],
+        on.transcript_lines().await[2..5],
         ["c1=success: done", "c2=success: here", "c3=success: done"]
     );
     let state = on.snapshot().await.state;
@@ -53,7 +53,7 @@ pub async fn an_early_answer_is_taken_by_the_run_that_goes_on(on: &RuntimeSubjec
 }
 
 /// Of answers that come while siblings run, those that are missing still pause the run.
-pub async fn a_run_pauses_for_what_is_still_open(on: &RuntimeSubject) {
+pub async fn a_run_pauses_for_calls_that_are_still_open(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [
         calling([("c1", "gated"), ("c2", "browser"), ("c3", "browser")]),
@@ -73,7 +73,7 @@ pub async fn a_run_pauses_for_what_is_still_open(on: &RuntimeSubject) {
     assert_eq!(submitted.continuation, Continuation::CallerResumes);
     on.resumed().await;
     assert_eq!(
-        on.told().await[2..5],
+        on.transcript_lines().await[2..5],
         ["c1=success: done", "c2=success: early", "c3=success: late"]
     );
 }
@@ -142,7 +142,7 @@ pub async fn an_accepted_answer_outlives_a_failure(on: &RuntimeSubject) {
     gate.open();
     assert_eq!(on.ended(&run).await.status, RunStatus::Failed);
     assert_eq!(
-        on.told().await[2..],
+        on.transcript_lines().await[2..],
         [
             "c1=success: paid for",
             r#"c2=error: {"error":"The tool failed."}"#,
@@ -168,7 +168,7 @@ pub async fn an_approval_can_be_given_up(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(
-        on.told().await[2],
+        on.transcript_lines().await[2],
         r#"c1=not_executed: {"error":"Not executed: nobody is here"}"#
     );
 }

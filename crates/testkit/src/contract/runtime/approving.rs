@@ -19,7 +19,7 @@ use super::{MockReply, RuntimeSubject};
 /// or panics means: ask.
 ///
 /// proves: APR-01
-pub async fn a_rule_decides_who_is_asked(on: &RuntimeSubject) {
+pub async fn a_rule_decides_which_calls_need_an_approval(on: &RuntimeSubject) {
     let log = Log::default();
     let amount = |n: u64| json!({ "amount": n });
     let replies = [
@@ -65,7 +65,7 @@ pub async fn a_rule_decides_who_is_asked(on: &RuntimeSubject) {
 /// Readers learn what is asked, with the input and what the answer is bound to; the answer resumes.
 ///
 /// proves: APR-02
-pub async fn an_approval_is_asked_for_and_resumes(on: &RuntimeSubject) {
+pub async fn an_approval_is_requested_and_the_run_resumes(on: &RuntimeSubject) {
     let log = Log::default();
     let input = json!({ "to": "Ada", "cents": 5 });
     let replies = [
@@ -134,7 +134,7 @@ pub async fn an_approval_is_asked_for_and_resumes(on: &RuntimeSubject) {
 /// that it was not approved.
 ///
 /// proves: APR-03
-pub async fn approved_runs_once_and_denied_never(on: &RuntimeSubject) {
+pub async fn an_approved_call_runs_once_and_a_denied_one_never(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
         MockReply::calls([
@@ -163,7 +163,7 @@ pub async fn approved_runs_once_and_denied_never(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(log.take(), [r#"pay c1 {"cents":1}"#]);
     assert_eq!(
-        on.told().await[2..5],
+        on.transcript_lines().await[2..5],
         [
             "c1=success: done",
             r#"c2=denied: {"error":"The call of pay was not approved. Reason: too much"}"#,
@@ -179,7 +179,7 @@ pub async fn approved_runs_once_and_denied_never(on: &RuntimeSubject) {
 /// refused, and nothing is stored. An approval is used once.
 ///
 /// proves: APR-04
-pub async fn an_approval_fits_one_question_only(on: &RuntimeSubject) {
+pub async fn an_approval_is_valid_for_one_call_only(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
         calling([("c1", "pay"), ("c2", "browser"), ("c3", "pay")]),
@@ -249,7 +249,7 @@ pub async fn an_approval_of_other_arguments_runs_nothing(on: &RuntimeSubject) {
     on.resumed().await;
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(
-        on.told().await[2],
+        on.transcript_lines().await[2],
         r#"c1=not_executed: {"error":"Not executed: it needs an approval that it does not have."}"#
     );
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::super::builders::call;
 use super::agents::{Gate, calling, echo, of_model};
-use super::lines::told;
+use super::lines::transcript_lines;
 use super::stepwise_model::{ModelStep, StepwiseModel};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
@@ -74,7 +74,7 @@ pub async fn the_model_is_shown_everything(on: &RuntimeSubject) {
 /// Text, thinking and arguments reach readers in pieces, and the reply is kept whole.
 ///
 /// proves: LLM-01
-pub async fn a_reply_is_told_in_pieces_and_kept_whole(on: &RuntimeSubject) {
+pub async fn a_reply_is_streamed_in_pieces_and_stored_whole(on: &RuntimeSubject) {
     let thinking = |text: &str| ModelStep::Emit(ModelEvent::Thinking(text.to_owned()));
     let arguments = |delta: &str| {
         ModelStep::Emit(ModelEvent::CallArguments {
@@ -150,7 +150,7 @@ pub async fn a_reply_is_told_in_pieces_and_kept_whole(on: &RuntimeSubject) {
         ]
     );
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: go",
             r#"assistant: (hmm) Let me see. c1=echo{"n":1}"#,
@@ -211,7 +211,7 @@ pub async fn a_failed_model_call_is_tried_again(on: &RuntimeSubject) {
         assert_eq!(model.asked().len(), asked);
     }
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: one",
             "assistant: better",
@@ -257,12 +257,12 @@ pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
     assert_eq!(error.code, ErrorCode::ProviderOverloaded);
     assert!(error.retryable, "another turn may do better");
     assert_eq!(model.asked().len(), asked + 4);
-    assert_eq!(on.told().await, ["user: go"; 6]);
+    assert_eq!(on.transcript_lines().await, ["user: go"; 6]);
 }
 
 /// The text of a discarded attempt is not replayed to later readers, and live readers are told that
 /// it was discarded.
-pub async fn a_thrown_away_attempt_is_not_replayed(on: &RuntimeSubject) {
+pub async fn a_discarded_attempt_is_not_replayed(on: &RuntimeSubject) {
     let gate = Gate::default();
     let model = Arc::new(StepwiseModel::new([
         vec![
@@ -292,5 +292,8 @@ pub async fn a_thrown_away_attempt_is_not_replayed(on: &RuntimeSubject) {
             "checkpoint_created"
         ]
     );
-    assert_eq!(told(&on.messages().await), ["user: go", "assistant: kept"]);
+    assert_eq!(
+        transcript_lines(&on.messages().await),
+        ["user: go", "assistant: kept"]
+    );
 }

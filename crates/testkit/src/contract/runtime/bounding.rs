@@ -65,7 +65,7 @@ fn text_of(bytes: usize) -> String {
 
 /// The lines of the calls' results, in the model's order.
 async fn results(on: &RuntimeSubject) -> Vec<String> {
-    let told = on.told().await.into_iter();
+    let told = on.transcript_lines().await.into_iter();
     told.filter(|line| line.starts_with('c')).collect()
 }
 
@@ -77,7 +77,7 @@ fn too_deep(call: &str) -> String {
 
 /// A result that cannot be kept becomes an error that says that the call ran, for calls alone and
 /// beside others, and for one that would end the turn.
-pub async fn a_result_that_cannot_be_kept_is_told_to_the_model(on: &RuntimeSubject) {
+pub async fn the_model_reads_that_a_result_cannot_be_stored(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;
     let replies = [
@@ -129,7 +129,7 @@ pub async fn a_result_that_cannot_be_kept_is_told_to_the_model(on: &RuntimeSubje
 }
 
 /// The result of a reconciler is held to the same bounds: the model reads that the call ran.
-pub async fn a_reconciled_result_that_cannot_be_kept_is_told_to_the_model(on: &RuntimeSubject) {
+pub async fn the_model_reads_that_a_reconciled_result_cannot_be_stored(on: &RuntimeSubject) {
     let gate = Gate::default();
     let charge = gated("charge", &gate)
         .reconcile(async |_: Value, _: ToolCx| Ok(Reconciled::Done(nested(MAX_DEPTH + 1))));
@@ -145,7 +145,7 @@ pub async fn a_reconciled_result_that_cannot_be_kept_is_told_to_the_model(on: &R
 }
 
 /// Chunks, usage and state changes beyond the bounds are refused to the tool, which continues.
-pub async fn what_a_tool_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSubject) {
+pub async fn tool_output_beyond_the_bounds_is_refused_to_the_tool(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;
     let log = Log::default();
@@ -242,7 +242,7 @@ async fn reads_the_state(on: &RuntimeSubject, mut state: Value) {
 }
 
 /// Chunks and state changes beyond the bounds are refused to the hook, and the run continues.
-pub async fn what_a_hook_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSubject) {
+pub async fn hook_output_beyond_the_bounds_is_refused_to_the_hook(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;
     let log = Log::default();
@@ -285,7 +285,7 @@ pub async fn what_a_hook_says_beyond_the_bounds_is_refused_to_it(on: &RuntimeSub
 }
 
 /// An output that cannot be kept is asked for again, whichever way the model gave it.
-pub async fn an_output_that_cannot_be_kept_is_asked_for_again(on: &RuntimeSubject) {
+pub async fn an_output_that_cannot_be_stored_is_requested_again(on: &RuntimeSubject) {
     let schema = json!({ "type": "object" });
     let output = |levels: usize| json!({ "answer": nested(levels - 1) });
     for native in [true, false] {
@@ -313,7 +313,7 @@ pub async fn an_output_that_cannot_be_kept_is_asked_for_again(on: &RuntimeSubjec
 }
 
 /// Arguments that cannot be kept are told to the model, and the tool never sees them.
-pub async fn arguments_that_cannot_be_kept_are_told_to_the_model(on: &RuntimeSubject) {
+pub async fn the_model_reads_that_arguments_cannot_be_stored(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;
     let deep = |levels: usize| json!({ "in": nested(levels - 1) });
@@ -350,7 +350,7 @@ pub async fn arguments_that_cannot_be_kept_are_told_to_the_model(on: &RuntimeSub
 }
 
 /// A turn does not begin with what cannot be kept.
-pub async fn a_turn_does_not_begin_with_what_cannot_be_kept(on: &RuntimeSubject) {
+pub async fn a_turn_with_values_that_cannot_be_stored_is_refused(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("one")]).build().unwrap();
     on.keep(&agent);
     let request = || ExecuteRequest::new(&agent, "go").in_session(session());
@@ -375,7 +375,7 @@ pub async fn a_turn_does_not_begin_with_what_cannot_be_kept(on: &RuntimeSubject)
 }
 
 /// Whatever is just within the bounds is kept, wherever it stands, and can be read again by anybody.
-pub async fn what_is_within_the_bounds_is_kept_and_read_again(on: &RuntimeSubject) {
+pub async fn values_within_the_bounds_are_stored_and_read_again(on: &RuntimeSubject) {
     let all: Arc<[Value]> = shapes(MAX_DEPTH).into();
     let under: Arc<[Value]> = shapes(MAX_DEPTH - 1).into();
     let mut replies = Vec::new();

@@ -60,7 +60,7 @@ pub async fn a_final_output_ends_the_turn_beside_other_calls(on: &RuntimeSubject
     let why = "the turn ended with the final output in the same reply.";
     let not = |id: &str| format!(r#"{id}=not_executed: {{"error":"Not executed: {why}"}}"#);
     assert_eq!(
-        on.told().await[2..],
+        on.transcript_lines().await[2..],
         [
             not("c1"),
             not("f1"),
@@ -104,7 +104,7 @@ pub async fn an_invalid_output_is_asked_for_again(on: &RuntimeSubject) {
     let forced = ToolChoice::Tool(FINISH_TOOL.to_owned());
     let choices: Vec<_> = model.seen().into_iter().map(|it| it.tool_choice).collect();
     assert_eq!(choices, [ToolChoice::Auto, forced.clone(), forced]);
-    let told = on.told().await;
+    let told = on.transcript_lines().await;
     assert_eq!(
         told[1],
         r#"assistant: c1=noted{} f1=__finish__{"answer":"one"}"#
@@ -161,7 +161,7 @@ pub async fn an_output_that_is_owed_is_asked_for(on: &RuntimeSubject) {
         let run = on.turn(&agent, "go").await;
         assert_eq!(run.output, Some(json!({ "answer": answer })));
         assert_eq!((run.step_count, run.corrections), (steps, 1));
-        let told = on.told().await;
+        let told = on.transcript_lines().await;
         let asked = format!("hidden: {why}{ASKED_AGAIN}");
         assert_eq!(told.iter().filter(|line| **line == asked).count(), 1);
     }
@@ -188,7 +188,7 @@ pub async fn a_native_output_is_kept_as_a_message(on: &RuntimeSubject) {
         how.collect::<Vec<_>>(),
         [(false, ToolChoice::Auto), (true, ToolChoice::None)]
     );
-    let told = on.told().await;
+    let told = on.transcript_lines().await;
     assert_eq!(told.last().unwrap(), r#"assistant: {"answer":1}"#);
 }
 
@@ -209,7 +209,7 @@ pub async fn an_output_that_never_comes_fails_the_turn(on: &RuntimeSubject) {
     let error = run.error.expect("it says why");
     assert_eq!(error.code, ErrorCode::OutputInvalid);
     assert_eq!((model.seen().len(), run.corrections), (3, 2));
-    assert_eq!(on.told().await.last().unwrap(), "assistant: no");
+    assert_eq!(on.transcript_lines().await.last().unwrap(), "assistant: no");
 }
 
 /// A turn that uses up its steps fails, with everything it did in the history; the user's own rule
@@ -223,7 +223,10 @@ pub async fn the_limit_of_steps_fails_the_turn_unless_the_rule_ends_it(on: &Runt
     assert_eq!(run.completion_reason, Some(StopCause::MaxSteps));
     let error = run.error.expect("it says why");
     assert_eq!(error.code, ErrorCode::MaxSteps);
-    assert_eq!(on.told().await.last().unwrap(), "call_2=success: done");
+    assert_eq!(
+        on.transcript_lines().await.last().unwrap(),
+        "call_2=success: done"
+    );
     assert_eq!(log.take().len(), 2);
 
     let ruled = agent(replies())
@@ -257,7 +260,7 @@ pub async fn a_reply_that_was_cut_off_runs_nothing(on: &RuntimeSubject) {
     }
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(on.pending().await, []);
-    let told = on.told().await;
+    let told = on.transcript_lines().await;
     let paired = told.iter().filter(|line| {
         line.ends_with(
             r#"=not_executed: {"error":"Not executed: the reply was cut off by the model's provider."}"#,
@@ -285,7 +288,7 @@ pub async fn an_agent_with_an_output_has_ways_to_give_it(on: &RuntimeSubject) {
     let run = on.turn(&agent, "go").await;
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(run.output, Some(json!({ "answer": 2 })));
-    let told = on.told().await;
+    let told = on.transcript_lines().await;
     let wrong = r#"c1=error: {"error":"The result does not fit the output schema: "#;
     assert!(told[2].starts_with(wrong), "{}", told[2]);
     assert_eq!(told.last().unwrap(), r#"c2=success: {"answer":2}"#);

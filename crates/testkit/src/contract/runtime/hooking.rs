@@ -150,7 +150,7 @@ pub async fn after_hooks_follow_the_models_order(on: &RuntimeSubject) {
 /// The start, the end and the failure of a turn are told, and every model call before and after.
 ///
 /// proves in part: HKS-03
-pub async fn a_turns_start_end_and_failure_are_told(on: &RuntimeSubject) {
+pub async fn hooks_see_the_start_the_end_and_the_failure_of_a_turn(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
         MockReply::calls([("f1", "__finish__", json!({ "answer": 1 }))]),
@@ -228,7 +228,7 @@ pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
 /// see them.
 ///
 /// proves in part: HKS-05
-pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {
+pub async fn state_changes_of_hooks_are_committed_with_the_step(on: &RuntimeSubject) {
     let log = Log::default();
     let adds = RecordingHooks::doing(&log, |line, cx: &HookCx| {
         let word = line.split(' ').next().unwrap_or_default().to_owned();
@@ -290,7 +290,7 @@ pub async fn what_hooks_write_is_committed_with_the_step(on: &RuntimeSubject) {
 }
 
 /// A hook that fails or panics is no failure of the run.
-pub async fn a_hook_that_fails_fails_nothing_else(on: &RuntimeSubject) {
+pub async fn a_failing_hook_does_not_fail_the_run(on: &RuntimeSubject) {
     let log = Log::default();
     let breaks = RecordingHooks::doing(&Log::default(), |_, _| panic!("the hook is broken"));
     let replies = [calling([("c1", "noted")]), MockReply::text("done")];
@@ -307,7 +307,7 @@ pub async fn a_hook_that_fails_fails_nothing_else(on: &RuntimeSubject) {
 /// A pause and what follows it are told, with the reason and the calls it is about.
 ///
 /// proves in part: SUS-08
-pub async fn a_pause_and_its_end_are_told_with_their_calls(on: &RuntimeSubject) {
+pub async fn hooks_see_a_pause_and_its_end_with_their_calls(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
         calling([
@@ -345,7 +345,7 @@ pub async fn a_pause_and_its_end_are_told_with_their_calls(on: &RuntimeSubject) 
 
 /// A model call that is tried again is told again, and the start of the turn is not; the next step
 /// counts its attempts from the beginning.
-pub async fn a_start_is_told_once_however_often_the_model_is_asked(on: &RuntimeSubject) {
+pub async fn hooks_see_the_start_of_a_turn_once_despite_retries(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
         MockReply::error(ModelErrorKind::Overloaded),

@@ -5,7 +5,7 @@ use helix_agents_core::stream::ChunkPayload;
 use serde_json::Value;
 
 /// A line for each message: its role and content, without metadata.
-pub(super) fn told(messages: &[Message]) -> Vec<String> {
+pub(super) fn transcript_lines(messages: &[Message]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
 

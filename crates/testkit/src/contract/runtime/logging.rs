@@ -14,7 +14,7 @@ use crate::{Events, SeenEvent};
 /// A call that waits, an answer to it, and an answer that does not fit are told, with their ids.
 ///
 /// proves in part: CLT-05
-pub async fn waits_and_answers_are_told_to_the_log(on: &RuntimeSubject) {
+pub async fn waits_and_answers_are_logged(on: &RuntimeSubject) {
     // Other cases may run in this process at the same time: calls have names of their own here.
     static CASES: AtomicUsize = AtomicUsize::new(0);
     let events = Events::of_this_process().expect("nothing else listens in this process");

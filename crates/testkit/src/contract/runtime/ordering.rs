@@ -89,7 +89,7 @@ pub async fn finishing_calls_come_last_and_one_by_one(on: &RuntimeSubject) {
     assert_eq!(run.output, Some(json!({ "by": "f2" })));
     assert_eq!(on.state().await, json!({ "count": 23 }));
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: go",
             r#"assistant: f1=last{"fails":true} c1=count{} c2=count{}"#,
@@ -146,7 +146,7 @@ pub async fn results_stand_in_the_models_order(on: &RuntimeSubject) {
     on.ended(&run).await;
     assert_eq!(log.take(), ["c3", "c2", "c1", "c0"]);
     assert_eq!(
-        on.told().await[2..6],
+        on.transcript_lines().await[2..6],
         [
             "c0=success: 0",
             "c1=success: 1",

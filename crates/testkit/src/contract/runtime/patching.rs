@@ -141,7 +141,7 @@ pub async fn a_client_that_applies_patches_has_the_servers_state(on: &RuntimeSub
 }
 
 /// Patches reach readers while the tool runs, not when it is over.
-pub async fn patches_are_told_while_the_tool_runs(on: &RuntimeSubject) {
+pub async fn patches_are_streamed_while_the_tool_runs(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [
         MockReply::calls([("c1", "write", json!({ "waits": true }))]),
@@ -217,7 +217,7 @@ pub async fn a_stopped_turn_leaves_a_client_with_the_servers_state(on: &RuntimeS
 /// A tool may emit more than one chunk holds: readers receive all of it, in order.
 ///
 /// proves: STR-01
-pub async fn a_tool_may_say_more_than_a_chunk_holds(on: &RuntimeSubject) {
+pub async fn a_tool_may_emit_more_than_a_chunk_holds(on: &RuntimeSubject) {
     let gate = Gate::default();
     let bytes = 64 * 1024;
     let on = &on.narrowed(bytes).await;

@@ -79,7 +79,11 @@ pub async fn a_paused_run_is_in_the_store_alone(on: &RuntimeSubject) {
     let checkpoint = on.checkpoints().await.pop().expect("there is a checkpoint");
     assert_eq!(checkpoint.open_step, Some(open.id));
     assert_eq!(found.state.checkpoint_id, Some(checkpoint.id));
-    assert_eq!(on.told().await, ["user: go"], "no call without its result");
+    assert_eq!(
+        on.transcript_lines().await,
+        ["user: go"],
+        "no call without its result"
+    );
     let info = on.backend().streams.info(&session()).await.unwrap();
     assert_eq!(info.map(|info| info.status), Some(StreamStatus::Paused));
 }
@@ -105,7 +109,7 @@ pub async fn other_processes_answer_and_resume(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(log.take(), ["noted c1 {}"]);
     assert_eq!(
-        third.told().await,
+        third.transcript_lines().await,
         [
             "user: go",
             "assistant: c1=noted{} c2=browser{}",
@@ -144,7 +148,7 @@ pub async fn an_answer_starts_nothing(on: &RuntimeSubject) {
     let completed: Vec<_> = completed.into_iter().map(|one| one.call).collect();
     assert_eq!(completed, calls(&["c1"]));
     assert_eq!(found.answered, completed, "the open step's are at hand");
-    assert_eq!(elsewhere.told().await, ["user: go"]);
+    assert_eq!(elsewhere.transcript_lines().await, ["user: go"]);
     let run = elsewhere.resumed().await;
     assert_eq!(run.status, RunStatus::Completed);
     let state = elsewhere.snapshot().await.state;
@@ -191,7 +195,7 @@ pub async fn a_mixed_batch_pauses_in_part(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(log.take(), ["guarded c1 {}"], "nothing is run twice");
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: go",
             "assistant: c1=guarded{} c2=noted{} c3=browser{} c4=noted{}",
@@ -207,7 +211,7 @@ pub async fn a_mixed_batch_pauses_in_part(on: &RuntimeSubject) {
 /// Of many resumes at once exactly one runs; each of the others gets a typed refusal.
 ///
 /// proves: SUS-05
-pub async fn of_many_resumes_exactly_one_runs(on: &RuntimeSubject) {
+pub async fn exactly_one_of_many_resumes_runs(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [calling([("c1", "guarded")]), MockReply::text("done")];
     let tool = noted("guarded", &log).approval();
@@ -259,11 +263,11 @@ pub async fn a_repeated_answer_is_already_completed(on: &RuntimeSubject) {
     elsewhere.resumed().await;
     again(on).await;
     again(&on.restarted().await).await;
-    assert_eq!(on.told().await[2], "c1=success: first");
+    assert_eq!(on.transcript_lines().await[2], "c1=success: first");
 }
 
 /// Of many who give the same answer at once, one is accepted and the others repeat it.
-pub async fn of_many_equal_answers_one_is_accepted(on: &RuntimeSubject) {
+pub async fn one_of_many_equal_answers_is_accepted(on: &RuntimeSubject) {
     let replies = [calling([("c1", "browser")]), MockReply::text("done")];
     let agent = agent(replies).tools(browser("browser")).build().unwrap();
     on.turn(&agent, "go").await;
@@ -299,7 +303,7 @@ pub async fn a_clients_answer_is_the_calls_result(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Completed);
     let read = &model.seen()[1].messages;
     assert_eq!(
-        super::lines::told(read),
+        super::lines::transcript_lines(read),
         [
             "user: go",
             "assistant: c1=browser{} c2=browser{} c3=browser{}",
@@ -385,7 +389,7 @@ pub async fn a_turn_pauses_more_than_once(on: &RuntimeSubject) {
         ]
     );
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: go",
             "assistant: c1=browser{}",

@@ -79,7 +79,7 @@ pub async fn every_step_leaves_one_checkpoint(on: &RuntimeSubject) {
 /// again, a call that may have taken effect is not repeated, and the first process cannot write.
 ///
 /// proves: CKP-01
-pub async fn a_lost_run_goes_on_from_its_last_checkpoint(on: &RuntimeSubject) {
+pub async fn a_lost_run_continues_from_its_last_checkpoint(on: &RuntimeSubject) {
     let (gate, log) = (Gate::default(), Log::default());
     let replies = [
         calling([("c1", "noted")]),
@@ -104,7 +104,7 @@ pub async fn a_lost_run_goes_on_from_its_last_checkpoint(on: &RuntimeSubject) {
     ran.sort();
     assert_eq!(ran, ["noted c1 {}", "noted c3 {}"]);
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: go",
             "assistant: c1=noted{}",
@@ -161,7 +161,7 @@ impl IdSource for IdsOfAnotherProcess {
 /// Tokens, tools and what tools record are kept with the session, for each run and step, and sum up.
 ///
 /// proves in part: USG-01
-pub async fn what_is_used_is_kept_with_the_session(on: &RuntimeSubject) {
+pub async fn usage_is_stored_with_the_session(on: &RuntimeSubject) {
     let searches = tool("search", async |_, cx: ToolCx| {
         cx.record_usage(CustomUsage::new("search_requests", 2.0))?;
         Ok(json!("found"))
@@ -219,7 +219,7 @@ pub async fn what_is_used_is_kept_with_the_session(on: &RuntimeSubject) {
 /// is told when to stop.
 ///
 /// proves in part: AGT-03
-pub async fn a_tool_sees_and_does_what_its_context_offers(on: &RuntimeSubject) {
+pub async fn a_tool_can_use_everything_in_its_context(on: &RuntimeSubject) {
     let log = Log::default();
     let noting = log.clone();
     let looks = tool("looks", move |_, cx: ToolCx| {
@@ -272,7 +272,7 @@ pub async fn a_tool_sees_and_does_what_its_context_offers(on: &RuntimeSubject) {
 
 /// A call keeps its key when a later run performs it; a session of the same id that is made after
 /// this one was deleted has other keys for the same calls.
-pub async fn a_call_has_one_key_and_no_other_call_has_it(on: &RuntimeSubject) {
+pub async fn every_call_has_a_unique_idempotency_key(on: &RuntimeSubject) {
     let log = Log::default();
     let pay = || {
         let log = log.clone();

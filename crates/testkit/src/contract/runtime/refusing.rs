@@ -50,8 +50,8 @@ pub async fn a_running_session_is_left_alone(on: &RuntimeSubject) {
     }
     gate.open();
     assert_eq!(on.ended(&run).await.status, RunStatus::Completed);
-    assert_eq!(on.told().await[0], "user: go");
-    assert_eq!(on.told().await.len(), 4);
+    assert_eq!(on.transcript_lines().await[0], "user: go");
+    assert_eq!(on.transcript_lines().await.len(), 4);
 }
 
 /// A completed session is continued by a message, not resumed.

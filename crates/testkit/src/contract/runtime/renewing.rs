@@ -14,7 +14,7 @@ use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
 /// The failure of a turn is not the failure of the next one, also while that one waits.
-pub async fn a_failure_is_gone_when_a_new_turn_begins(on: &RuntimeSubject) {
+pub async fn a_new_turn_clears_the_failure(on: &RuntimeSubject) {
     let replies = [
         MockReply::error(ModelErrorKind::Auth),
         calling([("c1", "browser")]),
@@ -29,7 +29,7 @@ pub async fn a_failure_is_gone_when_a_new_turn_begins(on: &RuntimeSubject) {
 }
 
 /// The interruption of a turn is not that of the next one.
-pub async fn an_interruption_is_gone_when_a_new_turn_begins(on: &RuntimeSubject) {
+pub async fn a_new_turn_clears_the_interruption(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [calling([("c1", "gated")]), MockReply::text("done")];
     let agent = agent(replies).tools(gated("gated", &gate)).build().unwrap();

@@ -43,7 +43,7 @@ pub async fn a_text_is_a_result_as_it_is(on: &RuntimeSubject) {
 }
 
 /// A tool that fails or panics tells the model; the text is general unless the tool chose it.
-pub async fn a_failure_is_told_to_the_model(on: &RuntimeSubject) {
+pub async fn the_model_reads_a_failure(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "chosen"), ("c2", "question"), ("c3", "panics")]),
         MockReply::text("done"),
@@ -62,7 +62,7 @@ pub async fn a_failure_is_told_to_the_model(on: &RuntimeSubject) {
     let run = on.turn(&agent, "go").await;
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: go",
             "assistant: c1=chosen{} c2=question{} c3=panics{}",
@@ -75,7 +75,7 @@ pub async fn a_failure_is_told_to_the_model(on: &RuntimeSubject) {
 }
 
 /// A tool that nobody has, and arguments that do not fit, are told to the model, and nothing runs.
-pub async fn what_cannot_be_called_is_told_to_the_model(on: &RuntimeSubject) {
+pub async fn the_model_reads_why_a_call_cannot_run(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
         MockReply::calls([
@@ -99,7 +99,7 @@ pub async fn what_cannot_be_called_is_told_to_the_model(on: &RuntimeSubject) {
     let run = on.turn(&agent, "go").await;
     assert_eq!(run.status, RunStatus::Completed);
     assert_eq!(log.take(), [r#"{"n":3}"#]);
-    let told = on.told().await;
+    let told = on.transcript_lines().await;
     assert_eq!(
         told[2],
         r#"c1=error: {"error":"There is no tool named nobody. Use one of: strict."}"#
@@ -144,7 +144,7 @@ pub async fn a_fatal_error_ends_the_run_with_every_call_paired(on: &RuntimeSubje
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(on.pending().await, []);
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: go",
             "assistant: c1=gated{} c2=fatal{} c3=browser{} c4=last{}",
@@ -172,7 +172,7 @@ pub async fn a_tool_that_takes_too_long_is_given_up(on: &RuntimeSubject) {
     let agent = agent(replies).tools(tools).build().unwrap();
     let run = on.turn(&agent, "go").await;
     assert_eq!(run.status, RunStatus::Completed);
-    let told = on.told().await;
+    let told = on.transcript_lines().await;
     assert_eq!(
         told[2..5],
         [
@@ -204,7 +204,7 @@ pub async fn a_repeated_call_id_gets_a_number(on: &RuntimeSubject) {
     on.answered(on.waiting("call_4").await.result("here")).await;
     on.resumed().await;
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         [
             "user: one",
             "assistant: call=noted{} call_2=noted{}",

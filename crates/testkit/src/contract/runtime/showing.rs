@@ -32,7 +32,7 @@ fn counting(word: &'static str) -> RecordingHooks {
 
 /// A state change that a hook makes right before a model call is in the state and in the prompt of
 /// that call.
-pub async fn the_model_is_shown_what_a_hook_wrote_before_it(on: &RuntimeSubject) {
+pub async fn the_model_is_shown_state_changes_of_the_hook_before_it(on: &RuntimeSubject) {
     let model = Arc::new(MockModel::replies([
         calling([("c1", "echo")]),
         MockReply::text("done"),
@@ -59,7 +59,7 @@ pub async fn the_model_is_shown_what_a_hook_wrote_before_it(on: &RuntimeSubject)
 
 /// A state change that a hook makes after the reply is streamed before the first call of the reply
 /// begins, and approval rules see it.
-pub async fn what_a_hook_wrote_after_a_reply_comes_before_its_calls(on: &RuntimeSubject) {
+pub async fn state_changes_of_a_hook_after_a_reply_come_before_its_calls(on: &RuntimeSubject) {
     let log = Log::default();
     let by_state = async |_: Value, cx: ToolCx| Ok(cx.state().get()?["count"] == json!(1));
     let tools = [
@@ -102,7 +102,7 @@ pub async fn a_model_that_takes_too_long_is_asked_again(on: &RuntimeSubject) {
     let agent = agent.model_config(config).build().unwrap();
     let run = on.turn(&agent, "go").await;
     assert_eq!(run.status, RunStatus::Completed);
-    assert_eq!(on.told().await, ["user: go", "assistant: done"]);
+    assert_eq!(on.transcript_lines().await, ["user: go", "assistant: done"]);
     let asked = model.asked();
     assert_eq!(
         asked.iter().map(|it| it.attempt).collect::<Vec<_>>(),
@@ -122,11 +122,11 @@ pub async fn a_rule_that_panics_ends_no_turn(on: &RuntimeSubject) {
         .unwrap();
     let run = on.turn(&agent, "go").await;
     assert_eq!((run.status, run.step_count), (RunStatus::Completed, 2));
-    assert_eq!(on.told().await[3..], ["assistant: done"]);
+    assert_eq!(on.transcript_lines().await[3..], ["assistant: done"]);
 }
 
 /// A result that does not fit what its tool promises is an error that the model reads.
-pub async fn a_result_that_breaks_its_own_schema_is_told_to_the_model(on: &RuntimeSubject) {
+pub async fn the_model_reads_that_a_result_breaks_its_schema(on: &RuntimeSubject) {
     let tools = [
         tool("good", async |_, _| Ok(json!({ "answer": 1 }))).output_schema(answer_schema()),
         tool("bad", async |_, _| Ok(json!({ "answer": "one" }))).output_schema(answer_schema()),
@@ -138,7 +138,7 @@ pub async fn a_result_that_breaks_its_own_schema_is_told_to_the_model(on: &Runti
     let agent = agent(replies).tools(tools).build().unwrap();
     on.turn(&agent, "go").await;
     assert_eq!(
-        on.told().await[2..4],
+        on.transcript_lines().await[2..4],
         [
             r#"c1=success: {"answer":1}"#,
             r#"c2=error: {"error":"The tool gave a result that does not fit its own schema."}"#,
@@ -147,7 +147,7 @@ pub async fn a_result_that_breaks_its_own_schema_is_told_to_the_model(on: &Runti
 }
 
 /// A model is shown the correction that was asked of it, by a host that remembers, too.
-pub async fn the_model_is_shown_what_was_wrong(on: &RuntimeSubject) {
+pub async fn the_model_reads_why_its_output_was_refused(on: &RuntimeSubject) {
     let model = Arc::new(MockModel::replies([
         MockReply::text("I think it is two."),
         MockReply::calls([("f1", FINISH_TOOL, json!({ "answer": 2 }))]),
@@ -177,7 +177,7 @@ pub async fn a_call_id_that_was_cut_off_is_not_used_again(on: &RuntimeSubject) {
     sessions.truncate_messages(&session(), 1).await.unwrap();
     on.restarted().await.turn(&agent, "two").await;
     assert_eq!(
-        on.told().await[2..4],
+        on.transcript_lines().await[2..4],
         ["assistant: c1_2=echo{}", "c1_2=success: {}"]
     );
 }

@@ -21,7 +21,7 @@ use super::super::builders::call;
 use super::super::everything::{Everything, everything};
 use super::super::runner::in_time;
 use super::super::{Runner, Subject, subject::Guard};
-use super::lines::{named, told};
+use super::lines::{named, transcript_lines};
 use crate::{NarrowStreams, ThreadRuntime};
 
 /// The requirements of a case for the runtime that is made for it.
@@ -243,8 +243,8 @@ impl RuntimeSubject {
     }
 
     /// The history, a line for each message.
-    pub(super) async fn told(&self) -> Vec<String> {
-        told(&self.messages().await)
+    pub(super) async fn transcript_lines(&self) -> Vec<String> {
+        transcript_lines(&self.messages().await)
     }
 
     pub(super) async fn runs(&self) -> Vec<RunRecord> {

@@ -50,7 +50,7 @@ pub async fn each_turn_and_each_resume_writes_one_run(on: &RuntimeSubject) {
 /// A run records its turn, its steps, its times, and where in the stream it begins.
 ///
 /// proves: SES-04
-pub async fn a_run_records_where_it_began_and_how_far_it_came(on: &RuntimeSubject) {
+pub async fn a_run_records_its_start_and_its_progress(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "echo")]),
         MockReply::text("one"),
@@ -91,7 +91,7 @@ pub async fn a_run_records_where_it_began_and_how_far_it_came(on: &RuntimeSubjec
 /// A run is running, completed, failed or suspended, and a suspended one says in what and for what.
 ///
 /// proves in part: SES-05
-pub async fn a_run_ends_as_what_it_came_to(on: &RuntimeSubject) {
+pub async fn a_run_has_the_status_of_its_outcome(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [
         calling([("c1", "browser")]),
@@ -190,7 +190,7 @@ pub async fn a_new_turn_has_steps_and_an_output_of_its_own(on: &RuntimeSubject) 
     let first = on.turn(&agent, "one").await;
     assert_eq!(first.output, Some(json!({ "answer": 1 })));
     assert_eq!(on.snapshot().await.state.step_count, 2);
-    let history = on.told().await;
+    let history = on.transcript_lines().await;
 
     let run = on.start(&agent, "two").await;
     gate.reached(1).await;
@@ -201,7 +201,7 @@ pub async fn a_new_turn_has_steps_and_an_output_of_its_own(on: &RuntimeSubject) 
     assert_eq!((second.turn, second.step_count), (2, 2));
     assert_eq!(second.output, Some(json!({ "answer": 2 })));
     assert_eq!(on.snapshot().await.state.output, second.output);
-    let told = on.told().await;
+    let told = on.transcript_lines().await;
     assert_eq!(told[..history.len()], history, "what was said is kept");
     assert_eq!(
         told[history.len()..],
@@ -231,7 +231,7 @@ pub async fn a_new_turn_follows_a_failed_one(on: &RuntimeSubject) {
         (SessionStatus::Completed, None)
     );
     assert_eq!(
-        on.told().await,
+        on.transcript_lines().await,
         ["user: one", "user: two", "assistant: better"]
     );
 }
@@ -274,9 +274,9 @@ pub async fn an_interrupted_run_is_paired_and_resumed(on: &RuntimeSubject) {
         "c1=success: done",
         r#"c2=not_executed: {"error":"Not executed: the run was stopped."}"#,
     ];
-    assert_eq!(on.told().await, history);
+    assert_eq!(on.transcript_lines().await, history);
     assert_eq!(elsewhere.resumed().await.status, RunStatus::Completed);
-    assert_eq!(on.told().await[..4], history);
-    assert_eq!(on.told().await[4..], ["assistant: done"]);
+    assert_eq!(on.transcript_lines().await[..4], history);
+    assert_eq!(on.transcript_lines().await[4..], ["assistant: done"]);
     assert_eq!(on.snapshot().await.state.status, SessionStatus::Completed);
 }

@@ -141,7 +141,10 @@ impl Stored {
             .iter()
             .filter_map(|id| calls.iter().position(|call| call == id))
             .collect();
-        let (have, want) = (self.said(&places), wanted.said(&places));
+        let (have, want) = (
+            self.normalized_messages(&places),
+            wanted.normalized_messages(&places),
+        );
         differ("messages", want.len().to_string(), have.len().to_string());
         for (place, (have, want)) in have.iter().zip(&want).enumerate() {
             differ(&format!("message {place}"), want.clone(), have.clone());

@@ -57,7 +57,7 @@ fn is_of_a_run(change: &Change) -> bool {
 }
 
 impl CommitObserver for CommitChecks {
-    fn made(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>) {
+    fn committed(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>) {
         let (Some(before), Some(after)) = (before, after) else {
             return;
         };

@@ -99,7 +99,7 @@ impl Interleavings {
         loop {
             let mut order = orders.begin();
             let found = self.play(&wanted, store(), |ready, last| order.choose(ready, last));
-            let made = order.made();
+            let made = order.into_choices();
             report.orders += 1;
             let choices = || -> Vec<usize> { made.iter().map(|(choice, _)| *choice).collect() };
             let found = found.into_iter();

@@ -70,7 +70,7 @@ impl Order<'_> {
         }
     }
 
-    pub(super) fn made(self) -> Vec<(usize, usize)> {
+    pub(super) fn into_choices(self) -> Vec<(usize, usize)> {
         self.made
     }
 }
@@ -104,7 +104,7 @@ mod tests {
             }
             let mut order = orders.begin();
             scheduler.run_by(|ready, last| order.choose(ready, last));
-            let made = order.made();
+            let made = order.into_choices();
             assert!(all.insert(said.lock().unwrap().clone()), "twice the same");
             if !orders.next(made) {
                 return all;

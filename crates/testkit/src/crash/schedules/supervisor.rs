@@ -134,7 +134,7 @@ struct ProcessEnd {
 
 impl ProcessEnd {
     /// The first end counts.
-    fn put(&self, life: Life) -> bool {
+    fn set_end(&self, life: Life) -> bool {
         let mut process_end = self.life.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = process_end.is_none();
         if is_first {
@@ -179,7 +179,7 @@ async fn drive(
                 let code = helix_agents_core::error::Coded::code(&error);
                 format!("an effect has no event ({code}): {error}")
             });
-            process_end.put(Life::Over(Box::new(driven)));
+            process_end.set_end(Life::Over(Box::new(driven)));
         })
     };
     if let Some(kill) = context.next_kill() {
@@ -218,7 +218,7 @@ async fn end(
             }
         }
     }
-    if process_end.put(Life::Gone) {
+    if process_end.set_end(Life::Gone) {
         context.ledger().kills += 1;
     }
 }
