@@ -1,4 +1,4 @@
-//! Answered calls: kept one by one, for as long as the session.
+//! Answered calls: stored one by one, for as long as the session exists.
 
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ async fn find_answered(on: &Subject, id: &str) -> Vec<AnsweredCall> {
     found.items
 }
 
-/// An answered call is found by its id and in the list, in any process, whatever came after it.
+/// An answered call is found by its id and in the list, in any process, whatever was committed
+/// later.
 ///
 /// proves in part: SUS-06
 pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
@@ -82,7 +83,7 @@ pub async fn answered_calls_are_not_part_of_a_loaded_session(on: &Subject) {
     assert!(listed[0].completed_client_tool_calls.is_empty());
 }
 
-/// A snapshot says which calls of the open step are answered.
+/// A snapshot names the calls of the open step that are answered.
 pub async fn a_snapshot_has_the_answered_calls_of_the_open_step(on: &Subject) {
     let id = created(on, "s").await;
     for answered in ["c-0", "c-2", "c-3"] {
@@ -97,8 +98,8 @@ pub async fn a_snapshot_has_the_answered_calls_of_the_open_step(on: &Subject) {
     assert_eq!(load().await.answered, ["c-3", "c-1", "c-2"].map(call));
 }
 
-/// Nothing takes an answer back: not a save of a reading that does not name it, and not a cut. Only
-/// with its session it goes.
+/// An answer is never taken back: neither by a save of an older reading that does not name it, nor
+/// by a cut of the history. It is deleted only with its session.
 pub async fn an_answered_call_stays_answered(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, answer(on, "c-1")).await;

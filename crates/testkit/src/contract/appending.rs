@@ -56,7 +56,7 @@ pub async fn sequences_begin_at_one_and_grow(on: &Subject) {
     assert_eq!(found[1].chunk, text(on, &root, "b"));
 }
 
-/// Nothing is seen of a commit that is refused, and no number is spent on it.
+/// Nothing of a refused commit is seen, and it uses no sequence.
 ///
 /// proves: STR-01
 pub async fn nothing_is_seen_of_a_refused_commit(on: &Subject) {
@@ -84,7 +84,7 @@ pub async fn nothing_is_seen_of_a_refused_commit(on: &Subject) {
     );
 }
 
-/// A chunk is in the stream when, and not before, its commit is in the store.
+/// A chunk is in the stream exactly when its commit is in the store, and not before.
 ///
 /// proves: STR-01
 pub async fn a_chunk_is_seen_with_its_commit_and_not_before(on: &Subject) {
@@ -145,7 +145,7 @@ pub async fn a_chunk_is_seen_with_its_commit_and_not_before(on: &Subject) {
     assert_eq!(chunks(on, &root).await.len() as u64, COMMITS);
 }
 
-/// Only the session's present fence may write deltas or throw them away.
+/// Only the session's current fence may write or discard deltas.
 ///
 /// proves: STR-01
 pub async fn a_superseded_writer_is_refused(on: &Subject) {
@@ -193,7 +193,7 @@ pub async fn a_superseded_writer_is_refused(on: &Subject) {
     );
 }
 
-/// A chunk that is too large is refused before it gets a number, and the batch with it.
+/// A chunk that is too large is refused with its whole batch, before it gets a sequence.
 ///
 /// proves: STR-01
 pub async fn an_oversized_chunk_is_refused_before_it_gets_a_number(on: &Subject) {
@@ -225,8 +225,8 @@ pub async fn an_oversized_chunk_is_refused_before_it_gets_a_number(on: &Subject)
     assert_eq!(words(&chunks(on, &root).await), ["a", "b", &large, ""]);
 }
 
-/// A commit whose chunk is too large is refused whole: nothing of it is written anywhere. What is made
-/// to fit is written, and says what is left out.
+/// A commit with a chunk that is too large is refused whole: no part of it is written. A chunk that
+/// was shortened to fit is written, and names what was left out.
 ///
 /// proves: STR-01
 pub async fn a_commit_with_an_oversized_chunk_is_refused_whole(on: &Subject) {
@@ -271,8 +271,8 @@ pub async fn a_commit_with_an_oversized_chunk_is_refused_whole(on: &Subject) {
     );
 }
 
-/// Nobody writes to the stream of a root that does not exist: not deltas, not a commit, not a child
-/// that outlived it. Nothing is made by trying.
+/// The stream of a root that does not exist cannot be written: neither by deltas, nor by a commit,
+/// nor by a child that outlived its root. The attempt creates nothing.
 ///
 /// proves: STR-01
 pub async fn the_stream_of_a_deleted_root_cannot_be_written(on: &Subject) {
@@ -337,7 +337,7 @@ pub async fn a_session_writes_to_the_stream_of_its_root_only(on: &Subject) {
     assert_eq!(on.streams.info(&other).await.unwrap(), None);
 }
 
-/// Many who write at once lose nothing, and each one's pieces stay in order.
+/// Concurrent writers lose nothing, and the chunks of each stay in order.
 ///
 /// proves: STR-01
 pub async fn concurrent_writers_lose_nothing(on: &Subject) {

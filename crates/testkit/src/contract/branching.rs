@@ -1,4 +1,4 @@
-//! New sessions from points of old ones.
+//! Branches: new sessions from a point of an existing one.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use super::builders::{
 };
 use super::everything::everything;
 
-/// Three turns with a checkpoint after each, and a state that says how many there were.
+/// Creates a session of three turns with a checkpoint after each, and a state that counts the
+/// turns.
 async fn session_with_history(on: &Subject) -> (SessionId, Vec<Message>) {
     let id = session("source");
     let mut new = NewSession::of("agent");
@@ -57,7 +58,8 @@ async fn contents(on: &Subject, id: &SessionId) -> (Vec<Message>, Value) {
     (messages, Value::clone(&state.custom_state))
 }
 
-/// A branch from a checkpoint has the messages and the state of that time; the source is untouched.
+/// A branch from a checkpoint has the messages and the state at that checkpoint; the source is
+/// unchanged.
 ///
 /// proves in part: SES-10
 pub async fn a_branch_begins_at_a_checkpoint(on: &Subject) {
@@ -88,7 +90,7 @@ pub async fn a_branch_begins_at_a_checkpoint(on: &Subject) {
     assert_eq!(after, before, "the source of a branch is not touched");
 }
 
-/// A branch from a message keeps it and, when it called tools, the results.
+/// A branch from a message keeps the message and, if it called tools, their results.
 ///
 /// proves in part: SES-10
 pub async fn a_branch_begins_after_the_results_of_its_message(on: &Subject) {
@@ -131,7 +133,7 @@ pub async fn a_branch_begins_after_the_results_of_its_message(on: &Subject) {
     );
 }
 
-/// A clone is a session of its own.
+/// A clone is independent of its original.
 ///
 /// proves: STO-09
 pub async fn a_clone_is_independent_of_its_original(on: &Subject) {
@@ -197,7 +199,7 @@ pub async fn a_branch_that_cannot_be_made_leaves_nothing(on: &Subject) {
     assert_eq!(everything(on, &[&source, &taken]).await, before);
 }
 
-/// Call ids of the source stay used, also of what the branch leaves out.
+/// Call ids of the source stay used, including those of messages that the branch leaves out.
 ///
 /// proves in part: SES-10
 pub async fn a_branch_uses_no_call_id_again(on: &Subject) {

@@ -79,7 +79,7 @@ pub(super) fn commit(on: &Subject, root: &SessionId) -> Commit {
     Commit::new(root.clone(), on.now())
 }
 
-/// Commits what must be accepted.
+/// Makes a commit that must be accepted.
 pub(super) async fn accepted(on: &Subject, commit: Commit) -> Receipt {
     let shown = format!("{commit:?}");
     match on.store.commit(commit).await {
@@ -152,7 +152,7 @@ pub(super) fn step_of(ids: &[&str]) -> Vec<Message> {
     messages
 }
 
-/// A step of these calls, of which we run each.
+/// A step of these calls, each run by the host.
 pub(super) fn open_step(run: &RunId, name: &str, ids: &[&str]) -> OpenStep {
     OpenStep::new(step(name), run.clone(), 1, calling(ids), |_| {
         OpenCall::new(CallPhase::Regular, CallState::Ready)

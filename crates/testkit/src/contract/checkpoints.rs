@@ -30,8 +30,8 @@ async fn latest(on: &Subject, state: &SessionState) -> String {
     found.id.as_str().to_owned()
 }
 
-/// The latest checkpoint is the one that was written last, whatever its step count, whichever way
-/// it was written.
+/// The latest checkpoint is the one that was written last, whatever its step count and the
+/// operation that wrote it.
 ///
 /// proves: STO-06, CKP-03
 pub async fn the_latest_checkpoint_is_the_one_written_last(on: &Subject) {
@@ -74,7 +74,7 @@ pub async fn the_latest_checkpoint_is_the_one_written_last(on: &Subject) {
     assert_eq!(latest(on, &state).await, "a-commit");
 }
 
-/// One that is written again is the latest again.
+/// A checkpoint that is written again becomes the latest again.
 ///
 /// proves: STO-06
 pub async fn a_checkpoint_written_again_is_the_latest(on: &Subject) {
@@ -96,7 +96,7 @@ pub async fn a_checkpoint_written_again_is_the_latest(on: &Subject) {
     assert_eq!(latest(on, &state).await, "cp-1");
 }
 
-/// They are listed by when they were written, the last first, page by page.
+/// Checkpoints are listed in the order in which they were written, the last first, page by page.
 ///
 /// proves: STO-06, CKP-03
 pub async fn checkpoints_are_listed_last_first(on: &Subject) {
@@ -169,7 +169,7 @@ pub async fn a_checkpoint_of_another_session_is_not_found(on: &Subject) {
     assert_eq!(mine.session_id, id);
 }
 
-/// Checkpoints stay when the history is cut: they are places to go back to.
+/// Checkpoints stay when the history is cut, so that a session can still be restored to them.
 ///
 /// proves: CKP-03
 pub async fn checkpoints_outlive_a_cut(on: &Subject) {

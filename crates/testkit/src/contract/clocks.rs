@@ -1,4 +1,5 @@
-//! One clock for all: a process whose own clock is or was ahead takes no lease and no due work.
+//! One clock judges leases and due work: a process whose own clock is ahead takes no lease and no
+//! due work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,7 @@ fn hour_ahead(on: &Subject) -> Timestamp {
     on.now().saturating_add(HOUR)
 }
 
-/// A caller with a time in the future does not make leases lapse.
+/// A caller whose clock is ahead does not make leases lapse.
 pub async fn a_caller_whose_clock_is_ahead_takes_no_lease(on: &Subject) {
     let id = leased_session(on).await;
     let before = everything(on, &[&id]).await;
@@ -51,7 +52,7 @@ pub async fn a_caller_whose_clock_is_ahead_takes_no_lease(on: &Subject) {
     assert_eq!(everything(on, &[&id]).await, before, "nothing is written");
 }
 
-/// Nor does it make anything due.
+/// A caller whose clock is ahead does not make work due.
 pub async fn a_caller_whose_clock_is_ahead_finds_nothing_due(on: &Subject) {
     let id = leased_session(on).await;
     let expiring = created(on, "t").await;
@@ -72,7 +73,8 @@ pub async fn a_caller_whose_clock_is_ahead_finds_nothing_due(on: &Subject) {
     assert_eq!(due, [id, expiring]);
 }
 
-/// A lease that was asked for by a process that is ahead, or behind, lasts as long as any.
+/// A lease that is requested by a process whose clock is ahead or behind lasts as long as any
+/// other.
 pub async fn a_lease_lasts_for_the_requested_time(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;

@@ -67,7 +67,7 @@ pub async fn sessions_of_one_root_change_together_or_not_at_all(on: &Subject) {
     }
 }
 
-/// A change that cannot be made is an error, and what stood before it in the commit is undone.
+/// A change that cannot be made is an error, and the changes before it in the commit are undone.
 pub async fn a_change_that_cannot_be_made_undoes_the_whole_commit(on: &Subject) {
     let (id, _) = full_session(on, "s").await;
     let before = everything(on, &[&id]).await;
@@ -102,7 +102,8 @@ pub async fn a_change_that_cannot_be_made_undoes_the_whole_commit(on: &Subject) 
     }
 }
 
-/// Every modification raises the version by one, however many changes it makes, and leaves its time.
+/// Every commit raises the version of a session by one, however many changes it makes, and records
+/// its time.
 ///
 /// proves: STO-10
 pub async fn versions_grow_by_one_with_each_commit(on: &Subject) {
@@ -185,7 +186,8 @@ pub async fn concurrent_commits_happen_one_after_another(on: &Subject) {
     assert_eq!(chunks.len(), WRITERS * EACH);
 }
 
-/// `{version, stop?, inbox, answered}` and the counts, so that nothing has to be read again.
+/// A receipt has `{version, stop?, inbox, answered}` and the counts, so that nothing has to be read
+/// again.
 pub async fn a_receipt_has_all_that_the_next_step_needs(on: &Subject) {
     let (id, fence) = full_session(on, "s").await;
     let other = child_of(on, &id, &id, "child").await;
@@ -221,7 +223,7 @@ pub async fn a_receipt_has_all_that_the_next_step_needs(on: &Subject) {
     );
 }
 
-/// Somebody who reads all the time sees all of a commit or nothing of it.
+/// A reader sees all of a commit or nothing of it, at any time.
 pub async fn a_commit_is_seen_whole_by_others(on: &Subject) {
     const COMMITS: u64 = 40;
     let id = created(on, "s").await;

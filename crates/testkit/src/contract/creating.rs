@@ -21,7 +21,7 @@ use super::builders::{
 
 const CREATORS: usize = 16;
 
-/// Create is atomic: one of many succeeds, everybody else is told that the id is taken.
+/// Creating is atomic: one of many attempts succeeds, and all others are told that the id is taken.
 ///
 /// proves: SES-02
 pub async fn exactly_one_of_many_concurrent_creates_wins(on: &Subject) {
@@ -58,7 +58,7 @@ pub async fn exactly_one_of_many_concurrent_creates_wins(on: &Subject) {
     );
 }
 
-/// A session is keyed by its id.
+/// A session is found under its id and under no other.
 ///
 /// proves: SES-01
 pub async fn a_session_is_found_under_its_id_and_no_other(on: &Subject) {
@@ -95,7 +95,7 @@ pub async fn a_taken_id_is_refused_with_or_without_a_precondition(on: &Subject) 
     assert_eq!(on.store.load(id.as_root()).await.unwrap(), before);
 }
 
-/// A session cannot be smuggled in under another id.
+/// A session cannot be created under another id than its own.
 pub async fn a_session_is_created_under_its_own_id_only(on: &Subject) {
     let (id, other) = (session("s"), session("t"));
     let wrong = SessionState::new(other.clone(), "agent", on.now());
@@ -111,7 +111,7 @@ pub async fn a_session_is_created_under_its_own_id_only(on: &Subject) {
     assert_eq!(on.store.load(other.as_root()).await.unwrap(), None);
 }
 
-/// A session with every field set to something.
+/// A session in which every field is set.
 fn full(on: &Subject, id: &SessionId) -> SessionState {
     let mut approved = waiting(on, id, &run("r"), "c-2").needing_approval(approval("a-1"));
     approved.deadline = Some(Timestamp::from_millis(9_999));
@@ -159,7 +159,7 @@ fn full(on: &Subject, id: &SessionId) -> SessionState {
     state
 }
 
-/// Every field of the session model survives, by a create and by a save.
+/// Every field of a session is stored, by a create and by a save.
 ///
 /// proves: SES-07
 pub async fn every_field_of_a_session_is_kept(on: &Subject) {
@@ -206,7 +206,7 @@ pub async fn every_field_of_a_session_is_kept(on: &Subject) {
     assert_eq!(found, wanted, "a saved session is kept whole");
 }
 
-/// Texts of any size and any script come back as they were.
+/// Texts of any size and script are read back unchanged.
 ///
 /// proves: SES-07
 pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
@@ -247,7 +247,7 @@ pub async fn large_empty_and_foreign_texts_are_kept(on: &Subject) {
     assert_eq!(found.items, said);
 }
 
-/// Of a session that is not there nothing is read, and nothing of it can be changed.
+/// Reads of a session that does not exist find nothing, and changes of it are refused.
 pub async fn a_missing_session_reads_as_empty_or_not_found(on: &Subject) {
     let id = session("nobody");
     let store = &on.store;

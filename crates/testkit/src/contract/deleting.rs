@@ -65,7 +65,8 @@ async fn family(on: &Subject, prefix: &str) -> Vec<SessionId> {
     all
 }
 
-/// Deleting takes children to any depth, every row, and the stream; others stay.
+/// Deleting a session removes its children to any depth, every row, and the stream; other sessions
+/// stay.
 ///
 /// proves: SES-13
 pub async fn deleting_takes_children_rows_and_stream(on: &Subject) {
@@ -96,7 +97,7 @@ pub async fn deleting_takes_children_rows_and_stream(on: &Subject) {
     }
 }
 
-/// However many children there are, all of them go.
+/// All children are removed, however many there are.
 ///
 /// proves: SES-13
 pub async fn deleting_takes_more_children_than_a_page_holds(on: &Subject) {
@@ -109,7 +110,7 @@ pub async fn deleting_takes_more_children_than_a_page_holds(on: &Subject) {
     assert_eq!(left.total, 0, "nothing is left: {:?}", left.items);
 }
 
-/// Deleting a child leaves its parent, and the stream that is the parent's.
+/// Deleting a child leaves its parent and the stream, which belongs to the root.
 ///
 /// proves: SES-13
 pub async fn deleting_a_child_leaves_its_parent(on: &Subject) {
@@ -127,7 +128,7 @@ pub async fn deleting_a_child_leaves_its_parent(on: &Subject) {
     assert_eq!(on.streams.info(root[0]).await.unwrap(), before);
 }
 
-/// A session that is made again under the same id has nothing of the old one.
+/// A session that is created again under the same id has nothing of the deleted one.
 pub async fn a_session_made_again_starts_fresh(on: &Subject) {
     let id = created(on, "s").await;
     let mut never_used = everything(on, &[&id]).await;
@@ -144,7 +145,7 @@ pub async fn a_session_made_again_starts_fresh(on: &Subject) {
     assert_eq!((chunks.len(), chunks[0].sequence), (1, said.sequence));
 }
 
-/// A delete and what else is in its commit happen together.
+/// A deletion and the other changes of its commit are made together.
 pub async fn a_session_can_be_replaced_in_one_commit(on: &Subject) {
     let id = created(on, "s").await;
     fill(on, &id, &id).await;
@@ -215,7 +216,7 @@ pub async fn expired_sessions_are_removed_with_their_children(on: &Subject) {
     );
 }
 
-/// Other due work does not keep expired sessions from being found.
+/// Expired sessions are found even if there is much other due work.
 ///
 /// proves: SES-11
 pub async fn expired_sessions_are_found_among_other_due_work(on: &Subject) {

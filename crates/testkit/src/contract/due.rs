@@ -1,4 +1,4 @@
-//! Due work, from the instant on at which it is due.
+//! Due work, and the instant from which it is due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn in_ten(on: &Subject) -> Timestamp {
     on.now().saturating_add(Duration::from_secs(10))
 }
 
-/// A run whose lease has lapsed; one without a lease is looked after by its host.
+/// A run whose lease has lapsed is due; a run without a lease is left to its host.
 pub async fn a_running_run_is_due_when_its_lease_lapses(on: &Subject) {
     let id = created(on, "s").await;
     nothing_is_due(on).await;
@@ -83,7 +83,7 @@ pub async fn a_running_run_is_due_when_its_lease_lapses(on: &Subject) {
     nothing_is_due(on).await;
 }
 
-/// A pending call whose deadline has passed, until it is answered or given up.
+/// A pending call whose deadline has passed is due, until it is answered or abandoned.
 pub async fn a_pending_call_is_due_at_its_deadline(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
@@ -101,8 +101,8 @@ pub async fn a_pending_call_is_due_at_its_deadline(on: &Subject) {
     nothing_is_due(on).await;
 }
 
-/// A paused run all of whose calls are answered: a kill between answer and continuation loses
-/// nothing.
+/// A paused run whose calls are all answered is due, so that a crash between answer and
+/// continuation loses nothing.
 pub async fn a_suspended_run_is_due_when_all_its_calls_are_answered(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
@@ -127,7 +127,7 @@ pub async fn a_suspended_run_is_due_when_all_its_calls_are_answered(on: &Subject
     nothing_is_due(on).await;
 }
 
-/// Messages that wait and no run to take them.
+/// A session with waiting messages and no running run is due.
 pub async fn an_inbox_is_due_when_nothing_runs(on: &Subject) {
     let id = created(on, "s").await;
     let row = InboxRow::new("in", Vec::new(), on.now());
@@ -141,7 +141,7 @@ pub async fn an_inbox_is_due_when_nothing_runs(on: &Subject) {
     nothing_is_due(on).await;
 }
 
-/// A request to stop a run that is suspended, so that nobody hears it.
+/// A session is due when its suspended run was asked to stop, because no process is running it.
 pub async fn a_stop_is_owed_when_nobody_performs_the_run(on: &Subject) {
     let id = created(on, "s").await;
     let (asked, _) = running(on, &id, "run").await;
@@ -155,7 +155,7 @@ pub async fn a_stop_is_owed_when_nobody_performs_the_run(on: &Subject) {
     is_due_now(on, &id, DueReason::OwedStop { run: asked }).await;
 }
 
-/// A session that may be cleaned up; never while a run goes on in it.
+/// An expired session is due, but never while a run is running in it.
 ///
 /// proves: SES-11
 pub async fn a_session_is_due_when_it_expires(on: &Subject) {
@@ -171,7 +171,7 @@ pub async fn a_session_is_due_when_it_expires(on: &Subject) {
     nothing_is_due(on).await;
 }
 
-/// The most overdue comes first, with all its reasons, and no more than were asked for.
+/// The most overdue session comes first, with all its reasons, and the limit of the query is kept.
 pub async fn the_most_overdue_comes_first(on: &Subject) {
     for (name, after) in [("a-late", 30), ("z-early", 10), ("m-middle", 20)] {
         let id = created(on, name).await;
@@ -200,7 +200,7 @@ pub async fn the_most_overdue_comes_first(on: &Subject) {
     assert!(both(&found[0].1) && !both(&found[1].1), "{found:?}");
 }
 
-/// A session of an agent that is due for two reasons: its inbox from now on, its end since `ago`.
+/// Creates a session that is due for two reasons: its inbox from now on, its expiry since `ago`.
 async fn busy(on: &Subject, name: &str, agent: &str, ago: u64) -> SessionId {
     let id = session(name);
     let mut new = NewSession::of(agent);
@@ -211,7 +211,7 @@ async fn busy(on: &Subject, name: &str, agent: &str, ago: u64) -> SessionId {
     id
 }
 
-/// Only what is asked for is given: kinds of work, and agents.
+/// A query returns only the requested kinds of work and agents.
 pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
     for (name, agent) in [("a", "one"), ("b", "two"), ("c", "three"), ("d", "one")] {
         busy(on, name, agent, 1_000).await;
@@ -257,8 +257,8 @@ pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
     assert_eq!(two, given(&["a"], &[DueReason::Inbox, DueReason::Expired]));
 }
 
-/// Page after page gives every session once, whatever the size of the pages, and also when what a
-/// page gave is attended to before the next is asked for.
+/// The pages together have every session once, whatever their size, also when the sessions of a
+/// page are processed before the next page is read.
 pub async fn pages_of_due_work_miss_nothing(on: &Subject) {
     let mut all = Vec::new();
     for index in 0..12_u64 {
@@ -292,8 +292,8 @@ pub async fn pages_of_due_work_miss_nothing(on: &Subject) {
     nothing_is_due(on).await;
 }
 
-/// A backlog counts calls that wait, leases that hold, and what is due; nothing that is over, and no
-/// session that only may be cleaned up.
+/// A backlog counts pending calls, valid leases and due sessions. It does not count anything that
+/// has ended, nor sessions that are only expired.
 pub async fn a_backlog_counts_pending_calls_leases_and_due_sessions(on: &Subject) {
     let backlog = async || on.elsewhere().store.backlog(on.now()).await.unwrap();
     assert_eq!(backlog().await, Backlog::default(), "nothing waits yet");

@@ -1,7 +1,7 @@
 //! Writes that were acknowledged outlive the process that made them.
 //!
-//! Each case writes through a store, drops it, opens the same place again, and compares everything
-//! that can be read. A store that declares itself not durable is not held to them.
+//! Each case writes through a store, drops it, opens the same data again, and compares everything
+//! that can be read. The cases are skipped for a store that declares itself not durable.
 
 use helix_agents_core::store::{Change, Precondition};
 use helix_agents_core::stream::{Sequence, StreamStatus, StreamWriter};

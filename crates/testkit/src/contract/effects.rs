@@ -1,4 +1,4 @@
-//! Commits of effects: each counts once, however often and by whomever it is made.
+//! Commits of effects: each is made once, however often and by whichever process it is attempted.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ async fn refused(on: &Subject, commit: Commit) -> Precondition {
     }
 }
 
-/// An effect that nothing goes on beside is committed once, and none before it afterwards; a new
-/// fence counts from the beginning.
+/// An exclusive effect is committed once, and no earlier effect is committed after it; a new fence
+/// starts over.
 pub async fn an_effect_is_committed_once(on: &Subject) {
     let id = created(on, "s").await;
     let (run, fence) = running(on, &id, "run").await;
@@ -79,7 +79,8 @@ pub async fn an_effect_belongs_to_the_current_step_of_a_running_run(on: &Subject
     refused(on, effect(on, &id, fence, place(&run, 2, 2, 0))).await;
 }
 
-/// Who begins an effect again takes it from earlier attempts: they can neither commit nor stream.
+/// An attempt that begins an effect again takes it over: earlier attempts can neither commit nor
+/// stream.
 pub async fn a_later_attempt_takes_an_effect_over(on: &Subject) {
     let id = created(on, "s").await;
     let (run, fence) = running(on, &id, "run").await;
@@ -145,7 +146,7 @@ pub async fn a_later_attempt_takes_an_effect_over(on: &Subject) {
     assert_eq!(texts, ["one", "three"]);
 }
 
-/// Each call of an open step is committed once, whatever its siblings do; a call that was begun
+/// Each call of an open step is committed once, whatever the other calls do; a call that was begun
 /// again belongs to the later attempt.
 pub async fn a_call_is_committed_once(on: &Subject) {
     let id = created(on, "s").await;
@@ -226,7 +227,7 @@ pub async fn a_call_is_committed_once(on: &Subject) {
     accepted(on, ends(0, "c-1", 1)).await;
 }
 
-/// An open step can be expected to be exactly as it was read, or not to be there.
+/// A precondition can require that the open step is exactly as it was read, or that there is none.
 pub async fn an_open_step_is_compared_with_what_was_read(on: &Subject) {
     let id = created(on, "s").await;
     let (run, _) = running(on, &id, "run").await;
@@ -254,8 +255,8 @@ pub async fn an_open_step_is_compared_with_what_was_read(on: &Subject) {
     accepted(on.elsewhere(), as_read(&now)).await;
 }
 
-/// A run does not end, and no other turn begins, while a step of it is open; who ends it by its
-/// status gets the step closed, with its questions.
+/// A run does not end, and no other turn begins, while a step of it is open. Ending the run by its
+/// status closes the step and its pending calls.
 pub async fn a_run_leaves_no_step_open(on: &Subject) {
     let id = created(on, "s").await;
     let (run, _) = running(on, &id, "run").await;
@@ -295,7 +296,7 @@ pub async fn a_run_leaves_no_step_open(on: &Subject) {
     accepted(on, next).await;
 }
 
-/// Who saves an older reading of a session does not take the questions of its run off the list.
+/// Saving an older reading of a session does not remove the pending calls of its run.
 pub async fn a_save_keeps_the_pending_calls_of_a_run(on: &Subject) {
     let id = created(on, "s").await;
     let mut old = on.sessions().load_state(&id).await.unwrap().unwrap();
@@ -314,7 +315,7 @@ pub async fn a_save_keeps_the_pending_calls_of_a_run(on: &Subject) {
     accepted(on, commit(on, &id).when(still)).await;
 }
 
-/// A stop that a paused run owes is owed by the run that continues it, and by no other.
+/// A stop that was requested of a paused run applies to the run that continues it, and to no other.
 pub async fn a_paused_runs_stop_is_not_forgotten(on: &Subject) {
     let id = created(on, "s").await;
     let (run, _) = running(on, &id, "run").await;
@@ -345,8 +346,8 @@ pub async fn a_paused_runs_stop_is_not_forgotten(on: &Subject) {
     assert_eq!(found.stop, None, "it has stopped: nothing is owed any more");
 }
 
-/// A step is announced with the number of messages that there really are, also when somebody
-/// appended one beside the run.
+/// A step is announced with the actual number of messages, also when another process appended one
+/// during the run.
 pub async fn a_step_is_announced_with_the_messages_that_there_are(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;

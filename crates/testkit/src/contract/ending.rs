@@ -13,7 +13,7 @@ use super::streaming::{next, reader, rest, streaming, turn};
 
 const REMOVED: &str = "a reader must learn that its stream was removed";
 
-/// Each way to end is told, and a stream that paused goes on.
+/// Readers see each way in which a stream can end, and a paused stream continues.
 ///
 /// proves in part: STR-04
 pub async fn a_stream_ends_fails_or_pauses_and_continues(on: &Subject) {
@@ -51,7 +51,7 @@ pub async fn a_stream_ends_fails_or_pauses_and_continues(on: &Subject) {
     }
 }
 
-/// Who reads a stream that is removed does not wait for more, wherever it stands.
+/// A reader of a stream that is removed does not wait for more, whatever its position.
 pub async fn a_reader_of_a_removed_stream_ends(on: &Subject) {
     let (root, writer) = streaming(on, "s").await;
     turn(on, &writer, 3, StreamStatus::Active).await;
@@ -91,7 +91,8 @@ pub async fn chunks_before_the_end_are_seen_before_it(on: &Subject) {
     }
 }
 
-/// Whoever asks for what retention removed is told so, once, and then gets the rest.
+/// A reader that asks for chunks that retention removed is told so once, and then gets the
+/// remaining ones.
 ///
 /// proves: STR-01
 pub async fn a_reader_is_told_which_chunks_were_removed(on: &Subject) {
@@ -119,7 +120,7 @@ pub async fn a_reader_is_told_which_chunks_were_removed(on: &Subject) {
     );
 }
 
-/// When an attempt is thrown away, live readers go on and later ones never see it.
+/// When an attempt is discarded, live readers continue and later readers never see it.
 ///
 /// proves: STR-03
 pub async fn live_readers_continue_after_a_discarded_attempt(on: &Subject) {

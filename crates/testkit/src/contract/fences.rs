@@ -12,7 +12,7 @@ use super::builders::{accepted, answer, call, changed, commit, created, event, s
 use super::everything::everything;
 use super::full_session::{changes_everything, full_session};
 
-/// A submission carries no fence and leaves the run's own commits valid.
+/// A submitted answer carries no fence, and the commits of the run stay valid.
 pub async fn a_submission_does_not_make_a_running_executor_stale(on: &Subject) {
     let (id, fence) = full_session(on, "s").await;
     let of_run = |name: &str| {
@@ -75,8 +75,8 @@ pub async fn a_superseded_fence_cannot_write_anything(on: &Subject) {
     .await;
 }
 
-/// Whoever performs a run of a session that was deleted cannot write to one that has its id now,
-/// however many runs that one has had.
+/// A process that performs a run of a deleted session cannot write to a new session with the same
+/// id, however many runs that one has had.
 pub async fn a_deleted_sessions_fence_is_never_used_again(on: &Subject) {
     let (id, old) = full_session(on, "s").await;
     on.sessions().delete_session(&id).await.unwrap();
@@ -94,8 +94,8 @@ pub async fn a_deleted_sessions_fence_is_never_used_again(on: &Subject) {
     }
 }
 
-/// A lease is valid up to its instant, for everybody: whoever lost sight of its own run waits, too.
-/// Its holder renews it under its fence.
+/// A lease is valid up to its instant for everybody, also for its own process if that lost track of
+/// the run. The holder renews it with its fence.
 ///
 /// proves in part: LCK-01
 pub async fn a_lease_keeps_others_out_until_it_lapses(on: &Subject) {

@@ -18,7 +18,7 @@ use super::builders::{
     user_message, waiting,
 };
 
-/// A mode is set once; setting the same again is no change of mind.
+/// A mode is set once; setting the same mode again is allowed.
 ///
 /// proves: STO-09
 pub async fn a_mode_is_written_once(on: &Subject) {
@@ -76,7 +76,7 @@ pub async fn metadata_is_patched_key_by_key(on: &Subject) {
     );
 }
 
-/// A save puts fields and state in the place of what was there, and leaves the rest alone.
+/// A save replaces fields and state, and leaves everything else unchanged.
 ///
 /// proves: STO-09
 pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
@@ -118,7 +118,7 @@ pub async fn a_save_overwrites_fields_and_state(on: &Subject) {
     assert!(of_another.is_err(), "there is no such session to save to");
 }
 
-/// A save replaces the calls that wait, and does not move a session to another family.
+/// A save replaces the pending calls, and does not change the parent or the root of a session.
 ///
 /// proves: STO-09
 pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
@@ -160,8 +160,8 @@ pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
     accepted(on, holds).await;
 }
 
-/// A session has only so many tags and so much metadata, however they come; what is refused changes
-/// nothing.
+/// The number of tags and the size of metadata are limited, whichever operation sets them; a
+/// refused operation changes nothing.
 ///
 /// proves: SES-07
 pub async fn labels_are_bounded(on: &Subject) {

@@ -1,4 +1,4 @@
-//! A stream that is made again under its name is another stream, and readers are told.
+//! A stream that is created again under its name is another stream, and readers are told.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -26,7 +26,7 @@ async fn deleted(on: &Subject, root: &SessionId) {
     assert!(on.sessions().delete_session(root).await.unwrap());
 }
 
-/// A stream keeps its incarnation as long as it is there, and no other of its name ever has it.
+/// A stream keeps its incarnation while it exists, and no other stream of its name ever has it.
 ///
 /// proves: STR-01
 pub async fn an_incarnation_is_never_used_twice(on: &Subject) {
@@ -63,8 +63,8 @@ pub async fn an_incarnation_is_never_used_twice(on: &Subject) {
     }
 }
 
-/// Who waits for more of a stream that is deleted and made again is told, and gets nothing of the new
-/// one, whether that is shorter, as long, or longer.
+/// A reader that waits on a stream that is deleted and created again is told, and gets nothing of
+/// the new stream, whether that is shorter, as long, or longer.
 ///
 /// proves: STR-02
 pub async fn a_live_reader_is_not_spliced_onto_another_stream(on: &Subject) {
@@ -88,7 +88,7 @@ pub async fn a_live_reader_is_not_spliced_onto_another_stream(on: &Subject) {
     }
 }
 
-/// Who waits at that moment is woken.
+/// A reader that is waiting when its stream is replaced is woken.
 ///
 /// proves: STR-02
 pub async fn a_waiting_reader_hears_that_its_stream_was_replaced(on: &Subject) {
@@ -112,8 +112,8 @@ pub async fn a_waiting_reader_hears_that_its_stream_was_replaced(on: &Subject) {
     assert_eq!(told, Some(StreamItem::Gone { now }));
 }
 
-/// Who resumes names the stream it knew, and is told when that is gone. A sequence that the stream
-/// never had tells as much by itself.
+/// A reader that resumes names the incarnation it knew, and is told when that stream was deleted. A
+/// sequence that the stream never had is recognised without it.
 ///
 /// proves: STR-01
 pub async fn a_reader_with_a_cursor_into_a_deleted_stream_is_told(on: &Subject) {

@@ -10,7 +10,7 @@ use helix_agents_core::store::{Change, Field, NewSession, Page, ParentFilter, Se
 use super::Subject;
 use super::builders::{changed, created, session, user};
 
-/// Twelve sessions that differ in everything that can be asked for, one second apart.
+/// Creates twelve sessions that differ in every field that can be filtered by, one second apart.
 async fn crowd(on: &Subject) -> Vec<SessionId> {
     let mut all = Vec::new();
     for index in 0..12_usize {
@@ -60,7 +60,7 @@ async fn listed(on: &Subject, query: &SessionQuery) -> Vec<SessionId> {
     found.items.into_iter().map(|one| one.session_id).collect()
 }
 
-/// Those of a crowd whose number satisfies something, newest first.
+/// The sessions whose number satisfies a condition, newest first.
 fn those(all: &[SessionId], which: impl Fn(usize) -> bool) -> Vec<SessionId> {
     (0..all.len())
         .rev()
@@ -69,7 +69,7 @@ fn those(all: &[SessionId], which: impl Fn(usize) -> bool) -> Vec<SessionId> {
         .collect()
 }
 
-/// Each filter lets through what it names, newest first.
+/// Each filter selects the sessions that match it, newest first.
 ///
 /// proves: SES-13
 pub async fn each_filter_of_a_list_selects_what_it_names(on: &Subject) {
@@ -126,7 +126,7 @@ pub async fn each_filter_of_a_list_selects_what_it_names(on: &Subject) {
     assert_eq!(listed(on, &until).await, those(&all, |at| at <= 4));
 }
 
-/// Filters together let through what all of them do.
+/// Combined filters select the sessions that match all of them.
 ///
 /// proves: SES-13
 pub async fn filters_of_a_list_combine(on: &Subject) {
@@ -151,7 +151,7 @@ pub async fn filters_of_a_list_combine(on: &Subject) {
     assert!(listed(on, &query).await.is_empty());
 }
 
-/// A list shows sessions as they are now.
+/// A list shows the current fields of sessions.
 ///
 /// proves: SES-13
 pub async fn a_list_follows_changes(on: &Subject) {
@@ -180,7 +180,7 @@ pub async fn a_list_follows_changes(on: &Subject) {
     assert!(listed(on, &query).await.is_empty());
 }
 
-/// Pages together are the list, each session once, also when many are made in one instant.
+/// The pages together have each session once, also when many were created at one instant.
 ///
 /// proves: SES-13
 pub async fn pages_of_a_list_are_stable_and_capped(on: &Subject) {

@@ -48,7 +48,7 @@ pub async fn a_second_holder_is_refused(on: &LockSubject) {
     assert!(other.is_some(), "another key is another lock");
 }
 
-/// Of many who ask at once exactly one gets it.
+/// Exactly one of many concurrent requests gets the lock.
 ///
 /// proves in part: LCK-01
 pub async fn exactly_one_of_many_concurrent_requests_gets_the_lock(on: &LockSubject) {
@@ -68,7 +68,7 @@ pub async fn exactly_one_of_many_concurrent_requests_gets_the_lock(on: &LockSubj
     }
 }
 
-/// A lock lapses at its instant; then others may have it.
+/// A lock lapses at its instant; then others can acquire it.
 ///
 /// proves in part: LCK-02
 pub async fn a_lock_lapses(on: &LockSubject) {
@@ -79,7 +79,7 @@ pub async fn a_lock_lapses(on: &LockSubject) {
     is_refused(on, "a", 10).await;
 }
 
-/// Renewing holds on to it.
+/// A renewed lock stays held until its new instant.
 ///
 /// proves in part: LCK-02
 pub async fn a_lock_is_renewed(on: &LockSubject) {
@@ -100,7 +100,7 @@ pub async fn a_lock_is_renewed(on: &LockSubject) {
     acquired(on, "b", 24).await;
 }
 
-/// Releasing lets others have it at once; it is released once, and not renewed after that.
+/// A released lock is free at once; it cannot be released twice, nor renewed afterwards.
 ///
 /// proves in part: LCK-02
 pub async fn a_released_lock_is_free(on: &LockSubject) {
@@ -132,7 +132,8 @@ pub async fn a_later_holder_has_a_larger_token(on: &LockSubject) {
     }
 }
 
-/// Who lost the lock can neither renew nor release it, and does not disturb who has it.
+/// A holder that lost the lock can neither renew nor release it, and does not affect the current
+/// holder.
 ///
 /// proves in part: LCK-02
 pub async fn a_superseded_holder_can_do_nothing(on: &LockSubject) {
@@ -147,7 +148,7 @@ pub async fn a_superseded_holder_can_do_nothing(on: &LockSubject) {
     );
 }
 
-/// The holder itself may take it again: by a new token, which supersedes its old one.
+/// A holder may acquire its own lock again, with a new token that supersedes the old one.
 ///
 /// proves in part: LCK-02
 pub async fn a_holder_may_take_its_lock_again(on: &LockSubject) {

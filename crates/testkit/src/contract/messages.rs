@@ -1,4 +1,4 @@
-//! Messages: whole steps, one after another, each at its place.
+//! Messages: appended in whole steps, each at its position.
 
 use helix_agents_core::message::{AssistantPart, Message, Thinking};
 use helix_agents_core::store::{Change, NewCheckpoint, Page, SessionQuery, StoreError};
@@ -52,7 +52,7 @@ pub async fn messages_are_kept_in_order(on: &Subject) {
     assert_eq!(on.sessions().get_message_count(&other).await.unwrap(), 0);
 }
 
-/// Every page of every size is the part of the whole that it says.
+/// Every page of every size is the corresponding part of the whole history.
 ///
 /// proves: STO-05
 pub async fn pages_of_messages_are_parts_of_the_whole(on: &Subject) {
@@ -77,8 +77,8 @@ pub async fn pages_of_messages_are_parts_of_the_whole(on: &Subject) {
     }
 }
 
-/// A page ends where its bytes do, after one message at least, and whoever goes on after what it got
-/// has all of them in the end.
+/// A page ends at its limit of bytes, after at least one message, and reading page after page gives
+/// all messages.
 pub async fn pages_of_messages_end_with_their_bytes(on: &Subject) {
     let id = created(on, "s").await;
     let mut all = vec![
@@ -119,7 +119,7 @@ pub async fn pages_of_messages_end_with_their_bytes(on: &Subject) {
     }
 }
 
-/// Sessions are listed as far as the bytes of a page go.
+/// A page of sessions ends at its limit of bytes.
 pub async fn pages_of_sessions_end_with_their_bytes(on: &Subject) {
     for name in ["s", "t", "u"] {
         created(on, name).await;
@@ -177,7 +177,7 @@ pub async fn many_messages_are_read_at_once(on: &Subject) {
     assert_eq!((shown.parts.len(), found.total), (1, 351));
 }
 
-/// A call without its result, a result without its call: neither is appended.
+/// A call without its result and a result without its call are refused.
 ///
 /// proves: STO-05
 pub async fn messages_without_whole_steps_are_refused(on: &Subject) {
@@ -218,7 +218,7 @@ pub async fn messages_without_whole_steps_are_refused(on: &Subject) {
     );
 }
 
-/// Of appends to the same place one wins, and the others are stale.
+/// Exactly one of the appends at one position wins, and the others are stale.
 ///
 /// proves: STO-05
 pub async fn exactly_one_of_the_appends_at_one_position_wins(on: &Subject) {
@@ -250,7 +250,7 @@ pub async fn exactly_one_of_the_appends_at_one_position_wins(on: &Subject) {
     }
 }
 
-/// A cut that falls into a step is rounded down: no step is split.
+/// A cut inside a step is rounded down, so that no step is split.
 ///
 /// proves: STO-05
 pub async fn a_cut_is_rounded_down_to_whole_steps(on: &Subject) {
@@ -276,7 +276,7 @@ pub async fn a_cut_is_rounded_down_to_whole_steps(on: &Subject) {
     }
 }
 
-/// A cut and what follows it are one commit.
+/// A cut and the append that follows it are one commit.
 pub async fn a_cut_and_an_append_are_one_change(on: &Subject) {
     let id = created(on, "s").await;
     on.sessions()
@@ -337,7 +337,7 @@ pub async fn call_ids_of_cut_messages_stay_used(on: &Subject) {
     assert!(transcript.push_step(paired(&["c-4"])).is_ok());
 }
 
-/// Messages are kept once: neither a checkpoint nor a run copies them.
+/// Messages are stored once: neither a checkpoint nor a run copies them.
 ///
 /// proves in part: SES-09
 pub async fn a_checkpoint_names_messages_and_copies_none(on: &Subject) {

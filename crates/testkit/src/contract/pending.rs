@@ -1,4 +1,4 @@
-//! Calls that wait for an answer: kept one by one, and found across sessions.
+//! Pending calls: stored one by one, and found across sessions.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::builders::{
     answer, approval, call, changed, created, run, running, session, user, waiting,
 };
 
-/// Three roots of two users and a child, each with calls that wait.
+/// Creates three roots of two users and a child, each with pending calls.
 async fn askers(on: &Subject) -> Vec<PendingCall> {
     let mut all = Vec::new();
     let sessions = [
@@ -50,7 +50,7 @@ async fn askers(on: &Subject) -> Vec<PendingCall> {
     all
 }
 
-/// All that waits for an answer is found by owner, by root, or altogether, oldest first.
+/// Pending calls are found by owner, by root, or all together, oldest first.
 pub async fn calls_that_wait_are_found_across_sessions(on: &Subject) {
     let all = askers(on).await;
     let those = |which: &[usize]| which.iter().map(|at| all[*at].clone()).collect::<Vec<_>>();

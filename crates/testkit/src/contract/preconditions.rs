@@ -1,4 +1,4 @@
-//! Preconditions: what must hold for a commit to happen, and what a refusal leaves.
+//! Preconditions of commits, and the effect of a refusal.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::builders::{accepted, call, changed, commit, created, run, session};
 use super::everything::everything;
 use super::full_session::{changes_everything, full_session};
 
-/// One precondition of each kind that does not hold for a furnished session.
+/// One precondition of each kind that does not hold for a full session.
 fn that_do_not_hold(fence: Fence) -> Vec<Precondition> {
     let (mine, other) = (run("run"), run("other"));
     vec![
@@ -43,7 +43,7 @@ async fn leased(on: &Subject, id: &SessionId) {
     changed(on, id, Change::Lease(Some(lease))).await;
 }
 
-/// When a commit is refused, nothing was written: not a field, not a row, not a chunk.
+/// A refused commit writes nothing: no field, no row, no chunk.
 ///
 /// proves in part: STO-02
 pub async fn a_commit_that_any_precondition_refuses_leaves_nothing(on: &Subject) {
@@ -115,7 +115,7 @@ pub async fn a_precondition_that_holds_lets_the_commit_pass(on: &Subject) {
     assert_eq!(receipt.sessions[&id].version, version + 1);
 }
 
-/// A refusal names what did not hold, and the status and version that the session has.
+/// A refusal names the precondition that did not hold, and the status and version of the session.
 ///
 /// proves: STO-01
 pub async fn a_refusal_reports_the_state_of_the_session(on: &Subject) {
@@ -143,7 +143,7 @@ pub async fn a_refusal_reports_the_state_of_the_session(on: &Subject) {
     assert_eq!(current, CurrentSession::new(SessionStatus::Paused, 2));
 }
 
-/// Preconditions speak of what is, not of what the commit makes of it.
+/// Preconditions are judged before the changes of their own commit.
 pub async fn preconditions_are_judged_before_any_change(on: &Subject) {
     let id = created(on, "s").await;
     let pausing = commit(on, &id)

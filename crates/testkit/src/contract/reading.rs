@@ -11,7 +11,8 @@ use super::everything::chunks;
 use super::runner::in_time;
 use super::streaming::{GOES_ON, next, reader, rest, streaming, turn};
 
-/// Whoever resumes gets exactly what comes after, from every sequence, in any process.
+/// A reader that resumes after a sequence gets exactly the chunks after it, from every sequence and
+/// in any process.
 ///
 /// proves: STR-01
 pub async fn a_reader_resumes_at_every_sequence(on: &Subject) {
@@ -41,7 +42,7 @@ pub async fn a_reader_resumes_at_every_sequence(on: &Subject) {
     }
 }
 
-/// A reader may come before anything is written, while it is written, and after the end.
+/// A reader may start before anything is written, while it is written, and after the end.
 ///
 /// proves: STR-02
 pub async fn readers_before_during_and_after_see_the_same(on: &Subject) {
@@ -61,7 +62,7 @@ pub async fn readers_before_during_and_after_see_the_same(on: &Subject) {
     }
 }
 
-/// A reader that waits is woken by a chunk and by the end, and loses nothing when it is dropped.
+/// A waiting reader is woken by a chunk and by the end; dropping it loses nothing.
 ///
 /// proves: STR-02
 pub async fn a_waiting_reader_is_woken(on: &Subject) {
@@ -98,7 +99,7 @@ pub async fn a_waiting_reader_is_woken(on: &Subject) {
     assert_eq!(item, Some(StreamItem::End(StreamStatus::Ended)));
 }
 
-/// A slow reader gets all of a long stream, long after it was written.
+/// A slow reader gets all of a long stream, even long after it was written.
 ///
 /// proves: STR-02
 pub async fn a_slow_reader_loses_nothing(on: &Subject) {
@@ -129,7 +130,7 @@ pub async fn a_slow_reader_loses_nothing(on: &Subject) {
     assert_eq!(seen, chunks(on, &root).await);
 }
 
-/// Waiting for a change returns at once when there is one, and for a change of status too.
+/// Waiting for a change returns at once if there was one, including a change of status.
 ///
 /// proves: STR-02
 pub async fn a_change_is_noticed(on: &Subject) {

@@ -12,12 +12,12 @@ type Open = dyn Fn() -> LocalBoxFuture<'static, Subject> + Send + Sync;
 /// Whether a backend is durable, as its author declares.
 #[derive(Clone, Default)]
 pub(super) enum Durability {
-    /// The author did not say. The cases about durability fail, and name the two ways to say it.
+    /// Not declared. The cases about durability fail, and name the two ways to declare it.
     #[default]
     Undeclared,
     /// Nothing outlives the backend. The cases about durability are skipped.
     None,
-    /// The function opens what is kept in one place.
+    /// Durable: the function opens the stored data.
     Reopened(Arc<Open>),
 }
 
@@ -32,12 +32,12 @@ impl fmt::Debug for Durability {
 }
 
 impl Subject {
-    /// Says that the backend is durable, and how it is opened.
+    /// Declares that the backend is durable, and how it is opened.
     ///
-    /// The cases about durability call `open` several times, and drop what it returned before they
-    /// call it again: nothing else reaches that place meanwhile, so a database that only one process
-    /// can open passes them, provided that the place is not the one of this subject. The place is
-    /// empty when `open` is called first.
+    /// The cases about durability call `open` several times, and drop the returned store before
+    /// they call it again. Nothing else opens that place meanwhile, so a database that only one
+    /// process can open passes them, provided that the place is not the one of this subject. The
+    /// place is empty at the first call.
     ///
     /// ```
     /// # use helix_agents_core::memory::MemoryStore;
@@ -61,18 +61,19 @@ impl Subject {
         self
     }
 
-    /// Says that nothing outlives the backend, as in memory. The cases about durability are skipped
-    /// and say so.
+    /// Declares that nothing outlives the backend, as in memory. The cases about durability are
+    /// reported as skipped.
     #[must_use]
     pub fn not_durable(mut self) -> Self {
         self.durability = Durability::None;
         self
     }
 
-    /// Opens the backend's place, in the time of this subject. `None` when it has none.
+    /// Opens the backend's data, with the clock of this subject. `None` if the backend is not
+    /// durable.
     ///
     /// # Panics
-    /// When the author of the backend did not say whether it is durable.
+    /// When the author of the backend did not declare whether it is durable.
     #[expect(clippy::print_stderr, reason = "whoever runs the tests is told")]
     pub(super) fn reopening(&self) -> Option<impl AsyncFn() -> Self> {
         let open = match &self.durability {

@@ -9,7 +9,7 @@ use super::builders::{child_of, event, running};
 use super::everything::chunks;
 use super::streaming::{commit_chunk, stream, streaming, words};
 
-/// A number that was given out is never given out again, whatever becomes of its chunk.
+/// A sequence is never used again, even if its chunk is removed.
 ///
 /// proves: STR-01
 pub async fn a_sequence_is_never_used_twice(on: &Subject) {
@@ -43,7 +43,7 @@ pub async fn a_sequence_is_never_used_twice(on: &Subject) {
     }
 }
 
-/// Throwing an attempt away takes its deltas and leaves what commits said.
+/// Discarding an attempt removes its deltas and keeps the chunks of commits.
 ///
 /// proves: STR-03
 pub async fn discarded_deltas_are_removed_and_commits_stay(on: &Subject) {
@@ -88,7 +88,7 @@ pub async fn discarded_deltas_are_removed_and_commits_stay(on: &Subject) {
     assert_eq!(words(&chunks(on, &root).await), wanted);
 }
 
-/// A session throws away its own deltas, not those of its siblings in the same stream.
+/// A session discards its own deltas, not those of other sessions in the same stream.
 ///
 /// proves: STR-03
 pub async fn a_session_discards_its_own_deltas_only(on: &Subject) {
@@ -142,7 +142,7 @@ pub async fn a_batch_is_trimmed_in_parts(on: &Subject) {
     }
 }
 
-/// Retention removes the oldest; the numbers of the rest stay.
+/// Retention removes the oldest chunks; the others keep their sequences.
 ///
 /// proves: STR-01
 pub async fn trimming_removes_the_oldest_and_renumbers_nothing(on: &Subject) {

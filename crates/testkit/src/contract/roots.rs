@@ -1,4 +1,5 @@
-//! A root and the sessions under it belong together: what names another root finds nothing.
+//! A root and the sessions under it belong together: an operation that names another root finds
+//! nothing.
 
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
@@ -48,7 +49,7 @@ async fn is_taken(on: &Subject, commit: Commit, id: &SessionId) {
     }
 }
 
-/// A child with something of everything, under a root.
+/// Creates a child with content in every part, under a root.
 async fn filled(on: &Subject, root: &SessionId, name: &str) -> SessionId {
     let child = child_of(on, root, root, name).await;
     running(on, &child, "run").await;
@@ -67,7 +68,7 @@ async fn filled(on: &Subject, root: &SessionId, name: &str) -> SessionId {
     child
 }
 
-/// Every read of a session names its root. Under another it is not there.
+/// Every read of a session names its root. Under another root the session does not exist.
 pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
     let (root, _) = full_session(on, "root").await;
     let other = created(on, "other").await;
@@ -137,7 +138,8 @@ pub async fn a_read_finds_a_session_under_its_root_only(on: &Subject) {
     }
 }
 
-/// A commit reaches the sessions of its root. Another's are not there for it, and nothing is written.
+/// A commit reaches the sessions of its own root only. Those of other roots do not exist for it,
+/// and nothing is written.
 pub async fn a_commit_reaches_sessions_under_its_root_only(on: &Subject) {
     let (root, _) = full_session(on, "root").await;
     let child = filled(on, &root, "child").await;
@@ -193,7 +195,7 @@ async fn before_version(on: &Subject, id: &SessionId) -> u64 {
     on.store.find(id).await.unwrap().unwrap().state.version
 }
 
-/// A session is made under a root that is there when the commit is made, or is made with it.
+/// A session is created under a root that exists at the time of the commit, or is created by it.
 pub async fn a_session_is_made_under_a_root_that_is_there(on: &Subject) {
     let root = session("root");
     is_missing(
@@ -243,8 +245,8 @@ pub async fn a_session_is_made_under_a_root_that_is_there(on: &Subject) {
     assert_eq!(everything(on, &[]).await, none);
 }
 
-/// A session's parent is there, under the same root: whoever removes a root finds all that is under it
-/// by its parents.
+/// The parent of a session exists under the same root, so that removing a root finds everything
+/// under it through the parents.
 ///
 /// proves: SES-13
 pub async fn a_session_is_created_under_an_existing_parent(on: &Subject) {
@@ -316,7 +318,7 @@ pub async fn an_id_is_one_session(on: &Subject) {
     assert_eq!(everything(on, &all).await, before);
 }
 
-/// Who knows only an id is told the root of a child, and finds roots and children alike.
+/// A lookup by id alone gives the root of a child, and finds roots and children alike.
 pub async fn a_session_is_found_by_its_id_alone(on: &Subject) {
     let root = created(on, "root").await;
     let child = child_of(on, &root, &root, "child").await;
@@ -380,7 +382,7 @@ pub async fn a_child_that_was_not_created_does_not_block_its_id(on: &Subject) {
     assert_eq!(on.store.find(&name).await.unwrap(), None);
 }
 
-/// A child that is made while its root is removed is either too late, or removed with it.
+/// A child that is created while its root is removed is either refused or removed with it.
 ///
 /// proves: SES-13
 pub async fn a_child_created_during_a_removal_is_removed_or_stays_with_its_root(on: &Subject) {
@@ -420,8 +422,8 @@ pub async fn a_child_created_during_a_removal_is_removed_or_stays_with_its_root(
     );
 }
 
-/// A root that is made again under its id, and what is made under it, begin above every fence that
-/// there was under it: no run of before can write to them.
+/// A root that is created again under its id, and the sessions under it, begin above every earlier
+/// fence under that root: no earlier run can write to them.
 ///
 /// proves in part: LCK-02
 pub async fn a_root_made_again_begins_above_all_that_was_under_it(on: &Subject) {

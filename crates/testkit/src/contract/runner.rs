@@ -18,12 +18,12 @@ pub type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 type BlockOn = dyn for<'a> Fn(Task<'a>) + Send + Sync;
 
-/// Runs futures to their end, on the thread that asks.
+/// Runs futures to their end, on the calling thread.
 #[derive(Clone)]
 pub struct Runner(Arc<BlockOn>);
 
 impl Runner {
-    /// Runs futures by this function.
+    /// Runs futures with this function.
     pub fn new(block_on: impl for<'a> Fn(Task<'a>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(block_on))
     }

@@ -19,7 +19,7 @@ use super::builders::{
     started, step, usage_id,
 };
 
-/// Many runs in one session: each is kept, the one that started last is the current one.
+/// A session can have many runs: each is stored, and the one that started last is the current one.
 ///
 /// proves: SES-01, STO-09
 pub async fn runs_are_kept_and_the_last_started_is_current(on: &Subject) {
@@ -191,7 +191,7 @@ pub async fn an_open_step_is_updated_call_by_call(on: &Subject) {
     assert_eq!(found(on).await, None);
 }
 
-/// Messages that wait are kept in order, once each, until they are taken.
+/// Waiting messages are stored in order, once each, until a run takes them.
 pub async fn an_inbox_row_written_twice_is_one_row(on: &Subject) {
     let id = created(on, "s").await;
     let row = |name: &str, text: &str| InboxRow::new(name, vec![UserMessage::new(text)], on.now());

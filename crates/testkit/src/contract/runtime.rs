@@ -1,8 +1,8 @@
 //! The contract of runtimes: the outcome of a turn, on any host.
 //!
-//! A case gets a [`RuntimeSubject`]: a runtime over a fresh store, and a way to another runtime over
-//! the same store, as a new process has it. It gives the runtime an agent with a model that replies
-//! what it is told, and reads from the store what became of it.
+//! A case gets a [`RuntimeSubject`]: a runtime over a fresh store, and a way to another runtime
+//! over the same store, as in a new process. It gives the runtime an agent with a model of prepared
+//! replies, and reads the outcome from the store.
 
 pub(super) mod agents;
 mod answering;

@@ -1,4 +1,4 @@
-//! The one write that settles a step or suspends a run: state, messages, kept writes, checkpoint.
+//! The one write that settles a step or suspends a run: state, messages, staged writes, checkpoint.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::builders::{
 use super::everything::everything;
 use super::staging::staged;
 
-/// State, messages, kept writes and checkpoint are one atomic write.
+/// State, messages, staged writes and checkpoint are one atomic write.
 ///
 /// proves in part: STO-02
 pub async fn saving_and_promoting_is_one_write(on: &Subject) {
@@ -100,8 +100,8 @@ pub async fn saving_and_promoting_is_one_write(on: &Subject) {
     );
 }
 
-/// Whoever saves over a version that is gone is stale, and saves nothing; nor does one whose
-/// messages are not whole steps.
+/// A save over an outdated version is stale and writes nothing; neither does a save whose messages
+/// are not whole steps.
 ///
 /// proves in part: STO-02
 pub async fn a_stale_save_leaves_nothing(on: &Subject) {
@@ -141,7 +141,7 @@ pub async fn a_stale_save_leaves_nothing(on: &Subject) {
     assert_eq!(everything(on, &[&id]).await, before);
 }
 
-/// Of several saves at one version exactly one is made.
+/// Exactly one of several saves at one version is made.
 ///
 /// proves in part: STO-02
 pub async fn exactly_one_of_the_saves_at_one_version_wins(on: &Subject) {

@@ -1,4 +1,4 @@
-//! Writes that wait until their step is settled.
+//! Staged writes, which wait until their step is settled.
 
 use helix_agents_core::store::StoreError;
 use helix_agents_core::{CallId, SessionId};
@@ -30,8 +30,8 @@ async fn names(on: &Subject, id: &SessionId, name: &str) -> Vec<CallId> {
     staged.into_iter().map(|one| one.call).collect()
 }
 
-/// Kept writes are kept per step and call, in the order in which they were first kept; the same call
-/// again replaces its own. The state does not see them.
+/// Staged writes are stored per step and call, in the order in which they were first staged;
+/// staging a call again replaces its writes. The state does not change.
 ///
 /// proves: STO-08
 pub async fn staged_writes_are_stored_beside_the_state(on: &Subject) {
@@ -106,7 +106,7 @@ pub async fn staged_writes_are_stored_beside_the_state(on: &Subject) {
     );
 }
 
-/// Promoting applies a step's writes in their order and forgets them.
+/// Promoting applies the staged writes of a step in their order and removes them.
 ///
 /// proves: STO-08
 pub async fn promoting_applies_staged_writes_in_order(on: &Subject) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Subject;
 use super::builders::{accepted, changed, commit, created, sets, writes};
 
-/// Operations are applied to the state as it is at the commit, all or none.
+/// Operations are applied to the state at the time of the commit, all or none.
 ///
 /// proves: STO-09
 pub async fn writes_are_applied_to_the_state(on: &Subject) {
@@ -59,7 +59,7 @@ pub async fn writes_are_applied_to_the_state(on: &Subject) {
     assert_eq!(found.state_version, 3);
 }
 
-/// Writes of many compose.
+/// Concurrent writes compose: none overwrites another.
 ///
 /// proves: STO-09
 pub async fn concurrent_writes_compose(on: &Subject) {
@@ -79,7 +79,7 @@ pub async fn concurrent_writes_compose(on: &Subject) {
     assert_eq!(who, (0..WRITERS as u64).collect::<Vec<_>>());
 }
 
-/// Every version of the state can be read for ever, however it was made.
+/// Every version of the state can be read for as long as the session exists, however it was made.
 pub async fn every_version_of_the_state_can_be_read(on: &Subject) {
     const VERSIONS: usize = 230;
     let id = created(on, "s").await;
@@ -123,7 +123,7 @@ pub async fn every_version_of_the_state_can_be_read(on: &Subject) {
     assert_eq!(history[VERSIONS - 1]["k5"], VERSIONS);
 }
 
-/// A version that the state never had is an error, not a guess.
+/// Reading a version that the state never had is an error.
 pub async fn a_version_that_never_was_cannot_be_read(on: &Subject) {
     let id = created(on, "s").await;
     changed(on, &id, Change::WriteState(sets("a", 1))).await;
@@ -167,7 +167,7 @@ pub async fn changes_of_one_commit_build_on_each_other(on: &Subject) {
     }
 }
 
-/// A state of a megabyte is kept, and a small write to it too.
+/// A state of a megabyte is stored, and so is a small write to it.
 pub async fn a_large_state_is_kept_version_by_version(on: &Subject) {
     let id = created(on, "s").await;
     let large = Arc::new(json!({ "blob": "ß".repeat(512 * 1024), "n": 0 }));

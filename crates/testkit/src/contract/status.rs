@@ -13,7 +13,7 @@ fn at_version(version: u64) -> StatusContext {
     context
 }
 
-/// A status is set when it is one of those expected; otherwise the caller learns what it is.
+/// A status is set only over an expected one; otherwise the caller is told the current status.
 ///
 /// proves: STO-01
 pub async fn a_status_is_set_only_over_an_expected_one(on: &Subject) {
@@ -89,7 +89,7 @@ pub async fn exactly_one_of_many_changes_of_one_status_succeeds(on: &Subject) {
     assert_eq!(found.error.map(|error| error.detail), by);
 }
 
-/// A status can also be set whatever it was.
+/// A status can also be set over any other status.
 ///
 /// proves: STO-09
 pub async fn a_status_can_be_set_over_any_other(on: &Subject) {
@@ -117,7 +117,7 @@ pub async fn a_status_can_be_set_over_any_other(on: &Subject) {
     assert!(matches!(late, Err(StoreError::Refused { .. })), "{late:?}");
 }
 
-/// Of increments by many none is lost.
+/// Concurrent increments are all counted.
 ///
 /// proves: STO-03
 pub async fn counters_lose_no_increment(on: &Subject) {

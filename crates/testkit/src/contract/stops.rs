@@ -1,4 +1,4 @@
-//! Requests to stop a run: durable, for that run alone, and heard at once.
+//! Requests to stop a run: durable, for that run alone, and delivered at once.
 
 use std::pin::pin;
 
@@ -33,7 +33,7 @@ pub async fn nothing_is_asked_to_stop_when_nothing_runs(on: &Subject) {
     assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
 }
 
-/// A request names a run, and no other run heeds it.
+/// A request names a run, and applies to no other run.
 ///
 /// proves: STO-04
 pub async fn a_request_to_stop_is_for_one_run(on: &Subject) {
@@ -57,7 +57,7 @@ pub async fn a_request_to_stop_is_for_one_run(on: &Subject) {
     );
 }
 
-/// The first request counts, but for an abort after an interrupt; nothing takes an abort back.
+/// The first request counts, except that an abort replaces an interrupt; nothing replaces an abort.
 pub async fn an_abort_is_not_taken_back(on: &Subject) {
     let id = created(on, "s").await;
     let (asked, _) = running(on, &id, "run").await;
@@ -80,7 +80,7 @@ pub async fn an_abort_is_not_taken_back(on: &Subject) {
     }
 }
 
-/// Any process sets it, and of all that look exactly one gets it.
+/// Any process can make a request, and exactly one of those that take it gets it.
 ///
 /// proves: STO-04
 pub async fn a_request_to_stop_has_exactly_one_observer(on: &Subject) {
@@ -107,7 +107,7 @@ pub async fn a_request_to_stop_has_exactly_one_observer(on: &Subject) {
     assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
 }
 
-/// A request that is there already is heard at once.
+/// A watcher is told of an earlier request at once.
 ///
 /// proves: STO-04
 pub async fn a_watcher_hears_a_request_from_before(on: &Subject) {
@@ -119,8 +119,8 @@ pub async fn a_watcher_hears_a_request_from_before(on: &Subject) {
     assert_eq!(heard.unwrap(), request);
 }
 
-/// A request that comes later wakes whoever waits, wherever it was written; what else happens to
-/// the session does not.
+/// A later request wakes every waiting watcher, whichever process made it; other changes of the
+/// session do not.
 ///
 /// proves: STO-04
 pub async fn a_watcher_hears_a_request_that_comes_later(on: &Subject) {
@@ -145,7 +145,7 @@ pub async fn a_watcher_hears_a_request_that_comes_later(on: &Subject) {
     assert_eq!(in_time(HEARD, heard).await.unwrap(), request);
 }
 
-/// Many may watch, on threads of their own, while somebody else asks.
+/// Many watchers, on threads of their own, are all told of a request.
 ///
 /// proves: STO-04
 pub async fn every_watcher_hears_a_request(on: &Subject) {

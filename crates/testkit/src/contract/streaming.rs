@@ -32,7 +32,7 @@ pub(super) async fn stream(on: &Subject, writer: &StreamWriter, pieces: &[&str])
         .unwrap()
 }
 
-/// Commits one chunk.
+/// Commits one chunk with this name, and returns its sequence.
 pub(super) async fn commit_chunk(on: &Subject, root: &SessionId, name: &str) -> Sequence {
     let commit = commit(on, root).say(event(on, root, name));
     accepted(on, commit).await.sequence

@@ -36,7 +36,7 @@ pub struct Subject {
     pub store: Arc<dyn SessionStore>,
     /// The port to their streams.
     pub streams: Arc<dyn StreamManager>,
-    /// The port that tells of requests to stop.
+    /// The port that delivers requests to stop.
     pub stops: Arc<dyn WatchStops>,
     /// The clock of the cases.
     pub clock: Arc<VirtualClock>,
@@ -47,7 +47,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A backend of three parts.
+    /// Creates a subject from a backend that is three objects.
     #[must_use]
     pub fn of_ports(
         store: Arc<dyn SessionStore>,
@@ -66,14 +66,14 @@ impl Subject {
         }
     }
 
-    /// A clock that stands at the instant at which every case begins, for a backend that has a clock
-    /// of its own: give it to the backend, and the backend to [`Subject::living_by`].
+    /// A clock that shows the instant at which every case begins, for a backend with a clock of its
+    /// own: pass it to the backend, and to [`Subject::living_by`].
     #[must_use]
     pub fn fresh_clock() -> Arc<VirtualClock> {
         Arc::new(VirtualClock::new(DAWN))
     }
 
-    /// Says that the backend judges leases and due work by this clock. The cases live by it, too.
+    /// Declares that the backend judges leases and due work by this clock. The cases use it, too.
     #[must_use]
     pub fn living_by(mut self, clock: Arc<VirtualClock>) -> Self {
         if let Some(elsewhere) = &mut self.elsewhere {
@@ -83,8 +83,8 @@ impl Subject {
         self
     }
 
-    /// Names a second way to the same data, like another connection. Cases about several processes
-    /// use both; without it they use the first one twice.
+    /// Adds a second connection to the same data. Cases about several processes use both; without
+    /// it they use the first one twice.
     #[must_use]
     pub fn also(mut self, elsewhere: impl Into<Self>) -> Self {
         let mut elsewhere = elsewhere.into();
@@ -164,7 +164,7 @@ pub struct LockSubject {
 }
 
 impl LockSubject {
-    /// Names a second way to the same locks, like another connection.
+    /// Adds a second connection to the same locks.
     #[must_use]
     pub fn also(mut self, elsewhere: impl LockManager + 'static) -> Self {
         self.elsewhere = Arc::new(elsewhere);

@@ -1,7 +1,7 @@
 //! The macros that turn a list of cases into a module of functions and a macro of tests.
 
-/// Makes a module of the cases and a macro that makes a test of each, from one list. With `here`, the
-/// module is the one that the list stands in.
+/// Makes a module of the cases and a macro that makes a test of each, from one list. With `here`,
+/// the cases are in the module of the list itself.
 macro_rules! suite {
     (
         ($d:tt)
@@ -32,7 +32,7 @@ macro_rules! suite {
     ) => {
         $(pub use $here::$topic::{$($case),+};)+
 
-        /// Holds a case against a fresh subject.
+        /// Runs a case on a fresh subject.
         #[doc(hidden)]
         pub async fn check<S: Into<$subject>>(
             runner: Runner,

@@ -26,7 +26,7 @@ pub(super) fn performer(holder: &str) -> Performer {
     Performer::new("local").leased(holder, TEN)
 }
 
-/// Takes the session's run over for somebody, whoever had it; gives the fence.
+/// Takes over the session's run for a new holder and returns the fence.
 async fn taken(on: &Subject, id: &SessionId, holder: &str) -> Fence {
     on.clock.advance(TEN);
     let recovered = entries(on, on.clock.clone())
@@ -49,8 +49,8 @@ fn leased(holder: &str) -> Change {
     Change::Lease(Some(LeaseRequest::new(holder, TEN)))
 }
 
-/// The count grows with each take-over and ends with the first commit that the run makes: neither a
-/// renewal of the lease nor what others write is a sign of life.
+/// The count grows with each take-over and is reset by the first commit of the run. Neither a
+/// renewal of the lease nor a write of another process resets it.
 pub async fn a_take_over_is_counted_until_the_run_commits(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
@@ -79,7 +79,7 @@ pub async fn a_take_over_is_counted_until_the_run_commits(on: &Subject) {
     assert_eq!(takeovers(on, &id).await, 1);
 }
 
-/// Who leaves a run in good order is no sign of trouble; what was counted before stays.
+/// Releasing a run in good order does not raise the count, and does not reset it.
 pub async fn an_orderly_hand_over_is_not_counted(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
@@ -94,7 +94,7 @@ pub async fn an_orderly_hand_over_is_not_counted(on: &Subject) {
     }
 }
 
-/// The count is that of one run.
+/// The count belongs to one run and is not passed on to the next.
 pub async fn a_new_run_was_never_taken_over(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
@@ -104,7 +104,7 @@ pub async fn a_new_run_was_never_taken_over(on: &Subject) {
     assert_eq!(takeovers(on, &id).await, 0);
 }
 
-/// Only its own kind of host knows whether a run goes on.
+/// Only a host of the same kind knows whether a run is still running, so no other takes it over.
 pub async fn a_run_of_another_host_is_left_to_it(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;
@@ -122,7 +122,7 @@ pub async fn a_run_of_another_host_is_left_to_it(on: &Subject) {
     assert_eq!(everything(on, &[&id]).await, before, "nothing is written");
 }
 
-/// A valid lease keeps everybody out, also another part of the process that holds it.
+/// A valid lease keeps out every other process, and also other parts of the process that holds it.
 pub async fn nobody_takes_a_run_whose_lease_is_valid(on: &Subject) {
     let id = created(on, "s").await;
     running(on, &id, "run").await;

@@ -24,7 +24,7 @@ fn charging(gate: &Gate, waits: usize, log: &Log, replies: Vec<MockReply>) -> Ag
         .unwrap()
 }
 
-/// An engine performs a model call again while the first attempt still lives: one reply counts, its
+/// An engine repeats a model call while the first attempt is still running: one reply counts, its
 /// call is run once, and readers see one text.
 pub async fn two_attempts_at_a_model_call_come_to_one_reply(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
@@ -55,7 +55,7 @@ pub async fn two_attempts_at_a_model_call_come_to_one_reply(on: &Subject) {
     assert_eq!(driver.text().await, "two done");
 }
 
-/// An attempt that wakes up after the run has ended changes neither it nor the next turn.
+/// An attempt that continues after the run has ended changes neither the run nor the next turn.
 pub async fn an_attempt_that_ends_after_the_run_adds_nothing(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
     let replies = vec![
@@ -79,8 +79,8 @@ pub async fn an_attempt_that_ends_after_the_run_adds_nothing(on: &Subject) {
     assert_eq!(log.take(), [""; 0]);
 }
 
-/// A worker dies between a tool and its commit: an engine that performs the call again does not run
-/// the tool again, unless that is harmless.
+/// A worker dies between a tool and its commit: an engine that repeats the effect does not run the
+/// tool again, unless the tool is repeatable.
 pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
     let once = |name: &'static str| {
@@ -128,7 +128,7 @@ pub async fn a_call_begun_before_is_not_run_again(on: &Subject) {
     assert_eq!(statuses, [ResultStatus::Unknown, ResultStatus::Success]);
 }
 
-/// Where the engine does not say which attempt it is, a tool that must not be repeated is claimed
+/// If the engine does not tell which attempt it is, a call that must not be repeated is claimed
 /// before it starts: of two attempts one runs it.
 pub async fn an_attempt_of_unknown_order_claims_calls_that_must_not_be_repeated(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());

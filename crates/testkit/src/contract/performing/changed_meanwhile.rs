@@ -32,7 +32,7 @@ fn making<const N: usize>(calls: [(&str, &str); N], gate: &Gate) -> Agent {
     agent.build().unwrap()
 }
 
-/// Another process says something else of the first call, as if it had come to its result later.
+/// Another process commits a different result of the first call, as if that had ended later.
 async fn say_otherwise(on: &Subject) {
     let found = on
         .store
@@ -52,7 +52,8 @@ async fn say_otherwise(on: &Subject) {
     on.store.commit(commit).await.unwrap();
 }
 
-/// A store in which somebody says otherwise right before a step is settled for the first time.
+/// A store in which another process commits a different result right before a step is first
+/// settled.
 fn otherwise(on: &Subject) -> (FaultyStore, Arc<AtomicBool>) {
     let said = Arc::new(AtomicBool::new(false));
     let once = Arc::clone(&said);
@@ -75,7 +76,7 @@ async fn said_otherwise(driver: &RunDriver, said: &AtomicBool) {
     assert_eq!(first.content, "otherwise", "the step is settled as it is");
 }
 
-/// The last call of a step settles it: what a sibling came to meanwhile is not overwritten.
+/// The last call of a step settles it without overwriting a result that another call got meanwhile.
 pub async fn a_call_settles_its_step_with_the_latest_results(on: &Subject) {
     let gate = Gate::default();
     gate.open();
@@ -91,7 +92,7 @@ pub async fn a_call_settles_its_step_with_the_latest_results(on: &Subject) {
     said_otherwise(&driver, &said).await;
 }
 
-/// The same of a step that is settled by itself, because its last calls ended at the same time.
+/// The same for a step that is settled by itself, because its last calls ended at the same time.
 pub async fn a_step_is_settled_as_it_is(on: &Subject) {
     let gate = Gate::default();
     let (store, said) = otherwise(on);
@@ -116,7 +117,7 @@ pub async fn a_step_is_settled_as_it_is(on: &Subject) {
     said_otherwise(&driver, &said).await;
 }
 
-/// The same of a step that is closed because the run is stopped.
+/// The same for a step that is closed because the run is stopped.
 pub async fn a_stopped_step_is_closed_as_it_is(on: &Subject) {
     let gate = Gate::default();
     gate.open();
@@ -133,8 +134,8 @@ pub async fn a_stopped_step_is_closed_as_it_is(on: &Subject) {
     assert_eq!(driver.results().await[1].status, ResultStatus::NotExecuted);
 }
 
-/// A call failed for good, and what is found out later of another that may finish the turn is a good
-/// result: the run has failed all the same.
+/// A call failed fatally, and another call that may finish the turn later turns out to have
+/// succeeded: the run has failed nevertheless.
 pub async fn a_fatal_error_beats_a_result_that_would_finish(on: &Subject) {
     let calls = [("f1", "fatal"), ("f2", "submit")];
     let model = Arc::new(MockModel::replies([calling(calls)]));
@@ -157,7 +158,7 @@ pub async fn a_fatal_error_beats_a_result_that_would_finish(on: &Subject) {
     );
 }
 
-/// Writes to the state when a run goes on.
+/// Writes to the state when a run is resumed.
 struct Notes;
 
 #[async_trait]
@@ -168,7 +169,8 @@ impl AgentHooks for Notes {
     }
 }
 
-/// A run goes on with a call whose tool is gone: what the hooks wrote before that is kept.
+/// A run is resumed with a call whose tool was removed: state changes that hooks made before are
+/// kept.
 pub async fn state_changes_of_hooks_are_kept_when_a_tool_is_missing(on: &Subject) {
     let replies = [calling([("p1", "pay")]), MockReply::text("done")];
     let model = Arc::new(MockModel::replies(replies));
@@ -195,8 +197,8 @@ pub async fn state_changes_of_hooks_are_kept_when_a_tool_is_missing(on: &Subject
     assert_eq!(*state, json!({ "told": ["resumed"] }));
 }
 
-/// An answer is on the list for a call that has its result, as a program that writes rows itself can
-/// bring about: the result stays what it is.
+/// An answer is stored for a call that already has its result, as a program that writes rows itself
+/// can cause: the result does not change.
 pub async fn an_answer_to_a_call_with_a_result_is_not_used(on: &Subject) {
     let gate = Gate::default();
     gate.open();
@@ -220,7 +222,8 @@ pub async fn an_answer_to_a_call_with_a_result_is_not_used(on: &Subject) {
     assert_eq!(contents, ["done", "blue"]);
 }
 
-/// Somebody saved an older reading beside the run: a run that fails says nothing of an interruption.
+/// Another process saved an older reading during the run: a run that fails does not report an
+/// interruption.
 pub async fn a_failed_run_is_not_an_interrupted_one(on: &Subject) {
     let model = Arc::new(MockModel::replies([]));
     let mut driver = RunDriver::new(on, of_model(&model).build().unwrap()).await;

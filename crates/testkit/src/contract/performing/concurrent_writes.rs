@@ -19,8 +19,8 @@ use super::faulty_store::{CommitFate, FaultyStore};
 use super::run_driver::{GatedModel, RunDriver, answer, performer, session_id, stop, under_way};
 use crate::{MockModel, MockReply};
 
-/// A program appends a message while the model is asked: the reply comes after it, and the run goes
-/// on.
+/// A program appends a message during a model call: the reply comes after it, and the run
+/// continues.
 pub async fn a_message_beside_a_model_call_comes_before_its_reply(on: &Subject) {
     let gate = Gate::default();
     let model = GatedModel::new(&gate, 1, [MockReply::text("hello")]);
@@ -56,7 +56,7 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
-/// A message comes beside the first of two calls that may finish the turn, and beside a sibling that
+/// A message arrives during the first of two calls that may finish the turn, and while another call
 /// settles: the second one is not run.
 pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
     let log = Log::default();
@@ -113,7 +113,7 @@ pub async fn a_message_beside_a_call_runs_no_further_finisher(on: &Subject) {
     assert_eq!(statuses, [ResultStatus::Success, ResultStatus::NotExecuted]);
 }
 
-/// Changes what is known of the second call, as a sibling in another process would.
+/// Changes the stored state of the second call, as a call in another process would.
 async fn touch_second(on: &Subject) {
     let found = on
         .store
@@ -171,8 +171,8 @@ pub async fn an_answer_beside_a_stop_reaches_the_model(on: &Subject) {
     assert_eq!(results[1].status, ResultStatus::NotExecuted);
 }
 
-/// A stop that is accepted before the run could pause stops it; neither the pause, nor an answer, nor
-/// a resume forgets it.
+/// A stop that is accepted before the run could pause stops it; neither the pause, nor an answer,
+/// nor a resume cancels it.
 pub async fn a_stop_before_a_pause_stops(on: &Subject) {
     let log = Log::default();
     let model = Arc::new(MockModel::replies([calling([("p1", "pay")])]));
@@ -224,7 +224,7 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
     );
 }
 
-/// A run that waits before it asks the model again hears a stop, and is stopped.
+/// A run that waits before a retry of a model call receives a stop, and is stopped.
 pub async fn a_stop_ends_a_wait(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         MockReply::error(ModelErrorKind::Overloaded),
@@ -247,8 +247,8 @@ pub async fn a_stop_ends_a_wait(on: &Subject) {
     );
 }
 
-/// A call waits and its question is gone, as a program that writes rows itself can bring about: the
-/// run that goes on asks again instead of looking for ever.
+/// A call waits but its pending entry is missing, as a program that writes rows itself can cause:
+/// the run that continues asks again instead of polling without end.
 pub async fn a_pending_call_that_was_lost_is_written_again(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         calling([("q1", "ask"), ("q2", "ask")]),

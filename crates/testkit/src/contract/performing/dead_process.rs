@@ -1,4 +1,4 @@
-//! Runs that a dead process has left.
+//! Runs whose process has died.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use super::faulty_store::{CommitFate, FaultyStore};
 use super::run_driver::{GatedModel, RunDriver, pause, session_id, under_way};
 use crate::{MockModel, MockReply};
 
-/// One call ends the run, its sibling was begun, and the process dies: nobody is told that the
-/// sibling was not executed.
+/// One call ends the run, another one was begun, and the process dies: the begun call is not
+/// reported as not executed.
 pub async fn a_started_call_beside_a_fatal_one_is_unknown(on: &Subject) {
     let gate = Gate::default();
     let model = Arc::new(MockModel::replies([calling([
@@ -62,8 +62,8 @@ pub async fn a_started_call_beside_a_fatal_one_is_unknown(on: &Subject) {
     assert_eq!(statuses, [ResultStatus::Error, ResultStatus::Unknown]);
 }
 
-/// A call was begun, the process died, and the agent was changed since: its tool is gone, or asks for
-/// an approval. Nobody is told that the call was not executed.
+/// A call was begun, the process died, and the agent has changed since: its tool was removed, or
+/// now needs an approval. The call is not reported as not executed.
 pub async fn a_started_call_of_a_changed_agent_is_unknown(on: &Subject) {
     for is_gone in [false, true] {
         let gate = Gate::default();
@@ -97,8 +97,8 @@ pub async fn a_started_call_of_a_changed_agent_is_unknown(on: &Subject) {
     }
 }
 
-/// A run that kills whoever performs it is not taken over for ever: the fifth take-over without a
-/// commit of its own in between ends it, and its step is paired.
+/// A run that kills its process is not taken over without end: the fifth take-over without a commit
+/// of the run in between ends it, with its step paired.
 pub async fn a_run_without_progress_fails_after_five_take_overs(on: &Subject) {
     let gate = Gate::default();
     let model = Arc::new(MockModel::replies([calling([("c1", "charge")])]));
@@ -130,8 +130,8 @@ pub async fn a_run_without_progress_fails_after_five_take_overs(on: &Subject) {
     assert_eq!(driver.results().await[0].status, ResultStatus::Unknown);
 }
 
-/// Noting that an effect begins is not coming further: a run that kills whoever begins it is given up
-/// also where every attempt notes that it begins.
+/// Recording that an effect begins is not progress: a run that kills its process is ended also when
+/// every attempt makes such a record.
 pub async fn a_run_that_only_begins_again_is_given_up(on: &Subject) {
     let gate = Gate::default();
     let replies = [MockReply::text("one"), MockReply::text("two")];
@@ -166,7 +166,7 @@ pub async fn a_run_that_only_begins_again_is_given_up(on: &Subject) {
     }
 }
 
-/// Kills whoever ends the run: it is not heard of again.
+/// A hook that kills the process that ends the run.
 struct Deadly(Gate, Log);
 
 #[async_trait]
@@ -261,8 +261,8 @@ pub async fn a_run_that_cannot_continue_fails(on: &Subject) {
     );
 }
 
-/// A process dies in a reply, after it has told readers more than is read of a stream at once: what it
-/// said of that reply goes, and nothing of what was finished before.
+/// A process dies during a reply, after it has streamed more than one read returns: the deltas of
+/// that reply are removed, and nothing that was finished before.
 pub async fn an_unfinished_reply_is_found_behind_a_long_stream(on: &Subject) {
     const EVENTS: usize = 700;
     let gate = Gate::default();

@@ -30,8 +30,8 @@ fn opens_a_step(commit: &Commit) -> bool {
     commit.changes.iter().any(|(_, change)| opens(change))
 }
 
-/// The acknowledgement of a reply is lost, and so is the look after it: the reply is not committed
-/// twice, and an answer that came in between is not overwritten.
+/// The acknowledgement of a reply is lost, and so is the read that checks it: the reply is not
+/// committed twice, and an answer that came in between is not overwritten.
 pub async fn a_commit_whose_acknowledgement_is_lost_is_made_once(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         calling([("q1", "ask"), ("q2", "ask")]),
@@ -94,8 +94,8 @@ fn count(state: &Value) -> u64 {
     state["asked"].as_u64().unwrap_or_default()
 }
 
-/// A model call fails, and the acknowledgement of what its hooks wrote is lost: it is written once,
-/// and the failure is told as it was.
+/// A model call fails, and the acknowledgement of the state changes of its hooks is lost: they are
+/// written once, and the failure is reported unchanged.
 pub async fn state_changes_of_hooks_before_a_failed_call_are_written_once(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         MockReply::error(ModelErrorKind::Overloaded),
@@ -120,8 +120,8 @@ pub async fn state_changes_of_hooks_before_a_failed_call_are_written_once(on: &S
     assert_eq!(model.seen().len(), 2);
 }
 
-/// Reads, deltas and commits fail for a while: the run goes on, a tool is not cut short, nothing is
-/// said twice.
+/// Reads, deltas and commits fail for a while: the run continues, a tool is not cut short, and no
+/// chunk is streamed twice.
 pub async fn a_store_that_fails_for_a_while_ends_no_run(on: &Subject) {
     let log = Log::default();
     let model = Arc::new(MockModel::replies([
@@ -179,8 +179,8 @@ pub async fn a_store_that_fails_for_a_while_ends_no_run(on: &Subject) {
     assert_eq!(model.seen().len(), 2, "no reply is bought twice");
 }
 
-/// A store that stays away: an effect waits for a while, and then says so, so that a host can do
-/// something else. It does not wait for ever.
+/// A store stays unavailable: an effect waits for a limited time and then returns an error, so that
+/// a host can do something else.
 pub async fn an_effect_does_not_wait_for_a_store_for_ever(on: &Subject) {
     let model = Arc::new(MockModel::replies([MockReply::text("hello")]));
     let agent = of_model(&model).build().unwrap();
@@ -248,8 +248,8 @@ pub async fn unacknowledged_deltas_are_discarded_too(on: &Subject) {
     assert_eq!(driver.text().await, "kept");
 }
 
-/// A call is taken over twice, and the stream fails for the last who runs it: what that one says is
-/// not taken for what the one before it said.
+/// A call is taken over twice, and the stream fails for the last attempt: its chunks are not
+/// mistaken for those of the attempt before.
 pub async fn attempts_at_a_call_are_distinguished(on: &Subject) {
     let gate = Gate::default();
     let model = Arc::new(MockModel::replies([

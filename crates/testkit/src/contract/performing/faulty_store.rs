@@ -76,17 +76,17 @@ impl FaultyStore {
         }
     }
 
-    /// Lets the next so many reads fail.
+    /// Makes the next `count` reads fail.
     pub(super) fn fail_reads(&self, count: usize) {
         self.failing_reads.store(count, Ordering::SeqCst);
     }
 
-    /// Lets the next so many batches of deltas fail.
+    /// Makes the next `count` batches of deltas fail.
     pub(super) fn fail_deltas(&self, count: usize) {
         self.failing_deltas.store(count, Ordering::SeqCst);
     }
 
-    /// Loses the acknowledgements of the next so many batches of deltas.
+    /// Loses the acknowledgements of the next `count` batches of deltas.
     pub(super) fn lose_deltas(&self, count: usize) {
         self.unacknowledged_deltas.store(count, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! A host that remembers what its effects read and wrote sees what others wrote beside it.
+//! A host that remembers what its effects read and wrote still sees the writes of others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use super::faulty_store::{CommitFate, FaultyStore};
 use super::run_driver::{RunDriver, session_id};
 use crate::{MockModel, MockReply};
 
-/// A message and a change of the state come beside a call: the model is shown both in its next
+/// A message and a state change are committed during a call: the model is shown both in its next
 /// request.
 pub async fn writes_of_others_are_shown_to_the_model(on: &Subject) {
     let model = Arc::new(MockModel::replies([
@@ -81,8 +81,8 @@ pub async fn writes_of_others_are_shown_to_the_model(on: &Subject) {
     );
 }
 
-/// Somebody cuts the history beside a call and appends as many messages as were cut: the model is shown
-/// what is there, not what was.
+/// Another process cuts the history during a call and appends as many messages as were cut: the
+/// model is shown the new messages, not the old ones.
 pub async fn a_message_that_was_replaced_meanwhile_is_shown_to_the_model(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         calling([("c1", "edit")]),
@@ -122,7 +122,7 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
-/// A commit fails or its acknowledgement is lost: what is remembered is not used any more.
+/// After a commit fails or its acknowledgement is lost, remembered values are no longer used.
 pub async fn the_memory_of_a_host_does_not_outlive_a_failed_commit(on: &Subject) {
     let faults: [fn() -> CommitFate; 3] = [
         || CommitFate::Failed,

@@ -104,7 +104,7 @@ impl RunDriver {
         self.feed(event)
     }
 
-    /// Performs these effects and all that follow.
+    /// Performs these effects and all that follow from them.
     pub(super) async fn through(&mut self, effects: Vec<Effect>) {
         let mut todo = effects;
         let mut performed = 0;

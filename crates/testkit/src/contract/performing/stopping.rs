@@ -1,4 +1,4 @@
-//! Stops that come at odd moments, and answers beside them.
+//! Stops that arrive at unusual moments, and answers that arrive with them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ fn makes(commit: &Commit, is_it: impl Fn(&Change) -> bool) -> bool {
     commit.changes.iter().any(|(_, change)| is_it(change))
 }
 
-/// The model is asked when the stop comes: its reply is kept, and none of its calls is begun.
+/// A stop arrives during a model call: the reply is kept, and none of its calls is started.
 pub async fn a_stop_beside_a_model_call_begins_no_call(on: &Subject) {
     let (gate, log) = (Gate::default(), Log::default());
     let reply = calling([("c1", "charge"), ("c2", "charge")]);
@@ -56,7 +56,7 @@ pub async fn a_stop_beside_a_model_call_begins_no_call(on: &Subject) {
     assert_eq!(results.len(), 2, "the reply is kept, with its calls");
 }
 
-/// The model call fails when the stop comes: the run ends at once, without a wait.
+/// A stop arrives while a model call fails: the run ends at once, without a retry delay.
 pub async fn a_stop_beside_a_failing_model_call_ends_the_run(on: &Subject) {
     let gate = Gate::default();
     let fails = MockReply::error(ModelErrorKind::Overloaded);
@@ -82,7 +82,7 @@ pub async fn a_stop_beside_a_failing_model_call_ends_the_run(on: &Subject) {
     assert_eq!(driver.run().await.status, RunStatus::Interrupted);
 }
 
-/// A store in which somebody acts once, before the first commit that makes such a change.
+/// A store in which another process acts once, before the first commit that makes such a change.
 fn before(
     on: &Subject,
     is_it: fn(&Change) -> bool,
@@ -107,8 +107,8 @@ fn takes_an_answer(change: &Change) -> bool {
     matches!(change, Change::RemovePending(_))
 }
 
-/// A run takes an answer instead of pausing, and is asked to stop at the same time: what was agreed to
-/// is not begun.
+/// A run uses an answer instead of pausing, and is asked to stop at the same time: the approved
+/// call is not started.
 pub async fn a_stop_beside_an_answer_that_is_taken_begins_nothing(on: &Subject) {
     let log = Log::default();
     let model = Arc::new(MockModel::replies([calling([("p1", "pay")])]));
@@ -134,7 +134,7 @@ pub async fn a_stop_beside_an_answer_that_is_taken_begins_nothing(on: &Subject) 
     assert_eq!(driver.results().await[0].status, ResultStatus::NotExecuted);
 }
 
-/// A stop is accepted between the last look of a run and its pause: the run does not pause.
+/// A stop is accepted between the last read of a run and its pause: the run does not pause.
 pub async fn a_stop_beside_a_pause_stops(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
@@ -156,8 +156,8 @@ pub async fn a_stop_beside_a_pause_stops(on: &Subject) {
     assert_eq!(driver.results().await[0].status, ResultStatus::NotExecuted);
 }
 
-/// An answer is accepted between the last look of a run and its pause: the same run goes on with it,
-/// and nobody has to resume it.
+/// An answer is accepted between the last read of a run and its pause: the same run continues with
+/// it, and nobody has to resume it.
 pub async fn an_answer_beside_a_pause_is_taken(on: &Subject) {
     let model = Arc::new(MockModel::replies([
         calling([("q1", "ask")]),
@@ -185,8 +185,8 @@ pub async fn an_answer_beside_a_pause_is_taken(on: &Subject) {
     assert_eq!(driver.results().await[0].content, "blue");
 }
 
-/// A run pauses between the look of somebody who answers and the answer: who continues is told by what
-/// is then, so that nobody waits for a run that is over.
+/// A run pauses between the read of a submitter and its answer: the continuation follows from the
+/// state at the commit, so that nobody waits for a run that has ended.
 pub async fn a_pause_beside_an_answer_is_noticed(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
@@ -216,7 +216,8 @@ pub async fn a_pause_beside_an_answer_is_noticed(on: &Subject) {
     assert_eq!(taken.continuation, Continuation::CallerResumes);
 }
 
-/// Somebody ends a paused run between the look of whoever resumes it and the resume: it is not resumed.
+/// Another process ends a paused run between the read and the commit of a resume: it is not
+/// resumed.
 pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
     let agent = of_model(&model).tools(browser("ask")).build().unwrap();
@@ -255,8 +256,8 @@ pub async fn a_run_that_was_ended_meanwhile_is_not_resumed(on: &Subject) {
     assert_eq!(driver.run().await.id, paused.id, "no other run is started");
 }
 
-/// A session is replaced by one of another agent between the look of whoever starts a turn in it and
-/// the turn: the turn is judged by what is there now.
+/// A session is replaced by one of another agent between the read and the commit of a new turn: the
+/// turn is judged by the new session.
 pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) {
     created(on, "s").await;
     let (store, acted) = before(on, |change| matches!(change, Change::StartRun(_)), {
@@ -286,7 +287,7 @@ pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) 
     );
 }
 
-/// A turn begins with keys of the state while others write to it: both are there afterwards.
+/// A turn begins with keys of the state while others write to it: both changes are kept.
 pub async fn a_turn_that_sets_keys_of_the_state_keeps_the_other_keys(on: &Subject) {
     let model = Arc::new(MockModel::replies([]));
     let agent = of_model(&model).build().unwrap();
@@ -325,7 +326,7 @@ pub async fn a_turn_that_sets_keys_of_the_state_keeps_the_other_keys(on: &Subjec
     assert_eq!(*state, json!({ "theirs": 1, "ours": 2 }));
 }
 
-/// An abort comes while somebody takes the interrupt that was there: the abort is not lost.
+/// An abort arrives while another process takes the earlier interrupt: the abort is not lost.
 ///
 /// proves: STO-04
 pub async fn an_abort_beside_a_taken_interrupt_is_not_lost(on: &Subject) {

@@ -1,5 +1,5 @@
-//! Calls that somebody began and nobody finished: what is found out about them, and what is not done
-//! a second time.
+//! Calls that were started and have no result: how their outcome is found out, and what is not
+//! repeated.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::super::runtime::agents::{Gate, Log, calling, of_model, tool};
 use super::run_driver::{RunDriver, answer, performer, session_id, stop, under_way};
 use crate::{MockModel, MockReply};
 
-/// Tools that write down that they were run, and come to an end when the first process is gone.
+/// Tools that log their runs, and end only after the first process has died.
 #[derive(Default)]
 struct Scene {
     gate: Gate,
@@ -38,7 +38,7 @@ impl Scene {
         })
     }
 
-    /// A process begins these calls and dies.
+    /// A process starts these calls and dies.
     async fn dies_in<const N: usize>(
         &self,
         on: &Subject,
@@ -70,8 +70,8 @@ async fn statuses(driver: &RunDriver) -> Vec<ResultStatus> {
     results.map(|one| one.status).collect()
 }
 
-/// Each of several calls that were begun beside each other is unknown, not only the first: none is run
-/// again, and none counts as used again.
+/// Each of several calls that were started in parallel is unknown, not only the first: none is run
+/// again, and none is counted in the usage again.
 pub async fn all_calls_that_were_begun_are_unknown(on: &Subject) {
     let scene = Scene::default();
     let calls = [("a", "charge"), ("b", "charge"), ("c", "charge")];
@@ -93,7 +93,7 @@ pub async fn all_calls_that_were_begun_are_unknown(on: &Subject) {
     assert_eq!(of_tools.count(), 0, "no tool was run to its end");
 }
 
-/// A call that may finish the turn is no exception.
+/// A started call that may finish the turn is unknown like any other.
 pub async fn a_finishing_call_that_was_begun_is_unknown(on: &Subject) {
     let scene = Scene::default();
     let finishes = scene.tool("submit").finish_with();
@@ -105,8 +105,8 @@ pub async fn a_finishing_call_that_was_begun_is_unknown(on: &Subject) {
     assert_eq!(scene.log.take(), ["submit f"]);
 }
 
-/// Who can look outside is believed; one that fails, panics or cannot tell has said nothing, and the
-/// call is not run again.
+/// The finding of a reconciler is used; if it fails, panics or cannot tell, the outcome is unknown
+/// and the call is not run again.
 pub async fn a_reconciler_decides_about_a_call_that_was_begun(on: &Subject) {
     let scene = Scene::default();
     let tools = [
@@ -173,8 +173,8 @@ pub async fn repeatable_calls_are_run_again(on: &Subject) {
     assert_eq!(statuses(&driver).await, [ran, ran, unknown]);
 }
 
-/// A tool may ask that a person looks: the question is there as soon as the call waits, nothing is run
-/// again, and the answer is the call's result.
+/// A tool may require that a person decides: the pending call exists as soon as the call waits,
+/// nothing is run again, and the answer is the call's result.
 pub async fn a_person_is_asked_about_a_call_that_was_begun(on: &Subject) {
     let scene = Scene::default();
     let asks = scene.tool("charge").on_unknown(OnUnknown::Pause);
@@ -203,8 +203,8 @@ pub async fn a_person_is_asked_about_a_call_that_was_begun(on: &Subject) {
     assert_eq!(scene.log.take(), ["charge c1"]);
 }
 
-/// The same of a call that somebody had agreed to: that it was answered once does not keep the second
-/// question from being answered.
+/// The same for a call that was approved: the earlier approval does not prevent an answer to the
+/// second question.
 pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subject) {
     let scene = Scene::default();
     let model = Arc::new(MockModel::replies([
@@ -252,7 +252,7 @@ pub async fn a_person_is_asked_about_an_approved_call_that_was_begun(on: &Subjec
     assert_eq!(scene.log.take(), ["charge c1"]);
 }
 
-/// A run is stopped before anybody found out about a call that was begun: nobody is told that it was
+/// A run is stopped before the outcome of a started call was found out: the call is not reported as
 /// not executed.
 pub async fn a_stopped_run_reports_the_calls_that_were_begun(on: &Subject) {
     let scene = Scene::default();
@@ -267,8 +267,8 @@ pub async fn a_stopped_run_reports_the_calls_that_were_begun(on: &Subject) {
     assert_eq!(scene.log.take(), ["charge c1"]);
 }
 
-/// A process that only seemed gone begins nothing of a run that was taken over: it asks no model, and
-/// runs no tool, also not one that may be repeated.
+/// A process that only seemed dead starts nothing of a run that was taken over: it calls no model,
+/// and runs no tool, not even a repeatable one.
 pub async fn a_superseded_process_begins_nothing(on: &Subject) {
     let scene = Scene::default();
     scene.gate.open();

@@ -16,14 +16,14 @@ pub(in crate::contract) fn agent(replies: impl IntoIterator<Item = MockReply>) -
     of_model(&Arc::new(MockModel::replies(replies)))
 }
 
-/// The agent of a case, with a model that the case looks at.
+/// The agent of a case, with a model that the case inspects.
 pub(in crate::contract) fn of_model(model: &Arc<MockModel>) -> AgentBuilder {
     Agent::builder("agent")
         .model(Arc::clone(model))
         .system_prompt("You are held against a contract.")
 }
 
-/// A tool that takes anything and does this.
+/// A tool that takes any arguments and runs this function.
 pub(in crate::contract) fn tool<Fut>(
     name: &str,
     run: impl Fn(Value, ToolCx) -> Fut + Send + Sync + 'static,
@@ -35,12 +35,12 @@ where
     Tool::raw(name, "A tool of the contract suite.", schema, run)
 }
 
-/// A tool that gives its arguments back.
+/// A tool that returns its arguments.
 pub(in crate::contract) fn echo(name: &str) -> ToolBuilder {
     tool(name, async |arguments, _| Ok(arguments))
 }
 
-/// A tool that writes its runs down and gives `"done"`.
+/// A tool that logs its runs and returns `"done"`.
 pub(in crate::contract) fn noted(name: &'static str, log: &Log) -> ToolBuilder {
     let log = log.clone();
     tool(name, move |arguments, cx| {

@@ -10,7 +10,8 @@ use super::agents::{Gate, Log, agent, browser, calling, gated, noted, tool};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
-/// An answer that comes while siblings run is taken by the same run, which goes on without a pause.
+/// An answer that comes while other calls run is used by the same run, which continues without a
+/// pause.
 pub async fn an_early_answer_is_used_by_the_running_run(on: &RuntimeSubject) {
     let (gate, log) = (Gate::default(), Log::default());
     let replies = [
@@ -52,7 +53,7 @@ pub async fn an_early_answer_is_used_by_the_running_run(on: &RuntimeSubject) {
     assert!(!names.contains(&"run_paused".to_owned()));
 }
 
-/// Of answers that come while siblings run, those that are missing still pause the run.
+/// A run whose calls were answered only in part while others ran pauses for the missing answers.
 pub async fn a_run_pauses_for_calls_that_are_still_open(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [
@@ -78,7 +79,8 @@ pub async fn a_run_pauses_for_calls_that_are_still_open(on: &RuntimeSubject) {
     );
 }
 
-/// An answer to a call of a run that failed, or to one that never was, finds no such call.
+/// An answer to a call of a failed run, or to an unknown call, gets the outcome
+/// `unknown_tool_call`.
 pub async fn a_call_of_a_failed_run_is_unknown(on: &RuntimeSubject) {
     let gate = Gate::default();
     let fails = gate.clone();
@@ -117,7 +119,7 @@ pub async fn a_call_of_a_failed_run_is_unknown(on: &RuntimeSubject) {
     }
 }
 
-/// An answer that was accepted is what its call came to, also when the run fails beside it.
+/// An accepted answer is the result of its call, also when the run fails at the same time.
 pub async fn an_accepted_answer_outlives_a_failure(on: &RuntimeSubject) {
     let gate = Gate::default();
     let fails = gate.clone();
@@ -153,7 +155,7 @@ pub async fn an_accepted_answer_outlives_a_failure(on: &RuntimeSubject) {
     assert_eq!(again.outcome, SubmissionOutcome::AlreadyCompleted);
 }
 
-/// An error without a result gives up a call that waits for approval: it is not executed.
+/// An error instead of an approval abandons the call: it is not executed.
 pub async fn an_approval_can_be_given_up(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [calling([("c1", "pay")]), MockReply::text("done")];
@@ -173,7 +175,8 @@ pub async fn an_approval_can_be_given_up(on: &RuntimeSubject) {
     );
 }
 
-/// Without `auto_continue` the last answer leaves it to the caller, and those before it to nobody.
+/// Without `auto_continue`, the last answer asks its caller to resume the session; earlier answers
+/// ask nobody.
 pub async fn the_caller_resumes_after_the_last_answer(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "browser"), ("c2", "browser")]),
@@ -190,7 +193,7 @@ pub async fn the_caller_resumes_after_the_last_answer(on: &RuntimeSubject) {
     assert_eq!(on.resumed().await.status, RunStatus::Completed);
 }
 
-/// With `auto_continue` the last answer starts the run that goes on, once.
+/// With `auto_continue`, the last answer starts the run that continues the turn, once.
 pub async fn the_last_answer_continues_by_itself(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [

@@ -15,8 +15,8 @@ use super::lines::names;
 use super::subject::{calls, session};
 use super::{MockReply, RuntimeSubject};
 
-/// A call is asked about always, or when a rule says so by its input and context. A rule that fails
-/// or panics means: ask.
+/// A call needs an approval always, or when a rule decides so from its input and context. If the
+/// rule fails or panics, the call needs an approval.
 ///
 /// proves: APR-01
 pub async fn a_rule_decides_which_calls_need_an_approval(on: &RuntimeSubject) {
@@ -62,7 +62,8 @@ pub async fn a_rule_decides_which_calls_need_an_approval(on: &RuntimeSubject) {
     assert_eq!(log.take(), [r#"above c2 {"amount":1}"#]);
 }
 
-/// Readers learn what is asked, with the input and what the answer is bound to; the answer resumes.
+/// Readers see the request with its input and the ids that the answer is bound to; after the answer
+/// the run resumes.
 ///
 /// proves: APR-02
 pub async fn an_approval_is_requested_and_the_run_resumes(on: &RuntimeSubject) {
@@ -175,7 +176,7 @@ pub async fn an_approved_call_runs_once_and_a_denied_one_never(on: &RuntimeSubje
     assert!(!names.contains(&"tool_start c2".to_owned()));
 }
 
-/// An answer of the other kind, to another question, about other arguments or of another run is
+/// An answer of the wrong kind, to another call, about other arguments or of another run is
 /// refused, and nothing is stored. An approval is used once.
 ///
 /// proves: APR-04

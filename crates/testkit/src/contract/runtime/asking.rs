@@ -71,7 +71,7 @@ pub async fn the_model_is_shown_everything(on: &RuntimeSubject) {
     assert_eq!(model.seen(), [seen(1), seen(3), seen(5)]);
 }
 
-/// Text, thinking and arguments reach readers in pieces, and the reply is kept whole.
+/// Text, thinking and arguments reach readers in pieces, and the reply is stored whole.
 ///
 /// proves: LLM-01
 pub async fn a_reply_is_streamed_in_pieces_and_stored_whole(on: &RuntimeSubject) {
@@ -163,8 +163,8 @@ pub async fn a_reply_is_streamed_in_pieces_and_stored_whole(on: &RuntimeSubject)
     assert!(asked.iter().all(|it| it.config == config));
 }
 
-/// A failure that may pass is tried again after 1, 2 and 4 seconds, or after what the provider says,
-/// within the same step; one that stays, or comes a fourth time, fails the turn with its code.
+/// A temporary failure is retried after 1, 2 and 4 seconds, or after the provider's delay, within
+/// the same step. A permanent failure, or a fourth temporary one, fails the turn with its code.
 ///
 /// proves: LLM-04
 pub async fn a_failed_model_call_is_tried_again(on: &RuntimeSubject) {
@@ -225,7 +225,7 @@ pub async fn a_failed_model_call_is_tried_again(on: &RuntimeSubject) {
     );
 }
 
-/// A failure that does not pass ends the turn at once; one that might, after three more tries.
+/// A permanent failure ends the turn at once; a temporary one ends it after three retries.
 pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
     let kinds = [
         (ModelErrorKind::Auth, ErrorCode::ProviderAuth),

@@ -22,13 +22,13 @@ use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 use crate::MockModel;
 
-/// A value of so many levels.
+/// A value nested this many levels deep.
 fn nested(levels: usize) -> Value {
     // Not by `json!`, which copies what it is given, with one call inside of another.
     (0..levels).fold(json!(1), |inner, _| Value::Array(vec![inner]))
 }
 
-/// Values of so many levels, of all shapes that matter to whoever writes or reads them.
+/// Values nested this many levels deep, in every shape that is written or read differently.
 fn shapes(levels: usize) -> Vec<Value> {
     let in_array = |inner, _| json!([inner]);
     let in_object = |inner, _| json!({ "in": inner });
@@ -48,7 +48,7 @@ fn shapes(levels: usize) -> Vec<Value> {
         .collect()
 }
 
-/// A runtime over the same store with limits that are soon reached, and the most that is taken there.
+/// A runtime over the same store with low limits, and the largest size that it accepts.
 async fn narrow(on: &RuntimeSubject) -> (RuntimeSubject, usize) {
     let on = on.narrowed(256 * 1024).await;
     let most = Bounds::of(on.backend().streams.limits()).max_bytes();
@@ -56,7 +56,7 @@ async fn narrow(on: &RuntimeSubject) -> (RuntimeSubject, usize) {
     (on, most)
 }
 
-/// A text whose JSON has so many bytes.
+/// A text whose JSON has this many bytes.
 fn text_of(bytes: usize) -> String {
     // Two bytes of JSON for each of the first ones, and one for the others: what is counted is JSON.
     let escapes = bytes / 10;
@@ -75,8 +75,8 @@ fn too_deep(call: &str) -> String {
     )
 }
 
-/// A result that cannot be kept becomes an error that says that the call ran, for calls alone and
-/// beside others, and for one that would end the turn.
+/// A result that cannot be stored becomes an error which states that the call ran: for a single
+/// call, for one of several, and for one that would end the turn.
 pub async fn the_model_reads_that_a_result_cannot_be_stored(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;
@@ -221,7 +221,7 @@ pub async fn tool_output_beyond_the_bounds_is_refused_to_the_tool(on: &RuntimeSu
     reads_the_state(on, json!({})).await;
 }
 
-/// The names of the events that readers are told.
+/// The names of the events in the stream.
 async fn events(on: &RuntimeSubject) -> Vec<String> {
     let payloads = on.payloads().await.into_iter();
     let names = payloads.filter_map(|payload| match payload {
@@ -231,7 +231,7 @@ async fn events(on: &RuntimeSubject) -> Vec<String> {
     names.collect()
 }
 
-/// A reader who applies all patches to this has the session's state.
+/// Checks that a reader who applies all patches has the session's state.
 async fn reads_the_state(on: &RuntimeSubject, mut state: Value) {
     for payload in on.payloads().await {
         if let ChunkPayload::StatePatch { patches } = payload {
@@ -284,7 +284,7 @@ pub async fn hook_output_beyond_the_bounds_is_refused_to_the_hook(on: &RuntimeSu
     reads_the_state(on, json!({ "by": [] })).await;
 }
 
-/// An output that cannot be kept is asked for again, whichever way the model gave it.
+/// An output that cannot be stored is requested again, whichever way the model gave it.
 pub async fn an_output_that_cannot_be_stored_is_requested_again(on: &RuntimeSubject) {
     let schema = json!({ "type": "object" });
     let output = |levels: usize| json!({ "answer": nested(levels - 1) });
@@ -312,7 +312,7 @@ pub async fn an_output_that_cannot_be_stored_is_requested_again(on: &RuntimeSubj
     }
 }
 
-/// Arguments that cannot be kept are told to the model, and the tool never sees them.
+/// The model reads that its arguments cannot be stored, and the tool never gets them.
 pub async fn the_model_reads_that_arguments_cannot_be_stored(on: &RuntimeSubject) {
     let (on, most) = &narrow(on).await;
     let most = *most;
@@ -349,7 +349,7 @@ pub async fn the_model_reads_that_arguments_cannot_be_stored(on: &RuntimeSubject
         .expect("every chunk is one that the stream takes");
 }
 
-/// A turn does not begin with what cannot be kept.
+/// A turn with a state or message metadata that cannot be stored is refused.
 pub async fn a_turn_with_values_that_cannot_be_stored_is_refused(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("one")]).build().unwrap();
     on.keep(&agent);
@@ -374,7 +374,8 @@ pub async fn a_turn_with_values_that_cannot_be_stored_is_refused(on: &RuntimeSub
     assert_eq!(on.ended(&run).await.status, RunStatus::Completed);
 }
 
-/// Whatever is just within the bounds is kept, wherever it stands, and can be read again by anybody.
+/// A value just within the bounds is stored wherever it occurs, and can be read again by any
+/// process.
 pub async fn values_within_the_bounds_are_stored_and_read_again(on: &RuntimeSubject) {
     let all: Arc<[Value]> = shapes(MAX_DEPTH).into();
     let under: Arc<[Value]> = shapes(MAX_DEPTH - 1).into();

@@ -19,8 +19,8 @@ fn finish(id: &'static str, output: Value) -> MockReply {
     MockReply::calls([(id, FINISH_TOOL, output)])
 }
 
-/// A valid `__finish__` ends the turn; every call beside it is paired and none is run, and of two
-/// the first valid one counts.
+/// A valid `__finish__` ends the turn. Every other call of the reply is paired and none is run; of
+/// two valid ones the first counts.
 ///
 /// proves in part: STP-03
 pub async fn a_final_output_ends_the_turn_beside_other_calls(on: &RuntimeSubject) {
@@ -76,8 +76,8 @@ pub async fn a_final_output_ends_the_turn_beside_other_calls(on: &RuntimeSubject
     assert!(on.payloads().await.contains(&output));
 }
 
-/// An output that is not valid runs nothing; the model is made to give another, outside the limit of
-/// steps, and reads what was wrong. The rejected reply stays.
+/// An invalid output runs nothing. The model reads what was wrong and must give another, outside
+/// the limit of steps. The rejected reply stays in the history.
 ///
 /// proves in part: STP-03, STP-08
 pub async fn an_invalid_output_is_asked_for_again(on: &RuntimeSubject) {
@@ -129,7 +129,7 @@ pub async fn an_invalid_output_is_asked_for_again(on: &RuntimeSubject) {
     );
 }
 
-/// Text, a reply that was cut off for length, and the end of the steps lead to the output, too.
+/// A text, a reply that was cut off for length, and the limit of steps all lead to a forced output.
 ///
 /// proves in part: STP-08
 pub async fn an_output_that_is_owed_is_asked_for(on: &RuntimeSubject) {
@@ -168,8 +168,8 @@ pub async fn an_output_that_is_owed_is_asked_for(on: &RuntimeSubject) {
     assert_eq!(log.take(), ["noted c1 {}", "noted c2 {}"]);
 }
 
-/// A provider that can give an output by its own means is asked for it; the history keeps a message
-/// with the canonical JSON.
+/// A provider with native structured output is asked for it; the history stores a message with the
+/// canonical JSON.
 pub async fn a_native_output_is_kept_as_a_message(on: &RuntimeSubject) {
     let model = MockModel::replies([
         MockReply::text("soon"),
@@ -192,7 +192,7 @@ pub async fn a_native_output_is_kept_as_a_message(on: &RuntimeSubject) {
     assert_eq!(told.last().unwrap(), r#"assistant: {"answer":1}"#);
 }
 
-/// A model that gives no valid output in the attempts it has fails the turn.
+/// A model that gives no valid output within its attempts fails the turn.
 pub async fn an_output_that_never_comes_fails_the_turn(on: &RuntimeSubject) {
     let model = Arc::new(MockModel::replies([
         MockReply::text("no"),
@@ -212,8 +212,8 @@ pub async fn an_output_that_never_comes_fails_the_turn(on: &RuntimeSubject) {
     assert_eq!(on.transcript_lines().await.last().unwrap(), "assistant: no");
 }
 
-/// A turn that uses up its steps fails, with everything it did in the history; the user's own rule
-/// is asked first.
+/// A turn that reaches its limit of steps fails, with all its steps in the history; the user's own
+/// stop rule is applied first.
 pub async fn the_limit_of_steps_fails_the_turn_unless_the_rule_ends_it(on: &RuntimeSubject) {
     let replies = || (1..=3).map(|_| calling([("call", "noted")]));
     let log = Log::default();
@@ -269,8 +269,8 @@ pub async fn a_reply_that_was_cut_off_runs_nothing(on: &RuntimeSubject) {
     assert_eq!(paired.count(), 6);
 }
 
-/// An output schema puts `__finish__` before the model, and a `finish_with` tool ends the turn with
-/// its result when that fits.
+/// An agent with an output schema offers the model `__finish__`, and a `finish_with` tool ends the
+/// turn with its result if that fits the schema.
 ///
 /// proves: AGT-04
 pub async fn an_agent_with_an_output_has_ways_to_give_it(on: &RuntimeSubject) {

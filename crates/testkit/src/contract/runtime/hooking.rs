@@ -11,7 +11,7 @@ use super::recording_hooks::RecordingHooks;
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
-/// A tool that writes to the state, and notes when it runs.
+/// A tool that writes to the state, and logs its runs.
 fn writes(name: &'static str, log: &Log) -> helix_agents_core::tool::ToolBuilder {
     let log = log.clone();
     tool(name, move |_, cx| {
@@ -25,8 +25,8 @@ fn writes(name: &'static str, log: &Log) -> helix_agents_core::tool::ToolBuilder
     })
 }
 
-/// The hooks of a call come in one order: before it, itself, its change of the state, its message,
-/// after it. Also when a person agreed first; a denied call has the last two.
+/// The hooks of a call have a fixed order: before the tool, the tool, its state change, its
+/// message, after the tool; also for an approved call. A denied call has the last two.
 ///
 /// proves in part: HKS-01
 pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
@@ -95,7 +95,8 @@ pub async fn the_hooks_of_a_call_come_in_one_order(on: &RuntimeSubject) {
     );
 }
 
-/// With parallel calls, messages and after-hooks follow the model's order, not that of the ends.
+/// With parallel calls, messages and after-hooks follow the model's order, not the order in which
+/// the calls end.
 ///
 /// proves: HKS-02
 pub async fn after_hooks_follow_the_models_order(on: &RuntimeSubject) {
@@ -147,7 +148,8 @@ pub async fn after_hooks_follow_the_models_order(on: &RuntimeSubject) {
     );
 }
 
-/// The start, the end and the failure of a turn are told, and every model call before and after.
+/// Hooks are called for the start, the end and the failure of a turn, and before and after every
+/// model call.
 ///
 /// proves in part: HKS-03
 pub async fn hooks_see_the_start_the_end_and_the_failure_of_a_turn(on: &RuntimeSubject) {
@@ -185,7 +187,8 @@ pub async fn hooks_see_the_start_the_end_and_the_failure_of_a_turn(on: &RuntimeS
     );
 }
 
-/// The agent's hooks come before those of the execution, each in the order they were given.
+/// The agent's hooks are called before those of the execution, each group in the order it was
+/// given.
 ///
 /// proves in part: HKS-04
 pub async fn the_agents_hooks_come_before_the_executions(on: &RuntimeSubject) {
@@ -289,7 +292,7 @@ pub async fn state_changes_of_hooks_are_committed_with_the_step(on: &RuntimeSubj
     }
 }
 
-/// A hook that fails or panics is no failure of the run.
+/// A hook that fails or panics does not fail the run.
 pub async fn a_failing_hook_does_not_fail_the_run(on: &RuntimeSubject) {
     let log = Log::default();
     let breaks = RecordingHooks::doing(&Log::default(), |_, _| panic!("the hook is broken"));
@@ -304,7 +307,7 @@ pub async fn a_failing_hook_does_not_fail_the_run(on: &RuntimeSubject) {
     assert_eq!(log.take(), ["noted c1 {}"]);
 }
 
-/// A pause and what follows it are told, with the reason and the calls it is about.
+/// Hooks are called for a pause and for its end, with the reason and the calls concerned.
 ///
 /// proves in part: SUS-08
 pub async fn hooks_see_a_pause_and_its_end_with_their_calls(on: &RuntimeSubject) {
@@ -343,8 +346,8 @@ pub async fn hooks_see_a_pause_and_its_end_with_their_calls(on: &RuntimeSubject)
     assert_eq!(of("resumed"), ["resumed ClientTool [c2, c3]"]);
 }
 
-/// A model call that is tried again is told again, and the start of the turn is not; the next step
-/// counts its attempts from the beginning.
+/// The hooks of a model call are called again for a retry, the hook of the start of the turn is
+/// not; the next step counts its attempts from the beginning.
 pub async fn hooks_see_the_start_of_a_turn_once_despite_retries(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [

@@ -11,7 +11,7 @@ use super::agents::{Log, agent, browser, noted};
 use super::{MockReply, RuntimeSubject};
 use crate::{Events, SeenEvent};
 
-/// A call that waits, an answer to it, and an answer that does not fit are told, with their ids.
+/// A pending call, an answer to it, and an answer that does not match are logged, with their ids.
 ///
 /// proves in part: CLT-05
 pub async fn waits_and_answers_are_logged(on: &RuntimeSubject) {

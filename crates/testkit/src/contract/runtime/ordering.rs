@@ -1,4 +1,4 @@
-//! The order in which calls are run, and in which their results are told.
+//! The order in which calls are run, and in which their results are reported.
 
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::tool::ToolError;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::agents::{Gate, Log, agent, browser, calling, tool};
 use super::{MockReply, RuntimeSubject};
 
-/// A tool that counts itself into the state, after waiting at a gate.
+/// A tool that increments a counter in the state, after waiting at a gate.
 fn counting(name: &str, gate: &Gate) -> helix_agents_core::tool::ToolBuilder {
     let gate = gate.clone();
     tool(name, move |_, cx| {
@@ -20,7 +20,7 @@ fn counting(name: &str, gate: &Gate) -> helix_agents_core::tool::ToolBuilder {
     })
 }
 
-/// A `finish_with` tool that notes what it sees, and fails when told to.
+/// A `finish_with` tool that logs the state it sees, and fails on request.
 fn last(name: &'static str, log: &Log) -> helix_agents_core::tool::ToolBuilder {
     let log = log.clone();
     tool(name, move |arguments, cx| {
@@ -38,9 +38,9 @@ fn last(name: &'static str, log: &Log) -> helix_agents_core::tool::ToolBuilder {
     .finish_with()
 }
 
-/// Regular calls run at the same time. Those that may finish the turn come after all of them, one by
-/// one, and see what the others wrote, also across a pause. The first that succeeds is the output and
-/// those after it are not run; one that fails goes to the model.
+/// Regular calls run at the same time. Calls that may finish the turn run after all of them, one by
+/// one, and see their state changes, also across a pause. The first that succeeds is the output and
+/// the later ones are not run; the error of one that fails goes to the model.
 ///
 /// proves: ORD-01
 pub async fn finishing_calls_come_last_and_one_by_one(on: &RuntimeSubject) {
@@ -105,7 +105,7 @@ pub async fn finishing_calls_come_last_and_one_by_one(on: &RuntimeSubject) {
     );
 }
 
-/// Results stand in the model's order, whatever order they came in.
+/// Results are stored in the model's order, whatever order they arrived in.
 ///
 /// proves: ORD-04
 pub async fn results_stand_in_the_models_order(on: &RuntimeSubject) {

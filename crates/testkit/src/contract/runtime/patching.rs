@@ -36,8 +36,8 @@ fn writer(gate: &Gate) -> helix_agents_core::tool::ToolBuilder {
     })
 }
 
-/// Holds a client that applies every patch as it comes against the server's state at each commit of
-/// a step and at each pause; gives how often it did.
+/// Compares a client that applies every patch with the server's state at each commit of a step and
+/// at each pause. Returns the number of comparisons.
 async fn follows(on: &RuntimeSubject) -> usize {
     let store = &on.backend().store;
     let mut client = Arc::clone(&store.state_at(session().as_root(), 1).await.unwrap());
@@ -67,9 +67,9 @@ async fn follows(on: &RuntimeSubject) -> usize {
     held
 }
 
-/// A client that applies the patches as they come has the server's state after every step and at
-/// every pause: with parallel calls that append, count and get in each other's way, with hooks that
-/// write, and across a pause.
+/// A client that applies the patches as they arrive has the server's state after every step and at
+/// every pause: with parallel calls that append, count and overwrite each other's values, with
+/// hooks that write, and across a pause.
 ///
 /// proves: STT-08
 pub async fn a_client_that_applies_patches_has_the_servers_state(on: &RuntimeSubject) {
@@ -140,7 +140,7 @@ pub async fn a_client_that_applies_patches_has_the_servers_state(on: &RuntimeSub
     assert_eq!(state["of/c4"], json!({ "a/b": [1] }));
 }
 
-/// Patches reach readers while the tool runs, not when it is over.
+/// Patches reach readers while the tool runs, not only when it has ended.
 pub async fn patches_are_streamed_while_the_tool_runs(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [
@@ -166,7 +166,7 @@ pub async fn patches_are_streamed_while_the_tool_runs(on: &RuntimeSubject) {
     assert_eq!(follows(on).await, 2);
 }
 
-/// A state that ends with a failure is told, too.
+/// State changes of a turn that fails are streamed, too.
 pub async fn a_failed_turn_leaves_a_client_with_the_servers_state(on: &RuntimeSubject) {
     let gate = Gate::default();
     gate.open();
@@ -189,7 +189,8 @@ pub async fn a_failed_turn_leaves_a_client_with_the_servers_state(on: &RuntimeSu
     assert_eq!(on.state().await["hook"], json!("fail provider_auth"));
 }
 
-/// A run that is stopped in the middle of a step keeps what its calls wrote, and so does a client.
+/// A run that is stopped in the middle of a step keeps the state changes of its calls, and so does
+/// a client.
 pub async fn a_stopped_turn_leaves_a_client_with_the_servers_state(on: &RuntimeSubject) {
     let gate = Gate::default();
     let writing = |id: &'static str| (id, "write", json!({ "waits": true }));

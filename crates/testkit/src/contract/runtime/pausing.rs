@@ -17,8 +17,8 @@ use super::lines::names;
 use super::subject::{calls, session};
 use super::{MockReply, RuntimeSubject};
 
-/// A call for the client becomes a pending entry and a chunk that says it is under way, and the run
-/// ends there.
+/// A call that the client runs becomes a pending call and a chunk that announces it, and the run
+/// ends.
 ///
 /// proves: CLT-01
 pub async fn a_clients_call_waits_and_the_run_ends(on: &RuntimeSubject) {
@@ -61,8 +61,8 @@ pub async fn a_clients_call_waits_and_the_run_ends(on: &RuntimeSubject) {
     assert!(told, "readers learn what the client is to do");
 }
 
-/// At a human boundary everything is in the store: the open step, the pending entry, a checkpoint
-/// that names the step, the paused stream. Nothing is left in memory.
+/// When a run waits for a person, everything is in the store: the open step, the pending call, a
+/// checkpoint that names the step, the paused stream. Nothing is only in memory.
 ///
 /// proves: SUS-01
 pub async fn a_paused_run_is_in_the_store_alone(on: &RuntimeSubject) {
@@ -88,7 +88,7 @@ pub async fn a_paused_run_is_in_the_store_alone(on: &RuntimeSubject) {
     assert_eq!(info.map(|info| info.status), Some(StreamStatus::Paused));
 }
 
-/// A process that never saw the run takes the answer, another one goes on.
+/// A process that never saw the run accepts the answer, and another one resumes it.
 ///
 /// proves: SUS-02
 pub async fn other_processes_answer_and_resume(on: &RuntimeSubject) {
@@ -120,7 +120,7 @@ pub async fn other_processes_answer_and_resume(on: &RuntimeSubject) {
     );
 }
 
-/// An answer is a durable write and starts nothing; resuming drives the run.
+/// An answer is a durable write and starts nothing; resuming continues the run.
 ///
 /// proves: SUS-03
 pub async fn an_answer_starts_nothing(on: &RuntimeSubject) {
@@ -157,8 +157,8 @@ pub async fn an_answer_starts_nothing(on: &RuntimeSubject) {
     assert_eq!((state.suspended_step_id, state.resume_count), (None, 1));
 }
 
-/// A batch of calls for us, for the client and for a person pauses in part: what we ran is kept and
-/// is not run again.
+/// A reply with calls for the host, for the client and for a person is suspended in part: the
+/// host's calls are stored with their results and not run again.
 ///
 /// proves: SUS-04
 pub async fn a_mixed_batch_pauses_in_part(on: &RuntimeSubject) {
@@ -208,7 +208,7 @@ pub async fn a_mixed_batch_pauses_in_part(on: &RuntimeSubject) {
     );
 }
 
-/// Of many resumes at once exactly one runs; each of the others gets a typed refusal.
+/// Exactly one of many concurrent resumes runs; each of the others gets a typed refusal.
 ///
 /// proves: SUS-05
 pub async fn exactly_one_of_many_resumes_runs(on: &RuntimeSubject) {
@@ -240,7 +240,7 @@ pub async fn exactly_one_of_many_resumes_runs(on: &RuntimeSubject) {
     assert_eq!(log.take(), ["guarded c1 {}"]);
 }
 
-/// A repeated answer is told that it is one, before and after the run went on, in any process.
+/// A repeated answer is reported as repeated, before and after the run continued, in any process.
 ///
 /// proves: SUS-06
 pub async fn a_repeated_answer_is_already_completed(on: &RuntimeSubject) {
@@ -266,7 +266,7 @@ pub async fn a_repeated_answer_is_already_completed(on: &RuntimeSubject) {
     assert_eq!(on.transcript_lines().await[2], "c1=success: first");
 }
 
-/// Of many who give the same answer at once, one is accepted and the others repeat it.
+/// One of many equal concurrent answers is accepted, and the others are reported as repeated.
 pub async fn one_of_many_equal_answers_is_accepted(on: &RuntimeSubject) {
     let replies = [calling([("c1", "browser")]), MockReply::text("done")];
     let agent = agent(replies).tools(browser("browser")).build().unwrap();
@@ -283,7 +283,7 @@ pub async fn one_of_many_equal_answers_is_accepted(on: &RuntimeSubject) {
     assert_eq!(came.iter().filter(repeated).count(), 3);
 }
 
-/// A result and an error both reach the model as what the call came to.
+/// The model reads the result or the error of a client as the result of the call.
 ///
 /// proves: CLT-02
 pub async fn a_clients_answer_is_the_calls_result(on: &RuntimeSubject) {
@@ -319,7 +319,7 @@ pub async fn a_clients_answer_is_the_calls_result(on: &RuntimeSubject) {
     }
 }
 
-/// How long the client took is recorded, for each tool.
+/// The time that the client took is recorded, for each tool.
 ///
 /// proves: CLT-04
 pub async fn the_wait_for_a_client_is_recorded(on: &RuntimeSubject) {
@@ -365,7 +365,7 @@ pub async fn the_wait_for_a_client_is_recorded(on: &RuntimeSubject) {
     assert_eq!(tools.collect::<Vec<_>>(), expected);
 }
 
-/// A turn may pause more than once, and each time it goes on where it was.
+/// A turn may pause more than once, and continues each time where it paused.
 pub async fn a_turn_pauses_more_than_once(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "browser")]),

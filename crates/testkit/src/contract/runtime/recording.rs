@@ -75,8 +75,8 @@ pub async fn every_step_leaves_one_checkpoint(on: &RuntimeSubject) {
     assert_eq!(told.collect::<Vec<_>>(), ids.collect::<Vec<_>>());
 }
 
-/// A run whose process is gone is taken over from its last checkpoint: what is committed is not done
-/// again, a call that may have taken effect is not repeated, and the first process cannot write.
+/// A run whose process is gone is taken over from its last checkpoint: committed work is not
+/// repeated, a call that may have taken effect is not repeated, and the first process cannot write.
 ///
 /// proves: CKP-01
 pub async fn a_lost_run_continues_from_its_last_checkpoint(on: &RuntimeSubject) {
@@ -121,7 +121,7 @@ pub async fn a_lost_run_continues_from_its_last_checkpoint(on: &RuntimeSubject) 
     assert_eq!(on.everything().await, before, "it cannot write any more");
 }
 
-/// Takes over the run of a process that says nothing any more, and drives it to its end.
+/// Takes over the run of a process that is gone, and drives it to its end.
 pub(super) async fn taken_over(on: &RuntimeSubject, agent: &Agent) -> RunState {
     let elsewhere = on.restarted().await;
     let backend = elsewhere.backend();
@@ -158,7 +158,8 @@ impl IdSource for IdsOfAnotherProcess {
     }
 }
 
-/// Tokens, tools and what tools record are kept with the session, for each run and step, and sum up.
+/// Tokens, tool calls and usage recorded by tools are stored with the session, for each run and
+/// step, and can be summed.
 ///
 /// proves in part: USG-01
 pub async fn usage_is_stored_with_the_session(on: &RuntimeSubject) {
@@ -215,8 +216,8 @@ pub async fn usage_is_stored_with_the_session(on: &RuntimeSubject) {
     assert_eq!((rollup.tools.calls, rollup.tools.failures), (2, 1));
 }
 
-/// A tool reads and writes the state, tells readers, records usage, knows who it is called by and
-/// is told when to stop.
+/// A tool reads and writes the state, emits chunks, records usage, knows its caller, and receives
+/// the signal to stop.
 ///
 /// proves in part: AGT-03
 pub async fn a_tool_can_use_everything_in_its_context(on: &RuntimeSubject) {
@@ -270,8 +271,8 @@ pub async fn a_tool_can_use_everything_in_its_context(on: &RuntimeSubject) {
     assert!(on.usage().await.iter().any(|entry| entry.kind == pages));
 }
 
-/// A call keeps its key when a later run performs it; a session of the same id that is made after
-/// this one was deleted has other keys for the same calls.
+/// A call keeps its idempotency key when a later run performs it. A session that is created after a
+/// session with the same id was deleted has other keys for the same calls.
 pub async fn every_call_has_a_unique_idempotency_key(on: &RuntimeSubject) {
     let log = Log::default();
     let pay = || {

@@ -11,7 +11,8 @@ use super::agents::{Gate, agent, browser, calling, gated};
 use super::subject::{calls, session};
 use super::{MockReply, RuntimeSubject};
 
-/// An agent that nobody knows cannot be started, and a session of one that is gone cannot be resumed.
+/// An unknown agent cannot be started, and a session of an agent that was removed cannot be
+/// resumed.
 pub async fn an_unknown_agent_is_refused(on: &RuntimeSubject) {
     let replies = [calling([("c1", "browser")]), MockReply::text("done")];
     let agent = agent(replies).tools(browser("browser")).build().unwrap();
@@ -28,7 +29,7 @@ pub async fn an_unknown_agent_is_refused(on: &RuntimeSubject) {
     assert_eq!(on.resumed().await.status, RunStatus::Completed);
 }
 
-/// A session whose run goes on takes no second turn and is not resumed.
+/// A session with a running run accepts no second turn and is not resumed.
 pub async fn a_running_session_is_left_alone(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [calling([("c1", "gated")]), MockReply::text("done")];
@@ -54,7 +55,7 @@ pub async fn a_running_session_is_left_alone(on: &RuntimeSubject) {
     assert_eq!(on.transcript_lines().await.len(), 4);
 }
 
-/// A completed session is continued by a message, not resumed.
+/// A completed session continues with a new message, and is not resumed.
 pub async fn a_completed_session_is_not_resumed(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("done")]).build().unwrap();
     on.turn(&agent, "go").await;
@@ -62,7 +63,7 @@ pub async fn a_completed_session_is_not_resumed(on: &RuntimeSubject) {
         .await;
 }
 
-/// A failed session is retried, not resumed; the refusal says so.
+/// A failed session is retried, not resumed, and the refusal names the remedy.
 pub async fn a_failed_session_is_not_resumed(on: &RuntimeSubject) {
     let agent = agent([MockReply::error(ModelErrorKind::Auth)])
         .build()
@@ -74,7 +75,8 @@ pub async fn a_failed_session_is_not_resumed(on: &RuntimeSubject) {
     assert!(refused.to_string().contains("retry"), "{refused}");
 }
 
-/// A session that waits is neither resumed nor given a new turn, and the refusal names the calls.
+/// A session with pending calls is neither resumed nor given a new turn, and the refusal names the
+/// calls.
 pub async fn a_session_that_waits_is_not_resumed(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "browser"), ("c2", "browser")]),

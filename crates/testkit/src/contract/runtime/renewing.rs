@@ -13,7 +13,7 @@ use super::agents::{Gate, agent, browser, calling, gated};
 use super::subject::session;
 use super::{MockReply, RuntimeSubject};
 
-/// The failure of a turn is not the failure of the next one, also while that one waits.
+/// The failure of a turn is cleared when the next one begins, also while that one waits.
 pub async fn a_new_turn_clears_the_failure(on: &RuntimeSubject) {
     let replies = [
         MockReply::error(ModelErrorKind::Auth),
@@ -28,7 +28,7 @@ pub async fn a_new_turn_clears_the_failure(on: &RuntimeSubject) {
     assert_eq!((state.status, state.error), (SessionStatus::Active, None));
 }
 
-/// The interruption of a turn is not that of the next one.
+/// The interruption of a turn is cleared when the next one begins.
 pub async fn a_new_turn_clears_the_interruption(on: &RuntimeSubject) {
     let gate = Gate::default();
     let replies = [calling([("c1", "gated")]), MockReply::text("done")];
@@ -48,8 +48,7 @@ pub async fn a_new_turn_clears_the_interruption(on: &RuntimeSubject) {
     assert_eq!(state.status, SessionStatus::Completed);
 }
 
-/// A turn that is given something for its state that is no object does not begin, in a new session and
-/// in one that is there.
+/// A turn whose state is not an object is refused, in a new session and in an existing one.
 pub async fn a_turn_takes_keys_for_its_state_only(on: &RuntimeSubject) {
     let agent = agent([MockReply::text("done")]).build().unwrap();
     on.keep(&agent);
@@ -63,7 +62,8 @@ pub async fn a_turn_takes_keys_for_its_state_only(on: &RuntimeSubject) {
     on.refuses(ErrorCode::StateInvalid, ask).await;
 }
 
-/// Who owns a question is noted at the root, where answers are sent, as long as it is open.
+/// The owner of a pending call is stored at the root, where answers are sent, as long as the call
+/// is open.
 pub async fn the_owner_of_a_question_is_noted(on: &RuntimeSubject) {
     let replies = [calling([("c1", "browser")]), MockReply::text("done")];
     let agent = agent(replies).tools(browser("browser")).build().unwrap();

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::agents::{Gate, Log, agent, browser, calling, echo, gated, noted, tool};
 use super::{MockReply, RuntimeSubject};
 
-/// A text is a result as it is; anything else is written as canonical JSON.
+/// A text is stored as it is; any other result is written as canonical JSON.
 pub async fn a_text_is_a_result_as_it_is(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "text"), ("c2", "value"), ("c3", "null")]),
@@ -42,7 +42,7 @@ pub async fn a_text_is_a_result_as_it_is(on: &RuntimeSubject) {
     );
 }
 
-/// A tool that fails or panics tells the model; the text is general unless the tool chose it.
+/// The model reads that a tool failed or panicked; the text is general unless the tool chose it.
 pub async fn the_model_reads_a_failure(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "chosen"), ("c2", "question"), ("c3", "panics")]),
@@ -74,7 +74,7 @@ pub async fn the_model_reads_a_failure(on: &RuntimeSubject) {
     );
 }
 
-/// A tool that nobody has, and arguments that do not fit, are told to the model, and nothing runs.
+/// The model reads that a tool is unknown, or that arguments do not fit, and nothing runs.
 pub async fn the_model_reads_why_a_call_cannot_run(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
@@ -109,7 +109,7 @@ pub async fn the_model_reads_why_a_call_cannot_run(on: &RuntimeSubject) {
     assert_eq!(told[4], "c3=success: done");
 }
 
-/// A fatal error ends the run; what ran is kept, and everything is paired.
+/// A fatal error ends the run; results of calls that ran are kept, and every call is paired.
 pub async fn a_fatal_error_ends_the_run_with_every_call_paired(on: &RuntimeSubject) {
     let gate = Gate::default();
     let at = gate.clone();
@@ -156,7 +156,8 @@ pub async fn a_fatal_error_ends_the_run_with_every_call_paired(on: &RuntimeSubje
     );
 }
 
-/// A tool that takes too long is told about; whether it took effect is known only of harmless ones.
+/// The model reads that a tool timed out; whether the call took effect is known only for repeatable
+/// tools.
 pub async fn a_tool_that_takes_too_long_is_given_up(on: &RuntimeSubject) {
     let never = Gate::default();
     let wait = Duration::from_millis(20);
@@ -183,8 +184,8 @@ pub async fn a_tool_that_takes_too_long_is_given_up(on: &RuntimeSubject) {
     );
 }
 
-/// Call ids that a provider repeats get a number, in a reply, in a turn and across turns, and nothing
-/// ever shows them otherwise.
+/// Call ids that a provider repeats get a number, within a reply, a turn and across turns, and are
+/// the same everywhere they are shown.
 pub async fn a_repeated_call_id_gets_a_number(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
@@ -234,7 +235,8 @@ pub async fn a_repeated_call_id_gets_a_number(on: &RuntimeSubject) {
     }
 }
 
-/// A call that was given up and may have taken effect is kept as that, as long as its step is open.
+/// A call that was abandoned and may have taken effect stays unknown for as long as its step is
+/// open.
 pub async fn a_call_that_was_given_up_stays_unknown(on: &RuntimeSubject) {
     let gate = Gate::default();
     let slow = gated("slow", &gate).timeout(Duration::from_millis(20));

@@ -83,7 +83,7 @@ pub async fn state_changes_of_a_hook_after_a_reply_come_before_its_calls(on: &Ru
     assert!(patch.is_some() && patch < start, "{payloads:?}");
 }
 
-/// A model that does not finish in the time that its settings allow has failed, and is asked again.
+/// A model call that exceeds its timeout has failed, and is retried.
 pub async fn a_model_that_takes_too_long_is_asked_again(on: &RuntimeSubject) {
     let gate = Gate::default();
     let text = |text: &str| ModelStep::Emit(ModelEvent::Text(text.to_owned()));
@@ -113,7 +113,7 @@ pub async fn a_model_that_takes_too_long_is_asked_again(on: &RuntimeSubject) {
     gate.open();
 }
 
-/// A rule that ends turns and panics ends nothing.
+/// A stop rule that panics does not end the turn.
 pub async fn a_rule_that_panics_ends_no_turn(on: &RuntimeSubject) {
     let agent = agent([calling([("c1", "echo")]), MockReply::text("done")])
         .tools(echo("echo"))
@@ -125,7 +125,7 @@ pub async fn a_rule_that_panics_ends_no_turn(on: &RuntimeSubject) {
     assert_eq!(on.transcript_lines().await[3..], ["assistant: done"]);
 }
 
-/// A result that does not fit what its tool promises is an error that the model reads.
+/// A result that does not fit the schema of its tool is an error that the model reads.
 pub async fn the_model_reads_that_a_result_breaks_its_schema(on: &RuntimeSubject) {
     let tools = [
         tool("good", async |_, _| Ok(json!({ "answer": 1 }))).output_schema(answer_schema()),
@@ -146,7 +146,7 @@ pub async fn the_model_reads_that_a_result_breaks_its_schema(on: &RuntimeSubject
     );
 }
 
-/// A model is shown the correction that was asked of it, by a host that remembers, too.
+/// The model is shown the correction of its rejected output, also by a host that remembers.
 pub async fn the_model_reads_why_its_output_was_refused(on: &RuntimeSubject) {
     let model = Arc::new(MockModel::replies([
         MockReply::text("I think it is two."),
@@ -163,7 +163,7 @@ pub async fn the_model_reads_why_its_output_was_refused(on: &RuntimeSubject) {
     assert_eq!(shown, history[..3]);
 }
 
-/// An id of a call that was cut off is not used again: the model that repeats it is given another.
+/// The id of a call that was cut off is not used again: a model that repeats it gets another.
 pub async fn a_call_id_that_was_cut_off_is_not_used_again(on: &RuntimeSubject) {
     let replies = [
         calling([("c1", "echo")]),
@@ -182,8 +182,8 @@ pub async fn a_call_id_that_was_cut_off_is_not_used_again(on: &RuntimeSubject) {
     );
 }
 
-/// A turn that owes its output still owes it after an interruption: the run that continues it asks for
-/// nothing else, and has no more tries than were left.
+/// A turn that must still give its output must give it after an interruption, too: the run that
+/// continues it asks for nothing else, and has only the remaining attempts.
 pub async fn an_owed_output_is_owed_after_an_interruption(on: &RuntimeSubject) {
     let gate = Gate::default();
     let text = |text: &str| ModelStep::Emit(ModelEvent::Text(text.to_owned()));

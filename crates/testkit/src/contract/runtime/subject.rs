@@ -50,7 +50,7 @@ type Make = Arc<dyn Fn(Wanted) -> BoxFuture<'static, Arc<dyn Runtime>> + Send + 
 /// A runtime over a fresh store, and a way to get another one over the same store, as a new process
 /// would have it.
 ///
-/// Cases read from the store how a run came out; what a runtime remembers does not count.
+/// Cases read the outcome of a run from the store, not from the memory of a runtime.
 #[derive(Clone)]
 pub struct RuntimeSubject {
     /// The runtime under test.
@@ -82,7 +82,7 @@ impl RuntimeSubject {
         }
     }
 
-    /// Says that time is real, so that waits may take longer than they should.
+    /// Declares that the clock is real, so that waits may take longer than requested.
     #[must_use]
     pub fn in_real_time(mut self) -> Self {
         self.exact = false;
@@ -144,7 +144,7 @@ impl RuntimeSubject {
         }
     }
 
-    /// Lets the runtime, and those after it, know an agent.
+    /// Registers an agent with the runtime, and with those made after it.
     pub(super) fn keep<Out>(&self, agent: &Agent<Out>) {
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         agents.push(agent.erase());
@@ -162,7 +162,7 @@ impl RuntimeSubject {
         in_time("time passes", self.clock.sleep_until(until)).await;
     }
 
-    /// Asks for a turn in the session of the case.
+    /// Starts a turn in the session of the case, which may be refused.
     pub(super) async fn try_start<Out>(
         &self,
         agent: &Agent<Out>,
@@ -179,7 +179,7 @@ impl RuntimeSubject {
         self.try_start(agent, text).await.unwrap()
     }
 
-    /// A turn from its message to the end of its first run.
+    /// Executes a turn until its first run has ended.
     pub(super) async fn turn<Out>(&self, agent: &Agent<Out>, text: &str) -> RunRecord {
         let run = self.start(agent, text).await;
         self.ended(&run).await
@@ -199,7 +199,7 @@ impl RuntimeSubject {
         in_time("a session is resumed or refused", resuming).await
     }
 
-    /// Goes on to the end of the next run.
+    /// Resumes the session and waits until the next run has ended.
     pub(super) async fn resumed(&self) -> RunRecord {
         let run = self.try_resume().await.unwrap();
         self.ended(&run).await
@@ -210,14 +210,14 @@ impl RuntimeSubject {
         in_time("an answer is taken or refused", submitting).await
     }
 
-    /// Gives an answer that must be accepted.
+    /// Submits an answer that must be accepted.
     pub(super) async fn answered(&self, answer: ToolAnswer) -> Submitted {
         let submitted = self.submit(answer).await.unwrap();
         assert_eq!(submitted.outcome, SubmissionOutcome::Accepted);
         submitted
     }
 
-    /// The session as the store has it.
+    /// The session as it is stored.
     pub(super) async fn snapshot(&self) -> Snapshot {
         let found = self
             .backend()
@@ -275,7 +275,7 @@ impl RuntimeSubject {
             .items
     }
 
-    /// The calls that wait, in the order of their ids.
+    /// The pending calls, in the order of their ids.
     pub(super) async fn pending(&self) -> Vec<PendingCall> {
         let query = PendingQuery {
             root: Some(session()),
@@ -286,7 +286,7 @@ impl RuntimeSubject {
         found
     }
 
-    /// A call that waits.
+    /// The pending call with this id.
     pub(super) async fn waiting(&self, id: &str) -> PendingCall {
         let found = self.pending().await;
         let mut found = found.into_iter().filter(|it| it.tool_call_id == call(id));
@@ -304,12 +304,12 @@ impl RuntimeSubject {
         chunks.map(|stored| stored.chunk.payload).collect()
     }
 
-    /// Waits until readers are told this, as [`named`] writes it.
+    /// Waits until the stream has this chunk, in the form of [`named`].
     pub(super) async fn until_told(&self, name: &str) {
         self.until(name, |it| named(it) == name).await;
     }
 
-    /// Waits until readers are told something like this.
+    /// Waits until the stream has a chunk that satisfies the condition.
     pub(super) async fn until(&self, what: &str, is_it: impl Fn(&ChunkPayload) -> bool) {
         let (session, streams) = (session(), &self.backend().streams);
         let told = async {
@@ -337,7 +337,7 @@ impl RuntimeSubject {
         everything(&subject, &[&session()]).await
     }
 
-    /// Holds a refusal against its code, and that it has left nothing behind.
+    /// Checks the code of a refusal, and that it changed nothing.
     pub(super) async fn refuses<T: std::fmt::Debug>(
         &self,
         code: helix_agents_core::ErrorCode,

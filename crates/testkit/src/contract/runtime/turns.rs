@@ -88,7 +88,8 @@ pub async fn a_run_records_its_start_and_its_progress(on: &RuntimeSubject) {
     assert!(split.into_iter().all(|it| it.chunk.base.run_id == first.id));
 }
 
-/// A run is running, completed, failed or suspended, and a suspended one says in what and for what.
+/// A run is running, completed, failed or suspended; a suspended one has its kind and its pending
+/// calls.
 ///
 /// proves in part: SES-05
 pub async fn a_run_has_the_status_of_its_outcome(on: &RuntimeSubject) {
@@ -135,7 +136,7 @@ pub async fn a_run_has_the_status_of_its_outcome(on: &RuntimeSubject) {
     assert_eq!(error.code, ErrorCode::ProviderAuth);
 }
 
-/// A session is active while a run goes on and while it waits, then completed or failed.
+/// A session is active while a run is running and while it waits, then completed or failed.
 ///
 /// proves in part: SES-06
 pub async fn a_session_that_waits_is_active_and_has_pending_calls(on: &RuntimeSubject) {
@@ -215,7 +216,7 @@ pub async fn a_new_turn_has_steps_and_an_output_of_its_own(on: &RuntimeSubject) 
     );
 }
 
-/// A turn that failed is behind a new message like any other.
+/// A new message follows a failed turn like any other.
 pub async fn a_new_turn_follows_a_failed_one(on: &RuntimeSubject) {
     let replies = [
         MockReply::error(helix_agents_core::model::ModelErrorKind::Auth),
@@ -236,8 +237,8 @@ pub async fn a_new_turn_follows_a_failed_one(on: &RuntimeSubject) {
     );
 }
 
-/// A run that is asked to stop begins nothing more. What ran is kept, what did not is paired, and
-/// the turn can be continued.
+/// A run that is asked to stop starts nothing more. Results of calls that ran are kept, the other
+/// calls are paired, and the turn can be continued.
 ///
 /// proves in part: SES-05, SES-06
 pub async fn an_interrupted_run_is_paired_and_resumed(on: &RuntimeSubject) {
