@@ -202,7 +202,7 @@ impl Setup {
             .recovery(false)
     }
 
-    /// A runtime for one command: whoever answers, resumes, and nobody takes over the runs of others.
+    /// A runtime for one command: it neither continues answered sessions nor takes over runs by itself.
     #[must_use]
     pub fn runtime(&self) -> LocalRuntime {
         self.runtime_builder().build()

@@ -8,7 +8,7 @@ use crate::errors::Errors;
 use crate::expand::into_tools;
 use crate::method::ToolMethod;
 
-const WHERE: &str = "`#[toolset]` goes on the impl block of a type: `impl Shop { .. }`";
+const WHERE: &str = "write `#[toolset]` above the impl block of a type: `impl Shop { .. }`";
 
 /// Expands `#[toolset]` on an impl block.
 pub(crate) fn toolset(options: &TokenStream, item: &TokenStream) -> TokenStream {

@@ -73,7 +73,7 @@ impl Server {
     /// Begins a server over a runtime.
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "a runtime is a handle, and whoever serves it gives it away"
+        reason = "a runtime is a handle, and the server takes it over"
     )]
     pub fn builder(runtime: impl Runtime) -> ServerBuilder {
         ServerBuilder {

@@ -9,18 +9,18 @@ use helix_agents_core::stored::{Stored, decode, encode};
 
 use crate::Host;
 
-/// The most that one event or effect may weigh as JSON.
+/// The largest size of one event or effect as JSON.
 pub const MAX_MESSAGE_BYTES: usize = 32 * 1024;
-/// The most that a run state may weigh as JSON.
+/// The largest size of a run state as JSON.
 pub const MAX_STATE_BYTES: usize = 16 * 1024;
 
-/// A host with the memory of an engine: run state, events and effects are written down as JSON and
-/// read back between any two of them, each within its limit, and every effect is performed by a
-/// worker that knows nothing. An agent that passes here runs on any engine, however long its
-/// sessions are.
+/// A host that remembers no more than a workflow engine does: between any two effects, run state,
+/// events and effects are written as JSON and read back, each within its limit, and every effect is
+/// performed by a worker without memory. An agent that passes here runs on any engine, however long
+/// its sessions are.
 ///
 /// # Panics
-/// When something does not fit, or is not the same when it is read back.
+/// When a value is larger than its limit, or differs when it is read back.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AmnesiacHost;
 
@@ -38,7 +38,7 @@ impl Host for AmnesiacHost {
     }
 }
 
-/// Writes a value down and reads it back.
+/// Writes a value as JSON and reads it back.
 pub(crate) fn on_paper<T: Stored + PartialEq + Debug>(value: T, limit: usize) -> T {
     let kind = T::KIND;
     let text = encode(&value).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Time that a test controls.
+//! A clock that a test controls.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use helix_agents_core::time::{Clock, Timestamp};
 
-/// A clock that stands still until it is advanced.
+/// A clock that moves only when it is advanced.
 ///
-/// Nothing here looks at real time, and no runtime is needed. Share it in an
+/// It does not read the real time and needs no async runtime. Share it in an
 /// [`Arc`](std::sync::Arc).
 ///
 /// ```
@@ -42,7 +42,7 @@ enum Advances {
 #[derive(Debug)]
 struct Inner {
     now: Timestamp,
-    /// By deadline, and in the order of their coming where deadlines are equal.
+    /// Ordered by deadline, and by the start of the sleep where deadlines are equal.
     sleepers: BTreeMap<Sleeper, Waker>,
     /// The number of the last sleeper; sleepers of one instant wake in the order of their numbers.
     last_sleeper: u64,
@@ -51,7 +51,7 @@ struct Inner {
 type Sleeper = (Timestamp, u64);
 
 impl VirtualClock {
-    /// A clock that shows this instant.
+    /// Creates a clock that shows this instant.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         Self {
@@ -71,8 +71,8 @@ impl VirtualClock {
         self
     }
 
-    /// Makes time pass from one deadline to the next while everybody sleeps, in the order of the
-    /// deadlines: of two sleeps that go on beside each other, the shorter ends first.
+    /// Makes time pass from one deadline to the next while every task sleeps, in the order of the
+    /// deadlines: of two concurrent sleeps the shorter ends first.
     ///
     /// Sleeps that wait for their turn are polled again and again, so every sleep that was begun must
     /// be polled or dropped.
@@ -82,8 +82,8 @@ impl VirtualClock {
         self
     }
 
-    /// Moves the time forward, in one jump, and wakes whoever has slept long enough, in the order
-    /// of the deadlines.
+    /// Moves the time forward, in one jump, and wakes every sleeper whose deadline has passed, in
+    /// the order of the deadlines.
     ///
     /// A sleeper that goes back to sleep counts from the new time. To stop at every deadline on
     /// the way, advance from one [`VirtualClock::next_deadline`] to the next.
@@ -95,13 +95,13 @@ impl VirtualClock {
         awake.into_values().for_each(Waker::wake);
     }
 
-    /// The number of sleeps under way.
+    /// The number of sleeps in progress.
     #[must_use]
     pub fn sleepers(&self) -> usize {
         self.lock().sleepers.len()
     }
 
-    /// When the next sleep is over.
+    /// The earliest deadline of the sleeps in progress; `None` when there is none.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let inner = self.lock();
@@ -171,7 +171,7 @@ impl Future for Sleep<'_> {
                 inner.now = this.deadline;
                 return Poll::Ready(());
             }
-            // Whoever sleeps shorter has the first turn.
+            // The shorter sleep comes first.
             context.waker().wake_by_ref();
         }
         let sleeper = *this.sleeper.get_or_insert_with(|| {

@@ -77,11 +77,11 @@ suite! { ($)
 
     /// Makes a test of every case of the store's contract.
     ///
-    /// The argument makes a fresh backend: something that is a `SessionStore`, a `StreamManager`
-    /// and a `WatchStops`, as a [`Subject`](crate::contract::Subject) that says how it is opened
+    /// The argument makes a fresh backend: a value that is a `SessionStore`, a `StreamManager` and
+    /// a `WatchStops`, as a [`Subject`](crate::contract::Subject) that declares how it is opened
     /// again ([`Subject::reopened_by`](crate::contract::Subject::reopened_by)) or that it is not
-    /// durable. A backend that needs a runtime names what runs a future on it; it is also used on
-    /// threads that the cases start:
+    /// durable. A backend that needs an async runtime passes a function that runs a future on it;
+    /// the cases call that function on threads of their own, too:
     ///
     /// ```
     /// # use helix_agents_core::memory::MemoryStore;
@@ -332,7 +332,7 @@ suite! { ($)
     mod clock(Subject);
 
     /// Makes a test of every case about stores that judge leases and due work by a clock of their
-    /// own. The argument is that of `store_contract!`, of which the cases know the clock:
+    /// own. The argument is that of `store_contract!`, with the clock declared by `living_by`:
     ///
     /// ```
     /// # use helix_agents_core::memory::MemoryStore;

@@ -1,11 +1,12 @@
-//! Kills a run at every point where a process can die, and looks at what is left.
+//! Crash tests: kill a run at every point where a process can die, and check the outcome.
 //!
-//! A [`Scenario`] is an agent, what a user says, and how questions are answered. [`CrashTest`] plays
-//! it once undisturbed, counts the points at which the process could have died (before and after
-//! every effect, before every durable write and between it and its acknowledgement, inside of tools
-//! that say so), and then plays it again and again, killed at one point after the other. Each time a
-//! fresh process takes over from the store alone, and the outcome must be that of the undisturbed
-//! run: nothing lost, nothing doubled, nothing run twice, nothing bought twice, nothing unpaired.
+//! A [`Scenario`] is an agent, the messages of a user, and the answers to its pending calls.
+//! [`CrashTest`] plays it once undisturbed and counts the points at which the process could have
+//! died: before and after every effect, before every durable write and between it and its
+//! acknowledgement, and at the kill points inside tools. Then it plays the scenario once for each
+//! point and kills the process there. Each time a fresh process takes over with nothing but the
+//! store, and the outcome must be that of the undisturbed run: nothing lost or duplicated, no tool
+//! run twice, no model call repeated, no call unpaired.
 
 mod compare;
 mod disturbance;

@@ -35,7 +35,7 @@ pub struct CrowdedHost {
 }
 
 impl CrowdedHost {
-    /// Makes a host that says which attempt is the first.
+    /// Makes a host that tells effects which attempt is the first.
     #[must_use]
     pub fn new(spawner: Spawner, clock: Arc<VirtualClock>, dice: Dice) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl CrowdedHost {
         }
     }
 
-    /// Makes the host not say which attempt is the first.
+    /// Makes the host not tell which attempt is the first, as an engine without attempt numbers.
     #[must_use]
     pub fn untold(mut self) -> Self {
         self.tells = false;

@@ -10,7 +10,7 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// The source of a seed.
+    /// Creates the source of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -36,13 +36,13 @@ impl Dice {
         usize::try_from(self.draw() % limit).unwrap_or_default()
     }
 
-    /// Whether something happens that happens so many times in a thousand.
+    /// Whether an event with this probability, in thousandths, happens.
     #[must_use]
     pub fn chance(&self, in_a_thousand: u32) -> bool {
         self.draw() % 1000 < u64::from(in_a_thousand)
     }
 
-    /// A source of its own: what is drawn from it does not change what this one gives.
+    /// An independent source: numbers drawn from it do not change the numbers of this one.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self::new(self.draw())

@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Takes every event of the framework in this process, from when it was first asked for.
+/// Collects every event of the framework in this process, from the first use on.
 #[derive(Debug, Default)]
 pub struct Events {
     seen: Mutex<Vec<SeenEvent>>,
@@ -27,7 +27,7 @@ pub struct SeenEvent {
 }
 
 impl Events {
-    /// The one of this process. `None` when something else listens already.
+    /// The collector of this process. `None` when another subscriber is installed.
     #[must_use]
     pub fn of_this_process() -> Option<&'static Self> {
         static LISTENING: OnceLock<Option<Arc<Events>>> = OnceLock::new();
@@ -39,7 +39,8 @@ impl Events {
         listening.as_deref()
     }
 
-    /// Waits until there are so many whose field has this value, and gives them, oldest first.
+    /// Waits until there are `count` events whose field has this value, and returns them, oldest
+    /// first.
     pub async fn until(&self, count: usize, field: &str, value: &str) -> Vec<SeenEvent> {
         loop {
             let heard = self.bell.heard();
@@ -51,7 +52,7 @@ impl Events {
         }
     }
 
-    /// Those so far whose field has this value, oldest first.
+    /// The events so far whose field has this value, oldest first.
     #[must_use]
     pub fn with(&self, field: &str, value: &str) -> Vec<SeenEvent> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,11 +6,11 @@ use helix_agents_core::model::{EventStream, Model, ModelEvent, ModelRequest, Tok
 use helix_agents_core::step::{FINISH_TOOL, StopReason};
 use serde_json::{Map, Value, json};
 
-/// How deep a made-up value goes.
+/// The largest depth of a generated value.
 const MAX_DEPTH: usize = 16;
 
-/// Calls every tool of its agent once, one after another, and then finishes. Arguments and output are
-/// made up from their schemas. The reply is a function of the transcript.
+/// A model that calls every tool of its agent once, one after another, and then finishes. Arguments
+/// and output are generated from their schemas. The reply is a function of the transcript.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EveryTool;
 

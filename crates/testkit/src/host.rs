@@ -32,7 +32,7 @@ impl Host for PlainHost {
     }
 }
 
-/// Drives a run to its end on the plainest host.
+/// Drives a run to its end on a [`PlainHost`].
 ///
 /// # Errors
 /// [`PerformError`] when an effect has no event; the run is then as its last commit left it.
@@ -44,8 +44,8 @@ pub async fn drive(
     drive_on(&PlainHost, facts, state, ports).await
 }
 
-/// Drives a run to its end: feeds events to [`decide`] and performs what it says, effects that are
-/// given together at the same time.
+/// Drives a run to its end: feeds events to [`decide`] and performs the effects it returns,
+/// concurrently if there are several.
 ///
 /// # Errors
 /// [`PerformError`] when an effect has no event; the run is then as its last commit left it.

@@ -1,4 +1,4 @@
-//! Ids that a test can write down.
+//! Predictable ids.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub struct SequentialIds {
 }
 
 impl SequentialIds {
-    /// A source in which every prefix begins at 1.
+    /// Creates a source in which every prefix begins at 1.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

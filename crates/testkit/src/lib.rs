@@ -1,13 +1,13 @@
 //! Test doubles, contract suites and crash tests for agents, stores and runtimes.
 //!
-//! A test that waits for a real clock is slow, and one that meets random ids cannot compare whole
-//! values. Here is what takes their place: [`VirtualClock`] moves only when it is told to,
-//! [`SequentialIds`] counts, [`MockModel`] gives the replies it was handed and remembers what it
-//! was asked, [`RoutingModel`] gives every agent a model of its own, and [`block_on`] runs a future
-//! without a runtime. [`drive`] is the plainest host, and [`ThreadRuntime`] a runtime around it.
-//! [`Scheduler`] runs tasks in an order that a seed decides, [`UnreliableStore`] fails as a seed
-//! decides, and [`CrowdedHost`] performs effects more often than once. [`contract`] holds the cases
-//! that every store, stream, lock manager and runtime has to pass, ours and yours.
+//! A test that waits for a real clock is slow, and one with random ids cannot compare whole values.
+//! This crate replaces them: [`VirtualClock`] moves only when the test advances it,
+//! [`SequentialIds`] counts, [`MockModel`] gives prepared replies and records its requests,
+//! [`RoutingModel`] gives every agent a model of its own, and [`block_on`] runs a future without an
+//! async runtime. [`drive`] performs a run in this process, and [`ThreadRuntime`] is a runtime
+//! around it. [`Scheduler`] runs tasks in an order that a seed decides, [`UnreliableStore`] fails
+//! as a seed decides, and [`CrowdedHost`] performs effects more than once. [`contract`] holds the
+//! cases that every store, stream, lock manager and runtime has to pass, ours and yours.
 //!
 //! ```
 //! use std::sync::Arc;

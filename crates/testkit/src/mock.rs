@@ -34,7 +34,7 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub struct MockModel {
     inner: Mutex<Inner>,
-    /// The replies of a conversation, each the events of one.
+    /// The replies of a conversation, in order.
     conversation: Vec<Said>,
     native_output: bool,
 }

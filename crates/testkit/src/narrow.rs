@@ -10,8 +10,8 @@ use helix_agents_core::stream::{
     StreamWriter,
 };
 
-/// Streams of another manager that take small chunks only, so that a test of what happens with large
-/// ones need not move megabytes.
+/// Streams with a small limit of chunk size, so that a test of large chunks need not move
+/// megabytes.
 ///
 /// ```
 /// # use helix_agents_core::memory::MemoryStore;
@@ -27,7 +27,7 @@ pub struct NarrowStreams {
 }
 
 impl NarrowStreams {
-    /// A backend whose streams take chunks of so many bytes.
+    /// A backend whose streams accept chunks of at most this many bytes.
     #[must_use]
     pub fn over(backend: impl Into<Backend>, max_chunk_bytes: usize) -> Backend {
         let mut backend = backend.into();

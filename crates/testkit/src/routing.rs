@@ -1,4 +1,4 @@
-//! A model per agent.
+//! A model with one route per agent.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::stream;
 use helix_agents_core::model::{EventStream, Model, ModelError, ModelErrorKind, ModelRequest};
 
-/// Sends every request to the model of the agent that asks.
+/// A model that passes every request to the model of the requesting agent.
 ///
 /// Parent and child agents run at the same time; with one queue between them, who gets which reply
 /// would be a matter of luck.
@@ -27,13 +27,13 @@ pub struct RoutingModel {
 }
 
 impl RoutingModel {
-    /// A model without routes.
+    /// Creates a model without routes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives an agent its model; a later one takes the place of an earlier one.
+    /// Sets the model of an agent, and replaces an earlier one.
     #[must_use]
     pub fn route(mut self, agent_type: impl Into<String>, model: Arc<dyn Model>) -> Self {
         self.routes.insert(agent_type.into(), model);
@@ -65,7 +65,7 @@ impl Model for RoutingModel {
         }
     }
 
-    /// Only when the models of all agents support it: the question names no agent.
+    /// True only if the models of all agents support it, because the question names no agent.
     fn supports_native_output(&self) -> bool {
         !self.routes.is_empty()
             && self

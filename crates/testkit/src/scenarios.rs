@@ -29,8 +29,9 @@ pub use tools::{
     three_tools_in_parallel,
 };
 
-/// Makes one test per scenario: `$store` gives a new, empty backend, `$host` is the host. A store that
-/// needs an async runtime names what runs a future on it, as in `store_contract!`.
+/// Makes one test per scenario: `$store` makes a new, empty backend, `$host` is the host. For a
+/// store that needs an async runtime, `block_on` is a function that runs a future on it, as in
+/// `store_contract!`.
 #[macro_export]
 macro_rules! crash_tests {
     ($host:expr, $store:expr $(,)?) => {
@@ -82,7 +83,7 @@ pub fn all() -> Vec<Scenario> {
     ]
 }
 
-/// A model that says this, step by step, whatever it is told.
+/// A model that gives these replies step by step, whatever the request.
 fn model(steps: &Value) -> Arc<dyn Model> {
     let script = json!({ "default": steps }).to_string();
     match Script::parse(&script) {
@@ -91,7 +92,7 @@ fn model(steps: &Value) -> Arc<dyn Model> {
     }
 }
 
-/// An agent that begins with a few things in its state.
+/// An agent with a small initial state.
 fn agent(steps: &Value) -> AgentBuilder {
     Agent::builder("worker")
         .model(model(steps))
@@ -114,7 +115,7 @@ fn with_output(agent: AgentBuilder) -> AgentBuilder<Value> {
     }))
 }
 
-/// A tool that notes what it is told, in the state and in the stream, and dies where it is told to.
+/// A tool that records its arguments in the state and in the stream, and has a kill point.
 fn note(world: &World, name: &str) -> ToolBuilder {
     let switch = world.switch.clone();
     let name = name.to_owned();

@@ -13,7 +13,7 @@ use crate::{Dice, VirtualClock};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Names a task, in the order in which tasks were given.
+/// The id of a task; ids grow in the order in which tasks are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(usize);
 
@@ -26,8 +26,7 @@ struct Shared {
     ready: BTreeSet<TaskId>,
 }
 
-/// Gives tasks to a [`Scheduler`] and takes them away, also from inside of a task. Clones are the
-/// same.
+/// Adds tasks to a [`Scheduler`] and kills them, also from inside a task. Clones share the tasks.
 #[derive(Clone, Default)]
 pub struct Spawner {
     shared: Arc<Mutex<Shared>>,
@@ -38,7 +37,7 @@ impl Spawner {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a task, which goes on by itself.
+    /// Adds a task, which runs independently of the caller.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> TaskId {
         let mut shared = self.lock();
         let id = TaskId(shared.given);
@@ -49,7 +48,8 @@ impl Spawner {
         id
     }
 
-    /// Drops a task where it stands, as the end of a process does. One that has ended stays ended.
+    /// Drops a task at its current point, as the end of a process does. A task that has ended is
+    /// not affected.
     pub fn kill(&self, id: TaskId) {
         let mut shared = self.lock();
         shared.alive.remove(&id);
@@ -123,13 +123,13 @@ impl Scheduler {
         self.spawner.clone()
     }
 
-    /// Runs everything to its end in an order that the dice choose.
+    /// Runs all tasks to their end in an order that the dice choose.
     pub fn run(&mut self, dice: &Dice) -> Rest {
         self.run_by(|ready, _| dice.below(ready.len()))
     }
 
-    /// Runs everything to its end. `choose` gets those that can go on, and which went on last, and
-    /// gives the place of the one that does.
+    /// Runs all tasks to their end. `choose` gets the tasks that are ready and the one that ran
+    /// last, and returns the index of the one to run.
     pub fn run_by(&mut self, mut choose: impl FnMut(&[TaskId], Option<TaskId>) -> usize) -> Rest {
         let mut last = None;
         loop {
@@ -179,8 +179,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes new tasks in, and drops killed ones. What a task drops may come back here, so nothing is
-    /// dropped under the lock.
+    /// Takes in new tasks and drops killed ones. Dropping a task may call this scheduler again, so
+    /// nothing is dropped under the lock.
     fn take_in(&mut self) {
         loop {
             let (new, killed) = {
@@ -210,7 +210,7 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Lets others go on so many times.
+/// Yields to other tasks this many times.
 pub async fn yields(times: usize) {
     let mut left = times;
     std::future::poll_fn(move |cx| {

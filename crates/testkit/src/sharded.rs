@@ -22,11 +22,11 @@ use helix_agents_core::usage::UsageEntry;
 use helix_agents_core::{CallId, CheckpointId, RunId, SessionId};
 use serde_json::Value;
 
-/// A store of which each root is a store in memory of its own, as a Durable Object is one root. It
-/// finds a session by the root that a call names and by nothing else. Clones are the same store.
+/// A store that keeps each root in a memory store of its own, as a Durable Object is one root. It
+/// finds a session only by the root that a call names. Clones share the data.
 ///
-/// Running the suites on it shows that nothing in a run, an entry or a runtime reads or writes without
-/// naming the right root. It also shows how such a store may keep its directory.
+/// Running the suites on it shows that no run, entry or runtime reads or writes without naming the
+/// right root. It is also an example of a directory of such a store.
 #[derive(Debug, Clone, Default)]
 pub struct ShardedStore {
     shards: Arc<Mutex<HashMap<SessionId, MemoryStore>>>,
@@ -36,9 +36,9 @@ pub struct ShardedStore {
 /// The facts about sessions that are kept outside of their shards.
 #[derive(Debug, Default)]
 struct Directory {
-    /// The root of each child that was made, or was about to be.
+    /// The root of each child that was created, or was about to be.
     roots: BTreeMap<SessionId, SessionId>,
-    /// In which order sessions were made, so that a list has one within a millisecond.
+    /// The order in which sessions were created, for lists of sessions with equal times.
     made: BTreeMap<SessionId, u64>,
     count: u64,
 }
@@ -69,8 +69,8 @@ impl ShardedStore {
         lock(&self.shards).values().cloned().collect()
     }
 
-    /// Whether an id belongs to a session that is not of this root. An entry of the directory that
-    /// came to nothing counts for nothing.
+    /// Whether an id belongs to a session of another root. A directory entry whose session was not
+    /// created is ignored.
     fn is_taken(
         &self,
         directory: &Directory,
@@ -90,8 +90,8 @@ impl ShardedStore {
         Ok(session != root && is_there(session)?)
     }
 
-    /// Refuses a commit that wants an id for itself which another root has, and writes the directory
-    /// before children are made.
+    /// Refuses a commit that creates a session with an id of another root, and writes the directory
+    /// before children are created.
     fn enrol(&self, commit: &Commit) -> Result<MutexGuard<'_, Directory>, StoreError> {
         let mut directory = lock(&self.directory);
         let wants = commit.preconditions.iter();

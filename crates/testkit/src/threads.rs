@@ -25,21 +25,21 @@ use helix_agents_core::time::{Clock, Timestamp};
 use crate::contract::Runner;
 use crate::{SequentialIds, VirtualClock, drive};
 
-/// The instant at which a runtime begins whose clock nobody gave.
+/// The instant at which the default clock begins.
 const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Drives a run from where it stands to its end, or to where it cannot go on.
+/// Drives a run from its current state to its end, or until it cannot continue.
 pub type Driver = Arc<
     dyn Fn(AgentLimits, RunState, Ports) -> BoxFuture<'static, Result<RunState, PerformError>>
         + Send
         + Sync,
 >;
 
-/// A [`Runtime`] for tests: each run on a thread of its own, by the plainest host or one that is
-/// given, over any backend.
+/// A [`Runtime`] for tests: performs each run on a thread of its own, on a
+/// [`PlainHost`](crate::PlainHost) or another host, over any backend.
 ///
-/// Without further words it lives in virtual time that advances by itself, and counts its ids. A
-/// clone is the same runtime.
+/// By default it uses virtual time that advances by itself, and counted ids. Clones are the same
+/// runtime.
 ///
 /// ```
 /// # use helix_agents_core::memory::MemoryStore;
@@ -62,7 +62,7 @@ pub struct ThreadRuntime {
 }
 
 impl ThreadRuntime {
-    /// A runtime over a backend.
+    /// Creates a runtime over a backend.
     #[must_use]
     pub fn new(backend: impl Into<Backend>) -> Self {
         Self {
@@ -81,63 +81,64 @@ impl ThreadRuntime {
         }
     }
 
-    /// Keeps sessions and streams here.
+    /// Replaces the backend.
     #[must_use]
     pub fn with_backend(mut self, backend: impl Into<Backend>) -> Self {
         self.backend = backend.into();
         self
     }
 
-    /// Lives in this time.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Takes its ids from here.
+    /// Replaces the source of ids.
     #[must_use]
     pub fn with_ids(mut self, ids: Arc<dyn IdSource>) -> Self {
         self.ids = ids;
         self
     }
 
-    /// Knows these models by name.
+    /// Sets the models that agents can name.
     #[must_use]
     pub fn with_models(mut self, models: Arc<dyn Models>) -> Self {
         self.models = Some(models);
         self
     }
 
-    /// Drives runs like this.
+    /// Replaces the function that drives runs.
     #[must_use]
     pub fn driven_by(mut self, driver: Driver) -> Self {
         self.driver = driver;
         self
     }
 
-    /// Runs futures like this, on the threads of its runs, too.
+    /// Replaces the function that runs futures, also on the threads of its runs.
     #[must_use]
     pub fn run_by(mut self, runner: Runner) -> Self {
         self.runner = runner;
         self
     }
 
-    /// Continues by itself when the last open call is answered.
+    /// Makes the runtime resume a session when its last open call is answered.
     #[must_use]
     pub fn auto_continue(mut self) -> Self {
         self.auto_continue = true;
         self
     }
 
-    /// Lets each run remember what its own effects read and wrote.
+    /// Makes each run remember what its own effects read and wrote.
     #[must_use]
     pub fn remembering(mut self) -> Self {
         self.remembering = true;
         self
     }
 
-    /// The runtime of a new process: the same backend, agents, clock and ids, and nothing else.
+    /// The runtime of a new process: it shares the backend, agents, clock and ids, and nothing
+    /// else.
     #[must_use]
     pub fn restarted(&self) -> Self {
         Self {
@@ -146,7 +147,7 @@ impl ThreadRuntime {
         }
     }
 
-    /// Takes over a run that nobody performs any more.
+    /// Takes over a run whose process is gone.
     ///
     /// # Errors
     /// As [`Entries::recover`].
@@ -158,7 +159,7 @@ impl ThreadRuntime {
         self.perform(&agent, state, RunOptions::default())
     }
 
-    /// The time it lives in.
+    /// The clock of the runtime.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
@@ -221,7 +222,7 @@ impl ThreadRuntime {
             }
         };
         let name = format!("run {}", run.run_id);
-        // A thread that cannot be had leaves the run to whoever recovers it.
+        // Without a thread the run is left to recovery.
         match thread::Builder::new().name(name).spawn(performing) {
             Ok(_) => Ok(run),
             Err(_) => Err(RuntimeError::ShuttingDown),
@@ -287,9 +288,9 @@ impl Runtime for ThreadRuntime {
             .await
         {
             Ok(_) => Continuation::NewRun,
-            // Somebody was faster, and goes on with the answer.
+            // Another process was faster, and continues with the answer.
             Err(RuntimeError::Entry(EntryError::AlreadyRunning { .. })) => Continuation::None,
-            // The answer is stored; whoever has the agent can go on.
+            // The answer is stored; any process that has the agent can resume.
             Err(_) => Continuation::CallerResumes,
         };
         Ok(submitted)

@@ -50,8 +50,8 @@ struct FaultState {
 /// A store in front of another. Its calls fail before they are executed, are executed and lose their
 /// acknowledgement, sleep, or succeed. A seed decides which. Clones are the same store.
 ///
-/// Calls of the store behind are waited for on this thread, so that a store with threads of its own is
-/// as predictable as any other. It is for tasks of one [`Scheduler`](crate::Scheduler).
+/// It waits for the store behind it on the calling thread, so that a store with threads of its own
+/// is as deterministic as any other. Use it in tasks of one [`Scheduler`](crate::Scheduler).
 #[derive(Debug, Clone)]
 pub struct UnreliableStore {
     inner: Backend,
@@ -63,7 +63,7 @@ pub struct UnreliableStore {
     commit_observer: Option<Arc<dyn CommitObserver>>,
 }
 
-/// Is called with every commit that was made, and the root before and after it.
+/// Observes every commit that was made, with the root before and after it.
 pub(crate) trait CommitObserver: Send + Sync + std::fmt::Debug {
     fn committed(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>);
 }
@@ -188,7 +188,7 @@ impl UnreliableStore {
         }
     }
 
-    /// Yields to other tasks, at most so many times.
+    /// Yields to other tasks, at most this many times.
     async fn linger(&self, most: usize) {
         if self.fault_state().off {
             return;

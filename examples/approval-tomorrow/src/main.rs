@@ -1,4 +1,4 @@
-//! One process asks and ends; another answers, tomorrow, and goes on.
+//! One process asks for an approval and ends; another one answers tomorrow and resumes the run.
 //!
 //! ```sh
 //! cargo run -p approval-tomorrow                     # both, one after the other
@@ -6,10 +6,10 @@
 //! cargo run -p approval-tomorrow -- answer helix.db  # tomorrow
 //! ```
 //!
-//! The first process starts a turn that comes to a call which needs an approval. It says so and
-//! ends: nothing is left but a SQLite file. The second process has never heard of the first. It
-//! lists what is pending in the file, approves it, resumes the session, and prints how it ends. The
-//! model is scripted, so no key is needed.
+//! The first process starts a turn with a call that needs an approval, prints the call and ends. Only
+//! a SQLite file is left. The second process knows nothing of the first. It lists the pending calls in
+//! the file, approves them, resumes the session, and prints the outcome. The model is scripted, so no
+//! key is needed.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -50,7 +50,7 @@ async fn open(file: &Path) -> anyhow::Result<LocalRuntime> {
     Ok(LocalRuntime::new(SqliteStore::open(file).await?))
 }
 
-/// Today: starts a turn, and ends when it waits for somebody.
+/// Today: starts a turn, and ends when the turn waits for an approval.
 async fn ask(file: &Path) -> anyhow::Result<()> {
     let (runtime, operator) = (open(file).await?, operator()?);
     let run = runtime.execute(&operator, "Deploy 1.4.0.").await?;
@@ -68,7 +68,7 @@ async fn ask(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tomorrow: answers whatever is pending, and goes on.
+/// Tomorrow: approves every pending call and resumes its session.
 async fn answer(file: &Path) -> anyhow::Result<()> {
     let (runtime, operator) = (open(file).await?, operator()?);
     let pending = runtime.pending(Pending::all()).await?;

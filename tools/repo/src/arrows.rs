@@ -118,7 +118,7 @@ fn breaches(packages: &[Package]) -> Vec<String> {
     for package in packages {
         let Some(room) = Room::of(&package.folder) else {
             breaches.push(format!(
-                "{} lives in {}, which is not on the map; move it, or give the folder its \
+                "{} is in {}, which is not on the map; move it, or give the folder its \
                  arrows in tools/repo/src/arrows.rs",
                 package.name, package.folder
             ));

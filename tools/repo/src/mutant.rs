@@ -22,7 +22,7 @@ const KEYS: [&str; 6] = ["item", "file", "find", "replace", "test", "why"];
 
 impl Mutant {
     /// Reads a mutant. Every key is there exactly once; the text after `find:` and `replace:`
-    /// may go on over the following lines, which are taken as they are.
+    /// may continue on the following lines, which are taken unchanged.
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self> {
         let file_name = path.rsplit('/').next().unwrap_or(path);
         let values = values(path, text)?;

@@ -8,7 +8,7 @@ use crate::{
     tree::Tree,
 };
 
-/// A copy of the tree that may be broken at will. It lives in the same place every time and
+/// A copy of the tree that may be broken at will. It is in the same place every time and
 /// keeps files that did not change, so that a second run builds next to nothing.
 #[derive(Debug)]
 pub(crate) struct WorkCopy {

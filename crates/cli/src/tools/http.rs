@@ -26,7 +26,7 @@ const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// A call is a POST of `{tool, arguments, sessionId, runId, toolCallId}` with the header
 /// `Idempotency-Key`, which is always the same for the same call. A 2xx gives the result, a 4xx an
 /// error for the model. A 5xx, a timeout or a lost connection is retried only if the service is
-/// idempotent; otherwise the outcome is unknown, and the model is told so. If there was no
+/// idempotent; otherwise the model reads that the outcome is unknown. If there was no
 /// connection, nothing was sent: that is retried for every service, and the model is told that the
 /// call was not executed.
 ///

@@ -162,7 +162,7 @@ async fn nobody() -> String {
     listener.local_addr().unwrap().to_string()
 }
 
-/// Without a connection nothing was sent, and the model is told so; it never reads the URL, which
+/// The model reads that nothing was sent without a connection; it never reads the URL, which
 /// may contain a key.
 #[tokio::test]
 async fn a_call_that_was_never_sent_was_not_executed() {

@@ -66,7 +66,7 @@ fn folder(address: &str) -> Folder {
         )
     };
     let call = json!({
-        "text": "I go on with it.", "chunk_chars": 2, "delay_ms": 1,
+        "text": "I continue with it.", "chunk_chars": 2, "delay_ms": 1,
         "tool_calls": [ { "name": "once" }, { "name": "again" } ],
     });
     let mut script = vec![call; STEPS];

@@ -18,17 +18,17 @@ use crate::raw_http::{Events, Told, ask, get};
 use crate::serving::Served;
 
 const USERS: usize = 20;
-/// How many check what became of the starts at a time.
+/// How many tasks check the outcome of starts at a time.
 const CHECKERS: usize = 8;
 /// How many starts there are between two looks at the memory.
 const SAMPLE_EVERY: usize = 100;
-/// A start that was sent so long after its time is counted as late: whoever measures was too slow.
+/// A start that was sent so long after its time is counted as late: the load generator was too slow.
 const LATE: Duration = Duration::from_millis(20);
 
 /// How much there is to do.
 #[derive(Debug, Clone, Copy)]
 struct Load {
-    /// Runs that go on all the time.
+    /// The number of runs that are always running.
     sessions: usize,
     /// Readers of each of them.
     readers: usize,

@@ -1,4 +1,4 @@
-//! HTTP by hand: a connection for each request, and as little work as possible for whoever measures.
+//! Minimal HTTP: a connection for each request, and as little work as possible in the load generator.
 //!
 //! Requests are HTTP/1.0, so that an answer is what comes until the connection ends.
 

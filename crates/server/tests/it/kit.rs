@@ -26,7 +26,7 @@ use tower::ServiceExt;
 
 use crate::openapi;
 
-/// The time of these tests, which stands still.
+/// The time of these tests, which does not move.
 pub(crate) const NOW: u64 = 1_000_000;
 
 pub(crate) const ALICE: Option<&str> = Some("alice's token");

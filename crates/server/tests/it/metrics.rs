@@ -171,7 +171,7 @@ async fn a_lease_is_shown_while_it_is_held_and_as_due_when_it_lapsed() {
     place.settled("s").await;
 }
 
-/// If the store cannot be read, the counters are still shown, with a metric that says so.
+/// If the store cannot be read, the counters are still shown, with a metric that reports it.
 #[tokio::test]
 async fn a_store_that_cannot_be_read_does_not_hide_the_counters() {
     let mut backend = Backend::from(MemoryStore::new());

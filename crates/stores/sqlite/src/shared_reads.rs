@@ -36,9 +36,9 @@ impl<K, T> fmt::Debug for SharedReads<K, T> {
 
 /// The part that a caller takes in a shared read.
 pub(crate) enum Turn<K: Eq + Hash, T> {
-    /// Reads, for others too.
+    /// Reads, also for the callers that wait.
     Lead(Leading<K, T>),
-    /// Waits for what another reads; `None` when that came to nothing, and it is to ask again.
+    /// Waits for the read of another caller; `None` if that failed, and the caller must ask again.
     Follow(ResultFuture<Option<T>>),
 }
 
@@ -106,7 +106,7 @@ impl<K: Eq + Hash, T> Drop for Leading<K, T> {
     }
 }
 
-/// Those who wait for a read. A failure is told to whoever leads; the others see for themselves.
+/// The callers that wait for a read. Its error goes to the caller that leads; the others ask again.
 struct Followers<T>(Vec<ResultSender<Option<T>>>);
 
 impl<T> Drop for Followers<T> {

@@ -40,7 +40,7 @@ async fn find_answered(on: &Subject, id: &str) -> Vec<AnsweredCall> {
 pub async fn an_answered_call_is_found_for_ever(on: &Subject) {
     assert!(
         all_answered(on).await.is_empty(),
-        "a session that is not there has none"
+        "a missing session has none"
     );
     let id = created(on, "s").await;
     assert!(all_answered(on).await.is_empty());

@@ -62,7 +62,7 @@ pub async fn a_caller_whose_clock_is_ahead_finds_nothing_due(on: &Subject) {
     let early = on.store.due(&DueQuery::at(hour_ahead(on))).await.unwrap();
     assert_eq!((early.at, early.items), (on.now(), Vec::new()));
     on.clock.advance(TEN);
-    // Nor does it wait for whoever is behind.
+    // Nor does it wait for a caller whose clock is behind.
     let due = on.store.due(&DueQuery::at(Timestamp::default())).await;
     let due: Vec<_> = due
         .unwrap()

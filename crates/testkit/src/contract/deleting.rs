@@ -188,7 +188,7 @@ pub async fn expired_sessions_are_removed_with_their_children(on: &Subject) {
     assert_eq!(on.sessions().cleanup_expired(100).await.unwrap(), 0);
     on.clock.advance(Duration::from_millis(1));
     let cleaned = on.sessions().cleanup_expired(100).await.unwrap();
-    assert_eq!(cleaned, 0, "the child's run goes on");
+    assert_eq!(cleaned, 0, "the child's run is still running");
     on.sessions()
         .update_run_status(&child, &run("run"), RunStatus::Completed)
         .await

@@ -343,7 +343,7 @@ pub async fn a_paused_runs_stop_is_not_forgotten(on: &Subject) {
     last.trigger = RunTrigger::Continue;
     changed(on, &id, Change::StartRun(Box::new(last))).await;
     let found = on.store.load(id.as_root()).await.unwrap().unwrap();
-    assert_eq!(found.stop, None, "it has stopped: nothing is owed any more");
+    assert_eq!(found.stop, None, "it has stopped: no stop is owed");
 }
 
 /// A step is announced with the actual number of messages, also when another process appended one

@@ -91,7 +91,7 @@ pub async fn chunks_before_the_end_are_seen_before_it(on: &Subject) {
     }
 }
 
-/// A reader that asks for chunks that retention removed is told so once, and then gets the
+/// A reader that asks for chunks that retention removed is told once, and then gets the
 /// remaining ones.
 ///
 /// proves: STR-01
@@ -153,7 +153,7 @@ pub async fn live_readers_continue_after_a_discarded_attempt(on: &Subject) {
         .filter(|one| one.sequence >= told)
         .cloned()
         .collect();
-    assert_eq!(since, after[1..], "a live reader is told, and goes on");
+    assert_eq!(since, after[1..], "a live reader is told, and continues");
     for cursor in said.sequence.0..told.0 {
         let (seen, _) = rest(&mut reader(on, &root, Sequence(cursor))).await;
         assert_eq!(seen, after[1..], "also from {cursor}, a place that is gone");

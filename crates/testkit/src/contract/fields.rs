@@ -137,7 +137,7 @@ pub async fn a_save_replaces_pending_calls_and_keeps_the_family(on: &Subject) {
         .pending_client_tool_calls
         .insert(call("c-3"), answered);
     let wanted = state.pending_client_tool_calls.clone();
-    // What a run that goes on has asked is kept: see the case after this one.
+    // Pending calls of a running run are kept: see the next case.
     let ended = RunStatus::Completed;
     let sessions = on.sessions();
     sessions

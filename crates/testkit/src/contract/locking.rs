@@ -88,7 +88,7 @@ pub async fn a_lock_is_renewed(on: &LockSubject) {
     let renewed = renewed.expect("a lock that is held is renewed");
     assert_eq!((renewed.until, renewed.token), (at(15), lock.token));
     is_refused(on, "b", 14).await;
-    // Whoever has the lock from before the renewal has the same lock.
+    // The lock value from before the renewal is still valid.
     assert!(
         on.elsewhere
             .renew(&lock, at(14), TEN)

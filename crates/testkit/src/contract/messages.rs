@@ -101,7 +101,7 @@ pub async fn pages_of_messages_end_with_their_bytes(on: &Subject) {
     assert_eq!((whole.items, whole.has_more), (all.clone(), false));
     assert_eq!(page(0, 1500).await.items, all[..1]);
     assert_eq!(page(0, 2500).await.items[..2], all[..2]);
-    // Whoever asks for less than one is given one.
+    // A limit below one message gives one message.
     for bytes in [0, 1, 700, 1500, 3000] {
         let mut got = Vec::new();
         while got.len() < all.len() {

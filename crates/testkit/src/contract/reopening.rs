@@ -74,7 +74,7 @@ impl Subject {
     ///
     /// # Panics
     /// When the author of the backend did not declare whether it is durable.
-    #[expect(clippy::print_stderr, reason = "whoever runs the tests is told")]
+    #[expect(clippy::print_stderr, reason = "a skipped case is reported")]
     pub(super) fn reopening(&self) -> Option<impl AsyncFn() -> Self> {
         let open = match &self.durability {
             Durability::Reopened(open) => Arc::clone(open),

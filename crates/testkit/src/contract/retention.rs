@@ -34,7 +34,7 @@ pub async fn a_sequence_is_never_used_twice(on: &Subject) {
             .unwrap();
         assert_eq!(look().await, round * 4 + 4, "new chunks have new sequences");
         if round == 1 {
-            // Everything goes, and still the numbers go on.
+            // All chunks are removed, and the sequences still continue.
             on.streams.trim(&root, told).await.unwrap();
             assert!(chunks(on, &root).await.is_empty());
             let info = on.streams.info(&root).await.unwrap().unwrap();
@@ -59,7 +59,10 @@ pub async fn discarded_deltas_are_removed_and_commits_stay(on: &Subject) {
         .discard_deltas(&writer, start, sorry)
         .await
         .unwrap();
-    assert!(told > newest, "what says so has a number of its own");
+    assert!(
+        told > newest,
+        "the chunk that announces it has a sequence of its own"
+    );
     for on in [on, on.elsewhere()] {
         let found = chunks(on, &root).await;
         assert_eq!(words(&found), ["kept", "begin", "middle", "discarded"]);
@@ -67,7 +70,7 @@ pub async fn discarded_deltas_are_removed_and_commits_stay(on: &Subject) {
         let info = on.streams.info(&root).await.unwrap().unwrap();
         assert_eq!((info.last, info.trimmed), (told, Sequence::START));
     }
-    // What says so stays when the next attempt is thrown away, and so does the delta named.
+    // The announcement stays when the next attempt is discarded, and so does the named delta.
     let kept = stream(on, &writer, &["e"]).await;
     stream(on, &writer, &["f"]).await;
     let sorry = event(on, &root, "again");

@@ -38,7 +38,7 @@ async fn is_missing(on: &Subject, commit: Commit, missing: &SessionId) {
     let shown = format!("{commit:?}");
     match on.store.commit(commit).await {
         Err(StoreError::NotFound { session }) => assert_eq!(session, *missing, "{shown}"),
-        other => panic!("{missing} is not there for {shown}: {other:?}"),
+        other => panic!("{missing} must not be found for {shown}: {other:?}"),
     }
 }
 

@@ -52,7 +52,7 @@ pub async fn runs_are_kept_and_the_last_started_is_current(on: &Subject) {
         "an older run's end does not make it current"
     );
 
-    // What became of a run replaces what was known of it, whole.
+    // The later record of a run replaces the earlier one as a whole.
     wanted[2].status = RunStatus::SuspendedStepPartial;
     wanted[2].suspended = Some(Suspended::new(
         step("open"),

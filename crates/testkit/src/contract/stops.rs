@@ -10,7 +10,7 @@ use super::Subject;
 use super::builders::{accepted, changed, commit, created, run, running, stop};
 use super::runner::in_time;
 
-const HEARD: &str = "a request to stop a run must be heard by whoever watches it";
+const HEARD: &str = "every watcher must receive a request to stop its run";
 
 /// Without a running run a request has no effect.
 ///

@@ -32,7 +32,7 @@ async fn taken(on: &Subject, id: &SessionId, holder: &str) -> Fence {
     let recovered = entries(on, on.clock.clone())
         .recover(id, &performer(holder))
         .await;
-    recovered.expect("nobody has it any more").fence
+    recovered.expect("the run is free").fence
 }
 
 async fn takeovers(on: &Subject, id: &SessionId) -> u32 {

@@ -98,7 +98,8 @@ impl Stored {
         flaws
     }
 
-    /// Who reads the stream from its beginning must have seen what is in the history, once.
+    /// The violations in a replay of the stream: a reader of the whole stream must see the history,
+    /// once.
     fn flaws_of_the_replay(&self, session: &Snapshot) -> Vec<String> {
         let mut flaws = Vec::new();
         let mut text = String::new();
@@ -159,8 +160,7 @@ impl Stored {
         flaws
     }
 
-    /// How this differs from an undisturbed play. `unsure` are calls that may have come to nothing
-    /// that anybody knows.
+    /// The differences from an undisturbed play. `unsure` are calls whose outcome may be unknown.
     pub(super) fn differences(&self, wanted: &Self, unsure: &BTreeSet<CallId>) -> Vec<String> {
         let mut all = Vec::new();
         let mut differ = |what: &str, wanted: String, found: String| {
@@ -226,7 +226,7 @@ impl Stored {
         all
     }
 
-    /// The calls of the history in their order. Ids that we made may differ between two plays.
+    /// The calls of the history in their order. Generated ids may differ between two plays.
     fn calls(&self) -> Vec<CallId> {
         let assistants = self.messages.iter().filter_map(|message| match message {
             Message::Assistant(assistant) => Some(assistant.tool_calls()),
@@ -235,8 +235,8 @@ impl Stored {
         assistants.flatten().map(|call| call.id.clone()).collect()
     }
 
-    /// Each message as a text that names calls by their order; results that nobody can know are all
-    /// the same.
+    /// Each message as a text in which calls are named by their order, and all unknown results are
+    /// equal.
     fn normalized_messages(&self, unsure: &BTreeSet<usize>) -> Vec<String> {
         let calls = self.calls();
         let number = |id: &CallId| calls.iter().position(|call| call == id);
@@ -271,7 +271,7 @@ impl Stored {
             .collect()
     }
 
-    /// Calls whose result says that nobody knows.
+    /// Calls whose result is unknown.
     pub(super) fn unknown_results(&self) -> BTreeSet<CallId> {
         let results = self.messages.iter().filter_map(|message| match message {
             Message::Tool(result) if result.status == ResultStatus::Unknown => {

@@ -17,10 +17,11 @@ pub enum Meddling {
 /// The kills and the extra actions of a play.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disturbance {
-    /// At which point, counted from 1, the first process dies, then the second, and so on.
+    /// The kill points, counted from 1: the first process dies at the first of them, the second
+    /// process at the second, and so on.
     pub kills: Vec<usize>,
     /// The action before each action of the scenario.
     pub meddling: Vec<Meddling>,
-    /// Whether questions are answered last first.
+    /// Whether pending calls are answered in reverse order.
     pub backwards: bool,
 }

@@ -10,7 +10,7 @@ use crate::{Dice, yields};
 /// Counts the points at which a process can die, and kills it at one of them. Clones are the same
 /// switch.
 ///
-/// A dead process does nothing more: each of its tasks waits for ever at the next point.
+/// A dead process does nothing more: each of its tasks waits without end at the next point.
 #[derive(Debug, Clone, Default)]
 pub struct KillSwitch {
     inner: Arc<Mutex<Inner>>,

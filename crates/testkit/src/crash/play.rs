@@ -103,7 +103,8 @@ impl<'a> Play<'a> {
         })
     }
 
-    /// Plays until everything is said and answered; processes die as the disturbance says.
+    /// Plays until every message is sent and every call is answered; the disturbance decides when
+    /// processes die.
     pub(super) async fn until_over(&mut self, disturbance: &Disturbance) -> Result<(), String> {
         let switch = self.world.switch.clone();
         let mut meddling = disturbance.meddling.iter().copied();
@@ -208,7 +209,7 @@ impl<'a> Play<'a> {
         };
         match drive_on(&host, &process.facts, state, &process.ports).await {
             Ok(state) if state.is_ended() => Life::GoesOn,
-            Ok(state) => Life::Failed(format!("the run stands still: {state:?}")),
+            Ok(state) => Life::Failed(format!("the run has stalled: {state:?}")),
             Err(error) => Life::Failed(format!("an effect has no event: {error}")),
         }
     }

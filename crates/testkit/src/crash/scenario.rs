@@ -13,9 +13,9 @@ use super::World;
 type MakeAgent = Arc<dyn Fn(&World) -> AnyAgent + Send + Sync>;
 type Reply = Arc<dyn Fn(&PendingCall) -> ToolAnswer + Send + Sync>;
 
-/// An agent, the messages of a user, and the answers to its questions.
+/// An agent, the messages of a user, and the answers to the agent's pending calls.
 ///
-/// The agent's model must say the same when it is asked the same again, as a scripted one does: the
+/// The agent's model must give the same reply to the same request, as a scripted one does: the
 /// outcome is compared with that of an undisturbed run.
 ///
 /// ```
@@ -35,13 +35,13 @@ pub struct Scenario {
     pub(super) turns: Vec<String>,
     pub(super) answers: Vec<(String, Reply)>,
     pub(super) leaves: Option<Value>,
-    /// Whether approvals that nothing is said about are given.
+    /// Whether calls without an answer of their own are approved.
     pub(super) approves: bool,
 }
 
 impl Scenario {
-    /// Makes a scenario with an agent. Every process makes the agent anew, so its tools keep their own data
-    /// outside of it.
+    /// Creates a scenario. Every simulated process makes its own agent, so tools must keep their
+    /// data outside of the agent.
     pub fn new<Out>(
         name: impl Into<String>,
         agent: impl Fn(&World) -> Agent<Out> + Send + Sync + 'static,
@@ -74,7 +74,7 @@ impl Scenario {
         self
     }
 
-    /// Every approval that nothing else is said about is given.
+    /// Approves every call that needs an approval and has no answer set by [`Scenario::answers`].
     #[must_use]
     pub fn approves(mut self) -> Self {
         self.approves = true;

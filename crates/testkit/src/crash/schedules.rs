@@ -1,4 +1,4 @@
-//! Random schedules: everything that can go wrong beside a run, at moments that a seed decides.
+//! Random schedules: faults and actions of others during a run, at moments that a seed decides.
 
 mod commit_checks;
 mod context;
@@ -34,10 +34,11 @@ pub enum Hosting {
     Plain,
     /// [`AmnesiacHost`](crate::AmnesiacHost), which reads everything from the store.
     Amnesiac,
-    /// [`CrowdedHost`](crate::CrowdedHost), which performs each effect up to three times and says which
-    /// attempt is the first.
+    /// [`CrowdedHost`](crate::CrowdedHost), which performs each effect up to three times and tells
+    /// which attempt is the first.
     Crowded,
-    /// [`CrowdedHost::untold`](crate::CrowdedHost::untold), which does not say which attempt is the first.
+    /// [`CrowdedHost::untold`](crate::CrowdedHost::untold), which does not tell which attempt is
+    /// the first.
     CrowdedUntold,
 }
 
@@ -97,11 +98,11 @@ impl Schedules {
         self
     }
 
-    /// Plays schedules, one for each seed from `HELIX_SEED` on, `HELIX_SCHEDULES` of them or as many as
-    /// the caller says, each in a store of its own.
+    /// Plays a schedule for each seed, each in a store of its own. The seeds begin at `HELIX_SEED`,
+    /// or 1; their number is `HELIX_SCHEDULES`, or `count`.
     ///
     /// # Panics
-    /// When something went wrong in one of them. It says in which, and how to play it again.
+    /// When a schedule has violations. The message names its seed, and how to play it again.
     #[expect(clippy::panic, reason = "this is how a test fails")]
     #[expect(clippy::print_stderr, reason = "a test says what it tried")]
     pub fn check<F, Fut>(&self, named: &str, count: usize, store: F)

@@ -1,4 +1,4 @@
-//! Plays a scenario undisturbed, and then killed.
+//! Plays a scenario undisturbed, and then with kills.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -40,11 +40,13 @@ impl std::fmt::Debug for CrashTest {
 }
 
 impl CrashTest {
-    /// A test of an agent: a user says "Go.", every approval is given, and calls that wait for a client
-    /// are given up. [`CrashTest::says`] and [`CrashTest::answers`] say otherwise.
+    /// Creates a test of an agent: the user sends "Go.", every approval is given, and calls that
+    /// wait for a client get an error. Use [`CrashTest::says`] and [`CrashTest::answers`] for other
+    /// messages and answers.
     ///
-    /// Its tools are run as they are, many times. A model that is only named is not asked: in its place
-    /// one calls every tool once, with arguments made from the tool's schema, and then finishes.
+    /// The agent's tools really run, many times. A model that is given by name is not called: a
+    /// stand-in calls every tool once, with arguments generated from the tool's schema, and then
+    /// finishes.
     #[must_use]
     pub fn of<Out>(agent: &Agent<Out>) -> Self {
         let agent = match agent.model() {
@@ -56,14 +58,14 @@ impl CrashTest {
         Self::new(scenario)
     }
 
-    /// The user says this. What is said next comes after everything before is answered.
+    /// Adds a message of the user, sent when the turn before has ended.
     #[must_use]
     pub fn says(mut self, message: impl Into<String>) -> Self {
         self.scenario = self.scenario.says(message);
         self
     }
 
-    /// How a question about a tool is answered.
+    /// Sets how pending calls of a tool are answered.
     #[must_use]
     pub fn answers(
         mut self,
@@ -74,11 +76,12 @@ impl CrashTest {
         self
     }
 
-    /// Kills the process at every point, each time with a fresh store in memory, and compares what is left
-    /// with an undisturbed play.
+    /// Kills the process at every point, each time with a fresh store in memory, and compares the
+    /// outcome with that of an undisturbed play.
     ///
     /// # Panics
-    /// When something was lost, doubled, run twice or left unpaired; the message says where it was killed.
+    /// When anything was lost, duplicated, run twice or left unpaired; the message names the kill
+    /// point.
     pub async fn assert_survives(self) {
         let test = match self.scenario.turns.is_empty() {
             true => self.says("Go."),
@@ -88,7 +91,7 @@ impl CrashTest {
         test.every_point(store).await.check();
     }
 
-    /// A test of a scenario on the plainest host.
+    /// Creates a test of a scenario on a [`PlainHost`].
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         Self {
@@ -97,7 +100,7 @@ impl CrashTest {
         }
     }
 
-    /// The same on another host.
+    /// Replaces the host.
     #[must_use]
     pub fn on(mut self, host: impl Host + 'static) -> Self {
         self.host = Arc::new(host);
@@ -162,7 +165,7 @@ impl CrashTest {
         report
     }
 
-    /// Plays it once on the plainest host, where nothing may go wrong.
+    /// Plays the scenario once on a [`PlainHost`], without kills.
     pub(super) async fn undisturbed(&self, store: Backend) -> Result<Wanted, String> {
         let mut play = Play::new(&self.scenario, &PlainHost, store);
         play.until_over(&Disturbance::default()).await?;

@@ -21,7 +21,7 @@ pub fn a_client_tool() -> Scenario {
     .answers("color", |call| call.result("teal"))
 }
 
-/// A call that a person agrees to.
+/// A call that a person approves.
 #[must_use]
 pub fn an_approval_that_is_given() -> Scenario {
     Scenario::new("an approval that is given", |world| {
@@ -35,7 +35,7 @@ pub fn an_approval_that_is_given() -> Scenario {
     .leaves(noted(&["c1"], "refund"))
 }
 
-/// A call that a person refuses.
+/// A call that a person denies.
 #[must_use]
 pub fn an_approval_that_is_denied() -> Scenario {
     Scenario::new("an approval that is denied", |world| {
@@ -106,7 +106,7 @@ pub fn two_pauses_in_one_turn() -> Scenario {
     .leaves(noted(&["c2", "c3"], "refund"))
 }
 
-/// An answer that arrives while a sibling of its call still runs: the same run goes on with it.
+/// An answer that arrives while another call of the step still runs: the same run uses it.
 #[must_use]
 pub fn an_answer_while_siblings_run() -> Scenario {
     Scenario::new("an answer while siblings run", |world| {

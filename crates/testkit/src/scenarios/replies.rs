@@ -29,7 +29,7 @@ pub fn a_slow_reply() -> Scenario {
     .says("Hi")
 }
 
-/// A reply that is the output.
+/// A reply with the output of the agent.
 #[must_use]
 pub fn structured_output() -> Scenario {
     Scenario::new("structured output", |world| {
@@ -44,7 +44,7 @@ pub fn structured_output() -> Scenario {
     .says("Go")
 }
 
-/// Text instead of an output, then one that does not fit, then one that does.
+/// A text instead of an output, then an invalid output, then a valid one.
 #[must_use]
 pub fn forced_completion() -> Scenario {
     Scenario::new("forced completion", |_| {
@@ -57,7 +57,7 @@ pub fn forced_completion() -> Scenario {
     .says("Go")
 }
 
-/// The output beside calls, which are not executed.
+/// An output together with other calls, which are not executed.
 #[must_use]
 pub fn finish_beside_other_calls() -> Scenario {
     Scenario::new("`__finish__` beside other calls", |world| {
@@ -76,7 +76,7 @@ pub fn finish_beside_other_calls() -> Scenario {
     .leaves(noted(&[], Value::Null))
 }
 
-/// A model that is overloaded twice, once after it had begun to speak.
+/// A model that is overloaded twice, once after a part of its reply.
 #[must_use]
 pub fn a_model_that_fails_first() -> Scenario {
     Scenario::new("a model that fails first", |_| {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{agent, built, call, calls, client, note, noted};
 use crate::crash::Scenario;
 
-/// Three calls in one reply, which write to the same places.
+/// Three calls in one reply, which write to the same keys of the state.
 #[must_use]
 pub fn three_tools_in_parallel() -> Scenario {
     Scenario::new("three tools in parallel", |world| {
@@ -23,7 +23,7 @@ pub fn three_tools_in_parallel() -> Scenario {
     .leaves(noted(&["c1", "c2", "c3"], "three"))
 }
 
-/// A call whose tool fails, one that panics, one with wrong arguments, and one of no tool at all.
+/// A call whose tool fails, one that panics, one with wrong arguments, and one of an unknown tool.
 #[must_use]
 pub fn a_tool_that_fails() -> Scenario {
     Scenario::new("a tool that fails", |world| {
@@ -109,7 +109,7 @@ pub fn a_finishing_tool() -> Scenario {
     .says("Close it")
 }
 
-/// A tool that ends the run while others wait.
+/// A tool that ends the run while other calls wait.
 #[must_use]
 pub fn a_tool_that_ends_the_run() -> Scenario {
     Scenario::new("a tool that ends the run", |world| {

@@ -26,7 +26,7 @@ pub struct Faults {
     pub sleeps: u32,
     /// The upper limit of the duration of a sleep.
     pub longest_sleep: Duration,
-    /// The number of calls after which every call waits for ever.
+    /// The number of calls after which every call hangs.
     pub calls: usize,
 }
 
@@ -49,7 +49,7 @@ impl Faults {
         }
     }
 
-    /// Every kind of fault occurs from time to time, for less long than runs wait for a store.
+    /// Every kind of fault occurs now and then, each for less time than a run waits for a store.
     #[must_use]
     pub fn some() -> Self {
         Self {

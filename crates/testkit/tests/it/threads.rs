@@ -24,7 +24,7 @@ fn gives_up() -> Driver {
     })
 }
 
-/// A run whose host gives up stands still, and another process takes it over.
+/// A run whose host fails has stalled, and another process takes it over.
 #[test]
 fn a_stalled_run_is_taken_over() {
     let model = Arc::new(MockModel::replies([

@@ -1,6 +1,6 @@
 //! The example says what it promises, in one go and day by day.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! A process dies inside of a run, and another one goes on.
+//! A process dies during a run, and another one continues it.
 
 use std::process::Command;
 

@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// Lets a writer go until it has acknowledged `until` rounds, and kills it while it goes on.
+/// Runs a writer until it has acknowledged `until` rounds, and kills it while it continues.
 /// Gives the last acknowledged round of each session, counted from 1.
 fn kill_after(file: &Path, name: &str, until: u64) -> BTreeMap<String, usize> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_process-child"))
@@ -43,7 +43,7 @@ fn kill_after(file: &Path, name: &str, until: u64) -> BTreeMap<String, usize> {
         }
     };
     for _ in 0..until {
-        note(lines.next().expect("the writer goes on").unwrap());
+        note(lines.next().expect("the writer continues").unwrap());
     }
     child.kill().unwrap();
     for line in lines {

@@ -3,10 +3,10 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue fails"
 )]
 
-/// A process dies inside of a run, and another one goes on.
+/// A process dies during a run, and another one continues it.
 mod killed_run;
 /// A writer is killed at random: every acknowledged commit is there, whole.
 mod killed_writer;

@@ -93,7 +93,7 @@ async fn a_run_that_never_waits_keeps_its_lease() {
     assert_eq!(left, [6; 6], "seconds left on the lease after each call");
 }
 
-/// The clock of `slow` stands still, so for `other` its lease lapses although the process lives.
+/// The clock of `slow` does not move, so for `other` its lease lapses although the process is alive.
 ///
 /// The old handle is told, whether the old process notices through its next write or through the
 /// renewal of its lease.

@@ -144,7 +144,7 @@ async fn a_denied_call_is_never_run() {
         runtime.submit(no).await.unwrap();
         let handle = runtime.resume(&agent, pause.session()).await.unwrap();
         let Outcome::Done(text) = handle.outcome().await.unwrap() else {
-            panic!("the turn goes on");
+            panic!("the turn must not end");
         };
         let text = text.as_str();
         assert!(

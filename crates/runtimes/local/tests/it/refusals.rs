@@ -129,7 +129,7 @@ async fn a_tool_that_panics_fails_and_the_run_continues() {
         let agent = desk(&Gate::new());
         let handle = runtime.execute(&agent, "boom").await.unwrap();
         let Outcome::Done(text) = handle.outcome().await.unwrap() else {
-            panic!("the turn goes on");
+            panic!("the turn must not end");
         };
         let text = text.as_str();
         assert!(

@@ -107,7 +107,7 @@ async fn a_handles_stream_ends_with_its_run_although_others_follow() {
         gate.open();
         let of_second = said_by(&second, &mut live).await;
         assert_ne!(of_second[0], whole[0]);
-        // Nothing goes on any more, and it is the same.
+        // After the run has ended, the result is the same.
         let mut late = first.reader(None);
         assert_eq!(said_by(&first, &mut late).await, whole);
         let after = slow.cursor();

@@ -154,7 +154,7 @@ fn threads_end_with_the_store_and_every_caller_gets_a_result() {
     }
 }
 
-/// Closing returns when no thread of the store has a connection any more: the process may end then, and
+/// Closing returns when no thread of the store has a connection left: the process may end then, and
 /// the connection that was closed last has tidied the file.
 #[test]
 fn closing_waits_for_the_read_under_way() {

@@ -77,7 +77,7 @@ fn a_turn_that_was_paused_keeps_its_chunks() {
         assert_eq!(
             stored_sequences(&store).await,
             [1, 2],
-            "the same turn goes on"
+            "the same turn continues"
         );
         store.commit(set(501, StreamStatus::Paused)).await.unwrap();
         clock.advance(HOUR * 99);
@@ -101,6 +101,6 @@ fn chunks_of_turns_that_ended_long_ago_are_removed_on_request() {
         assert_eq!(remove(NOW).await, 0);
         assert_eq!(stored_sequences(&store).await, [] as [u64; 0]);
         let receipt = store.commit(on("s").then(Change::ClearStop)).await.unwrap();
-        assert_eq!(receipt.sequence, Sequence(2), "numbers go on");
+        assert_eq!(receipt.sequence, Sequence(2), "sequences continue");
     });
 }

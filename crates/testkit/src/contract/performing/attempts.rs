@@ -42,7 +42,7 @@ pub async fn two_attempts_at_a_model_call_come_to_one_reply(on: &Subject) {
     let effects = driver.feed(event);
     let effects = driver.next(&effects).await;
     gate.open();
-    // Its reply is not taken any more: the run has gone on.
+    // Its reply is no longer used: the run has continued.
     let _ = zombie.await;
     assert_eq!(
         driver.found().await.open_step,

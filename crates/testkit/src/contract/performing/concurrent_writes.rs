@@ -217,11 +217,7 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
         .unwrap();
     driver.drive().await;
     assert_eq!(driver.run().await.status, RunStatus::Interrupted);
-    assert_eq!(
-        log.take(),
-        [""; 0],
-        "what was agreed to is not begun any more"
-    );
+    assert_eq!(log.take(), [""; 0], "the approved call is not started");
 }
 
 /// A run that waits before a retry of a model call receives a stop, and is stopped.

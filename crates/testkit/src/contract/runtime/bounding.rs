@@ -431,7 +431,7 @@ pub async fn values_within_the_bounds_are_stored_and_read_again(on: &RuntimeSubj
     for (n, value) in all.iter().enumerate() {
         let run = on.turn(&agent, "go").await;
         assert_eq!(run.status, RunStatus::SuspendedStepPartial);
-        // The open step holds results and writes, and is read by whoever resumes.
+        // The open step holds results and writes, and is read by every resume.
         let elsewhere = on.restarted().await;
         let waits = elsewhere.waiting(&format!("c{n}")).await;
         assert_eq!(waits.input, json!({ "in": under[n] }));

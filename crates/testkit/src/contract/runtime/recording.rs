@@ -118,7 +118,11 @@ pub async fn a_lost_run_continues_from_its_last_checkpoint(on: &RuntimeSubject) 
     let before = on.everything().await;
     gate.open();
     let _ = in_time("the first process is told", on.runtime.ended(&lost)).await;
-    assert_eq!(on.everything().await, before, "it cannot write any more");
+    assert_eq!(
+        on.everything().await,
+        before,
+        "the superseded process cannot write"
+    );
 }
 
 /// Takes over the run of a process that is gone, and drives it to its end.

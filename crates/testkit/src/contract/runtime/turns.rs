@@ -112,7 +112,7 @@ pub async fn a_run_has_the_status_of_its_outcome(on: &RuntimeSubject) {
     on.answered(on.waiting("c1").await.result(1)).await;
     let run = on.try_resume().await.unwrap();
     gate.reached(1).await;
-    let running = on.snapshot().await.run.expect("a run goes on");
+    let running = on.snapshot().await.run.expect("a run is running");
     assert_eq!(
         (running.status, running.ended_at),
         (RunStatus::Running, None)

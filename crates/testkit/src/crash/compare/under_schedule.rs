@@ -31,8 +31,9 @@ impl Stored {
         self.messages.iter().any(same)
     }
 
-    /// Whether everything was done once: what users said (`beside` is what somebody appended while
-    /// runs went on, at most so often), the steps, and what replies cost.
+    /// Checks that everything was done once: the user messages (`beside` is a message that was
+    /// appended during the runs, with the most times it may occur), the steps, and the usage of
+    /// replies.
     pub(in crate::crash) fn flaws_of_the_account(
         &self,
         turns: &[String],
@@ -83,7 +84,7 @@ impl Stored {
         flaws
     }
 
-    /// Whether readers were told everything once that happens once.
+    /// Checks that the stream has every chunk once that must be there once.
     pub(in crate::crash) fn flaws_of_the_tale(&self) -> Vec<String> {
         let mut told: BTreeMap<String, usize> = BTreeMap::new();
         for stored in &self.chunks {
@@ -121,9 +122,9 @@ impl Stored {
         self.runs.iter().map(|run| (run.turn, run)).collect()
     }
 
-    /// How this differs from an undisturbed play, whenever the answers came: they decide between how
-    /// many runs a turn is divided, and in which order calls of one step write to the state. `early`:
-    /// some may have come while a run went on.
+    /// The differences from an undisturbed play that do not depend on when the answers came: the
+    /// time of answers decides into how many runs a turn is divided, and in which order calls of
+    /// one step write to the state. `early`: some answers may have come while a run was running.
     pub(in crate::crash) fn loose_differences(
         &self,
         wanted: &Self,
@@ -197,7 +198,8 @@ impl Stored {
     }
 }
 
-/// A state without what the order of writes decides: the order of lists, and which text came last.
+/// The state without the parts that the order of writes decides: the order of lists, and the last
+/// text.
 fn loose(state: Value) -> Value {
     match state {
         Value::Array(mut all) => {

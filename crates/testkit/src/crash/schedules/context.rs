@@ -204,7 +204,7 @@ impl ScheduleContext {
         (Box::new(host.clone()), Attempts(Some(host)))
     }
 
-    /// Gives an answer as the scenario wants it. An error says what is wrong with the outcome.
+    /// Submits an answer as the scenario defines it. The error describes an unexpected outcome.
     pub(super) async fn answer(&self, call: &PendingCall) -> Result<SubmissionOutcome, EntryError> {
         let answer = self.scenario.answer(call);
         self.ledger().offered.insert(call.tool_call_id.clone());
@@ -223,7 +223,7 @@ impl ScheduleContext {
         Ok(submitted.outcome)
     }
 
-    /// The questions that wait for an answer.
+    /// The pending calls.
     pub(super) fn open_questions(&self) -> Result<Vec<PendingCall>, String> {
         let session = self.stored()?.session;
         let pending = session.map(|found| found.state.pending_client_tool_calls);

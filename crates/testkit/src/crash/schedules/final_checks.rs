@@ -25,7 +25,7 @@ pub(super) fn violations_at_the_end(
     match rest {
         Rest::Over => {}
         Rest::Stuck => all.push("something waits for what never comes".to_owned()),
-        Rest::TooLong => all.push("something goes on for ever".to_owned()),
+        Rest::TooLong => all.push("a task does not end".to_owned()),
     }
     let stored = match context.stored() {
         Ok(stored) => stored,

@@ -21,14 +21,14 @@ use crate::{Dice, Rest, Scheduler, TaskId, VirtualClock, block_on};
 
 const MAX_POLLS: usize = 20_000;
 
-/// A small model checker. One executor performs the first turn of a scenario; beside it another one
-/// takes the run over, somebody answers what he sees, and somebody asks the run to stop. Whatever one
-/// of them does to the store is one step, and the order of the steps is explored. Afterwards somebody
-/// brings the scenario to its end, undisturbed.
+/// A small model checker. One executor performs the first turn of a scenario. Beside it another
+/// executor takes the run over, a submitter answers pending calls, and a stopper asks the run to
+/// stop. Each call of the store is one step, and the order of the steps is explored. Afterwards the
+/// scenario is played to its end, undisturbed.
 ///
-/// Each order is judged as a schedule is ([`Schedules`](super::Schedules)); besides, only the highest
-/// fence commits, no run begins beside another, and no reply, result or answer is overwritten that was
-/// committed.
+/// Each order is checked like a schedule ([`Schedules`](super::Schedules)). In addition, only the
+/// highest fence commits, no run begins beside another, and no committed reply, result or answer is
+/// overwritten.
 #[derive(Debug, Clone)]
 pub struct Interleavings {
     scenario: Scenario,
@@ -48,7 +48,7 @@ pub struct InterleavingReport {
 }
 
 impl Interleavings {
-    /// The first turn of a scenario, which one executor performs.
+    /// Explores the first turn of a scenario, which one executor performs.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         Self {
@@ -59,29 +59,28 @@ impl Interleavings {
         }
     }
 
-    /// Another executor takes the run over.
+    /// Adds a second executor, which takes the run over.
     #[must_use]
     pub fn takes_over(mut self) -> Self {
         self.takes_over = true;
         self
     }
 
-    /// Somebody answers what he sees.
+    /// Adds a submitter, which answers the pending calls it finds.
     #[must_use]
     pub fn answers(mut self) -> Self {
         self.answers = true;
         self
     }
 
-    /// Somebody asks the run to stop.
+    /// Adds a stopper, which asks the run to stop.
     #[must_use]
     pub fn stops(mut self, kind: StopKind) -> Self {
         self.stops = Some(kind);
         self
     }
 
-    /// Plays every order in which somebody is held up at most so many times before the end of what he
-    /// does.
+    /// Plays every order in which a task is preempted at most this many times before it has ended.
     pub fn every_order(
         &self,
         preemptions: usize,
@@ -111,7 +110,7 @@ impl Interleavings {
         }
     }
 
-    /// Plays an order for each seed, which decides it.
+    /// Plays one order for each seed.
     pub fn random_orders(
         &self,
         seeds: impl Iterator<Item = u64>,
@@ -191,7 +190,7 @@ impl Interleavings {
         all
     }
 
-    /// Begins the turn, and lets everybody begin.
+    /// Begins the turn, and starts all tasks.
     fn begin(&self, context: &Arc<ScheduleContext>) -> Result<(), String> {
         let spawner = &context.spawner;
         let session = context.world.session.clone();

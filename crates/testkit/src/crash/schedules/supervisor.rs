@@ -66,7 +66,7 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
             }
             process.entries.resume(session, &process.performer).await
         }
-        // Somebody stopped it: the turn goes on, or the user says the next thing.
+        // The run was stopped: the turn is continued, or the user sends the next message.
         Some(RunStatus::Interrupted) if context.dice.chance(500) => {
             process.entries.resume(session, &process.performer).await
         }
@@ -190,7 +190,7 @@ async fn drive(
     match process_end.take().await {
         Some(Life::Over(driven)) => match *driven {
             Ok(state) if state.is_ended() => Ok(()),
-            Ok(state) => Err(format!("the run stands still: {state:?}")),
+            Ok(state) => Err(format!("the run has stalled: {state:?}")),
             Err(why) => Err(why),
         },
         Some(Life::Gone) | None => Ok(()),
