@@ -49,7 +49,7 @@ fn append_commit(session: &SessionId, bytes: usize) -> Commit {
     Commit::new(session.clone(), NOW).then(Change::AppendUser(UserMessage::new("x".repeat(bytes))))
 }
 
-/// The write-ahead log while somebody always reads.
+/// Measures the write-ahead log while a reader is always active.
 fn log(report: &mut Report) -> Outcome<()> {
     const READERS: usize = 8;
     const COMMITS: usize = 4_000;

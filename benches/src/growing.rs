@@ -16,7 +16,7 @@ use crate::measure::{Report, median};
 use crate::sqlite::Outcome;
 
 const STEPS: usize = 2_000;
-/// As many steps are taken together: what is done only now and then counts, too.
+/// The number of steps per sample, large enough to include work that is done only now and then.
 const WINDOW: usize = 100;
 const ROUNDS: usize = 5;
 /// Bytes that each step adds to the state.
@@ -24,7 +24,7 @@ const NOTE: usize = 500;
 
 type Stamps = Arc<Mutex<Vec<Instant>>>;
 
-/// An agent whose tool appends to a list in the state, so many times.
+/// An agent whose tool appends to a list in the state, `STEPS` times.
 fn writer(stamps: &Stamps) -> Outcome<Agent> {
     let call = json!({ "tool_calls": [{ "name": "note", "arguments": {} }] });
     let mut script = vec![call; STEPS];

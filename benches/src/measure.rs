@@ -14,7 +14,7 @@ pub(crate) struct Report {
     misses: usize,
 }
 
-/// One thing to measure: what it is called, and one go of it.
+/// One measured operation: its name, and a function that performs it once.
 pub(crate) struct Subject<'a> {
     name: &'a str,
     go: Box<dyn FnMut() + 'a>,
@@ -140,7 +140,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// A figure without a limit.
+/// Prints a figure that has no limit.
 pub(crate) fn print_figure(text: &str) {
     println!("  {text}");
 }

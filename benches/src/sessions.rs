@@ -22,7 +22,7 @@ const SESSIONS: usize = 500;
 const STEPS: usize = 5;
 const ROUNDS: usize = 3;
 
-/// An agent whose model takes so long before each further piece of a reply.
+/// An agent whose model waits this long before each further piece of a reply.
 fn agent(delay_ms: u64) -> Outcome<(Agent, Arc<dyn Model>)> {
     let call = json!({
         "text": "Let me add these.",

@@ -47,7 +47,7 @@ struct Stamped {
 }
 
 impl Stamped {
-    /// Asks for the same tool so many times, and then says that it is done.
+    /// Calls the same tool this many times, and then ends the turn.
     fn new(steps: usize) -> Outcome<Arc<Self>> {
         let call = json!({
             "text": "Let me add.",

@@ -9,7 +9,7 @@ use crate::setup::Plan;
 /// Returns the configured tokens; `None` if requests without a token are allowed.
 ///
 /// # Errors
-/// [`ConfigError`] with the line of the token that cannot be used, and when nobody could use the
+/// [`ConfigError`] with the line of the token that cannot be used, and when no client could use the
 /// server.
 pub(crate) fn tokens(plan: &Plan) -> anyhow::Result<Option<Tokens>> {
     let config = &plan.config.server;

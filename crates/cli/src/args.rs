@@ -17,7 +17,7 @@ use crate::visible::escaped;
 /// How long the process waits at its end for tasks that still hold the store.
 const PARTING: Duration = Duration::from_millis(500);
 
-/// Agents that do not lose work.
+/// The command line of `helix`.
 #[derive(Debug, Parser)]
 #[command(name = "helix", version, about, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -46,7 +46,7 @@ enum Command {
     Sessions(sessions::Sessions),
     /// Stop the run of a session; it can be resumed
     Interrupt(interrupt::Interrupt),
-    /// Stop the run of a session for good, as failed
+    /// Stop the run of a session and mark it as failed
     Abort(abort::Abort),
     /// Check the configuration, its dependencies, and stored sessions
     Doctor(doctor::Doctor),

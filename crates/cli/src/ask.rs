@@ -65,24 +65,24 @@ pub(crate) async fn about(
             return Ok(Reply::Later);
         };
         match understood(call, line.trim()) {
-            Understood::Answer(answer) => return Ok(Reply::Answer(answer)),
-            Understood::Later => return Ok(Reply::Later),
-            Understood::Nothing(why) => screen.note(Look::Red, why)?,
+            ParsedInput::Answer(answer) => return Ok(Reply::Answer(answer)),
+            ParsedInput::Later => return Ok(Reply::Later),
+            ParsedInput::Invalid(why) => screen.note(Look::Red, why)?,
         }
     }
 }
 
-enum Understood {
+enum ParsedInput {
     Answer(Box<ToolAnswer>),
     Later,
     /// The input is invalid; the text says what to do instead.
-    Nothing(&'static str),
+    Invalid(&'static str),
 }
 
-fn understood(call: &PendingCall, line: &str) -> Understood {
-    let answer = |answer| Understood::Answer(Box::new(answer));
+fn understood(call: &PendingCall, line: &str) -> ParsedInput {
+    let answer = |answer| ParsedInput::Answer(Box::new(answer));
     if line.is_empty() {
-        return Understood::Later;
+        return ParsedInput::Later;
     }
     if call.kind != PendingKind::Approval {
         return match line.strip_prefix('!') {
@@ -92,7 +92,7 @@ fn understood(call: &PendingCall, line: &str) -> Understood {
                     Ok(value) => answer(call.result(value)),
                     // Most likely a part of a larger value.
                     Err(_) if line.starts_with(['{', '[']) => {
-                        Understood::Nothing("this is not JSON; write all of it on one line")
+                        ParsedInput::Invalid("this is not JSON; write all of it on one line")
                     }
                     Err(_) => answer(call.result(line)),
                 }
@@ -104,8 +104,8 @@ fn understood(call: &PendingCall, line: &str) -> Understood {
         "y" | "yes" => answer(call.approve()),
         "n" | "no" if reason.trim().is_empty() => answer(call.deny("no reason was given")),
         "n" | "no" => answer(call.deny(reason.trim())),
-        "l" | "later" => Understood::Later,
-        _ => Understood::Nothing("please answer y, n, or enter"),
+        "l" | "later" => ParsedInput::Later,
+        _ => ParsedInput::Invalid("please answer y, n, or enter"),
     }
 }
 
@@ -125,8 +125,8 @@ mod tests {
 
     fn answer_of(call: &PendingCall, line: &str) -> Option<ToolAnswer> {
         match understood(call, line) {
-            Understood::Answer(answer) => Some(*answer),
-            Understood::Later | Understood::Nothing(_) => None,
+            ParsedInput::Answer(answer) => Some(*answer),
+            ParsedInput::Later | ParsedInput::Invalid(_) => None,
         }
     }
 
@@ -141,10 +141,10 @@ mod tests {
             answer_of(&call, "no"),
             Some(call.deny("no reason was given"))
         );
-        assert!(matches!(understood(&call, ""), Understood::Later));
+        assert!(matches!(understood(&call, ""), ParsedInput::Later));
         for unclear in ["yeah", "{}", "ny"] {
             assert!(
-                matches!(understood(&call, unclear), Understood::Nothing(_)),
+                matches!(understood(&call, unclear), ParsedInput::Invalid(_)),
                 "{unclear}"
             );
         }

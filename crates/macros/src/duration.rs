@@ -22,10 +22,10 @@ fn parse(text: &str) -> Result<u64, String> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err(format!("{text:?} is not a time; {FORM}")),
+        _ => return Err(format!("{text:?} is not a duration; {FORM}")),
     };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("{text:?} is not a time; {FORM}"));
+        return Err(format!("{text:?} is not a duration; {FORM}"));
     }
     let millis = digits
         .parse::<u64>()
@@ -33,9 +33,9 @@ fn parse(text: &str) -> Result<u64, String> {
         .and_then(|number| number.checked_mul(scale));
     match millis {
         None => Err(format!(
-            "{text:?} is too long a time; leave the option out for no limit"
+            "{text:?} is too long; leave the option out for no limit"
         )),
-        Some(0) => Err(format!("{text:?} leaves no time at all; use a longer one")),
+        Some(0) => Err(format!("{text:?} is no time at all; use a longer duration")),
         Some(millis) => Ok(millis),
     }
 }
@@ -56,7 +56,7 @@ mod tests {
             "", "s", "10", "10 m", "1.5h", "-1s", "10min", "m10", "1h30m", "١s",
         ] {
             let why = parse(text).unwrap_err();
-            assert!(why.contains("is not a time"), "{text:?}: {why}");
+            assert!(why.contains("is not a duration"), "{text:?}: {why}");
         }
         assert!(parse("0s").unwrap_err().contains("no time at all"));
         for text in ["99999999999999999999s", "18446744073709551615s"] {

@@ -54,7 +54,7 @@ impl ToolMethod {
         let output = check_signature(sig, &mut wrong_signature);
 
         let description = description(&function.attrs).unwrap_or_else(|| {
-            let message = "say in a doc comment what the tool does: the model reads it";
+            let message = "describe the tool in a doc comment: the model reads it";
             errors.at(&sig.ident, message);
             quote!("")
         });

@@ -174,7 +174,7 @@ fn bare(value: Expr) -> Expr {
 fn misfit(value: &Expr, key: &str, example: &str) -> syn::Error {
     syn::Error::new_spanned(
         value,
-        format!("this is no value for `{key}`; write `{example}`"),
+        format!("invalid value for `{key}`; write `{example}`"),
     )
 }
 

@@ -11,7 +11,7 @@ use crate::errors::Errors;
 const IMPOSSIBLE: [(&str, &str); 3] = [
     (
         "&",
-        "a parameter borrows nothing; use an owned type, such as `String` for `&str`",
+        "a parameter cannot borrow; use an owned type, such as `String` for `&str`",
     ),
     (
         "impl",

@@ -86,7 +86,7 @@ fn name_of(param: &PatType, errors: &mut Errors) -> Option<Ident> {
             .any(|name| attr.path().is_ident(name))
     };
     if let Some(cfg) = param.attrs.iter().find(is_cfg) {
-        let message = "a tool's parameter is always there; put the `cfg` on the method";
+        let message = "a tool's parameter cannot be conditional; put the `cfg` on the method";
         errors.at(cfg, message);
     }
     match &*param.pat {

@@ -41,7 +41,8 @@ fn toolset_of(mut block: ItemImpl, errors: &mut Errors) -> TokenStream {
         return quote!(#block);
     }
     if tools.is_empty() && errors.is_empty() {
-        let message = "there is no tool here; mark the methods that are tools with `#[tool]`";
+        let message =
+            "this impl block has no tools; mark the methods that are tools with `#[tool]`";
         errors.at(&block.self_ty, message);
     }
     let into_tools = into_tools(&block, &tools);

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! [`Server::builder`] takes limits, origins and rules of your own. [`serve`] runs such a router with the time limits that a server on a network needs, and ends open
-//! streams when it is told to.
+//! streams on request.
 
 mod access;
 mod auth;

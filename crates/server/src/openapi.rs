@@ -18,7 +18,7 @@ use crate::{ApiCode, ApiError, Operation, routes, view};
 #[openapi(
     info(
         title = "Helix Agents",
-        description = "Agents that do not lose work: start them, watch them, answer them.",
+        description = "Routes to start durable agents, stream their runs, answer pending calls and read sessions.",
     ),
     components(schemas(
         ApiCode,

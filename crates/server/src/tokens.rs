@@ -89,17 +89,17 @@ impl From<TokenError> for Error {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Tokens {
-    known: Vec<Known>,
+    known: Vec<KnownToken>,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownToken {
     sha256: [u8; 32],
     principal: Principal,
 }
 
 impl Tokens {
-    /// No tokens yet: nobody gets in.
+    /// Creates an empty set of tokens, which refuses every request.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -191,7 +191,7 @@ impl Tokens {
                 other: user.to_owned(),
             });
         }
-        self.known.push(Known { sha256, principal });
+        self.known.push(KnownToken { sha256, principal });
         Ok(self)
     }
 

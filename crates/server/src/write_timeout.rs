@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A connection that fails if nothing can be written for a while. A client that does not read would
-/// otherwise hold its response in memory for ever.
+/// otherwise hold its response in memory without a time limit.
 #[derive(Debug)]
 pub(crate) struct WriteTimeout {
     stream: TcpStream,

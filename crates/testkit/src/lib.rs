@@ -54,7 +54,7 @@ pub use ids::SequentialIds;
 pub use mock::{MockModel, MockReply, SeenRequest};
 pub use narrow::NarrowStreams;
 pub use routing::RoutingModel;
-pub use scheduler::{Rest, Scheduler, Spawner, TaskId, yields};
+pub use scheduler::{Scheduler, SchedulerOutcome, Spawner, TaskId, yields};
 pub use sharded::ShardedStore;
 pub use threads::{Driver, ThreadRuntime};
 pub use unreliable::{Faults, UnreliableStore};

@@ -35,13 +35,13 @@ use serde_json::Value;
 pub struct MockModel {
     inner: Mutex<Inner>,
     /// The replies of a conversation, in order.
-    conversation: Vec<Said>,
+    conversation: Vec<PreparedReply>,
     native_output: bool,
 }
 
 /// A reply of a conversation.
 #[derive(Debug, Clone)]
-enum Said {
+enum PreparedReply {
     Text(String),
     Calls(Vec<(String, Value)>),
 }
@@ -62,7 +62,7 @@ impl MockModel {
     /// Adds a reply with this text to the conversation.
     #[must_use]
     pub fn says(mut self, text: impl Into<String>) -> Self {
-        self.conversation.push(Said::Text(text.into()));
+        self.conversation.push(PreparedReply::Text(text.into()));
         self
     }
 
@@ -70,7 +70,7 @@ impl MockModel {
     #[must_use]
     pub fn calls(mut self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
         let call = (tool.into(), arguments.into());
-        self.conversation.push(Said::Calls(vec![call]));
+        self.conversation.push(PreparedReply::Calls(vec![call]));
         self
     }
 
@@ -78,7 +78,7 @@ impl MockModel {
     #[must_use]
     pub fn and_calls(mut self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
         match self.conversation.last_mut() {
-            Some(Said::Calls(calls)) => {
+            Some(PreparedReply::Calls(calls)) => {
                 calls.push((tool.into(), arguments.into()));
                 self
             }
@@ -109,8 +109,8 @@ impl MockModel {
         let is_reply = |message: &&Message| matches!(message, Message::Assistant(_));
         let at = history.iter().filter(is_reply).count();
         Some(match self.conversation.get(at)? {
-            Said::Text(text) => MockReply::text(text),
-            Said::Calls(calls) => {
+            PreparedReply::Text(text) => MockReply::text(text),
+            PreparedReply::Calls(calls) => {
                 let mut reply = MockReply::new(End::Finished);
                 for (n, (tool, arguments)) in calls.iter().enumerate() {
                     reply.push_call(Some(&format!("call-{at}-{n}")), tool, arguments);

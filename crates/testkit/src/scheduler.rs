@@ -87,7 +87,7 @@ impl Wake for Ready {
 
 /// How the tasks of a [`Scheduler`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum SchedulerOutcome {
     /// All tasks have ended.
     Over,
     /// Some tasks wait, and nothing will wake them.
@@ -124,13 +124,16 @@ impl Scheduler {
     }
 
     /// Runs all tasks to their end in an order that the dice choose.
-    pub fn run(&mut self, dice: &Dice) -> Rest {
+    pub fn run(&mut self, dice: &Dice) -> SchedulerOutcome {
         self.run_by(|ready, _| dice.below(ready.len()))
     }
 
     /// Runs all tasks to their end. `choose` gets the tasks that are ready and the one that ran
     /// last, and returns the index of the one to run.
-    pub fn run_by(&mut self, mut choose: impl FnMut(&[TaskId], Option<TaskId>) -> usize) -> Rest {
+    pub fn run_by(
+        &mut self,
+        mut choose: impl FnMut(&[TaskId], Option<TaskId>) -> usize,
+    ) -> SchedulerOutcome {
         let mut last = None;
         loop {
             self.take_in();
@@ -141,10 +144,10 @@ impl Scheduler {
             };
             if ready.is_empty() {
                 if self.tasks.is_empty() {
-                    return Rest::Over;
+                    return SchedulerOutcome::Over;
                 }
                 let Some(deadline) = self.clock.next_deadline() else {
-                    return Rest::Stuck;
+                    return SchedulerOutcome::Stuck;
                 };
                 self.clock.advance(deadline.since(self.clock.now()));
                 continue;
@@ -155,10 +158,10 @@ impl Scheduler {
                 choose(&ready, last)
             };
             let Some(id) = ready.get(place).or(ready.first()).copied() else {
-                return Rest::Stuck;
+                return SchedulerOutcome::Stuck;
             };
             let Some(left) = self.polls.checked_sub(1) else {
-                return Rest::TooLong;
+                return SchedulerOutcome::TooLong;
             };
             self.polls = left;
             last = Some(id);
@@ -249,7 +252,7 @@ mod tests {
                 }
             });
         }
-        assert_eq!(scheduler.run(&Dice::new(seed)), Rest::Over);
+        assert_eq!(scheduler.run(&Dice::new(seed)), SchedulerOutcome::Over);
         said.lock().unwrap().clone()
     }
 
@@ -272,7 +275,7 @@ mod tests {
                     .await;
             });
         }
-        assert_eq!(scheduler.run(&Dice::new(1)), Rest::Over);
+        assert_eq!(scheduler.run(&Dice::new(1)), SchedulerOutcome::Over);
         assert_eq!(clock.now(), Timestamp::from_millis(3000));
     }
 
@@ -280,9 +283,9 @@ mod tests {
     fn a_waiting_task_is_stuck_and_an_endless_one_takes_too_long() {
         let mut scheduler = Scheduler::new(clock(), 100);
         scheduler.spawner().spawn(std::future::pending());
-        assert_eq!(scheduler.run(&Dice::new(1)), Rest::Stuck);
+        assert_eq!(scheduler.run(&Dice::new(1)), SchedulerOutcome::Stuck);
         scheduler.spawner().spawn(yields(1000));
-        assert_eq!(scheduler.run(&Dice::new(1)), Rest::TooLong);
+        assert_eq!(scheduler.run(&Dice::new(1)), SchedulerOutcome::TooLong);
     }
 
     #[test]
@@ -292,7 +295,7 @@ mod tests {
         let victim = spawner.spawn(std::future::pending());
         let killer = spawner.clone();
         spawner.spawn(async move { killer.kill(victim) });
-        assert_eq!(scheduler.run(&Dice::new(1)), Rest::Over);
+        assert_eq!(scheduler.run(&Dice::new(1)), SchedulerOutcome::Over);
         assert!(!spawner.is_alive(victim));
     }
 }

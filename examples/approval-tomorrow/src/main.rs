@@ -79,14 +79,14 @@ async fn answer(file: &Path) -> anyhow::Result<()> {
         let run = runtime.resume(&operator, &call.root_session_id).await?;
         match run.outcome().await? {
             Outcome::Done(text) => println!("answer: {text}"),
-            other => anyhow::bail!("the turn came out as {other:?}"),
+            other => anyhow::bail!("the turn ended as {other:?}"),
         }
     }
     runtime.shutdown(Duration::from_secs(10)).await;
     Ok(())
 }
 
-/// Both days in a minute: this program again, twice, each time as a process of its own.
+/// Runs this program twice, once for each day, each time as a process of its own.
 fn run_both() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("helix.db");

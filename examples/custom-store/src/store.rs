@@ -140,7 +140,7 @@ impl JsonStore {
                 next.texts.remove(&session);
             }
         }
-        // Nobody sees a commit before it is durable: first the file, then the memory.
+        // No reader sees a commit before it is durable: first the file, then the memory.
         if let Some(file) = &self.file {
             file.replace(&next)?;
         }

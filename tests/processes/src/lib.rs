@@ -178,7 +178,7 @@ pub async fn stop(store: &SqliteStore, session: &SessionId) -> Result<()> {
 /// The contents of a session, counted in rounds per part. In a store whose commits are atomic all
 /// counts are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct StoredRounds {
     /// Rounds, counted by messages.
     pub messages: usize,
     /// Rounds, counted by the counter in the state.
@@ -193,7 +193,7 @@ pub struct Found {
     pub chunks: usize,
 }
 
-impl Found {
+impl StoredRounds {
     /// So many whole rounds.
     #[must_use]
     pub fn whole(rounds: usize) -> Self {
@@ -215,7 +215,7 @@ impl Found {
 pub async fn found<S: SessionStore + StreamManager>(
     store: &S,
     session: &SessionId,
-) -> Result<Found> {
+) -> Result<StoredRounds> {
     let clock = VirtualClock::new(Timestamp::from_millis(3));
     let sessions = Sessions::new(store, &clock);
     let snapshot = store
@@ -242,7 +242,7 @@ pub async fn found<S: SessionStore + StreamManager>(
         sequences.is_sorted_by(|a, b| a < b),
         "sequences do not grow"
     );
-    Ok(Found {
+    Ok(StoredRounds {
         messages: messages.items.len() / MESSAGES_PER_ROUND,
         counted: usize::try_from(counted.context("no counter")?)?,
         logged: logged.context("no list")?.len(),

@@ -41,11 +41,11 @@ impl Checklist {
             for item in items(line) {
                 let place = || format!("{PATH}:{}", at + 1);
                 if !seen.insert(item.id.clone()) {
-                    let detail = format!("{} is there twice; give one a new id", item.id);
+                    let detail = format!("{} occurs twice; give one a new id", item.id);
                     return Err(Error::malformed(place(), detail));
                 }
                 let Some(group) = groups.last_mut() else {
-                    let detail = format!("{} stands before the first `## ` heading", item.id);
+                    let detail = format!("{} comes before the first `## ` heading", item.id);
                     return Err(Error::malformed(place(), detail));
                 };
                 group.items.push(item);

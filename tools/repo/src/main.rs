@@ -30,7 +30,7 @@ mod workcopy;
 use std::process::ExitCode;
 
 use error::{Error, Result};
-use mutants::Which;
+use mutants::Selection;
 use tree::Tree;
 
 const USAGE: &str = "\
@@ -80,10 +80,10 @@ fn run(args: &[&str]) -> Result<Report> {
         ["arrows"] => arrows::check(&Tree::find()?),
         ["parity"] => parity::write(&Tree::find()?),
         ["parity", "--check"] => parity::check(&Tree::find()?),
-        ["mutants"] => mutants::run(&Tree::find()?, Which::Few),
-        ["mutants", "--all"] => mutants::run(&Tree::find()?, Which::All),
+        ["mutants"] => mutants::run(&Tree::find()?, Selection::Few),
+        ["mutants", "--all"] => mutants::run(&Tree::find()?, Selection::All),
         ["mutants", filter] if !filter.starts_with('-') => {
-            mutants::run(&Tree::find()?, Which::Matching(filter))
+            mutants::run(&Tree::find()?, Selection::Matching(filter))
         }
         ["help" | "--help" | "-h"] => Ok(Report {
             breaches: Vec::new(),

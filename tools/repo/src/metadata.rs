@@ -27,7 +27,7 @@ struct MetadataNeed {
     kind: Option<String>,
 }
 
-/// One line of a dependency tree: how deep it stands, and the package's name.
+/// One line of a dependency tree: its depth, and the package's name.
 pub(crate) type Branch = (usize, String);
 
 /// The packages of the workspace with the dependencies their manifests declare.
@@ -39,7 +39,7 @@ pub(crate) fn packages(tree: &Tree) -> Result<Vec<Package>> {
 
 fn read_packages(json: &str) -> Result<Vec<Package>> {
     let metadata: Metadata = serde_json::from_str(json)
-        .map_err(|error| Error::malformed("the answer of cargo metadata", error))?;
+        .map_err(|error| Error::malformed("the output of cargo metadata", error))?;
     let root = metadata.workspace_root;
     metadata
         .packages
@@ -97,7 +97,7 @@ fn read_tree(text: &str) -> Result<Vec<Branch>> {
             let depth = words.next().and_then(|word| word.parse().ok());
             depth
                 .zip(words.next().map(str::to_owned))
-                .ok_or_else(|| Error::malformed("the answer of cargo tree", line))
+                .ok_or_else(|| Error::malformed("the output of cargo tree", line))
         })
         .collect()
 }

@@ -102,7 +102,7 @@ fn values<'a>(path: &str, text: &'a str) -> Result<Vec<(&'a str, String)>> {
         let refuse = |detail: String| Err(Error::malformed(format!("{path}:{}", at + 1), detail));
         if let Some((key, value)) = line.split_once(':').filter(|(key, _)| KEYS.contains(key)) {
             if values.iter().any(|(seen, _)| *seen == key) {
-                return refuse(format!("`{key}:` is there twice"));
+                return refuse(format!("`{key}:` occurs twice"));
             }
             values.push((key, value.trim().to_owned()));
         } else if let Some(("find" | "replace", block)) = values.last_mut() {
@@ -111,7 +111,7 @@ fn values<'a>(path: &str, text: &'a str) -> Result<Vec<(&'a str, String)>> {
             }
             block.push_str(line);
         } else if !line.trim().is_empty() {
-            return refuse(format!("no line begins so; begin with one of {KEYS:?}"));
+            return refuse(format!("unknown line; begin it with one of {KEYS:?}"));
         }
     }
     Ok(values)

@@ -17,9 +17,9 @@ const FOLDER: &str = "tests/mutants/";
 /// Those that are run only when all of them are.
 const SOAK: &str = "tests/mutants/soak/";
 
-/// Which mutants are run.
+/// The mutants to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which<'a> {
+pub(crate) enum Selection<'a> {
     /// The chosen few that stand in the folder itself.
     Few,
     /// Also those of the long run.
@@ -28,7 +28,7 @@ pub(crate) enum Which<'a> {
     Matching(&'a str),
 }
 
-impl Which<'_> {
+impl Selection<'_> {
     fn takes(self, path: &str, mutant: &Mutant) -> bool {
         match self {
             Self::Few => !path.starts_with(SOAK),
@@ -38,7 +38,7 @@ impl Which<'_> {
     }
 }
 
-pub(crate) fn run(tree: &Tree, which: Which<'_>) -> Result<Report> {
+pub(crate) fn run(tree: &Tree, which: Selection<'_>) -> Result<Report> {
     let all = read(tree)?;
     // Also those that are not run now have to fit the code.
     let mut breaches = stale(tree, &all)?;
@@ -46,7 +46,7 @@ pub(crate) fn run(tree: &Tree, which: Which<'_>) -> Result<Report> {
         .into_iter()
         .filter(|(path, mutant)| which.takes(path, mutant));
     let mutants: Vec<Mutant> = wanted.map(|(_, mutant)| mutant).collect();
-    if let (Which::Matching(filter), true) = (which, mutants.is_empty()) {
+    if let (Selection::Matching(filter), true) = (which, mutants.is_empty()) {
         return Err(Error::Usage(format!("no mutant matches `{filter}`")));
     }
     if mutants.is_empty() || !breaches.is_empty() {
@@ -170,7 +170,7 @@ impl Bench {
     }
 }
 
-/// The end of what a program wrote, where it says what went wrong.
+/// The end of a program's output, where its errors are.
 fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let skip = lines.len().saturating_sub(30);
@@ -190,10 +190,10 @@ mod tests {
         };
         let (few, soak) = ("tests/mutants/a.mutant", "tests/mutants/soak/a.mutant");
         for (which, of_few, of_soak) in [
-            (Which::Few, true, false),
-            (Which::All, true, true),
-            (Which::Matching("STT"), true, true),
-            (Which::Matching("STR"), false, false),
+            (Selection::Few, true, false),
+            (Selection::All, true, true),
+            (Selection::Matching("STT"), true, true),
+            (Selection::Matching("STR"), false, false),
         ] {
             let taken = (which.takes(few, &mutant), which.takes(soak, &mutant));
             assert_eq!(taken, (of_few, of_soak), "{which:?}");

@@ -171,7 +171,7 @@ fn places(tests: &BTreeSet<Proof<'_>>, suites: &Suites) -> String {
     places.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// The crate a test stands in, by its folder: `core`, `sqlite`, `temporal`, `ai-sdk`.
+/// The crate of a test, by its folder: `core`, `sqlite`, `temporal`, `ai-sdk`.
 fn place(path: &str) -> &str {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {

@@ -12,7 +12,7 @@ const NOTED: usize = 500;
 /// More than this fails.
 const LIMIT: usize = 800;
 const ALLOW_LIST: &str = "tools/repo/size-allow.txt";
-/// Names that say where code was put and not what it is.
+/// File names that do not describe their content.
 const NAMES: [(&str, &str); 3] = [
     (
         "mod.rs",

@@ -7,7 +7,7 @@ use super::stop::stop;
 use crate::exit::Exit;
 use crate::setup::Place;
 
-/// Stops the run of a session for good, as failed.
+/// Stops the run of a session and marks it as failed.
 #[derive(Debug, Args)]
 pub(crate) struct Abort {
     /// The id of the session

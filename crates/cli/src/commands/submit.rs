@@ -41,7 +41,7 @@ struct Answer {
     /// Approve the call
     #[arg(long)]
     approve: bool,
-    /// Deny the call
+    /// Deny the call, with a reason that the model reads
     #[arg(long, value_name = "REASON", allow_hyphen_values = true)]
     deny: Option<String>,
     /// The result of a call that you ran
@@ -52,7 +52,7 @@ struct Answer {
     error: Option<String>,
 }
 
-enum Said {
+enum GivenAnswer {
     Approve,
     Deny(String),
     Result(Value),
@@ -60,24 +60,24 @@ enum Said {
 }
 
 impl Answer {
-    fn read(self) -> Result<Said, UsageError> {
+    fn read(self) -> Result<GivenAnswer, UsageError> {
         if let Some(text) = self.result {
             let value = serde_json::from_str(&text).map_err(|error| {
                 UsageError(format!(
                     "--result is not JSON: {error}; put a text in quotes of its own: '\"text\"'"
                 ))
             })?;
-            return Ok(Said::Result(value));
+            return Ok(GivenAnswer::Result(value));
         }
         Ok(match (self.deny, self.error) {
-            (Some(reason), _) => Said::Deny(reason),
-            (None, Some(text)) => Said::Error(text),
-            (None, None) => Said::Approve,
+            (Some(reason), _) => GivenAnswer::Deny(reason),
+            (None, Some(text)) => GivenAnswer::Error(text),
+            (None, None) => GivenAnswer::Approve,
         })
     }
 }
 
-impl Said {
+impl GivenAnswer {
     /// Returns the answer to a pending call, bound to its digest.
     fn to(self, call: &PendingCall) -> ToolAnswer {
         match self {

@@ -18,14 +18,14 @@ pub struct HttpClient {
 
 /// How a service is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ProxyUse {
     /// Through the proxy that the environment names, if any.
     Proxied,
     /// Directly, without a proxy.
     Direct,
 }
 
-impl Way {
+impl ProxyUse {
     /// Returns the default for a host: a proxy does not reach this machine and private networks,
     /// and should not see that traffic.
     pub(super) fn to(host: &str) -> Self {
@@ -50,10 +50,10 @@ impl HttpClient {
     }
 
     /// Returns the client. It follows no redirects.
-    pub(super) fn get(&self, way: Way) -> Result<&reqwest::Client, ClientError> {
+    pub(super) fn get(&self, way: ProxyUse) -> Result<&reqwest::Client, ClientError> {
         let (made, builder): (_, fn() -> _) = match way {
-            Way::Proxied => (&self.proxied, builder),
-            Way::Direct => (&self.direct, || builder().no_proxy()),
+            ProxyUse::Proxied => (&self.proxied, builder),
+            ProxyUse::Direct => (&self.direct, || builder().no_proxy()),
         };
         let made = made.get_or_init(|| {
             let client = builder().build();
@@ -100,7 +100,7 @@ mod tests {
             "printer.local",
             "api.internal",
         ] {
-            assert_eq!(Way::to(near), Way::Direct, "{near}");
+            assert_eq!(ProxyUse::to(near), ProxyUse::Direct, "{near}");
         }
         for far in [
             "example.com",
@@ -108,7 +108,7 @@ mod tests {
             "[2606:4700::1111]",
             "localhost.example.com",
         ] {
-            assert_eq!(Way::to(far), Way::Proxied, "{far}");
+            assert_eq!(ProxyUse::to(far), ProxyUse::Proxied, "{far}");
         }
     }
 }

@@ -10,7 +10,7 @@ use reqwest::{Body, Response, StatusCode, Url};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, chain, refusal};
-use super::client::{HttpClient, Way};
+use super::client::{HttpClient, ProxyUse};
 use super::tracked_body::TrackedBody;
 use super::unsent::Unsent;
 
@@ -37,7 +37,7 @@ pub struct HttpTool {
     client: HttpClient,
     name: String,
     url: Url,
-    way: Way,
+    way: ProxyUse,
     headers: HeaderMap,
     timeout: Duration,
     retries: u32,
@@ -93,7 +93,7 @@ impl HttpTool {
         Ok(Self {
             client,
             name: name.to_owned(),
-            way: Way::to(url.host_str().unwrap_or_default()),
+            way: ProxyUse::to(url.host_str().unwrap_or_default()),
             url,
             headers: HeaderMap::new(),
             timeout: Duration::from_secs(10),
@@ -113,7 +113,11 @@ impl HttpTool {
     /// machine and to private networks do not.
     #[must_use]
     pub fn proxied(mut self, proxied: bool) -> Self {
-        self.way = if proxied { Way::Proxied } else { Way::Direct };
+        self.way = if proxied {
+            ProxyUse::Proxied
+        } else {
+            ProxyUse::Direct
+        };
         self
     }
 

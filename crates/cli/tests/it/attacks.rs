@@ -96,14 +96,14 @@ fn readers(served: &Served) -> usize {
 }
 
 /// The measurements of other users during the attack.
-struct Seen {
+struct Measurements {
     healths: Vec<Duration>,
     starts: Vec<Duration>,
     started: Instant,
     most_memory: usize,
 }
 
-impl Seen {
+impl Measurements {
     fn new() -> Self {
         Self {
             healths: Vec::new(),
@@ -162,7 +162,7 @@ async fn clients_that_do_not_read_do_not_block_others() {
     let all = "GET /sessions/s/messages?limit=1000";
     let ask = |count| -> Vec<_> { (0..count).map(|_| send(to, "token-a", all, "")).collect() };
     let unread = ask(attack.unread);
-    let mut seen = Seen::new();
+    let mut seen = Measurements::new();
     (0..20).for_each(|round| seen.probe(&served, round));
     let deaf = ask(attack.deaf);
     let mute: Vec<_> = (0..attack.mute)
@@ -212,7 +212,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(served: &Served, mut seen: Seen, before: usize) -> Self {
+    fn of(served: &Served, mut seen: Measurements, before: usize) -> Self {
         // Unread responses are dropped with their connections.
         let begun = Instant::now();
         while resident(served) >= 100 * MB && begun.elapsed() < Duration::from_secs(60) {

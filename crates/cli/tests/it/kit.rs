@@ -18,13 +18,13 @@ pub(crate) struct Folder {
 
 /// The exit code and the output of the binary.
 #[derive(Debug)]
-pub(crate) struct Did {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Did {
+impl CommandOutput {
     fn of(output: &Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
@@ -97,8 +97,8 @@ impl Folder {
     }
 
     /// Runs the binary in this folder, without a terminal.
-    pub(crate) fn helix(&self, arguments: &[&str]) -> Did {
-        let did = Did::of(&self.command(arguments).output().unwrap());
+    pub(crate) fn helix(&self, arguments: &[&str]) -> CommandOutput {
+        let did = CommandOutput::of(&self.command(arguments).output().unwrap());
         if did.code != 2 {
             self.check_schema();
         }

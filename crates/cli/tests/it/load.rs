@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::dice::number;
 use crate::kit::{Folder, config};
 use crate::measures::{MB, address, load_average, percentile, resident};
-use crate::raw_http::{Events, Told, ask, get};
+use crate::raw_http::{Events, StreamSummary, ask, get};
 use crate::serving::Served;
 
 const USERS: usize = 20;
@@ -110,7 +110,7 @@ async fn start(to: SocketAddr, n: usize, session: &str, message: &str) {
 }
 
 /// Starts the long runs, and connects their readers.
-async fn open(to: SocketAddr, load: Load) -> Vec<(usize, JoinHandle<Told>)> {
+async fn open(to: SocketAddr, load: Load) -> Vec<(usize, JoinHandle<StreamSummary>)> {
     let mut readers = Vec::new();
     for n in 0..load.sessions {
         let session = format!("long-{n}");
@@ -158,7 +158,7 @@ async fn start_all(served: &Served, load: Load) -> Started {
 }
 
 /// Reads a session's stream from its start: what it is, and the text in it.
-async fn stream(to: SocketAddr, n: usize, session: &str) -> (Told, String) {
+async fn stream(to: SocketAddr, n: usize, session: &str) -> (StreamSummary, String) {
     let mut text = String::new();
     let events = Events::of(to, &token(n), session).await;
     let told = events.read(|chunk| {
@@ -202,7 +202,7 @@ async fn check_short(to: SocketAddr, n: usize) {
 }
 
 /// Gives what every reader of the session must have been told.
-async fn check_long(to: SocketAddr, n: usize, load: Load) -> Told {
+async fn check_long(to: SocketAddr, n: usize, load: Load) -> StreamSummary {
     let session = format!("long-{n}");
     let (told, text) = stream(to, n, &session).await;
     let step = load.step_text();

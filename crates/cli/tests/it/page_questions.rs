@@ -14,14 +14,14 @@ use crate::service::{Reply, Service};
 use crate::serving::Served;
 
 /// A page that shows pending calls.
-struct Asked {
+struct QuestionPage {
     folder: Folder,
     served: Served,
     browser: Browser,
     session: String,
 }
 
-impl Asked {
+impl QuestionPage {
     /// Sends a message to the only agent, and waits for this number of questions.
     fn with(folder: Folder, message: &str, questions: usize) -> Option<Self> {
         let chromium = programs::find("chromium")?;
@@ -105,7 +105,7 @@ const UNAWARE: &str = "(() => {
 #[tokio::test(flavor = "multi_thread")]
 async fn hidden_characters_are_shown_in_a_question_and_stay_in_their_bubble() {
     let folder = folder(TRICKS);
-    let Some(mut asked) = Asked::with(folder, "pay \u{202e}yllacitsafnatnaf", 1) else {
+    let Some(mut asked) = QuestionPage::with(folder, "pay \u{202e}yllacitsafnatnaf", 1) else {
         return;
     };
     let card = asked.text_of(".card");
@@ -144,7 +144,7 @@ async fn hidden_characters_are_shown_in_a_question_and_stay_in_their_bubble() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_title_of_a_question_comes_from_the_configuration() {
-    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+    let Some(mut asked) = QuestionPage::with(folder("ada"), "pay", 1) else {
         return;
     };
     let title = asked.text_of(".card strong");
@@ -158,7 +158,7 @@ async fn the_title_of_a_question_comes_from_the_configuration() {
     let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"form\"]\n\
                  [tools.form]\nkind = \"client\"\ndescription = \"Asks the user\"\n";
     let folder = Folder::with(&config(agent), &script.to_string());
-    let Some(mut asked) = Asked::with(folder, "go", 1) else {
+    let Some(mut asked) = QuestionPage::with(folder, "go", 1) else {
         return;
     };
     assert_eq!(asked.text_of(".card strong"), "Answer form");
@@ -170,7 +170,7 @@ async fn the_title_of_a_question_comes_from_the_configuration() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_is_answered_elsewhere_closes_itself() {
-    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+    let Some(mut asked) = QuestionPage::with(folder("ada"), "pay", 1) else {
         return;
     };
     asked.submit(&["pay", "--deny", "too much", "--user", "bob"]);
@@ -199,7 +199,7 @@ async fn one_of_two_questions_closes_itself_and_the_other_stays() {
                  [tools.color]\nkind = \"client\"\n\
                  [tools.refund]\nkind = \"http\"\nurl = \"http://127.0.0.1:9/\"\nrequire_approval = true\n";
     let folder = Folder::with(&config(agent), &script.to_string());
-    let Some(mut asked) = Asked::with(folder, "go", 2) else {
+    let Some(mut asked) = QuestionPage::with(folder, "go", 2) else {
         return;
     };
     // Text that is typed into the other question is kept.
@@ -220,7 +220,7 @@ async fn one_of_two_questions_closes_itself_and_the_other_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_answer_shows_the_earlier_decision() {
-    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+    let Some(mut asked) = QuestionPage::with(folder("ada"), "pay", 1) else {
         return;
     };
     asked.browser.value(UNAWARE);
@@ -238,7 +238,7 @@ async fn a_late_answer_shows_the_earlier_decision() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_answer_to_an_unknown_call_is_reported() {
-    let Some(mut asked) = Asked::with(folder("ada"), "pay", 1) else {
+    let Some(mut asked) = QuestionPage::with(folder("ada"), "pay", 1) else {
         return;
     };
     // The answer is for a call that the server does not know.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::kit::{Did, Folder, config};
+use crate::kit::{CommandOutput, Folder, config};
 use crate::service::{Reply, Service};
 
 const SCRIPT: &str = r#"{ "rules": [
@@ -40,7 +40,7 @@ fn folder() -> Folder {
     folder_with("http://127.0.0.1:9/")
 }
 
-fn paused(folder: &Folder, message: &str) -> Did {
+fn paused(folder: &Folder, message: &str) -> CommandOutput {
     folder
         .helix(&["run", "support", message, "--session", "s", "--user", "ada"])
         .ends(4)

@@ -41,7 +41,7 @@ pub(crate) async fn get(to: SocketAddr, token: &str, path: &str) -> Value {
 
 /// The result of reading a stream: how many chunks, a digest of them, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct StreamSummary {
     pub(crate) chunks: u64,
     pub(crate) digest: u64,
     pub(crate) end: String,
@@ -87,10 +87,10 @@ impl Events {
     }
 
     /// Reads to the end, and shows each chunk.
-    pub(crate) async fn read(mut self, mut show: impl FnMut(&str)) -> Told {
+    pub(crate) async fn read(mut self, mut show: impl FnMut(&str)) -> StreamSummary {
         loop {
             if let Some(end) = self.take(&mut show) {
-                return Told {
+                return StreamSummary {
                     chunks: self.chunks,
                     digest: self.hasher.finish(),
                     end,

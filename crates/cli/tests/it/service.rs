@@ -25,12 +25,12 @@ pub(crate) enum Reply {
 
 /// A request that the service received.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines();
         lines.find_map(|line| {
@@ -47,7 +47,7 @@ impl Asked {
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
     arrived: Arc<Notify>,
 }
 
@@ -124,7 +124,7 @@ impl Service {
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (head, body) = (String::new(), String::new());
-                asked.lock().unwrap().push(Asked { head, body });
+                asked.lock().unwrap().push(ReceivedRequest { head, body });
                 let mut some = [0; 64];
                 let _ = stream.read(&mut some).await;
                 let _ = stream.write_all(b"HTTP/1.1 400 X\r\n\r\n").await;
@@ -139,17 +139,17 @@ impl Service {
     }
 
     /// Returns all requests so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Asked {
+async fn read(stream: &mut TcpStream) -> ReceivedRequest {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let asked = Asked {
+            let asked = ReceivedRequest {
                 head: head.to_owned(),
                 body: body.to_owned(),
             };

@@ -16,7 +16,7 @@ use crate::{LocalRuntime, SystemClock, UuidIds};
 
 /// The default duration of a lease.
 const LEASE: Duration = Duration::from_secs(10);
-/// How often recovery looks for what is due.
+/// The default interval between two sweeps for due work.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A builder for a [`LocalRuntime`].
@@ -72,8 +72,8 @@ impl LocalRuntimeBuilder {
         }
     }
 
-    /// Registers an agent: its runs are resumed and recovered here from the beginning. Two agents of one
-    /// name are a mistake, which is reported when either is used.
+    /// Registers an agent, so that its runs are resumed and recovered here from the start of the runtime.
+    /// Registering two agents of one name is an error, which is reported when either is used.
     pub fn agent<Out>(self, agent: impl Borrow<Agent<Out>>) -> Self {
         self.agents.keep_or_spoil(agent.borrow());
         self
@@ -85,7 +85,7 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// The model that agents mean by this name.
+    /// Sets the model that agents refer to by this name.
     pub fn model(mut self, name: impl Into<String>, model: impl Model + 'static) -> Self {
         self.models.given.insert(name.into(), Arc::new(model));
         self
@@ -109,17 +109,18 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Whether the runtime looks by itself for what is due, from the moment it first runs in a tokio
-    /// runtime: lapsed leases, requests to stop, and what is over. On by default. Without it
-    /// [`LocalRuntime::recover`](crate::LocalRuntime::recover) does so once, and
-    /// [`LocalRuntime::start_recovery`](crate::LocalRuntime::start_recovery) from then on.
+    /// Whether the runtime handles due work by itself, from the moment it first runs in a tokio runtime:
+    /// lapsed leases, requests to stop, and expired data. On by default. Without it, call
+    /// [`LocalRuntime::recover`](crate::LocalRuntime::recover) to do so once, or
+    /// [`LocalRuntime::start_recovery`](crate::LocalRuntime::start_recovery) to do so from then on.
     pub fn recovery(mut self, recovery: bool) -> Self {
         self.recovery = recovery;
         self
     }
 
     /// Whether the answer to the last open call of a pause resumes the session here, and whether
-    /// recovery does so for answers that were given elsewhere. Off by default: who answers, resumes.
+    /// recovery does so for answers that were given elsewhere. Off by default: the caller that
+    /// submits the last answer has to resume the session.
     pub fn auto_continue(mut self, auto_continue: bool) -> Self {
         self.auto_continue = auto_continue;
         self
@@ -133,8 +134,8 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Whether recovery removes what is over: sessions whose time has come, and chunks that are
-    /// older than the store keeps them. On by default.
+    /// Whether recovery removes expired sessions, and chunks that are older than the store keeps them.
+    /// On by default.
     pub fn clean_up(mut self, clean_up: bool) -> Self {
         self.clean_up = clean_up;
         self
@@ -142,13 +143,13 @@ impl LocalRuntimeBuilder {
 
     /// The duration of a lease, which is how long a run stays reserved for this process after its
     /// last renewal; 10 s by default. It is renewed after about a third of that. It must be longer
-    /// than any pause of the process, or its runs are taken over while it lives.
+    /// than any pause of the process, or its runs are taken over while it is alive.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How often recovery looks for what is due; every second by default.
+    /// Sets the interval between two sweeps for due work; one second by default.
     pub fn sweep_every(mut self, every: Duration) -> Self {
         self.sweep_every = every;
         self

@@ -34,15 +34,15 @@
 //!
 //! # Behaviour
 //!
-//! - **A handle is dropped**: nothing. The run continues, and [`LocalRuntime::shutdown`] waits for it.
+//! - **A handle is dropped**: the run continues, and [`LocalRuntime::shutdown`] waits for it.
 //! - **A run pauses**: its task ends. Answer the calls and resume, in this process or another. With
 //!   [`auto_continue`](LocalRuntimeBuilder::auto_continue) the last answer resumes the session
 //!   automatically.
 //! - **The process is killed**: each run holds a lease, which is renewed while it is performed. Once
 //!   it has lapsed, any runtime that has the agent takes the run over, by itself
 //!   ([`recovery`](LocalRuntimeBuilder::recovery)). Calls that had a result are not run again.
-//! - **The store cannot be reached for longer than a lease**: what runs is kept, and nothing new is
-//!   begun before the lease is renewed under the same fence.
+//! - **The store cannot be reached for longer than a lease**: effects in progress continue, and no new
+//!   one is started before the lease is renewed under the same fence.
 //! - **The process is shut down**: runs finish the step they are in, give up their leases, and are
 //!   taken over at once.
 //! - **Two processes perform one run**: they cannot. The one that was taken over can no longer

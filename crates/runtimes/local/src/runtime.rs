@@ -74,9 +74,9 @@ pub(crate) struct Inner {
     /// When old chunks were last removed.
     pub(crate) tidied: Mutex<Option<Timestamp>>,
     pub(crate) sweep_every: Duration,
-    /// The task that looks for what is due, once it was started.
+    /// The task that sweeps for due work, once it was started.
     pub(crate) sweeper: Mutex<Option<JoinHandle<()>>>,
-    /// One look for due work at a time: two would take the same run over, one from the other.
+    /// Allows one sweep at a time: two would take the same run over from each other.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
 }
 
@@ -228,7 +228,7 @@ impl LocalRuntime {
         self.enter(&agent, options, entry).await
     }
 
-    /// The agent of a session, where it is registered here.
+    /// The agent of a session, if it is registered here.
     pub(crate) fn agent_of(&self, found: &Snapshot) -> Result<AnyAgent, ResolveError> {
         let mut context = AgentContext::new(found.state.session_id.clone());
         context.user_id.clone_from(&found.state.user_id);

@@ -140,9 +140,9 @@ impl LocalRuntime {
     /// Takes over the run of one session whose process is gone.
     ///
     /// # Errors
-    /// [`EntryError::StillHeld`] while somebody performs it, this runtime included,
-    /// [`EntryError::OtherHost`] when another kind of host does, [`EntryError::NotRunning`] when there
-    /// is nothing to take over; and when the agent is not registered here.
+    /// [`EntryError::StillHeld`] while a process performs it, this one included;
+    /// [`EntryError::OtherHost`] when another kind of host performs it; [`EntryError::NotRunning`] when
+    /// there is no run to take over; and an error when the agent is not registered here.
     pub async fn recover_session(&self, session: &SessionId) -> Result<StartedRun, Error> {
         let recovered = self.recover_one(session).await;
         recovered.map_err(|error| Error::from(error).in_session(session))
@@ -168,10 +168,10 @@ impl LocalRuntime {
         self.take_over(found).await
     }
 
-    /// Starts recovery by hand, where the builder turned it [off](crate::LocalRuntimeBuilder::recovery):
-    /// [`LocalRuntime::recover`] at once, and then every second, or as the builder said, until the
-    /// runtime shuts down or is dropped. What fails is logged and tried again. Starting it twice is the
-    /// same as once.
+    /// Starts recovery that the builder turned [off](crate::LocalRuntimeBuilder::recovery): it calls
+    /// [`LocalRuntime::recover`] at once, and then at the builder's interval, until the runtime shuts down
+    /// or is dropped. Errors are logged, and the next sweep tries again. Starting it twice has no further
+    /// effect.
     ///
     /// # Errors
     /// Outside of a tokio runtime.
@@ -180,7 +180,7 @@ impl LocalRuntime {
         Ok(())
     }
 
-    /// Recovers from now on, unless that was turned off, or this is not a tokio runtime.
+    /// Starts recovery, unless it was turned off or there is no tokio runtime.
     pub(crate) fn ensure_recovery(&self) {
         if self.inner.recovery
             && let Ok(host) = tokio_here()
@@ -189,7 +189,7 @@ impl LocalRuntime {
         }
     }
 
-    /// Starts the sweeper, unless it is there. One whose tokio runtime has ended is not.
+    /// Starts the sweeper, unless one is running. A sweeper whose tokio runtime has ended is replaced.
     fn sweep_on(&self, host: &tokio::runtime::Handle) {
         let mut sweeper = self
             .inner

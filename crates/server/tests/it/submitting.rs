@@ -131,11 +131,11 @@ async fn a_result_over_the_limit_is_refused() {
 }
 
 /// The calls of the authorization hook.
-type Told = Arc<Mutex<Vec<(String, Option<String>)>>>;
+type HookCalls = Arc<Mutex<Vec<(String, Option<String>)>>>;
 
 #[tokio::test]
 async fn the_authorisation_hook_sees_the_digest_of_the_answered_call() {
-    let told: Told = Arc::default();
+    let told: HookCalls = Arc::default();
     let tells = Arc::clone(&told);
     let outside = Outside::new();
     let runtime = runtime(MemoryStore::new(), &outside);

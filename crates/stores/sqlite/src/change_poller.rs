@@ -1,4 +1,4 @@
-//! A thread that looks for writes of other processes while somebody waits for them.
+//! A thread that polls for writes of other processes while a caller waits for them.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Weak};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::change_notifier::ChangeNotifier;
 use crate::writer::Writer;
 
-/// The time between two looks, and so the longest delay with which a foreign write is noticed.
+/// The polling interval, and so the longest delay with which a foreign write is noticed.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Starts the thread. It sleeps while there are no listeners, and ends with the store: the channel is
@@ -35,7 +35,7 @@ fn watch(notifier: &ChangeNotifier, writer: &Weak<Writer>) {
         let Some(writer) = writer.upgrade() else {
             return;
         };
-        // If the connection is in use, its user looks for foreign changes itself.
+        // If the connection is in use, its user checks for foreign changes itself.
         if let Some(mut state) = writer.try_lock() {
             writer.subscribe(&mut state);
             writer.serve(state);

@@ -108,7 +108,7 @@ impl SqliteConfig {
         self
     }
 
-    /// Keeps the chunks of past turns for ever.
+    /// Keeps the chunks of past turns without a time limit.
     #[must_use]
     pub fn keep_all_chunks(mut self) -> Self {
         self.keep_chunks = None;

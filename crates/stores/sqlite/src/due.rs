@@ -100,7 +100,7 @@ pub(crate) fn update_index(
     Ok(())
 }
 
-/// Fills the table from the headers: what an older file does not have.
+/// Fills the table from the headers, for a file of an older version that lacks it.
 pub(crate) fn backfill(conn: &Connection) -> Result<(), OperationError> {
     let mut statement = conn.prepare("SELECT name, header FROM session")?;
     let mut rows = statement.query([])?;

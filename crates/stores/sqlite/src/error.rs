@@ -95,7 +95,7 @@ pub enum Error {
         source: rusqlite::Error,
     },
     /// The disk is full.
-    #[error("there is no room for {}; make room and try again", path.display())]
+    #[error("the disk of {} is full; free some space and try again", path.display())]
     Full {
         /// The path that was given.
         path: PathBuf,

@@ -109,7 +109,7 @@ pub(crate) fn variant_name<T: Serialize>(
 ) -> Result<String, OperationError> {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => Ok(name),
-        Ok(_) => Err(OperationError::corrupt(kind, "it is not a name")),
+        Ok(_) => Err(OperationError::corrupt(kind, "it is not stored as a name")),
         Err(error) => Err(OperationError::not_storable(kind, error.to_string())),
     }
 }

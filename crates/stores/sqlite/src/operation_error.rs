@@ -51,10 +51,10 @@ impl OperationError {
     fn panicked(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("without a word");
+        let text = text.unwrap_or("no message");
         tracing::error!(event = "sqlite.panicked", text);
         Self::internal(format!(
-            "it panicked and left nothing behind; report this as a defect: {text}"
+            "the operation panicked and was rolled back; report this as a defect: {text}"
         ))
     }
 

@@ -1,8 +1,8 @@
 //! The packed form of a batch of chunks that were written at once.
 //!
 //! A batch is `[1, [base, ...], item, ...]`: the format's version, the bases, and the chunks in their
-//! order. An item is a string, more text; an object, another payload; or `[base, time]`, which says
-//! who wrote the chunks after it, and when.
+//! order. An item is a string, more text; an object, another payload; or `[base, time]`, the
+//! writer and the time of the chunks after it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for BatchVisitor {
                 }
                 Item::Payload(payload) => {
                     let Some((base, time)) = &context else {
-                        return Err(A::Error::custom("nobody wrote a chunk"));
+                        return Err(A::Error::custom("a chunk has no context"));
                     };
                     chunks.push(Chunk::new(Arc::clone(base), *time, payload));
                 }

@@ -2,8 +2,8 @@
 //!
 //! An entry is `[1, message, ...]`: the format's version, then one message after another.
 //!
-//! - `[0, text]`: what a user said, when it is only a text.
-//! - `[1, [part, ...]]`: what the model said. A part is a string of text, or `[id, name, arguments]`.
+//! - `[0, text]`: a user message that is only a text.
+//! - `[1, [part, ...]]`: a message of the model. A part is a string of text, or `[id, name, arguments]`.
 //! - `[2, call, content]`: the result of the call of that number, from 0, in the message before.
 //!   A fourth element, `1`: the content is a text as the tool gave it.
 //! - an object: a message or part in its stored form, where the above would lose something.
@@ -143,7 +143,8 @@ impl<'de> Visitor<'de> for EntryVisitor {
                         Some(Message::Assistant(said)) => said.tool_calls().nth(call),
                         _ => None,
                     };
-                    let made = made.ok_or_else(|| A::Error::custom("a result answers no call"))?;
+                    let made =
+                        made.ok_or_else(|| A::Error::custom("a result belongs to no call"))?;
                     Message::Tool(result(made, content, verbatim))
                 }
             };
@@ -210,16 +211,14 @@ impl<'de> Visitor<'de> for ItemVisitor {
                 content: need(&mut seq)?,
                 verbatim: seq.next_element::<u8>()?.is_some(),
             }),
-            other => Err(A::Error::custom(format!(
-                "there is no message kind {other}"
-            ))),
+            other => Err(A::Error::custom(format!("unknown message kind {other}"))),
         }
     }
 }
 
 fn need<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(seq: &mut A) -> Result<T, A::Error> {
     seq.next_element()?
-        .ok_or_else(|| A::Error::custom("something is missing"))
+        .ok_or_else(|| A::Error::custom("the entry is incomplete"))
 }
 
 struct Part(AssistantPart);

@@ -4,7 +4,7 @@
 //! in a process, all of which end with it. The host is the machine's present boot and the namespace in
 //! which process ids count, so that an id is never compared across machines, restarts or containers;
 //! the start tells a process from a later one of the same id. A holder of another form, or of another
-//! host, is taken to live as long as its lease, and so is a process that cannot be looked at.
+//! host, is considered alive as long as its lease, and so is a process that cannot be inspected.
 
 use std::fs;
 use std::io::{self, ErrorKind};

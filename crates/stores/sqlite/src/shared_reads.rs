@@ -1,8 +1,8 @@
-//! Reads that are made once for all who ask for them at the same time.
+//! Reads that are made once for all callers that ask for them at the same time.
 //!
-//! A chunk wakes all who read its stream, and each asks for the same. Who asks while that read waits for
-//! its turn is given its answer; once it has begun, the next to ask begins another. So nobody is told what
-//! was so before he asked.
+//! A chunk wakes all readers of its stream, and each asks for the same read. A caller that asks while that
+//! read waits to begin shares its result; after it has begun, the next caller starts another. So no caller
+//! gets a result that is older than its request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,7 +18,7 @@ use crate::operation_error::OperationError;
 
 type Waiting<K, T> = Arc<Mutex<HashMap<K, Vec<ResultSender<Option<T>>>>>>;
 
-/// Reads of one kind that have not begun, by what is asked for, and who waits for each.
+/// Reads of one kind that have not begun, by their key, with the callers that wait for each.
 pub(crate) struct SharedReads<K, T>(Waiting<K, T>);
 
 impl<K, T> Default for SharedReads<K, T> {
@@ -63,16 +63,16 @@ impl<K: Clone + Eq + Hash, T> SharedReads<K, T> {
     }
 }
 
-/// The duty to read. When it is dropped before, the others ask again.
+/// The duty to make a read. If it is dropped before the read, the waiting callers ask again.
 pub(crate) struct Leading<K: Eq + Hash, T> {
     waiting: Waiting<K, T>,
     key: K,
-    /// Another may lead a read of the same by now.
+    /// Whether the read has begun; another caller may lead a new read of the same key then.
     has_begun: AtomicBool,
 }
 
 impl<K: Eq + Hash, T> Leading<K, T> {
-    /// A read that is made for all who have asked for it when it begins.
+    /// A read that is made for all callers that have asked for it when it begins.
     pub(crate) fn sharing(
         self,
         read: impl Fn(&Connection) -> Result<T, OperationError>,
@@ -90,7 +90,7 @@ impl<K: Eq + Hash, T> Leading<K, T> {
         }
     }
 
-    /// From here on nobody joins.
+    /// Begins the read, which later callers cannot join.
     fn begin(&self) -> Followers<T> {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             return Followers(Vec::new());

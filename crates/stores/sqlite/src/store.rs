@@ -61,7 +61,7 @@ struct Inner {
     poller: OnceLock<Mutex<Receiver<()>>>,
 }
 
-/// Reads of streams that are shared by all who ask for the same at the same time.
+/// Reads of streams that are shared by all callers that ask for them at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct StreamReads {
     pub(crate) infos: SharedReads<SessionId, Option<StreamInfo>>,
@@ -106,12 +106,12 @@ impl SqliteStore {
     /// Opens a file, which is created when it does not exist, and brings its schema up to date.
     ///
     /// # Errors
-    /// [`Error`] says what is wrong with the path or the file. The file is as it was then.
+    /// [`Error`] describes the problem with the path or the file. The file is not changed.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, SqliteConfig::new()).await
     }
 
-    /// Opens a file as this configuration says.
+    /// Opens a file with this configuration.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
@@ -157,7 +157,7 @@ impl SqliteStore {
         Self::in_memory_with(SqliteConfig::new()).await
     }
 
-    /// Makes a store in memory as this configuration says.
+    /// Makes a store in memory with this configuration.
     ///
     /// # Errors
     /// When there is no memory.
@@ -232,7 +232,7 @@ impl SqliteStore {
         readers.read(read, after).await
     }
 
-    /// The same, once for all who ask for it before it begins.
+    /// The same read, made once for all callers that ask for it before it begins.
     pub(crate) async fn read_shared<K, T>(
         &self,
         reads: impl Fn(&StreamReads) -> &SharedReads<K, T>,
@@ -243,7 +243,7 @@ impl SqliteStore {
         K: Clone + Eq + Hash + Send + 'static,
         T: Clone + Send + 'static,
     {
-        // In memory a read waits for nobody, and is over before another could share it.
+        // In memory a read does not wait, and ends before another caller could share it.
         if self.inner.readers.is_none() {
             return self.read(read).await;
         }

@@ -1,6 +1,6 @@
 //! Keeps the write-ahead log short.
 //!
-//! SQLite begins the log anew when nobody reads from it. Reads that overlap without end leave no such
+//! SQLite restarts the log when no connection reads from it. Reads that overlap without end leave no such
 //! moment, and the log would grow without bound. When it has grown long, the readers of this process are
 //! therefore held until the reads under way have ended; then the log is moved into the file and cut, by
 //! the next commit or by the last reader. Commits wait for readers only when the log has grown far
@@ -17,8 +17,8 @@ use rusqlite::Connection;
 
 use crate::readers::Readers;
 
-/// The length in bytes at which the log is cut. SQLite itself begins the log anew at 4 MB if nobody reads
-/// from it, so a log that is longer than that is always read from.
+/// The length in bytes at which the log is cut. SQLite itself restarts the log at 4 MB if no connection
+/// reads from it, so a longer log has readers at all times.
 pub(crate) const CUT_LENGTH: u64 = 6 * 1024 * 1024;
 /// When a log could not be cut, the next attempt is made after it has grown by this many bytes.
 const RETRY_GROWTH: u64 = 2 * 1024 * 1024;
@@ -137,7 +137,7 @@ impl LogFile {
     /// The length of the log, if it has reached the length at which it is to be cut. That length is then
     /// raised, so that readers are not held again and again while the log cannot be cut.
     fn length_if_due(&self) -> Option<u64> {
-        // A file that cannot be looked at is looked at again after the next commit.
+        // If the length cannot be read, it is read again after the next commit.
         let length = self.length().unwrap_or(0);
         let due = self.due.load(Ordering::Relaxed);
         let next = (length + RETRY_GROWTH).max(CUT_LENGTH);

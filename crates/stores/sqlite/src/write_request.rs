@@ -124,7 +124,7 @@ impl<T: Send> QueuedWrite for WriteRequest<T> {
     fn settle(&self, failure: Option<&rusqlite::Error>) {
         let waker = {
             let mut state = self.lock();
-            // A refusal stands, whatever became of the transaction.
+            // A refusal is final, even if the transaction failed.
             let was_refused =
                 matches!(&state.outcome, Some(Err(error)) if !error.breaks_transaction());
             if let Some(error) = failure

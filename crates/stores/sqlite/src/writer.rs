@@ -7,7 +7,7 @@
 //! caller alone, and the connection stays usable.
 //!
 //! No caller blocks its own thread, which runs other tasks. When another process writes, or the
-//! write-ahead log must be cut while somebody reads from it, the connection is handed over to a thread
+//! write-ahead log must be cut while a connection reads from it, the connection is handed over to a thread
 //! that waits and then serves the queue.
 
 use std::collections::VecDeque;

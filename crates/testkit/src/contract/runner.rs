@@ -83,7 +83,7 @@ pub(super) async fn in_time<T>(demand: &str, future: impl Future<Output = T>) ->
         let polled = future.as_mut().poll(context);
         if polled.is_pending() {
             let rang = alarm.get_or_insert_with(Alarm::set).rang(context.waker());
-            assert!(!rang, "nothing within {PATIENCE:?}: {demand}");
+            assert!(!rang, "no result within {PATIENCE:?}: {demand}");
         }
         polled
     })

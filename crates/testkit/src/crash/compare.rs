@@ -78,7 +78,7 @@ impl Stored {
     pub(super) fn flaws_at_the_end(&self) -> Vec<String> {
         let mut flaws = self.flaws();
         let Some(session) = &self.session else {
-            return vec!["there is no session".to_owned()];
+            return vec!["the session is missing".to_owned()];
         };
         if session.state.status == SessionStatus::Active {
             flaws.push("the session is still active".to_owned());
@@ -89,10 +89,10 @@ impl Stored {
         if !session.state.pending_client_tool_calls.is_empty()
             || !session.state.client_tool_call_ownership.is_empty()
         {
-            flaws.push("a question is still on the list".to_owned());
+            flaws.push("a call is still pending".to_owned());
         }
         if session.lease.is_some() {
-            flaws.push("somebody still holds the lease".to_owned());
+            flaws.push("the lease is still held".to_owned());
         }
         flaws.extend(self.flaws_of_the_replay(session));
         flaws

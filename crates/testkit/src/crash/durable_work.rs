@@ -6,19 +6,19 @@ use helix_agents_core::CallId;
 use helix_agents_core::message::Message;
 
 use super::compare::Stored;
-use super::observer::Seen;
+use super::observer::ObservedCounts;
 
 /// The finished calls and replies that were durable when a process died, and the counts until then.
 #[derive(Debug)]
 pub(super) struct DurableWork {
     place: String,
-    seen: Seen,
+    seen: ObservedCounts,
     finished: BTreeSet<CallId>,
     replied: BTreeSet<usize>,
 }
 
 impl DurableWork {
-    pub(super) fn new(place: String, stored: &Stored, seen: Seen) -> Self {
+    pub(super) fn new(place: String, stored: &Stored, seen: ObservedCounts) -> Self {
         let mut finished = BTreeSet::new();
         let mut replied = BTreeSet::new();
         for (at, message) in stored.messages.iter().enumerate() {
@@ -43,10 +43,11 @@ impl DurableWork {
     }
 
     /// The calls and replies that were repeated later although they were durable.
-    pub(super) fn repetitions(&self, later: &Seen) -> Vec<String> {
+    pub(super) fn repetitions(&self, later: &ObservedCounts) -> Vec<String> {
         let mut all = Vec::new();
         for call in &self.finished {
-            let count = |seen: &Seen| seen.starts.get(call).map_or(0, |(count, _)| *count);
+            let count =
+                |seen: &ObservedCounts| seen.starts.get(call).map_or(0, |(count, _)| *count);
             if count(later) > count(&self.seen) {
                 all.push(format!(
                     "call {call} was run again although its result was durable, killed {}",
@@ -55,10 +56,11 @@ impl DurableWork {
             }
         }
         for messages in &self.replied {
-            let count = |seen: &Seen| seen.asked.get(messages).copied().unwrap_or_default();
+            let count =
+                |seen: &ObservedCounts| seen.asked.get(messages).copied().unwrap_or_default();
             if count(later) > count(&self.seen) {
                 all.push(format!(
-                    "the reply to {messages} messages was bought again although it was durable, killed {}",
+                    "the model call after {messages} messages was repeated although its reply was durable, killed {}",
                     self.place
                 ));
             }

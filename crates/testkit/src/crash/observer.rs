@@ -10,12 +10,12 @@ use helix_agents_core::hooks::{AgentHooks, BeforeModelCall, BeforeTool, HookCx, 
 /// Hooks that count tool runs and model calls. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observer {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ObservedCounts>>,
 }
 
 /// The counts so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedCounts {
     /// The number of starts of each call, and whether more than one is allowed.
     pub(super) starts: BTreeMap<CallId, (usize, bool)>,
     /// The number of model calls for each length of the history.
@@ -23,11 +23,11 @@ pub(super) struct Seen {
 }
 
 impl Observer {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, ObservedCounts> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> ObservedCounts {
         self.lock().clone()
     }
 }

@@ -14,7 +14,7 @@ use helix_agents_core::{CallId, SessionId};
 use super::compare::Stored;
 use super::durable_work::DurableWork;
 use super::killable_host::KillableHost;
-use super::observer::{Observer, Seen};
+use super::observer::{ObservedCounts, Observer};
 use super::process::{LEASE, Process, World};
 use super::{Disturbance, KillSwitch, Meddling, Scenario};
 use crate::host::drive_on;
@@ -26,7 +26,7 @@ const MAX_ROUNDS: usize = 64;
 /// The outcome of an undisturbed play.
 pub(super) struct Wanted {
     pub(super) points: usize,
-    pub(super) seen: Seen,
+    pub(super) seen: ObservedCounts,
     pub(super) stored: Stored,
 }
 
@@ -45,11 +45,11 @@ pub(super) struct Play<'a> {
 }
 
 /// How a process ended.
-enum Life {
+enum ProcessEnd {
     /// The scenario is over.
     Over,
     /// There is more to do.
-    GoesOn,
+    Continues,
     /// The process failed in an unexpected way.
     Failed(String),
 }
@@ -123,7 +123,7 @@ impl<'a> Play<'a> {
                         self.meddle(&process, meddling).await;
                     }
                     match self.next(&process, disturbance).await {
-                        Life::GoesOn => {}
+                        ProcessEnd::Continues => {}
                         end => return end,
                     }
                 }
@@ -131,9 +131,9 @@ impl<'a> Play<'a> {
             let end = switch.live(life).await;
             self.points = switch.passed();
             match end {
-                Some(Life::Over) => return Ok(()),
-                Some(Life::Failed(why)) => return Err(why),
-                Some(Life::GoesOn) | None => {}
+                Some(ProcessEnd::Over) => return Ok(()),
+                Some(ProcessEnd::Failed(why)) => return Err(why),
+                Some(ProcessEnd::Continues) | None => {}
             }
             let place = switch.killed_at().unwrap_or_default();
             let stored = self.stored().await?;
@@ -146,15 +146,17 @@ impl<'a> Play<'a> {
             // Nobody waits for a process that is gone longer than its lease.
             self.world.clock.advance(LEASE + Duration::from_secs(1));
         }
-        Err(format!("it did not end within {MAX_ROUNDS} processes"))
+        Err(format!(
+            "the play did not end within {MAX_ROUNDS} processes"
+        ))
     }
 
     /// Takes the next action of the scenario.
-    async fn next(&mut self, process: &Process, disturbance: &Disturbance) -> Life {
+    async fn next(&mut self, process: &Process, disturbance: &Disturbance) -> ProcessEnd {
         let session = &self.world.session;
         let stored = match self.stored().await {
             Ok(stored) => stored,
-            Err(why) => return Life::Failed(why),
+            Err(why) => return ProcessEnd::Failed(why),
         };
         let executed = stored
             .runs
@@ -180,15 +182,17 @@ impl<'a> Play<'a> {
                     self.last_answer = Some(answer.clone());
                     return match process.entries.submit(&answer).await {
                         Ok(submitted) if submitted.outcome == SubmissionOutcome::Accepted => {
-                            Life::GoesOn
+                            ProcessEnd::Continues
                         }
-                        other => Life::Failed(format!("an answer was not taken: {other:?}")),
+                        other => {
+                            ProcessEnd::Failed(format!("an answer was not accepted: {other:?}"))
+                        }
                     };
                 }
                 process.entries.resume(session, &process.performer).await
             }
             _ => match self.scenario.turns.get(executed) {
-                None => return Life::Over,
+                None => return ProcessEnd::Over,
                 Some(message) => {
                     let execute = ExecuteRequest::new(&process.agent, message.as_str());
                     let execute = execute.in_session(session.clone());
@@ -197,20 +201,20 @@ impl<'a> Play<'a> {
             },
         };
         match driven {
-            Err(error) => Life::Failed(format!("an entry was refused: {error}")),
+            Err(error) => ProcessEnd::Failed(format!("an entry was refused: {error}")),
             Ok(state) => self.drive(process, state).await,
         }
     }
 
-    async fn drive(&self, process: &Process, state: RunState) -> Life {
+    async fn drive(&self, process: &Process, state: RunState) -> ProcessEnd {
         let host = KillableHost {
             host: self.host,
             switch: &self.world.switch,
         };
         match drive_on(&host, &process.facts, state, &process.ports).await {
-            Ok(state) if state.is_ended() => Life::GoesOn,
-            Ok(state) => Life::Failed(format!("the run has stalled: {state:?}")),
-            Err(error) => Life::Failed(format!("an effect has no event: {error}")),
+            Ok(state) if state.is_ended() => ProcessEnd::Continues,
+            Ok(state) => ProcessEnd::Failed(format!("the run has stalled: {state:?}")),
+            Err(error) => ProcessEnd::Failed(format!("an effect has no event: {error}")),
         }
     }
 
@@ -286,7 +290,7 @@ impl<'a> Play<'a> {
             let repeatable = |call: &&CallId| seen.starts.get(*call).is_some_and(|(_, may)| *may);
             for call in unknown.iter().filter(repeatable) {
                 all.push(format!(
-                    "call {call} may be run again, and was left unknown"
+                    "call {call} may be run again, but was left unknown"
                 ));
             }
             unsure.extend(unknown);

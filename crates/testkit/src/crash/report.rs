@@ -36,7 +36,7 @@ impl CrashReport {
             kills,
             violations,
         } = self;
-        eprintln!("{scenario}: {points} points to die at, {kills} kills");
+        eprintln!("{scenario}: {points} kill points, {kills} kills");
         if let Some(first) = violations.first() {
             let count = violations.len();
             let all = violations.join("\n  ");

@@ -99,7 +99,7 @@ impl Scenario {
         match answers.find(|(tool, _)| *tool == call.tool_name) {
             Some((_, reply)) => reply(call),
             None if self.approves && call.kind == PendingKind::Approval => call.approve(),
-            None => call.error("nobody answers"),
+            None => call.error("the scenario has no answer to this call"),
         }
     }
 }

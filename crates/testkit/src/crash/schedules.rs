@@ -121,7 +121,9 @@ impl Schedules {
             accepted,
             violations,
         } = &report;
-        eprintln!("{played} schedules, {kills} kills, {accepted} things accepted");
+        eprintln!(
+            "{played} schedules, {kills} kills, {accepted} answers, stops and messages accepted"
+        );
         if violations.is_empty() {
             return;
         }
@@ -134,7 +136,7 @@ impl Schedules {
             })
             .collect();
         let all = all.join("\n  ");
-        panic!("{broken} of {played} schedules went wrong; play one again with:\n  {all}");
+        panic!("{broken} of {played} schedules have violations; play one again with:\n  {all}");
     }
 
     /// Plays a schedule for each seed, each in a store of its own.

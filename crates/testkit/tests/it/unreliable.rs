@@ -9,7 +9,9 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::SessionState;
 use helix_agents_core::store::{Change, Commit, Precondition, SessionStore, StoreError};
 use helix_agents_core::time::{Clock, Timestamp};
-use helix_agents_testkit::{Dice, Faults, Rest, Scheduler, UnreliableStore, VirtualClock};
+use helix_agents_testkit::{
+    Dice, Faults, Scheduler, SchedulerOutcome, UnreliableStore, VirtualClock,
+};
 
 fn clock() -> Arc<VirtualClock> {
     Arc::new(VirtualClock::new(Timestamp::from_millis(0)))
@@ -65,7 +67,7 @@ fn fates(seed: u64, faults: Faults, count: usize) -> String {
             clock.sleep_until(soon).await;
         }
     });
-    assert_eq!(scheduler.run(&dice), Rest::Over);
+    assert_eq!(scheduler.run(&dice), SchedulerOutcome::Over);
     said.lock().unwrap().clone()
 }
 

@@ -1,4 +1,4 @@
-//! The example says what it promises, in one go and day by day.
+//! The example prints what its documentation promises, in one run and day by day.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 

@@ -1,4 +1,4 @@
-//! The example says what it promises.
+//! The example prints what its documentation promises.
 
 use std::process::Command;
 

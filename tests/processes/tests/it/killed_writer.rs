@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use helix_agents_core::SessionId;
-use helix_agents_process_tests::{Found, create, found};
+use helix_agents_process_tests::{StoredRounds, create, found};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 
@@ -89,7 +89,7 @@ fn acknowledged_commits_are_complete_after_a_kill() {
             );
             assert_eq!(
                 found,
-                Found::whole(found.messages),
+                StoredRounds::whole(found.messages),
                 "kill {kill} after {until}: {session}"
             );
             rounds += found.messages;

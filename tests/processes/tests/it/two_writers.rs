@@ -1,7 +1,7 @@
 use std::process::{Child, Command};
 
 use helix_agents_core::SessionId;
-use helix_agents_process_tests::{Found, create, found};
+use helix_agents_process_tests::{StoredRounds, create, found};
 use helix_agents_store_sqlite::SqliteStore;
 use helix_agents_testkit::block_on;
 
@@ -38,7 +38,7 @@ fn two_processes_write_at_once_and_nothing_is_lost() {
             let found = block_on(found(&store, session)).unwrap();
             assert_eq!(
                 found,
-                Found::whole(2 * ROUNDS / sessions),
+                StoredRounds::whole(2 * ROUNDS / sessions),
                 "{session} of {sessions}"
             );
         }

@@ -74,7 +74,7 @@ impl Host for SettlesEarly {
     }
 }
 
-/// Loses a reply that was paid for, and requests it again.
+/// Loses a durable reply, and requests it again.
 struct BuysTwice;
 
 #[async_trait]
@@ -115,6 +115,6 @@ fn a_host_that_buys_a_reply_twice_is_noticed() {
     let violations = verdict(scenarios::three_tools_in_parallel(), BuysTwice);
     let twice = violations
         .iter()
-        .filter(|text| text.contains("the model was asked") || text.contains("bought again"));
+        .filter(|text| text.contains("the model was asked") || text.contains("was repeated"));
     assert!(twice.count() > 0, "{violations:#?}");
 }

@@ -275,13 +275,13 @@ async fn expired_sessions_are_removed() {
 
 /// Records requests to remove old chunks, and reports the given number of streams as cleaned.
 #[derive(Debug, Clone, Default)]
-struct Broom {
+struct RecordingRetention {
     asked: Arc<Mutex<Vec<Timestamp>>>,
     removes: Arc<AtomicUsize>,
 }
 
 #[async_trait]
-impl Retention for Broom {
+impl Retention for RecordingRetention {
     async fn remove_old_chunks(&self, at: Timestamp, limit: usize) -> Result<usize, StreamError> {
         self.asked.lock().unwrap().push(at);
         Ok(self.removes.load(Ordering::SeqCst).min(limit))
@@ -291,7 +291,7 @@ impl Retention for Broom {
 /// Old chunks are removed every minute, and sooner while there are more.
 #[tokio::test]
 async fn old_chunks_are_removed_every_minute() {
-    let (time, broom) = (clock(), Broom::default());
+    let (time, broom) = (clock(), RecordingRetention::default());
     let backend = Place::memory().open().await.retained_by(broom.clone());
     let runtime = LocalRuntime::builder(backend)
         .recovery(false)

@@ -1,4 +1,4 @@
-//! One read for all who ask for the same before it begins.
+//! One read for all callers that ask for it before it begins.
 
 use std::cell::Cell;
 use std::fs;

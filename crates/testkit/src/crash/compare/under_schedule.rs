@@ -55,13 +55,15 @@ impl Stored {
         let appended = heard.iter().filter(|text| **text == beside).count();
         if !allowed.contains(&appended) {
             flaws.push(format!(
-                "{appended} messages were appended beside the run, not {allowed:?}"
+                "{appended} messages were appended during the run, not {allowed:?}"
             ));
         }
         let said: Vec<_> = heard.iter().filter(|text| **text != beside).collect();
         let wanted: Vec<_> = turns.iter().take(executed).collect();
         if !said.iter().eq(wanted.iter()) {
-            flaws.push(format!("users said {said:?} instead of {wanted:?}"));
+            flaws.push(format!(
+                "the user messages are {said:?} instead of {wanted:?}"
+            ));
         }
         let replies = self.messages.iter();
         let replies = replies.filter(|message| matches!(message, Message::Assistant(_)));
@@ -78,7 +80,7 @@ impl Stored {
         // Nobody says what a reply cost that was cut off.
         if paid > replies || (paid < replies && !was_stopped) {
             flaws.push(format!(
-                "{replies} replies are in the history, {paid} were paid for"
+                "{replies} replies are in the history, the usage counts {paid}"
             ));
         }
         flaws
@@ -102,10 +104,10 @@ impl Stored {
                     format!("the start of call {tool_call_id}")
                 }
                 ChunkPayload::ToolApprovalRequest { tool_call_id, .. } => {
-                    format!("the question about call {tool_call_id}")
+                    format!("the approval request of call {tool_call_id}")
                 }
                 ChunkPayload::ToolApprovalResponse { tool_call_id, .. } => {
-                    format!("the decision about call {tool_call_id}")
+                    format!("the approval response of call {tool_call_id}")
                 }
                 _ => continue,
             };

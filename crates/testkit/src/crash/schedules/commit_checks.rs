@@ -35,7 +35,7 @@ impl CommitChecks {
         for (step, reply) in &inner.replies {
             if !stored.has_reply(reply) {
                 flaws.push(format!(
-                    "the reply of step {step} was committed, and is gone"
+                    "the reply of step {step} was committed, but is missing"
                 ));
             }
         }
@@ -88,7 +88,7 @@ impl CommitObserver for CommitChecks {
         if let (Some(was), Some(is)) = (was_running, &after.run)
             && was.id != is.id
         {
-            let flaw = format!("run {} began while run {} went on", is.id, was.id);
+            let flaw = format!("run {} began while run {} was running", is.id, was.id);
             inner.flaws.push(flaw);
         }
         for (_, change) in &commit.changes {

@@ -24,7 +24,7 @@ use crate::{
 
 /// Whether a write was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Once {
+pub(super) enum WriteOutcome {
     #[default]
     No,
     /// The acknowledgement was lost.
@@ -32,7 +32,7 @@ pub(super) enum Once {
     Yes,
 }
 
-impl Once {
+impl WriteOutcome {
     pub(super) fn is_certain(self) -> bool {
         self == Self::Yes
     }
@@ -45,8 +45,8 @@ pub(super) struct Ledger {
     /// Calls for which an answer was submitted. It may be stored even if the acknowledgement was lost.
     pub(super) offered: BTreeSet<CallId>,
     pub(super) stops: Vec<(RunId, StopKind)>,
-    pub(super) stop: Once,
-    pub(super) appended: Once,
+    pub(super) stop: WriteOutcome,
+    pub(super) appended: WriteOutcome,
     pub(super) kills: usize,
     pub(super) taken_over: bool,
     pub(super) over: bool,

@@ -7,25 +7,25 @@ use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::session::{RunStatus, StopKind, Submission};
 
-use super::context::{Ledger, Once, ScheduleContext};
+use super::context::{Ledger, ScheduleContext, WriteOutcome};
 use super::interference::BESIDE;
-use crate::Rest;
+use crate::SchedulerOutcome;
 use crate::crash::compare::Stored;
-use crate::crash::observer::Seen;
+use crate::crash::observer::ObservedCounts;
 use crate::crash::play::Wanted;
 
 /// Every violation that is found at the end of a schedule.
 pub(super) fn violations_at_the_end(
     context: &ScheduleContext,
-    rest: Rest,
+    rest: SchedulerOutcome,
     wanted: &Wanted,
 ) -> Vec<String> {
     let ledger = context.ledger();
     let mut all = ledger.violations.clone();
     match rest {
-        Rest::Over => {}
-        Rest::Stuck => all.push("something waits for what never comes".to_owned()),
-        Rest::TooLong => all.push("a task does not end".to_owned()),
+        SchedulerOutcome::Over => {}
+        SchedulerOutcome::Stuck => all.push("a task waits without end".to_owned()),
+        SchedulerOutcome::TooLong => all.push("a task does not end".to_owned()),
     }
     let stored = match context.stored() {
         Ok(stored) => stored,
@@ -41,16 +41,16 @@ pub(super) fn violations_at_the_end(
     all.extend(stored.flaws_at_the_end());
     all.extend(stored.flaws_of_the_tale());
     let appended = match ledger.appended {
-        Once::No => 0..=0,
-        Once::Perhaps => 0..=1,
-        Once::Yes => 1..=1,
+        WriteOutcome::No => 0..=0,
+        WriteOutcome::Perhaps => 0..=1,
+        WriteOutcome::Yes => 1..=1,
     };
-    let was_stopped = ledger.stop != Once::No;
+    let was_stopped = ledger.stop != WriteOutcome::No;
     let turns = &context.scenario.turns;
     all.extend(stored.flaws_of_the_account(turns, (BESIDE, appended), was_stopped));
     all.extend(stops(&ledger, &stored, wanted));
     all.extend(answers(&ledger, &stored));
-    if ledger.stop == Once::No && ledger.appended == Once::No {
+    if ledger.stop == WriteOutcome::No && ledger.appended == WriteOutcome::No {
         all.extend(compared(context.eager, &ledger, &stored, &seen, wanted));
     }
     all
@@ -58,7 +58,7 @@ pub(super) fn violations_at_the_end(
 
 /// Checks that no call that must not be repeated was run twice, and that no call that was started is
 /// reported as not executed.
-fn once(seen: &Seen, stored: &Stored) -> Vec<String> {
+fn once(seen: &ObservedCounts, stored: &Stored) -> Vec<String> {
     let mut all = Vec::new();
     for (call, (count, may_repeat)) in &seen.starts {
         if *count > 1 && !may_repeat {
@@ -66,7 +66,9 @@ fn once(seen: &Seen, stored: &Stored) -> Vec<String> {
         }
         let result = stored.result_of(call);
         if result.is_some_and(|result| result.status == ResultStatus::NotExecuted) {
-            all.push(format!("call {call} was begun, and is told not executed"));
+            all.push(format!(
+                "call {call} was started, but is reported as not executed"
+            ));
         }
     }
     all
@@ -80,7 +82,7 @@ fn stops(ledger: &Ledger, stored: &Stored, wanted: &Wanted) -> Vec<String> {
     let fails_by_itself: Vec<ErrorCode> = fails_by_itself.map(|error| error.code).collect();
     for (run, kind) in &ledger.stops {
         let Some(record) = stored.runs.iter().find(|record| record.id == *run) else {
-            all.push(format!("run {run} was asked to stop, and is gone"));
+            all.push(format!("run {run} was asked to stop, but is not stored"));
             continue;
         };
         let status = record.status;
@@ -95,7 +97,7 @@ fn stops(ledger: &Ledger, stored: &Stored, wanted: &Wanted) -> Vec<String> {
         };
         if !honoured {
             all.push(format!(
-                "run {run} was asked to stop ({kind:?}), and ended {status:?} {code:?}"
+                "run {run} was asked to stop ({kind:?}), but ended as {status:?} {code:?}"
             ));
         }
     }
@@ -108,7 +110,7 @@ fn answers(ledger: &Ledger, stored: &Stored) -> Vec<String> {
     for (call, (pending, answer)) in &ledger.answers {
         let Some(result) = stored.result_of(call) else {
             all.push(format!(
-                "the answer to call {call} was accepted, and is lost"
+                "the answer to call {call} was accepted, but is lost"
             ));
             continue;
         };
@@ -130,7 +132,7 @@ fn answers(ledger: &Ledger, stored: &Stored) -> Vec<String> {
         if !arrived {
             let kind = pending.kind;
             all.push(format!(
-                "the answer to call {call} ({kind:?}) was accepted, and the model reads {:?}: {}",
+                "the answer to call {call} ({kind:?}) was accepted, but the model reads {:?}: {}",
                 result.status, result.content
             ));
         }
@@ -143,7 +145,7 @@ fn compared(
     early: bool,
     ledger: &Ledger,
     stored: &Stored,
-    seen: &Seen,
+    seen: &ObservedCounts,
     wanted: &Wanted,
 ) -> Vec<String> {
     let mut all = Vec::new();
@@ -152,7 +154,7 @@ fn compared(
         let may_repeat = seen.starts.get(&call).is_some_and(|(_, may)| *may);
         if may_repeat {
             all.push(format!(
-                "call {call} may be run again, and was left unknown"
+                "call {call} may be run again, but was left unknown"
             ));
         }
         unsure.insert(call);

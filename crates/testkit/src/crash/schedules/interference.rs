@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helix_agents_core::message::{Message, UserMessage};
 use helix_agents_core::store::{Sessions, StoreError};
 
-use super::context::{Once, ScheduleContext, is_temporary};
+use super::context::{ScheduleContext, WriteOutcome, is_temporary};
 use crate::yields;
 
 /// The message that is appended while a run is performed.
@@ -77,11 +77,11 @@ async fn stop(context: &ScheduleContext) {
             Ok(None) | Err(StoreError::NotFound { .. }) => {}
             Ok(Some(run)) => {
                 ledger.stops.push((run, kind));
-                ledger.stop = Once::Yes;
+                ledger.stop = WriteOutcome::Yes;
                 return;
             }
             Err(StoreError::Unavailable { .. }) => {
-                ledger.stop = Once::Perhaps;
+                ledger.stop = WriteOutcome::Perhaps;
                 return;
             }
             Err(error) => {
@@ -108,11 +108,11 @@ async fn append(context: &ScheduleContext) {
         match appended {
             Err(StoreError::NotFound { .. } | StoreError::Refused { .. }) => {}
             Ok(_) => {
-                ledger.appended = Once::Yes;
+                ledger.appended = WriteOutcome::Yes;
                 return;
             }
             Err(StoreError::Unavailable { .. }) => {
-                ledger.appended = Once::Perhaps;
+                ledger.appended = WriteOutcome::Perhaps;
                 return;
             }
             Err(error) => {

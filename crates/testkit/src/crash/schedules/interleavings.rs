@@ -9,7 +9,7 @@ use helix_agents_core::store::{Page, PendingQuery, Sessions};
 use helix_agents_core::time::Timestamp;
 
 use super::commit_checks::CommitChecks;
-use super::context::{Once, ScheduleContext, is_temporary};
+use super::context::{ScheduleContext, WriteOutcome, is_temporary};
 use super::orders::Orders;
 use super::schedule::Schedule;
 use super::{Hosting, final_checks, supervisor};
@@ -17,7 +17,7 @@ use crate::crash::play::Wanted;
 use crate::crash::{CrashTest, Scenario};
 use crate::host::drive_on;
 use crate::unreliable::CommitObserver;
-use crate::{Dice, Rest, Scheduler, TaskId, VirtualClock, block_on};
+use crate::{Dice, Scheduler, SchedulerOutcome, TaskId, VirtualClock, block_on};
 
 const MAX_POLLS: usize = 20_000;
 
@@ -174,12 +174,12 @@ impl Interleavings {
             return vec![why];
         }
         let rest = scheduler.run_by(choose);
-        if rest == Rest::Over {
+        if rest == SchedulerOutcome::Over {
             let directed = Arc::clone(&context);
             spawner.spawn(async move { supervisor::supervise(&directed).await });
         }
         let rest = match rest {
-            Rest::Over => scheduler.run_by(|_, _| 0),
+            SchedulerOutcome::Over => scheduler.run_by(|_, _| 0),
             rest => rest,
         };
         drop(scheduler);
@@ -229,7 +229,7 @@ async fn take_over(context: &ScheduleContext) {
             let ports = process.ports.clone().remembering();
             let driven = drive_on(&crate::PlainHost, &process.facts, state, &ports).await;
             if let Err(error) = driven {
-                let flaw = format!("who took over was refused: {error}");
+                let flaw = format!("the executor that took over was refused: {error}");
                 context.ledger().violations.push(flaw);
             }
         }
@@ -274,7 +274,7 @@ async fn stop(context: &ScheduleContext, kind: StopKind) {
         Ok(None) => {}
         Ok(Some(run)) => {
             ledger.stops.push((run, kind));
-            ledger.stop = Once::Yes;
+            ledger.stop = WriteOutcome::Yes;
         }
         Err(error) => {
             let flaw = format!("a stop was refused: {error}");

@@ -20,7 +20,7 @@ const MAX_ROUNDS: usize = 64;
 
 /// Plays the scenario to its end.
 pub(super) async fn supervise(context: &Arc<ScheduleContext>) {
-    let mut ended = Err(format!("it did not end within {MAX_ROUNDS} rounds"));
+    let mut ended = Err(format!("the play did not end within {MAX_ROUNDS} rounds"));
     for _ in 0..MAX_ROUNDS {
         match next(context).await {
             Ok(true) => {}
@@ -59,7 +59,7 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
                     match context.answer(call).await {
                         Ok(SubmissionOutcome::Accepted | SubmissionOutcome::AlreadyCompleted) => {}
                         Err(error) if is_temporary(&error) => wait(context).await,
-                        other => return Err(format!("an answer was not taken: {other:?}")),
+                        other => return Err(format!("an answer was not accepted: {other:?}")),
                     }
                 }
                 return Ok(true);
@@ -120,7 +120,7 @@ async fn recover(context: &ScheduleContext, process: &Process) -> Result<RunStat
 }
 
 /// How a process ended.
-enum Life {
+enum Ending {
     Over(Box<Result<RunState, String>>),
     /// The process died, or is believed to be dead.
     Gone,
@@ -128,13 +128,13 @@ enum Life {
 
 #[derive(Clone, Default)]
 struct ProcessEnd {
-    life: Arc<Mutex<Option<Life>>>,
+    life: Arc<Mutex<Option<Ending>>>,
     bell: Notify,
 }
 
 impl ProcessEnd {
     /// The first end counts.
-    fn set_end(&self, life: Life) -> bool {
+    fn set_end(&self, life: Ending) -> bool {
         let mut process_end = self.life.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = process_end.is_none();
         if is_first {
@@ -150,13 +150,13 @@ impl ProcessEnd {
         process_end.is_some()
     }
 
-    async fn take(&self) -> Option<Life> {
+    async fn take(&self) -> Option<Ending> {
         loop {
             let heard = self.bell.heard();
             if self.is_filled() {
                 let mut process_end = self.life.lock().unwrap_or_else(PoisonError::into_inner);
                 // What comes after this is nobody's concern, and is not put in here again.
-                return process_end.replace(Life::Gone);
+                return process_end.replace(Ending::Gone);
             }
             heard.await;
         }
@@ -179,7 +179,7 @@ async fn drive(
                 let code = helix_agents_core::error::Coded::code(&error);
                 format!("an effect has no event ({code}): {error}")
             });
-            process_end.set_end(Life::Over(Box::new(driven)));
+            process_end.set_end(Ending::Over(Box::new(driven)));
         })
     };
     if let Some(kill) = context.next_kill() {
@@ -188,12 +188,12 @@ async fn drive(
         spawner.spawn(async move { end(&context, &process_end, kill, main, &attempts).await });
     }
     match process_end.take().await {
-        Some(Life::Over(driven)) => match *driven {
+        Some(Ending::Over(driven)) => match *driven {
             Ok(state) if state.is_ended() => Ok(()),
             Ok(state) => Err(format!("the run has stalled: {state:?}")),
             Err(why) => Err(why),
         },
-        Some(Life::Gone) | None => Ok(()),
+        Some(Ending::Gone) | None => Ok(()),
     }
 }
 
@@ -218,7 +218,7 @@ async fn end(
             }
         }
     }
-    if process_end.set_end(Life::Gone) {
+    if process_end.set_end(Ending::Gone) {
         context.ledger().kills += 1;
     }
 }
