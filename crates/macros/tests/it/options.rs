@@ -146,7 +146,7 @@ fn every_option_reaches_the_tool() {
         spec.options.deadline = Some(Duration::from_secs(7_200));
     });
     is_plain_but("done", "Ends the turn.", |spec| {
-        spec.options.finish_with = true
+        spec.options.finish_with = true;
     });
 }
 

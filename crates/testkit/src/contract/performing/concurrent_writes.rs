@@ -199,7 +199,8 @@ pub async fn a_stop_before_a_pause_stops(on: &Subject) {
     let model = Arc::new(MockModel::replies([calling([("p2", "pay")])]));
     let pay = noted("pay", &log).approval();
     let again = of_model(&model).tools(pay).build().unwrap();
-    let request = helix_agents_core::entries::ExecuteRequest::new(&again, "go").in_session(here());
+    let request =
+        helix_agents_core::entries::ExecuteRequest::new(&again, "go").in_session(session_id());
     driver.ports.agents.replace(&again);
     driver.state = driver.entries.execute(request, &performer()).await.unwrap();
     driver.drive().await;

@@ -278,7 +278,7 @@ pub async fn a_turn_does_not_begin_in_a_session_that_was_replaced(on: &Subject) 
     let entries = Entries::new(shared.clone(), shared, on.clock.clone(), ids);
     let model = Arc::new(MockModel::replies([]));
     let agent = of_model(&model).build().unwrap();
-    let request = ExecuteRequest::new(&agent, "go").in_session(here());
+    let request = ExecuteRequest::new(&agent, "go").in_session(session_id());
     let started = entries.execute(request, &performer()).await;
     assert!(acted.load(Ordering::SeqCst), "it was replaced beside it");
     assert!(
@@ -312,7 +312,7 @@ pub async fn a_turn_that_sets_keys_of_the_state_keeps_the_other_keys(on: &Subjec
     let shared = Arc::new(store);
     let ids = Arc::new(SequentialIds::new());
     let entries = Entries::new(shared.clone(), shared, on.clock.clone(), ids);
-    let request = ExecuteRequest::new(&agent, "go").in_session(here());
+    let request = ExecuteRequest::new(&agent, "go").in_session(session_id());
     let request = request.with_state(json!({ "ours": 2 }));
     entries.execute(request, &performer()).await.unwrap();
     assert!(acted.load(Ordering::SeqCst), "they wrote beside it");
