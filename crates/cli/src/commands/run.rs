@@ -2,7 +2,7 @@
 
 use clap::Args;
 use helix_agents_core::entries::EntryError;
-use helix_agents_core::runtime::{RuntimeError, RuntimeExt, Turn as Said};
+use helix_agents_core::runtime::{RuntimeError, RuntimeExt, Turn as UserTurn};
 use helix_agents_core::{Error, SessionId, UserId};
 
 use super::id;
@@ -46,18 +46,18 @@ impl Run {
         setup.plan.check_environment()?;
         let agent = setup.plan.agent(&self.agent)?;
 
-        let mut said = Said::new(self.message);
+        let mut user_turn = UserTurn::new(self.message);
         if let Some(session) = session {
-            said = said.session(session);
+            user_turn = user_turn.session(session);
         }
         if let Some(user) = user {
-            said = said.user(user);
+            user_turn = user_turn.user(user);
         }
         let runtime = setup.runtime();
         let live = Live::new(Screen::of_process(), self.json);
         let mut turn = Turn::new(&runtime, agent, &self.place, live)?;
         let handle = runtime
-            .execute(agent, said)
+            .execute(agent, user_turn)
             .await
             .map_err(|error| hinted(error, &self.place))?;
         turn.follow(handle, None).await

@@ -115,13 +115,13 @@ impl Submit {
         let session: SessionId = id(&self.session)?;
         let call: CallId = id(&self.call)?;
         let user: Option<UserId> = self.user.as_deref().map(id).transpose()?;
-        let said = self.answer.read()?;
+        let given = self.answer.read()?;
         let setup = self.place.open_existing().await?;
         let found = load(setup.backend.store.as_ref(), &session).await?;
         let root = found.state.root().clone();
         let mut answer = match waiting(&setup.backend, &root, &call).await? {
-            Some(pending) => said.to(&pending),
-            None => said.unbound(root.clone(), call.clone())?,
+            Some(pending) => given.to(&pending),
+            None => given.unbound(root.clone(), call.clone())?,
         };
         answer.decided_by = user;
         let submitted = setup.runtime().submit(answer.clone()).await;

@@ -90,12 +90,12 @@ pub(crate) async fn messages(
     let page = query.page(USUAL, MOST)?.within(ANSWER_BYTES);
     let mut found = caller.open(&app, &session).await?;
     loop {
-        let said = app.store().messages(found.state.key(), page).await?;
+        let stored = app.store().messages(found.state.key(), page).await?;
         let now = app.store().load(found.state.key()).await?;
         // The open step moves into the history when it is settled: both are read at one moment, or
         // a message would be shown twice or not at all.
         let count = now.as_ref().map_or(0, |now| now.message_count);
-        if said.total != found.message_count || count != found.message_count {
+        if stored.total != found.message_count || count != found.message_count {
             match now {
                 Some(now) => found = now,
                 None => found = caller.find(&app, &session).await?,
@@ -104,16 +104,16 @@ pub(crate) async fn messages(
         }
         let open = found.open_step.as_ref().map(MessageView::of_open_step);
         let open = open.unwrap_or_default();
-        let total = said.total + open.len();
-        let left_out = page.offset.saturating_sub(said.total);
+        let total = stored.total + open.len();
+        let left_out = page.offset.saturating_sub(stored.total);
         // A page that reached its byte limit has no room, even if its item limit would allow more.
-        let room = match said.has_more {
+        let room = match stored.has_more {
             true => 0,
-            false => page.limit.saturating_sub(said.items.len()),
+            false => page.limit.saturating_sub(stored.items.len()),
         };
         let mut bytes = PageRoom::of(page);
         let open = open.into_iter().skip(left_out).take(room);
-        let messages = said.items.into_iter().map(MessageView::from);
+        let messages = stored.items.into_iter().map(MessageView::from);
         let messages: Vec<_> = messages
             .chain(open.take_while(|message| bytes.takes(message)))
             .collect();

@@ -51,10 +51,10 @@ impl Serialize for Packed<'_> {
                 Message::User(user) if is_plain_text(user) => {
                     all.serialize_element(&(USER, &user.content))?;
                 }
-                Message::Assistant(said) => {
-                    calls = said.tool_calls().collect();
-                    if said.metadata.is_empty() {
-                        all.serialize_element(&(ASSISTANT, Parts(&said.parts)))?;
+                Message::Assistant(reply) => {
+                    calls = reply.tool_calls().collect();
+                    if reply.metadata.is_empty() {
+                        all.serialize_element(&(ASSISTANT, Parts(&reply.parts)))?;
                     } else {
                         all.serialize_element(message)?;
                     }
@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
             return Err(A::Error::custom(text));
         }
         let mut messages: Vec<Message> = Vec::new();
-        let mut said: Option<usize> = None;
+        let mut last_reply: Option<usize> = None;
         while let Some(item) = seq.next_element()? {
             let message = match item {
                 Item::Message(message) => message,
@@ -138,9 +138,9 @@ impl<'de> Visitor<'de> for EntryVisitor {
                     content,
                     verbatim,
                 } => {
-                    let message = said.and_then(|at| messages.get(at));
+                    let message = last_reply.and_then(|at| messages.get(at));
                     let made = match message {
-                        Some(Message::Assistant(said)) => said.tool_calls().nth(call),
+                        Some(Message::Assistant(reply)) => reply.tool_calls().nth(call),
                         _ => None,
                     };
                     let made =
@@ -149,7 +149,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
                 }
             };
             if matches!(message, Message::Assistant(_)) {
-                said = Some(messages.len());
+                last_reply = Some(messages.len());
             }
             messages.push(message);
         }
@@ -203,8 +203,8 @@ impl<'de> Visitor<'de> for ItemVisitor {
             }
             ASSISTANT => {
                 let parts: Vec<Part> = need(&mut seq)?;
-                let said = AssistantMessage::new(parts.into_iter().map(|part| part.0).collect());
-                Ok(Item::Message(Message::Assistant(said)))
+                let reply = AssistantMessage::new(parts.into_iter().map(|part| part.0).collect());
+                Ok(Item::Message(Message::Assistant(reply)))
             }
             TOOL => Ok(Item::Result {
                 call: need(&mut seq)?,

@@ -49,9 +49,9 @@ impl Show {
             put("state", Value::clone(&found.state.custom_state));
             put("pending", json!(pending));
             let open = found.open_step.as_ref().map(MessageView::of_open_step);
-            let said = messages.into_iter().map(MessageView::from);
-            let said: Vec<_> = said.chain(open.into_iter().flatten()).collect();
-            put("messages", json!(said));
+            let views = messages.into_iter().map(MessageView::from);
+            let views: Vec<_> = views.chain(open.into_iter().flatten()).collect();
+            put("messages", json!(views));
             put("checkpoints", json!(checkpoints.items));
             if let Some(run) = &found.run {
                 put("runId", json!(run.id));
@@ -102,8 +102,9 @@ fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Re
     line(Look::Plain, &format!("state   {}", state.custom_state))?;
     let open = found.open_step.as_ref().map(OpenStep::messages);
     let open = open.unwrap_or_default();
-    let said = messages.iter().map(|message| (message, "assistant"));
-    for (message, assistant_is) in said.chain(open.iter().map(|open| (open, "assistant (open)"))) {
+    let stored = messages.iter().map(|message| (message, "assistant"));
+    for (message, assistant_is) in stored.chain(open.iter().map(|open| (open, "assistant (open)")))
+    {
         match message {
             Message::User(user) => speech(Look::Cyan, &format!("\nuser: {}", user.content))?,
             Message::Assistant(assistant) => {
