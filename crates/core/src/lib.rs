@@ -8,6 +8,10 @@
 //!
 //! Users depend on `helix-agents`, which re-exports this crate.
 
+// Items with `#[doc(hidden)]` are shared with the other crates of this repository and with its tests:
+// parts of the loop, constructors of stored rows, operations outside of a run. Users, and authors of
+// stores, runtimes and models, need none of them; they may change without notice.
+
 pub mod abort;
 pub mod agent;
 // Used by the other crates of this repository; nobody writes a store, a runtime or a model with it.

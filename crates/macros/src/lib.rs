@@ -38,6 +38,21 @@ pub fn toolset(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Marks a method of a [`macro@toolset`] as a tool. The options are listed there.
+///
+/// ```
+/// use helix_agents::prelude::*;
+///
+/// struct Clock;
+///
+/// #[toolset]
+/// impl Clock {
+///     /// Tells the time.
+///     #[tool(read_only)]
+///     async fn now(&self) -> ToolResult<String> {
+///         Ok("noon".to_owned())
+///     }
+/// }
+/// ```
 #[proc_macro_attribute]
 pub fn tool(_options: TokenStream, item: TokenStream) -> TokenStream {
     toolset::tool_alone(&item.into()).into()

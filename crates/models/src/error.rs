@@ -6,6 +6,13 @@ use helix_agents_core::{Coded, Error, ErrorCode};
 pub type Result<T, E = ScriptError> = std::result::Result<T, E>;
 
 /// The reason why a script cannot be used.
+///
+/// ```
+/// use helix_agents_models::{Script, ScriptError};
+///
+/// let refused = Script::parse("{").unwrap_err();
+/// assert!(matches!(refused, ScriptError::Unreadable { .. }));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {

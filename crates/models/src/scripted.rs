@@ -16,6 +16,15 @@ use crate::turn::Turn;
 /// A reply is a function of the transcript, the state and the attempt number. The model keeps no
 /// state, so any number of sessions can share one, and another process gives the same replies. Tool
 /// choice and model settings are ignored.
+///
+/// ```
+/// use helix_agents_core::Agent;
+/// use helix_agents_models::{Script, ScriptedModel};
+///
+/// let script = Script::parse(r#"{ "default": [ { "text": "Hello, {{last_user}}." } ] }"#)?;
+/// let greeter = Agent::builder("greeter").model(ScriptedModel::new(script)).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ScriptedModel {
     name: String,

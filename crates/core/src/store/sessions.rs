@@ -1,5 +1,8 @@
 //! The named operations on sessions, written once on top of [`SessionStore::commit`].
 
+// Operations that a run makes itself, or that only the contract tests call, are hidden: called by
+// somebody else, they would interfere with the run of the session.
+
 mod branch;
 mod checkpoints;
 mod children;

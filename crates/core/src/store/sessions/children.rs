@@ -5,12 +5,12 @@ use crate::id::SessionId;
 use crate::session::{ChildStatus, SubSessionRef};
 use crate::store::{Change, SessionReceipt, StoreError};
 
+#[doc(hidden)]
 impl Sessions<'_> {
     /// Adds references to child sessions.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
-    #[doc(hidden)]
     pub async fn add_sub_session_refs(
         &self,
         session: &SessionId,
@@ -27,7 +27,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] for the session, [`StoreError::Invalid`] for the child.
-    #[doc(hidden)]
     pub async fn update_sub_session_ref(
         &self,
         session: &SessionId,
@@ -56,7 +55,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
-    #[doc(hidden)]
     pub async fn get_sub_session_refs(
         &self,
         session: &SessionId,

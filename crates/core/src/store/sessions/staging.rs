@@ -10,12 +10,12 @@ use crate::id::{CallId, SessionId, StepId};
 use crate::state::{StepWrites, Writer, merge_writes};
 use crate::store::{Change, SessionReceipt, Staged, StoreError, Unstage};
 
+#[doc(hidden)]
 impl Sessions<'_> {
     /// Stages the writes of a call; staging the same call again replaces them.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
-    #[doc(hidden)]
     pub async fn stage_changes(
         &self,
         session: &SessionId,
@@ -31,7 +31,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
-    #[doc(hidden)]
     pub async fn get_staged_changes(
         &self,
         session: &SessionId,
@@ -54,7 +53,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If the store cannot be read.
-    #[doc(hidden)]
     pub async fn has_staged_changes(
         &self,
         session: &SessionId,
@@ -67,7 +65,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
-    #[doc(hidden)]
     pub async fn promote_staging(
         &self,
         session: &SessionId,
@@ -107,7 +104,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
-    #[doc(hidden)]
     pub async fn discard_staging(
         &self,
         session: &SessionId,
@@ -121,7 +117,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
-    #[doc(hidden)]
     pub async fn cleanup_orphaned_staging(
         &self,
         session: &SessionId,

@@ -35,12 +35,12 @@ pub enum CasOutcome {
     },
 }
 
+#[doc(hidden)]
 impl Sessions<'_> {
     /// Sets the status, whatever it was before.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
-    #[doc(hidden)]
     pub async fn update_status(
         &self,
         session: &SessionId,
@@ -55,7 +55,6 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; a mismatch is an outcome, not an error.
-    #[doc(hidden)]
     pub async fn compare_and_set_status(
         &self,
         session: &SessionId,
