@@ -28,6 +28,7 @@ use crate::time::Timestamp;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SessionState {
+    // Hidden fields are stored, but reserved: no runtime sets them yet.
     /// The id of the session.
     pub session_id: SessionId,
     /// The agent of the session.
@@ -63,6 +64,7 @@ pub struct SessionState {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pending_client_tool_calls: BTreeMap<CallId, PendingCall>,
     /// Child sessions that the run waits for, by the call that created them.
+    #[doc(hidden)]
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub suspended_awaiting_children: BTreeMap<CallId, ChildWait>,
     /// The open step in which the run suspended.
@@ -76,6 +78,7 @@ pub struct SessionState {
     pub client_tool_call_ownership: BTreeMap<CallId, SessionId>,
 
     /// The trace to which all its runs belong.
+    #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing_context: Option<TracingContext>,
     /// When the session may be cleaned up.
@@ -88,6 +91,7 @@ pub struct SessionState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_session_id: Option<SessionId>,
     /// The session mode, which is set once.
+    #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SessionMode>,
 
@@ -116,6 +120,7 @@ pub struct SessionState {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// The workspace of the session.
+    #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<WorkspaceRef>,
 
