@@ -49,7 +49,7 @@ impl Turn {
     }
 
     /// Adds a message.
-    pub(crate) fn message(mut self, message: impl Into<UserMessage>) -> Self {
+    pub fn message(mut self, message: impl Into<UserMessage>) -> Self {
         self.messages.push(message.into());
         self
     }

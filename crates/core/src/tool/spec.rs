@@ -14,7 +14,7 @@ use crate::schema::Schema;
 /// let tool = Tool::raw("now", "Tells the time.", json!({ "type": "object" }), async |_arguments, _cx| Ok(json!("noon")))
 ///     .read_only()
 ///     .build()?;
-/// assert!(tool.spec().read_only);
+/// assert!(tool.spec().options.read_only);
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +119,7 @@ pub enum ExecutedBy {
 /// use helix_agents::{ApprovalMode, ToolSpec};
 ///
 /// fn may_wait(spec: &ToolSpec) -> bool {
-///     spec.approval != ApprovalMode::Never
+///     spec.options.approval != ApprovalMode::Never
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ pub enum ApprovalMode {
 /// let send = Tool::raw("send", "Sends a letter.", json!({ "type": "object" }), async |_arguments, _cx| Ok(json!("sent")))
 ///     .on_unknown(OnUnknown::Pause)
 ///     .build()?;
-/// assert_eq!(send.spec().on_unknown, OnUnknown::Pause);
+/// assert_eq!(send.spec().options.on_unknown, Some(OnUnknown::Pause));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -135,6 +135,7 @@ fn every_option_reaches_the_tool() {
     });
     is_plain_but("look", "Has other options.", |spec| {
         spec.options.read_only = true;
+        spec.options.on_unknown = Some(OnUnknown::TellModel);
         spec.options.timeout = Some(Duration::from_millis(5));
     });
     is_plain_but("gated", "Is gated.", |spec| {
