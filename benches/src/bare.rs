@@ -149,7 +149,7 @@ impl Bare {
 /// The stream chunks of a reply.
 fn reply_chunks(message: &AssistantMessage) -> Vec<Value> {
     let mut all = Vec::new();
-    for part in &message.parts {
+    for part in message.parts.iter() {
         match part {
             AssistantPart::Text { text } => all.push(json!({ "type": "text", "delta": text })),
             AssistantPart::ToolCall(call) => {

@@ -188,7 +188,7 @@ pub(crate) async fn bare_loop(
             let tool = agent.tool(&call.name).ok_or("no such tool")?;
             let run = RunId::new("bare")?;
             let cx = ToolCx::builder(session.clone(), run, call.id.clone()).build();
-            let value = tool.call(call.arguments.clone(), cx).await;
+            let value = tool.call(call.arguments.clone().into_value(), cx).await;
             results.push(create_tool_result_message(ToolResultInput {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),

@@ -22,6 +22,7 @@ pub mod entries;
 pub mod error;
 pub mod hooks;
 pub mod id;
+pub mod json;
 pub mod lock;
 pub mod machine;
 // A bound in signatures; users never name it.

@@ -4,10 +4,13 @@
 //! exactly what it sent, signatures included. The system prompt is not a message: it is rendered
 //! for every model call.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{CallId, MessageId};
+use crate::json::Json;
 
 /// Free-form data that belongs to a message.
 pub type Metadata = serde_json::Map<String, Value>;
@@ -176,8 +179,8 @@ impl FilePart {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AssistantMessage {
-    /// Text, thinking and calls, in the model's order.
-    pub parts: Vec<AssistantPart>,
+    /// Text, thinking and calls, in the model's order. Clones of the message share them.
+    pub parts: Arc<Vec<AssistantPart>>,
     /// Free-form data of the message.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
@@ -188,7 +191,7 @@ impl AssistantMessage {
     #[must_use]
     pub fn new(parts: Vec<AssistantPart>) -> Self {
         Self {
-            parts,
+            parts: Arc::new(parts),
             metadata: Metadata::new(),
         }
     }
@@ -300,7 +303,7 @@ pub struct ToolCall {
     /// The name of the tool; sub-agents have the prefix `subagent__`.
     pub name: String,
     /// The arguments, as the model gave them.
-    pub arguments: Value,
+    pub arguments: Json,
     /// Other data that the provider expects back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_metadata: Option<Value>,
@@ -309,11 +312,11 @@ pub struct ToolCall {
 impl ToolCall {
     /// Creates a call without provider metadata.
     #[must_use]
-    pub fn new(id: CallId, name: impl Into<String>, arguments: Value) -> Self {
+    pub fn new(id: CallId, name: impl Into<String>, arguments: impl Into<Json>) -> Self {
         Self {
             id,
             name: name.into(),
-            arguments,
+            arguments: arguments.into(),
             provider_metadata: None,
         }
     }

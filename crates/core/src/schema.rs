@@ -109,6 +109,10 @@ impl Schema {
                 "the arguments are a text{why}; send one JSON object"
             )];
         }
+        // Listing the errors of a value allocates even if there are none.
+        if self.validator.is_valid(value) {
+            return Vec::new();
+        }
         let mut errors = self.validator.iter_errors(value);
         let mut sentences: Vec<String> = errors
             .by_ref()

@@ -134,7 +134,7 @@ fn main() -> anyhow::Result<()> {
                 .state(view.clone())
                 .build();
             let result = match support.tool(&call.name) {
-                Some(tool) => block_on(tool.call(call.arguments, cx)),
+                Some(tool) => block_on(tool.call(call.arguments.into_value(), cx)),
                 None => Err(ToolError::tell_model(format!(
                     "there is no tool {}",
                     call.name

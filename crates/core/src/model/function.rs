@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -125,7 +126,7 @@ where
 fn events(reply: ModelReply) -> VecDeque<ModelEvent> {
     let mut events = VecDeque::new();
     let mut calls = 0;
-    for part in reply.message.parts {
+    for part in Arc::unwrap_or_clone(reply.message.parts) {
         match part {
             AssistantPart::Text { text } => events.push_back(ModelEvent::Text(text)),
             AssistantPart::Thinking(block) => events.extend([

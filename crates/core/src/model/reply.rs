@@ -1,5 +1,7 @@
 //! Assembles one reply from events.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{ModelError, ModelErrorKind, ModelEvent, TokenUsage};
@@ -60,7 +62,7 @@ impl ModelReply {
     #[must_use]
     pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
         let call = ToolCall::new(CallId::of_reply(), tool, arguments);
-        self.message.parts.push(AssistantPart::ToolCall(call));
+        Arc::make_mut(&mut self.message.parts).push(AssistantPart::ToolCall(call));
         self.stop_reason = StopReason::ToolUse;
         self
     }
@@ -291,7 +293,7 @@ impl ReplyBuilder {
         self.close_thinking();
         for call in self.calls {
             if let Some(AssistantPart::ToolCall(part)) = self.parts.get_mut(call.part) {
-                part.arguments = arguments(call.arguments, self.bounds);
+                part.arguments = arguments(call.arguments, self.bounds).into();
             }
         }
         Ok(ModelReply {

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::canonical::Digest;
 use crate::id::{ApprovalId, CallId, RunId, SessionId, UserId};
+use crate::json::Json;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
@@ -56,7 +56,7 @@ pub struct PendingCall {
     /// The kind of answer that it waits for.
     pub kind: PendingKind,
     /// The arguments of the call.
-    pub input: Value,
+    pub input: Json,
     /// The single-use id of the approval request, for approvals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
@@ -92,10 +92,10 @@ impl PendingCall {
         run_id: RunId,
         tool_call_id: CallId,
         tool_name: impl Into<String>,
-        input: Value,
+        input: impl Into<Json>,
         created_at: Timestamp,
     ) -> Self {
-        let tool_name = tool_name.into();
+        let (tool_name, input) = (tool_name.into(), input.into());
         Self {
             digest: Digest::of_call(&tool_name, &input),
             tool_call_id,

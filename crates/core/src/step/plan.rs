@@ -166,7 +166,7 @@ fn plan_calls(step: &ToolCallsStep, options: PlanOptions<'_>) -> StepProcessingP
                 not_executed(call, why)
             }
         });
-        let output = winner.arguments.clone();
+        let output = Value::clone(&winner.arguments);
         return completed(
             StepProcessingPlan {
                 settled_results,

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::sub_agent_type;
 use crate::error::{Coded, ErrorRecord};
 use crate::id::CallId;
+use crate::json::Json;
 use crate::message::{AssistantMessage, Thinking, ToolCall};
 use crate::model::ModelReply;
 
@@ -139,18 +140,18 @@ pub struct SubAgentCall {
     /// The type of the sub-agent.
     pub agent_type: String,
     /// The arguments of the call.
-    pub input: Value,
+    pub input: Json,
 }
 
 impl SubAgentCall {
     /// Creates a call of a sub-agent.
     #[must_use]
     #[doc(hidden)]
-    pub fn new(id: CallId, agent_type: impl Into<String>, input: Value) -> Self {
+    pub fn new(id: CallId, agent_type: impl Into<String>, input: impl Into<Json>) -> Self {
         Self {
             id,
             agent_type: agent_type.into(),
-            input,
+            input: input.into(),
         }
     }
 }

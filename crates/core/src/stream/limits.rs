@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Chunk, ChunkPayload, StreamError};
 use crate::bounds::up_to;
+use crate::json::Json;
 use crate::state::PatchOp;
 
 /// The limits of a stream.
@@ -156,13 +157,13 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
             tool_name,
             input: content,
             ..
-        }
-        | ChunkPayload::Custom {
-            event_name: tool_name,
-            data: content,
         } => {
             text(tool_name, piece);
-            value(content, piece);
+            json(content, piece);
+        }
+        ChunkPayload::Custom { event_name, data } => {
+            text(event_name, piece);
+            value(data, piece);
         }
         ChunkPayload::ToolEnd {
             tool_name,
@@ -190,7 +191,7 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
             ..
         } => {
             text(tool_name, piece);
-            value(input, piece);
+            json(input, piece);
             text(error, piece);
         }
         ChunkPayload::ToolApprovalResponse { reason, .. }
@@ -259,6 +260,13 @@ fn value(value: &mut Value, piece: usize) {
         text(shown.to_mut(), piece);
         *value = Value::String(shown.into_owned());
     }
+}
+
+/// The same for a value that is shared.
+fn json(shared: &mut Json, piece: usize) {
+    let mut own = Value::clone(shared);
+    value(&mut own, piece);
+    *shared = own.into();
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::canonical::Digest;
 use crate::error::ErrorCode;
 use crate::id::{ApprovalId, CallId, CheckpointId, SessionId, UserId};
+use crate::json::Json;
 use crate::session::{RunStatus, RunTrigger};
 use crate::state::{PatchOp, StateConflict};
 
@@ -68,7 +69,7 @@ pub enum ChunkPayload {
         /// The name of the tool.
         tool_name: String,
         /// The arguments of the call.
-        arguments: Value,
+        arguments: Json,
     },
     /// A call is settled.
     ToolEnd {
@@ -100,7 +101,7 @@ pub enum ChunkPayload {
         /// The name of the tool.
         tool_name: String,
         /// The arguments of the call.
-        input: Value,
+        input: Json,
         /// The error text for the model.
         error: String,
     },
@@ -122,7 +123,7 @@ pub enum ChunkPayload {
         /// The id of the approval request.
         approval_id: ApprovalId,
         /// The arguments of the call.
-        input: Value,
+        input: Json,
         /// The digest to which the answer is bound.
         digest: Digest,
     },
@@ -267,7 +268,7 @@ impl ChunkPayload {
     /// when it exceeds `enough`.
     pub(super) fn content_bytes(&self, enough: usize) -> usize {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let value = |value| value_bytes(value, enough);
+        let value = |value: &Value| value_bytes(value, enough);
         match self {
             Self::TextDelta { delta } | Self::ToolArgStreamDelta { delta, .. } => delta.len(),
             Self::Thinking { content, .. } => content.len(),
@@ -280,11 +281,8 @@ impl ChunkPayload {
                 tool_name,
                 input: content,
                 ..
-            }
-            | Self::Custom {
-                event_name: tool_name,
-                data: content,
             } => tool_name.len() + value(content),
+            Self::Custom { event_name, data } => event_name.len() + value(data),
             Self::ToolEnd {
                 tool_name,
                 result,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 use super::call_ids::suffixed;
 use crate::id::CallId;
@@ -133,7 +134,7 @@ pub(super) fn heal(messages: Vec<Message>) -> (Vec<Message>, Vec<Healed>) {
         };
         let mut results = Vec::new();
         let mut in_place = at + 1;
-        for part in &mut assistant.parts {
+        for part in Arc::make_mut(&mut assistant.parts) {
             let AssistantPart::ToolCall(call) = part else {
                 continue;
             };

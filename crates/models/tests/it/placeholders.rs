@@ -206,7 +206,7 @@ fn placeholders_are_filled_in_every_text_and_in_arguments() {
     let arguments: Vec<Value> = reply
         .message
         .tool_calls()
-        .map(|c| c.arguments.clone())
+        .map(|c| c.arguments.clone().into_value())
         .collect();
     let first = json!({
         "whole": user, "in": [ { "part": format!("<{user}>") } ], "{{last_user}}": 1,

@@ -5,8 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use helix_agents_core::abort::{AbortHandle, AbortSignal};
 use helix_agents_core::machine::{AgentLimits, Effect, EffectKind, Event, RunState, decide};
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
@@ -14,6 +12,7 @@ use helix_agents_core::time::Timestamp;
 
 use crate::lease::Holding;
 use crate::table::Report;
+use crate::under_way::UnderWay;
 
 /// Everything that is needed to drive one run.
 pub(crate) struct Driver {
@@ -67,7 +66,7 @@ impl Driver {
             }
             perform(&effect, Attempt::First, ports).await
         };
-        let mut under_way = FuturesUnordered::new();
+        let mut under_way = UnderWay::new();
 
         let mut renew_at = holding.first_renewal();
         let mut renewal: Pin<Box<_>> = Box::pin(holding.renew(renew_at));
@@ -88,7 +87,7 @@ impl Driver {
                 if due && let Poll::Ready(renewed) = renewal.as_mut().poll(cx) {
                     return Poll::Ready(Next::Lease(renewed));
                 }
-                if let Poll::Ready(event) = under_way.poll_next_unpin(cx) {
+                if let Poll::Ready(event) = under_way.poll_next(cx) {
                     return Poll::Ready(Next::Event(event));
                 }
                 if leaving.is_none() && stopped.as_mut().poll(cx).is_ready() {

@@ -63,6 +63,7 @@ mod shutdown;
 mod sweep;
 mod table;
 mod tidy;
+mod under_way;
 
 pub use blocking::blocking;
 pub use builder::LocalRuntimeBuilder;

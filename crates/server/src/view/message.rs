@@ -94,7 +94,7 @@ impl MessageView {
         let calls = assistant.tool_calls().map(|call| CallView {
             id: call.id.clone(),
             name: call.name.clone(),
-            arguments: call.arguments.clone(),
+            arguments: call.arguments.clone().into_value(),
         });
         let thought: Vec<_> = assistant
             .thinking()

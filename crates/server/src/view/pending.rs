@@ -46,7 +46,7 @@ impl From<PendingCall> for PendingView {
             tool_call_id: call.tool_call_id,
             tool_name: call.tool_name,
             kind: call.kind,
-            input: call.input,
+            input: call.input.into_value(),
             approval_id: call.approval_id,
             digest: call.digest,
             run_id: call.run_id,

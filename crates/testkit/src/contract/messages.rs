@@ -1,5 +1,7 @@
 //! Messages: appended in whole steps, each at its position.
 
+use std::sync::Arc;
+
 use helix_agents_core::message::{AssistantPart, Message, Thinking};
 use helix_agents_core::store::{Change, NewCheckpoint, Page, SessionQuery, StoreError};
 use helix_agents_core::stored::encode;
@@ -154,9 +156,9 @@ pub async fn many_messages_are_read_at_once(on: &Subject) {
         wanted.extend(part);
     }
     let mut last = calling(&[]);
-    last.parts
+    Arc::make_mut(&mut last.parts)
         .push(AssistantPart::Thinking(Thinking::new("hm").signed("by me")));
-    last.parts.push(AssistantPart::Text {
+    Arc::make_mut(&mut last.parts).push(AssistantPart::Text {
         text: "done".to_owned(),
     });
     wanted.push(Message::Assistant(last));

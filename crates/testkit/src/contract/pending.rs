@@ -106,7 +106,7 @@ pub async fn pending_calls_are_kept_one_by_one(on: &Subject) {
     let (run, _) = running(on, &id, "run").await;
     let mut asked = waiting(on, &id, &run, "c-1").needing_approval(approval("a-1"));
     asked.deadline = Some(on.now());
-    asked.input = json!({ "big": "x".repeat(100_000) });
+    asked.input = json!({ "big": "x".repeat(100_000) }).into();
     let plain = waiting(on, &id, &run, "c-2");
     for pending in [&asked, &plain] {
         changed(on, &id, Change::Pending(Box::new(pending.clone()))).await;

@@ -3,6 +3,7 @@
 mod under_schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use helix_agents_core::message::{AssistantPart, Message, ResultStatus};
 use helix_agents_core::runtime::Backend;
@@ -258,7 +259,7 @@ impl Stored {
                         renamed(&mut result.tool_call_id);
                     }
                     Message::Assistant(assistant) => {
-                        for part in &mut assistant.parts {
+                        for part in Arc::make_mut(&mut assistant.parts) {
                             if let AssistantPart::ToolCall(call) = part {
                                 renamed(&mut call.id);
                             }

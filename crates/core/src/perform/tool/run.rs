@@ -152,7 +152,7 @@ impl Calling<'_> {
     async fn find_out(&self, tool: &Tool, may_run: bool, cx: &ToolCx) -> Option<CallOutcome> {
         let call = self.call;
         if let Some(reconciler) = tool.reconciler() {
-            let asked = reconciler.reconcile(call.arguments.clone(), cx.clone());
+            let asked = reconciler.reconcile(Value::clone(&call.arguments), cx.clone());
             match caught(asked).await {
                 Ok(Ok(Reconciled::Done(value))) => {
                     let result = self.cx.ports().bounds().take_result(value);
@@ -224,7 +224,7 @@ async fn execute(
     let (call, tool) = (executable.call(), executable.tool());
     let timeout = tool.spec().options.timeout;
     let deadline = timeout.map(|wait| clock.now().saturating_add(wait));
-    let mut running = std::pin::pin!(caught(tool.call(call.arguments.clone(), cx)));
+    let mut running = std::pin::pin!(caught(tool.call(Value::clone(&call.arguments), cx)));
     let execution = loop {
         let said = async {
             sink.something().await;

@@ -1,5 +1,7 @@
 //! The messages of a session.
 
+use std::sync::Arc;
+
 use super::Sessions;
 use crate::id::SessionId;
 use crate::message::Message;
@@ -44,8 +46,7 @@ impl Sessions<'_> {
         if !include_thinking {
             for message in &mut messages.items {
                 if let Message::Assistant(assistant) = message {
-                    assistant
-                        .parts
+                    Arc::make_mut(&mut assistant.parts)
                         .retain(|part| !matches!(part, crate::message::AssistantPart::Thinking(_)));
                 }
             }

@@ -86,7 +86,7 @@ fn tools() -> Vec<ChunkPayload> {
         ChunkPayload::ToolStart {
             tool_call_id: call_id("c2"),
             tool_name: tool(),
-            arguments: json!({"cents": 5}),
+            arguments: json!({"cents": 5}).into(),
         },
         end(json!({"ok": true}), None),
         end(Value::Null, Some("the shop is closed")),
@@ -98,7 +98,7 @@ fn tools() -> Vec<ChunkPayload> {
         ChunkPayload::ToolInputError {
             tool_call_id: call_id("c2"),
             tool_name: tool(),
-            input: json!({"cents": "all"}),
+            input: json!({"cents": "all"}).into(),
             error: "cents is a number".to_owned(),
         },
         ChunkPayload::ToolOutputError {
@@ -129,7 +129,7 @@ fn questions() -> Vec<ChunkPayload> {
             tool_call_id: call_id("c2"),
             tool_name: tool(),
             approval_id: approval(),
-            input: json!({"cents": 5}),
+            input: json!({"cents": 5}).into(),
             digest: Digest::of_call("refund", &json!({"cents": 5})),
         },
         response(true, None),

@@ -88,7 +88,7 @@ pub async fn an_approval_is_requested_and_the_run_resumes(on: &RuntimeSubject) {
         tool_call_id: call("c1"),
         tool_name: "pay".to_owned(),
         approval_id: approval_id.clone(),
-        input: input.clone(),
+        input: input.clone().into(),
         digest: Digest::of_call("pay", &input),
     };
     assert!(on.payloads().await.contains(&request));

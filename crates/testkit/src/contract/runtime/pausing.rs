@@ -55,7 +55,7 @@ pub async fn a_clients_call_waits_and_the_run_ends(on: &RuntimeSubject) {
             == helix_agents_core::stream::ChunkPayload::ToolStart {
                 tool_call_id: call("c1"),
                 tool_name: "browser".to_owned(),
-                arguments: input.clone(),
+                arguments: input.clone().into(),
             }
     });
     assert!(told, "readers learn what the client is to do");
