@@ -2,6 +2,7 @@
 //! form of each contract.
 
 mod due;
+mod notifiers;
 mod query;
 mod record;
 mod state_log;
@@ -15,7 +16,6 @@ use serde_json::Value;
 
 use crate::id::{CallId, CheckpointId, RunId, SessionId};
 use crate::message::Message;
-use crate::notify::Notify;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
     AnsweredCall, Backlog, Commit, DuePage, DueQuery, Fence, Headers, Lookup, Page, Paged,
@@ -27,6 +27,7 @@ use crate::time::{Clock, Timestamp};
 use crate::usage::UsageEntry;
 
 use due::DueIndex;
+use notifiers::Notifiers;
 use record::Record;
 use state_log::StateLog;
 use streams::Log;
@@ -45,7 +46,7 @@ use streams::Log;
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,
-    notify: Notify,
+    notifiers: Notifiers,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -176,9 +177,10 @@ impl SessionStore for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, StoreError> {
         let mut inner = self.lock();
         let now = self.now(commit.at);
+        let root = commit.root.clone();
         let receipt = inner.commit(commit, now)?;
         drop(inner);
-        self.notify.ring();
+        self.notifiers.of(&root).ring();
         Ok(receipt)
     }
 
@@ -303,7 +305,7 @@ impl WatchStops for MemoryStore {
         run: &RunId,
     ) -> Result<StopRequest, StoreError> {
         loop {
-            let heard = self.notify.heard();
+            let heard = self.notifiers.of(session.root).heard();
             let stop = self.lock().get(session)?.header.stop.clone();
             if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
                 return Ok(stop);

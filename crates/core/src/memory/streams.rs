@@ -68,7 +68,7 @@ impl MemoryStore {
             writer.admit(header(&writer.session), header(&writer.root))?;
             write(inner.stream(&writer.root))
         };
-        self.notify.ring();
+        self.notifiers.of(&writer.root).ring();
         Ok(result)
     }
 }
@@ -139,7 +139,7 @@ impl StreamManager for MemoryStore {
         known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
         loop {
-            let heard = self.notify.heard();
+            let heard = self.notifiers.of(root).heard();
             let now = self.info(root).await?;
             if StreamInfo::differs(now, known) {
                 return Ok(());
