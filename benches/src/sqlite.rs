@@ -132,11 +132,11 @@ impl Subject {
             }))
         };
         let tokens = UsageKind::Tokens {
-            model: "scripted/bench".to_owned(),
+            model: "scripted/bench".into(),
             tokens: TokenUsage::new(12, 3),
         };
         let tool = UsageKind::Tool {
-            name: "add".to_owned(),
+            name: "add".to_owned().into(),
             success: true,
             duration_ms: 1,
         };
@@ -163,7 +163,7 @@ pub(crate) fn reference_step(
     ))]);
     let result = create_tool_result_message(ToolResultInput {
         tool_call_id: call,
-        tool_name: "add".to_owned(),
+        tool_name: "add".into(),
         result: Ok(json!({ "sum": n + 1 })),
     });
     Ok((message, result))

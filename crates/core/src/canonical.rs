@@ -92,13 +92,15 @@ pub fn idempotency_key(session: &SessionId, run: &RunId, call: &CallId) -> Strin
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-        let mut text = String::with_capacity(64);
-        for byte in self.0 {
-            text.push(hex(byte >> 4));
-            text.push(hex(byte & 15));
+        let hex = |nibble: u8| match nibble {
+            0..=9 => b'0' + nibble,
+            _ => b'a' + nibble - 10,
+        };
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
         }
-        f.write_str(&text)
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -174,7 +174,10 @@ impl Entries {
                     return Err(EntryError::StillHeld {
                         session: session.clone(),
                         run: drive.state.run_id,
-                        holder: lease.map(|lease| lease.holder).unwrap_or_default(),
+                        holder: lease
+                            .map(|lease| lease.holder)
+                            .unwrap_or_default()
+                            .to_string(),
                     });
                 }
                 Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {

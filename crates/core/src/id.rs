@@ -232,7 +232,7 @@ impl ApprovalId {
 impl UsageId {
     /// Returns the id of a call's usage entry, the same however often the call is settled.
     pub(crate) fn of_call(call: &CallId, what: &str) -> Self {
-        Self(call.with_suffix(&[":", what].concat()).0)
+        Self(call.with_suffix_of(&[":", what]).0)
     }
 }
 
@@ -240,9 +240,17 @@ impl CallId {
     /// Returns this id with a suffix, shortened to stay a valid id. `suffix` comes from this crate,
     /// so its characters are allowed ones.
     pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
-        let keep = self.0.len().min(MAX_ID_CHARS.saturating_sub(suffix.len()));
+        self.with_suffix_of(&[suffix])
+    }
+
+    fn with_suffix_of(&self, parts: &[&str]) -> Self {
+        let suffix: usize = parts.iter().map(|part| part.len()).sum();
+        let keep = self.0.len().min(MAX_ID_CHARS.saturating_sub(suffix));
         let stem = self.0.get(..keep).unwrap_or(&self.0);
-        Self([stem, suffix].concat().into())
+        let mut text = String::with_capacity(keep + suffix);
+        text.push_str(stem);
+        text.extend(parts.iter().copied());
+        Self(text.into())
     }
 }
 

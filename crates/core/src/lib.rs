@@ -40,6 +40,7 @@ pub mod runtime;
 pub mod schema;
 pub mod session;
 pub mod shared_state;
+pub mod shared_str;
 pub mod state;
 pub mod step;
 pub mod store;

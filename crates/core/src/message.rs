@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::id::{CallId, MessageId};
 use crate::json::Json;
+use crate::shared_str::SharedStr;
 
 /// Free-form data that belongs to a message.
 pub type Metadata = serde_json::Map<String, Value>;
@@ -301,7 +302,7 @@ pub struct ToolCall {
     /// The id of the call, unique in the session.
     pub id: CallId,
     /// The name of the tool; sub-agents have the prefix `subagent__`.
-    pub name: String,
+    pub name: SharedStr,
     /// The arguments, as the model gave them.
     pub arguments: Json,
     /// Other data that the provider expects back.
@@ -312,7 +313,7 @@ pub struct ToolCall {
 impl ToolCall {
     /// Creates a call without provider metadata.
     #[must_use]
-    pub fn new(id: CallId, name: impl Into<String>, arguments: impl Into<Json>) -> Self {
+    pub fn new(id: CallId, name: impl Into<SharedStr>, arguments: impl Into<Json>) -> Self {
         Self {
             id,
             name: name.into(),
@@ -358,9 +359,9 @@ pub struct ToolMessage {
     /// The id of the call.
     pub tool_call_id: CallId,
     /// The name of the tool; sub-agents have the prefix `subagent__`.
-    pub tool_name: String,
+    pub tool_name: SharedStr,
     /// The text that the model reads.
-    pub content: String,
+    pub content: SharedStr,
     /// The outcome of the call.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status: ResultStatus,
@@ -382,7 +383,7 @@ impl ToolMessage {
         }
         match self.value().get("error").and_then(Value::as_str) {
             Some(text) => text.to_owned(),
-            None => self.content.clone(),
+            None => self.content.to_string(),
         }
     }
 

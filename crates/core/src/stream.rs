@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, RunId, SessionId};
+use crate::shared_str::SharedStr;
 use crate::time::Timestamp;
 
 pub use info::{Incarnation, StreamInfo};
@@ -141,7 +142,7 @@ pub struct ChunkOrigin {
     /// The id of the agent instance.
     pub agent_id: AgentId,
     /// The name of the agent.
-    pub agent_type: String,
+    pub agent_type: SharedStr,
     /// The session that wrote it: the root, or one of its descendants.
     pub session_id: SessionId,
     /// The id of the run.
@@ -185,7 +186,7 @@ impl ChunkOrigin {
     #[doc(hidden)]
     pub fn new(
         agent_id: AgentId,
-        agent_type: impl Into<String>,
+        agent_type: impl Into<SharedStr>,
         session_id: SessionId,
         run_id: RunId,
         step: u32,

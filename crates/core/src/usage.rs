@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::id::{RunId, UsageId};
 use crate::model::TokenUsage;
+use crate::shared_str::SharedStr;
 use crate::time::Timestamp;
 
 /// One entry of a session's usage.
@@ -36,14 +37,14 @@ pub enum UsageKind {
     /// The tokens of a model call.
     Tokens {
         /// The name of the model.
-        model: String,
+        model: SharedStr,
         /// The tokens that it used.
         tokens: TokenUsage,
     },
     /// The run of a tool call.
     Tool {
         /// The name of the tool.
-        name: String,
+        name: SharedStr,
         /// Whether the call succeeded.
         success: bool,
         /// How long the call took, in milliseconds.
@@ -52,7 +53,7 @@ pub enum UsageKind {
     /// The time that a person or a client took to answer.
     ClientToolWaitMs {
         /// The name of the tool.
-        name: String,
+        name: SharedStr,
         /// The time from the request to the answer, in milliseconds.
         wait_ms: u64,
     },

@@ -64,7 +64,7 @@ pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commi
     ))]);
     let result = create_tool_result_message(ToolResultInput {
         tool_call_id: call,
-        tool_name: "add".to_owned(),
+        tool_name: "add".into(),
         result: Ok(json!({ "sum": name })),
     });
     let now = NOW;
@@ -90,7 +90,7 @@ pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commi
         step: 1,
         timestamp: now,
         kind: UsageKind::Tokens {
-            model: "scripted/writer".to_owned(),
+            model: "scripted/writer".into(),
             tokens: TokenUsage::new(10, 2),
         },
     };

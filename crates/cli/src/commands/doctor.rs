@@ -221,7 +221,7 @@ async fn stored(setup: &Setup, report: &mut Report) -> Result<(), StoreError> {
     let total = loop {
         let page = store.list(&query).await?;
         for session in page.items.iter().filter(|one| !agents.has(&one.agent_type)) {
-            let (all, open) = strangers.entry(session.agent_type.clone()).or_default();
+            let (all, open) = strangers.entry(session.agent_type.to_string()).or_default();
             *all += 1;
             *open += usize::from(session.status == SessionStatus::Active);
         }

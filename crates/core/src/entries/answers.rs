@@ -61,7 +61,7 @@ pub(crate) fn take_answers(
         }];
         if let Some(result) = &open.result {
             kinds.push(UsageKind::Tool {
-                name,
+                name: name.clone(),
                 success: result.status.is_success(),
                 duration_ms: wait_ms,
             });

@@ -14,6 +14,7 @@ use crate::id::{IdError, IdSource, IdSourceExt, SessionId, StreamId, UserId};
 use crate::machine::RunState;
 use crate::message::UserMessage;
 use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus};
+use crate::shared_str::SharedStr;
 use crate::state::{StateError, check_state};
 use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError};
 use crate::stream::ChunkPayload;
@@ -48,7 +49,7 @@ pub struct ExecuteRequest {
     /// The session; `None` creates a new one.
     pub session_id: Option<SessionId>,
     /// The name of the agent.
-    pub agent_type: String,
+    pub agent_type: SharedStr,
     /// The state of a new session; `None` until the agent is resolved with [`ExecuteRequest::complete`].
     pub initial_state: Option<Arc<Value>>,
     /// The user messages with which the turn starts.
@@ -80,7 +81,7 @@ impl ExecuteRequest {
 
     /// Creates the request for a turn of a registered agent.
     #[must_use]
-    pub fn by_name(agent_type: impl Into<String>, messages: Vec<UserMessage>) -> Self {
+    pub fn by_name(agent_type: impl Into<SharedStr>, messages: Vec<UserMessage>) -> Self {
         Self {
             session_id: None,
             agent_type: agent_type.into(),
@@ -112,7 +113,7 @@ impl ExecuteRequest {
 
     fn incomplete(&self, lacks: &'static str) -> EntryError {
         EntryError::Incomplete {
-            agent: self.agent_type.clone(),
+            agent: self.agent_type.to_string(),
             lacks,
         }
     }
@@ -124,8 +125,8 @@ impl ExecuteRequest {
         }
         Err(EntryError::OtherAgent {
             session: found.state.session_id.clone(),
-            has: found.state.agent_type.clone(),
-            asked: self.agent_type.clone(),
+            has: found.state.agent_type.to_string(),
+            asked: self.agent_type.to_string(),
         })
     }
 

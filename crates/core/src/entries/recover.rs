@@ -39,8 +39,8 @@ pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, Ent
         return Err(EntryError::OtherHost {
             session: session.clone(),
             run: run.id.clone(),
-            has: run.host.clone(),
-            asked: start.performer.host.clone(),
+            has: run.host.to_string(),
+            asked: start.performer.host.to_string(),
         });
     }
     // A process that only seems gone may have committed since this was read: the unknown marks

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
 use crate::session::{OpenStep, RunRecord, RunTrigger};
+use crate::shared_str::SharedStr;
 use crate::store::{Change, Commit, Fence, LeaseRequest, OpenStepMark, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamStatus};
 use crate::time::Timestamp;
@@ -14,15 +15,15 @@ use crate::time::Timestamp;
 #[non_exhaustive]
 pub struct Performer {
     /// The kind of host; only the same kind takes a run over.
-    pub host: String,
+    pub host: SharedStr,
     /// The process and the duration of its lease, for hosts that have leases.
-    pub lease: Option<(String, std::time::Duration)>,
+    pub lease: Option<(SharedStr, std::time::Duration)>,
 }
 
 impl Performer {
     /// Creates a performer whose engine recovers its runs.
     #[must_use]
-    pub fn new(host: impl Into<String>) -> Self {
+    pub fn new(host: impl Into<SharedStr>) -> Self {
         Self {
             host: host.into(),
             lease: None,
@@ -31,7 +32,7 @@ impl Performer {
 
     /// Sets the process and the duration of its lease.
     #[must_use]
-    pub fn leased(mut self, holder: impl Into<String>, lasts: std::time::Duration) -> Self {
+    pub fn leased(mut self, holder: impl Into<SharedStr>, lasts: std::time::Duration) -> Self {
         self.lease = Some((holder.into(), lasts));
         self
     }

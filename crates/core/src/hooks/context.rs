@@ -11,6 +11,7 @@ use crate::bounds::Bounds;
 use crate::id::{RunId, SessionId, UserId};
 use crate::message::Metadata;
 use crate::shared_state::SharedState;
+use crate::shared_str::SharedStr;
 use crate::state::{Draft, StateError, to_json};
 
 type Emit = Arc<dyn Fn(String, Value) + Send + Sync>;
@@ -32,7 +33,7 @@ type Emit = Arc<dyn Fn(String, Value) + Send + Sync>;
 #[non_exhaustive]
 pub struct HookCx {
     /// The name of the agent.
-    pub agent_type: String,
+    pub agent_type: SharedStr,
     /// The session of the run.
     pub session_id: SessionId,
     /// The run that calls the hook.
@@ -61,7 +62,7 @@ impl HookCx {
     #[doc(hidden)]
     pub fn builder(session_id: SessionId, run_id: RunId) -> HookCxBuilder {
         HookCxBuilder(Self {
-            agent_type: String::new(),
+            agent_type: SharedStr::default(),
             session_id,
             run_id,
             parent_session_id: None,
@@ -150,7 +151,7 @@ pub struct HookCxBuilder(HookCx);
 
 impl HookCxBuilder {
     /// Sets the name of the agent.
-    pub(crate) fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
+    pub(crate) fn agent_type(mut self, agent_type: impl Into<SharedStr>) -> Self {
         self.0.agent_type = agent_type.into();
         self
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorRecord;
 use crate::id::{RunId, SessionId};
+use crate::shared_str::SharedStr;
 use crate::store::{Fence, SessionKey};
 use crate::stored::Stored;
 use crate::time::Timestamp;
@@ -20,7 +21,7 @@ pub struct EffectAddress {
     /// The run to which it belongs.
     pub run_id: RunId,
     /// The agent of the session.
-    pub agent_type: String,
+    pub agent_type: SharedStr,
     /// The fence that its commit carries.
     pub fence: Fence,
     /// The number of the step in its turn, from 1.

@@ -6,6 +6,7 @@ use super::{Calls, EffectAddress};
 use crate::error::ErrorRecord;
 use crate::id::{RunId, SessionId, StepId};
 use crate::session::RunStatus;
+use crate::shared_str::SharedStr;
 use crate::store::{Fence, SessionKey};
 use crate::stored::Stored;
 
@@ -25,7 +26,7 @@ pub struct RunState {
     /// The id of the run.
     pub run_id: RunId,
     /// The agent of the session.
-    pub agent_type: String,
+    pub agent_type: SharedStr,
     /// The fence that every commit of the run carries.
     pub fence: Fence,
     /// The number of the turn, from 1.

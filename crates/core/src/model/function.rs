@@ -141,7 +141,7 @@ fn events(reply: ModelReply) -> VecDeque<ModelEvent> {
                 events.extend([
                     ModelEvent::CallStart {
                         id: Some(call.id.to_string()),
-                        name: call.name,
+                        name: call.name.to_string(),
                     },
                     ModelEvent::CallArguments {
                         call: calls,

@@ -61,7 +61,7 @@ impl ModelReply {
     /// Adds a call.
     #[must_use]
     pub fn and_call(mut self, tool: impl Into<String>, arguments: Value) -> Self {
-        let call = ToolCall::new(CallId::of_reply(), tool, arguments);
+        let call = ToolCall::new(CallId::of_reply(), tool.into(), arguments);
         Arc::make_mut(&mut self.message.parts).push(AssistantPart::ToolCall(call));
         self.stop_reason = StopReason::ToolUse;
         self

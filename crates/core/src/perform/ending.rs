@@ -42,7 +42,7 @@ impl Ending {
                 event = "run.failed",
                 session = %at.session_id,
                 run = %at.run_id,
-                agent = at.agent_type,
+                agent = %at.agent_type,
                 code = %error.code,
                 detail = error.detail,
             );

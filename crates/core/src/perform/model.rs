@@ -184,7 +184,7 @@ async fn ask<'a>(
     );
     Ok(Ok(Replied {
         reply,
-        model: model_name(agent).to_owned(),
+        model: model_name(agent).into(),
         native: native.is_some(),
         deltas,
     }))

@@ -20,6 +20,7 @@ use crate::id::IdSourceExt;
 use crate::machine::{Effect, EffectKind, Event, EventKind, OpenStepRef};
 use crate::model::ModelReply;
 use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
+use crate::shared_str::SharedStr;
 use crate::state::to_rfc6902;
 use crate::step::{
     Correction, FINISH_TOOL, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig,
@@ -32,7 +33,7 @@ use crate::stream::{Chunk, Sequence};
 pub(super) struct Replied<'a> {
     pub(super) reply: ModelReply,
     /// The name of the model.
-    pub(super) model: String,
+    pub(super) model: SharedStr,
     /// Whether the text of the reply is to be the output.
     pub(super) native: bool,
     pub(super) deltas: Deltas<'a>,

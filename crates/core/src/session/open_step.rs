@@ -11,6 +11,7 @@ use crate::error::ErrorRecord;
 use crate::id::{ApprovalId, CallId, RunId, StepId, UserId};
 use crate::message::{AssistantMessage, Message, ToolCall, ToolMessage};
 use crate::model::TokenUsage;
+use crate::shared_str::SharedStr;
 use crate::state::StepWrites;
 use crate::step::NextAction;
 use crate::stored::Stored;
@@ -54,7 +55,7 @@ impl Stored for OpenStep {
 #[non_exhaustive]
 pub struct ReplyUsage {
     /// The name of the model.
-    pub model: String,
+    pub model: SharedStr,
     /// The tokens that the reply used.
     pub tokens: TokenUsage,
 }
@@ -62,7 +63,7 @@ pub struct ReplyUsage {
 impl ReplyUsage {
     /// Creates the usage of a reply.
     #[must_use]
-    pub fn new(model: impl Into<String>, tokens: TokenUsage) -> Self {
+    pub fn new(model: impl Into<SharedStr>, tokens: TokenUsage) -> Self {
         Self {
             model: model.into(),
             tokens,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical::Digest;
 use crate::id::{ApprovalId, CallId, RunId, SessionId, UserId};
 use crate::json::Json;
+use crate::shared_str::SharedStr;
 use crate::stored::Stored;
 use crate::time::Timestamp;
 
@@ -52,7 +53,7 @@ pub struct PendingCall {
     /// The id of the call.
     pub tool_call_id: CallId,
     /// The name of the tool.
-    pub tool_name: String,
+    pub tool_name: SharedStr,
     /// The kind of answer that it waits for.
     pub kind: PendingKind,
     /// The arguments of the call.
@@ -91,7 +92,7 @@ impl PendingCall {
         session_id: SessionId,
         run_id: RunId,
         tool_call_id: CallId,
-        tool_name: impl Into<String>,
+        tool_name: impl Into<SharedStr>,
         input: impl Into<Json>,
         created_at: Timestamp,
     ) -> Self {
@@ -127,7 +128,7 @@ impl PendingCall {
 #[non_exhaustive]
 pub struct WaitingCall {
     /// The name of the tool.
-    pub tool_name: String,
+    pub tool_name: SharedStr,
     /// The id of the call.
     pub tool_call_id: CallId,
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::RunStatus;
 use crate::error::ErrorRecord;
 use crate::id::{CallId, RunId, SessionId, StepId};
+use crate::shared_str::SharedStr;
 use crate::step::StopCause;
 use crate::stored::Stored;
 use crate::time::Timestamp;
@@ -88,7 +89,7 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspended>,
     /// The kind of host that performs the run, so that only that kind recovers it.
-    pub host: String,
+    pub host: SharedStr,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
@@ -109,7 +110,7 @@ impl RunRecord {
         id: RunId,
         session_id: SessionId,
         trigger: RunTrigger,
-        host: impl Into<String>,
+        host: impl Into<SharedStr>,
         started_at: Timestamp,
     ) -> Self {
         Self {

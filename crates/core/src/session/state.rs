@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{CheckpointSource, ChildWait, PendingCall, SessionStatus, WaitingCall};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
+use crate::shared_str::SharedStr;
 use crate::store::PendingStatus;
 use crate::stored::Stored;
 use crate::time::Timestamp;
@@ -32,7 +33,7 @@ pub struct SessionState {
     /// The id of the session.
     pub session_id: SessionId,
     /// The agent of the session.
-    pub agent_type: String,
+    pub agent_type: SharedStr,
     /// The stream of the session, which is the root's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_id: Option<StreamId>,
@@ -139,7 +140,7 @@ impl SessionState {
     /// Creates an active session with an empty state.
     #[must_use]
     #[doc(hidden)]
-    pub fn new(session_id: SessionId, agent_type: impl Into<String>, now: Timestamp) -> Self {
+    pub fn new(session_id: SessionId, agent_type: impl Into<SharedStr>, now: Timestamp) -> Self {
         Self {
             session_id,
             agent_type: agent_type.into(),

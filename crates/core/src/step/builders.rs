@@ -9,6 +9,7 @@ use crate::id::CallId;
 use crate::message::{
     AssistantMessage, AssistantPart, ResultStatus, Thinking, ToolCall, ToolMessage,
 };
+use crate::shared_str::SharedStr;
 
 /// The error text for the model about a call that was started and has no recorded end.
 pub(crate) const UNKNOWN_TEXT: &str = "The outcome is unknown. The call may or may not have taken effect. Do not repeat it before checking.";
@@ -53,7 +54,7 @@ pub struct ToolResultInput {
     /// The id of the call.
     pub tool_call_id: CallId,
     /// The name of the tool.
-    pub tool_name: String,
+    pub tool_name: SharedStr,
     /// The result, or the error text for the model.
     pub result: Result<Value, String>,
 }
@@ -81,7 +82,7 @@ pub fn create_tool_result_message(input: ToolResultInput) -> ToolMessage {
     ToolMessage {
         tool_call_id: input.tool_call_id,
         tool_name: input.tool_name,
-        content,
+        content: content.into(),
         status,
         verbatim,
     }
@@ -92,7 +93,7 @@ pub fn create_tool_result_message(input: ToolResultInput) -> ToolMessage {
 pub fn create_sub_agent_result_message(input: SubAgentResultInput) -> ToolMessage {
     create_tool_result_message(ToolResultInput {
         tool_call_id: input.tool_call_id,
-        tool_name: format!("{SUBAGENT_TOOL_PREFIX}{}", input.agent_type),
+        tool_name: format!("{SUBAGENT_TOOL_PREFIX}{}", input.agent_type).into(),
         result: input.result,
     })
 }
@@ -102,8 +103,8 @@ pub fn create_sub_agent_result_message(input: SubAgentResultInput) -> ToolMessag
 pub fn synthesize_finish_result(call: &CallId) -> ToolMessage {
     ToolMessage {
         tool_call_id: call.clone(),
-        tool_name: FINISH_TOOL.to_owned(),
-        content: json!({ "acknowledged": true }).to_string(),
+        tool_name: FINISH_TOOL.into(),
+        content: json!({ "acknowledged": true }).to_string().into(),
         status: ResultStatus::Success,
         verbatim: false,
     }
@@ -134,8 +135,8 @@ pub(crate) fn failed_result(
 ) -> ToolMessage {
     ToolMessage {
         tool_call_id: call.clone(),
-        tool_name: tool.to_owned(),
-        content: error_content(text),
+        tool_name: tool.into(),
+        content: error_content(text).into(),
         status,
         verbatim: false,
     }

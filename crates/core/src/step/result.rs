@@ -9,6 +9,7 @@ use crate::id::CallId;
 use crate::json::Json;
 use crate::message::{AssistantMessage, Thinking, ToolCall};
 use crate::model::ModelReply;
+use crate::shared_str::SharedStr;
 
 /// Why the model stopped, in terms common to all providers.
 ///
@@ -138,7 +139,7 @@ pub struct SubAgentCall {
     /// The id of the call.
     pub id: CallId,
     /// The type of the sub-agent.
-    pub agent_type: String,
+    pub agent_type: SharedStr,
     /// The arguments of the call.
     pub input: Json,
 }
@@ -147,7 +148,7 @@ impl SubAgentCall {
     /// Creates a call of a sub-agent.
     #[must_use]
     #[doc(hidden)]
-    pub fn new(id: CallId, agent_type: impl Into<String>, input: impl Into<Json>) -> Self {
+    pub fn new(id: CallId, agent_type: impl Into<SharedStr>, input: impl Into<Json>) -> Self {
         Self {
             id,
             agent_type: agent_type.into(),

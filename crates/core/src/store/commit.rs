@@ -16,6 +16,7 @@ use crate::session::{
     PendingCall, RunRecord, SessionMode, SessionState, SessionStatus, StopRequest, SubSessionRef,
     TracingContext, WorkspaceRef,
 };
+use crate::shared_str::SharedStr;
 use crate::state::StepWrites;
 use crate::stream::{Chunk, Sequence, StreamLimits, StreamStatus};
 use crate::time::Timestamp;
@@ -37,7 +38,7 @@ pub struct Fence(pub u64);
 #[non_exhaustive]
 pub struct Lease {
     /// The process that holds the lease.
-    pub holder: String,
+    pub holder: SharedStr,
     /// When the lease lapses, by the clock with which the store judges leases.
     pub until: Timestamp,
     /// Whether the holder handed the run over in good order; a take-over is no sign of trouble then.
@@ -49,7 +50,7 @@ impl Lease {
     /// Creates a lease that is not given up.
     #[must_use]
     #[doc(hidden)]
-    pub fn new(holder: impl Into<String>, until: Timestamp) -> Self {
+    pub fn new(holder: impl Into<SharedStr>, until: Timestamp) -> Self {
         Self {
             holder: holder.into(),
             until,
@@ -70,7 +71,7 @@ impl Lease {
 #[non_exhaustive]
 pub struct LeaseRequest {
     /// The process that requests the lease.
-    pub holder: String,
+    pub holder: SharedStr,
     /// How long the lease lasts from the commit on.
     pub lasts: Duration,
     /// Whether the process gives the lease up and leaves the run to other processes, in good order.
@@ -80,7 +81,7 @@ pub struct LeaseRequest {
 impl LeaseRequest {
     /// Requests a lease or its renewal.
     #[must_use]
-    pub fn new(holder: impl Into<String>, lasts: Duration) -> Self {
+    pub fn new(holder: impl Into<SharedStr>, lasts: Duration) -> Self {
         Self {
             holder: holder.into(),
             lasts,
@@ -90,7 +91,7 @@ impl LeaseRequest {
 
     /// Gives a lease up: the run is due for another process at once, and its take-over is not counted.
     #[must_use]
-    pub fn given_up(holder: impl Into<String>) -> Self {
+    pub fn given_up(holder: impl Into<SharedStr>) -> Self {
         Self {
             gives_up: true,
             ..Self::new(holder, Duration::ZERO)

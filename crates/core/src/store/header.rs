@@ -10,6 +10,7 @@ use super::{
 };
 use crate::id::{CallId, RunId, StepId};
 use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopRequest};
+use crate::shared_str::SharedStr;
 use crate::stored::Stored;
 use crate::stream::{DeltaSource, StreamError, StreamWriter};
 use crate::time::Timestamp;
@@ -70,7 +71,7 @@ pub struct LatestRun {
     /// The status of the run.
     pub status: RunStatus,
     /// The kind of host that performs the run.
-    pub host: String,
+    pub host: SharedStr,
     /// The number of steps of its turn in the history.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps: u32,
@@ -264,7 +265,7 @@ impl Header {
             let due = match kind {
                 DueKind::LapsedLease => run.map(|run| DueReason::LapsedLease {
                     run: run.id.clone(),
-                    host: run.host.clone(),
+                    host: run.host.to_string(),
                 }),
                 DueKind::Answered => id().map(|run| DueReason::Answered { run }),
                 DueKind::OwedStop => id().map(|run| DueReason::OwedStop { run }),

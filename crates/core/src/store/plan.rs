@@ -6,7 +6,7 @@
 mod applying;
 mod labels;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::header::Header;
@@ -217,10 +217,10 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
 
 /// Returns the sessions whose run shows progress with this commit: it is made under the run's
 /// fence, and does more than hold the lease, take the run over, or record that something begins.
-fn sessions_with_progress(commit: &Commit) -> BTreeSet<SessionId> {
+fn sessions_with_progress(commit: &Commit) -> Vec<SessionId> {
     let fenced = commit.preconditions.iter();
     let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
-    let mut progressed: BTreeSet<_> = fenced.map(|(session, _)| session.clone()).collect();
+    let mut progressed: Vec<_> = fenced.map(|(session, _)| session.clone()).collect();
     progressed.retain(|session| {
         let changes = commit.changes.iter().filter(|(of, _)| of == session);
         let (mut does, mut takes_over) = (false, false);

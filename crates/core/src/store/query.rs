@@ -237,12 +237,15 @@ impl SessionQuery {
     /// Whether a session matches every filter, for a store without an index.
     #[must_use]
     pub fn matches(&self, session: &SessionState) -> bool {
-        fn passes<T: PartialEq>(wanted: Option<&T>, has: Option<&T>) -> bool {
+        fn passes<T: PartialEq + ?Sized>(wanted: Option<&T>, has: Option<&T>) -> bool {
             wanted.is_none() || wanted == has
         }
         let parent = session.parent_session_id.as_ref();
         passes(self.user_id.as_ref(), session.user_id.as_ref())
-            && passes(self.agent_type.as_ref(), Some(&session.agent_type))
+            && passes(
+                self.agent_type.as_deref(),
+                Some(session.agent_type.as_str()),
+            )
             && (self.status.is_empty() || self.status.contains(&session.status))
             && match &self.parent {
                 ParentFilter::Any => true,

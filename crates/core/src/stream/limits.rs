@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{Chunk, ChunkPayload, StreamError};
 use crate::bounds::up_to;
 use crate::json::Json;
+use crate::shared_str::SharedStr;
 use crate::state::PatchOp;
 
 /// The limits of a stream.
@@ -147,7 +148,7 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
             text(delta, piece);
         }
         ChunkPayload::Thinking { content, .. } => text(content, piece),
-        ChunkPayload::ToolArgStreamStart { tool_name, .. } => text(tool_name, piece),
+        ChunkPayload::ToolArgStreamStart { tool_name, .. } => name(tool_name, piece),
         ChunkPayload::ToolStart {
             tool_name,
             arguments: content,
@@ -158,7 +159,7 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
             input: content,
             ..
         } => {
-            text(tool_name, piece);
+            name(tool_name, piece);
             json(content, piece);
         }
         ChunkPayload::Custom { event_name, data } => {
@@ -171,7 +172,7 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
             error,
             ..
         } => {
-            text(tool_name, piece);
+            name(tool_name, piece);
             value(result, piece);
             error.iter_mut().for_each(|error| text(error, piece));
         }
@@ -181,7 +182,7 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
         | ChunkPayload::ToolOutputError {
             tool_name, error, ..
         } => {
-            text(tool_name, piece);
+            name(tool_name, piece);
             text(error, piece);
         }
         ChunkPayload::ToolInputError {
@@ -190,7 +191,7 @@ fn shorten(payload: &mut ChunkPayload, piece: usize) {
             error,
             ..
         } => {
-            text(tool_name, piece);
+            name(tool_name, piece);
             json(input, piece);
             text(error, piece);
         }
@@ -248,6 +249,15 @@ fn text(text: &mut String, piece: usize) {
     text.push_str(&format!(
         "… [{left} bytes left out: too large for the stream]"
     ));
+}
+
+/// The same for a text that is shared.
+fn name(shared: &mut SharedStr, piece: usize) {
+    if shared.len() > piece {
+        let mut own = String::from(&*shared);
+        text(&mut own, piece);
+        *shared = own.into();
+    }
 }
 
 /// Replaces a value that is too large by the beginning of its text.

@@ -8,6 +8,7 @@ use crate::error::ErrorCode;
 use crate::id::{ApprovalId, CallId, CheckpointId, SessionId, UserId};
 use crate::json::Json;
 use crate::session::{RunStatus, RunTrigger};
+use crate::shared_str::SharedStr;
 use crate::state::{PatchOp, StateConflict};
 
 /// The content of a chunk.
@@ -48,7 +49,7 @@ pub enum ChunkPayload {
         /// The id of the call.
         tool_call_id: CallId,
         /// The name of the tool.
-        tool_name: String,
+        tool_name: SharedStr,
     },
     /// The next piece of a call's arguments.
     ToolArgStreamDelta {
@@ -67,7 +68,7 @@ pub enum ChunkPayload {
         /// The id of the call.
         tool_call_id: CallId,
         /// The name of the tool.
-        tool_name: String,
+        tool_name: SharedStr,
         /// The arguments of the call.
         arguments: Json,
     },
@@ -76,7 +77,7 @@ pub enum ChunkPayload {
         /// The id of the call.
         tool_call_id: CallId,
         /// The name of the tool.
-        tool_name: String,
+        tool_name: SharedStr,
         /// The result of the call.
         result: Value,
         /// Whether the call succeeded.
@@ -90,7 +91,7 @@ pub enum ChunkPayload {
         /// The id of the call.
         tool_call_id: CallId,
         /// The name of the tool.
-        tool_name: String,
+        tool_name: SharedStr,
         /// The error text for the model.
         error: String,
     },
@@ -99,7 +100,7 @@ pub enum ChunkPayload {
         /// The id of the call.
         tool_call_id: CallId,
         /// The name of the tool.
-        tool_name: String,
+        tool_name: SharedStr,
         /// The arguments of the call.
         input: Json,
         /// The error text for the model.
@@ -110,7 +111,7 @@ pub enum ChunkPayload {
         /// The id of the call.
         tool_call_id: CallId,
         /// The name of the tool.
-        tool_name: String,
+        tool_name: SharedStr,
         /// The error text for the model.
         error: String,
     },
@@ -119,7 +120,7 @@ pub enum ChunkPayload {
         /// The id of the call.
         tool_call_id: CallId,
         /// The name of the tool.
-        tool_name: String,
+        tool_name: SharedStr,
         /// The id of the approval request.
         approval_id: ApprovalId,
         /// The arguments of the call.

@@ -13,6 +13,7 @@ use crate::canonical::idempotency_key;
 use crate::id::{CallId, RunId, SessionId, UserId};
 use crate::message::Metadata;
 use crate::shared_state::SharedState;
+use crate::shared_str::SharedStr;
 use crate::state::{Draft, PatchOp, StateError, to_json};
 use crate::usage::CustomUsage;
 
@@ -81,7 +82,7 @@ pub trait ToolEvents: Send + Sync {
 }
 
 struct Inner {
-    agent_type: String,
+    agent_type: SharedStr,
     session_id: SessionId,
     run_id: RunId,
     step: u32,
@@ -89,7 +90,7 @@ struct Inner {
     user: Option<UserId>,
     tags: Arc<[String]>,
     metadata: Arc<Metadata>,
-    idempotency_key: OnceLock<String>,
+    idempotency_key: OnceLock<SharedStr>,
     state: SharedState,
     events: Option<Arc<dyn ToolEvents>>,
     abort: AbortSignal,
@@ -116,7 +117,7 @@ impl ToolCx {
     /// Surroundings for one call.
     pub fn builder(session_id: SessionId, run_id: RunId, call_id: CallId) -> ToolCxBuilder {
         ToolCxBuilder {
-            agent_type: String::new(),
+            agent_type: SharedStr::default(),
             session_id,
             run_id,
             step: 0,
@@ -217,7 +218,7 @@ impl ToolCx {
             ..
         } = &*self.inner;
         let key = &self.inner.idempotency_key;
-        key.get_or_init(|| idempotency_key(session_id, run_id, call_id))
+        key.get_or_init(|| idempotency_key(session_id, run_id, call_id).into())
     }
 
     /// The state as a type: what was committed, plus this call's own writes.
@@ -322,7 +323,7 @@ impl std::fmt::Debug for ToolCx {
 /// Puts a [`ToolCx`] together.
 #[must_use]
 pub struct ToolCxBuilder {
-    agent_type: String,
+    agent_type: SharedStr,
     session_id: SessionId,
     run_id: RunId,
     step: u32,
@@ -330,7 +331,7 @@ pub struct ToolCxBuilder {
     user: Option<UserId>,
     tags: Option<Arc<[String]>>,
     metadata: Option<Arc<Metadata>>,
-    idempotency_key: OnceLock<String>,
+    idempotency_key: OnceLock<SharedStr>,
     state: Option<SharedState>,
     events: Option<Arc<dyn ToolEvents>>,
     abort: Option<AbortSignal>,
@@ -345,7 +346,7 @@ impl std::fmt::Debug for ToolCxBuilder {
 
 impl ToolCxBuilder {
     /// The agent that calls.
-    pub fn agent_type(mut self, agent_type: impl Into<String>) -> Self {
+    pub fn agent_type(mut self, agent_type: impl Into<SharedStr>) -> Self {
         self.agent_type = agent_type.into();
         self
     }
@@ -370,7 +371,7 @@ impl ToolCxBuilder {
     }
 
     /// The key of the call, where another run made it.
-    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+    pub fn idempotency_key(mut self, key: impl Into<SharedStr>) -> Self {
         self.idempotency_key = OnceLock::from(key.into());
         self
     }

@@ -163,7 +163,7 @@ pub(super) fn heal(messages: Vec<Message>) -> (Vec<Message>, Vec<Healed>) {
             } else {
                 healed.push(Healed::MissingResult {
                     call: call.id.clone(),
-                    tool: call.name.clone(),
+                    tool: call.name.to_string(),
                 });
                 missing_result(&call.id, &call.name)
             };

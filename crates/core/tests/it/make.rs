@@ -30,7 +30,7 @@ pub(crate) fn calling(ids: &[&str]) -> AssistantMessage {
 pub(crate) fn result(id: &str) -> ToolMessage {
     create_tool_result_message(ToolResultInput {
         tool_call_id: call_id(id),
-        tool_name: "t".to_owned(),
+        tool_name: "t".into(),
         result: Ok(json!({ "of": id })),
     })
 }

@@ -456,7 +456,7 @@ fn messages_are_built_in_the_documented_form() {
     let tool = |result| {
         create_tool_result_message(ToolResultInput {
             tool_call_id: call_id("tc1"),
-            tool_name: "search".to_owned(),
+            tool_name: "search".into(),
             result,
         })
     };

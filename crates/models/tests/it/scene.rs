@@ -176,7 +176,7 @@ impl Scene {
 pub(crate) fn result(call: &str, tool: &str, value: Value) -> ToolMessage {
     create_tool_result_message(ToolResultInput {
         tool_call_id: CallId::new(call).unwrap(),
-        tool_name: tool.to_owned(),
+        tool_name: tool.into(),
         result: Ok(value),
     })
 }

@@ -161,7 +161,10 @@ impl LocalRuntime {
             let held = EntryError::StillHeld {
                 session: session.clone(),
                 run: run.id.clone(),
-                holder: lease.map(|(holder, _)| holder.clone()).unwrap_or_default(),
+                holder: lease
+                    .map(|(holder, _)| holder.clone())
+                    .unwrap_or_default()
+                    .to_string(),
             };
             return Err(held.into());
         }

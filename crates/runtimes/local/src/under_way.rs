@@ -12,14 +12,15 @@ use futures_util::stream::FuturesUnordered;
 /// A run mostly has one effect in progress. That one is polled by itself: a set of one future wakes its
 /// own task again after every poll.
 pub(crate) struct UnderWay<F> {
-    alone: Option<Pin<Box<F>>>,
+    /// Its memory is used again for the next one.
+    alone: Pin<Box<Option<F>>>,
     others: FuturesUnordered<F>,
 }
 
 impl<F: Future> UnderWay<F> {
     pub(crate) fn new() -> Self {
         Self {
-            alone: None,
+            alone: Box::pin(None),
             others: FuturesUnordered::new(),
         }
     }
@@ -27,7 +28,7 @@ impl<F: Future> UnderWay<F> {
     pub(crate) fn extend(&mut self, futures: impl Iterator<Item = F>) {
         for future in futures {
             if self.alone.is_none() && self.others.is_empty() {
-                self.alone = Some(Box::pin(future));
+                self.alone.set(Some(future));
             } else {
                 self.others.push(future);
             }
@@ -36,10 +37,10 @@ impl<F: Future> UnderWay<F> {
 
     /// Returns the next output, or `None` if nothing is in progress.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
-        if let Some(alone) = &mut self.alone
-            && let Poll::Ready(output) = alone.as_mut().poll(cx)
+        if let Some(alone) = self.alone.as_mut().as_pin_mut()
+            && let Poll::Ready(output) = alone.poll(cx)
         {
-            self.alone = None;
+            self.alone.set(None);
             return Poll::Ready(Some(output));
         }
         match self.others.poll_next_unpin(cx) {

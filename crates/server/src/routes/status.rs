@@ -64,6 +64,6 @@ pub(crate) async fn status(
         pending: theirs.map(PendingView::from).collect(),
         answered,
         session_id: session.clone(),
-        agent_type: found.state.agent_type,
+        agent_type: found.state.agent_type.to_string(),
     }))
 }

@@ -93,7 +93,7 @@ impl MessageView {
     fn assistant(assistant: &AssistantMessage) -> Self {
         let calls = assistant.tool_calls().map(|call| CallView {
             id: call.id.clone(),
-            name: call.name.clone(),
+            name: call.name.to_string(),
             arguments: call.arguments.clone().into_value(),
         });
         let thought: Vec<_> = assistant
@@ -117,8 +117,8 @@ impl MessageView {
         Self {
             role: "tool",
             tool_call_id: Some(tool.tool_call_id),
-            tool_name: Some(tool.tool_name),
-            content: Some(tool.content),
+            tool_name: Some(tool.tool_name.to_string()),
+            content: Some(tool.content.to_string()),
             status: (!tool.status.is_success()).then_some(tool.status),
             ..Self::default()
         }

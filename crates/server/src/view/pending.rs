@@ -44,7 +44,7 @@ impl From<PendingCall> for PendingView {
     fn from(call: PendingCall) -> Self {
         Self {
             tool_call_id: call.tool_call_id,
-            tool_name: call.tool_name,
+            tool_name: call.tool_name.to_string(),
             kind: call.kind,
             input: call.input.into_value(),
             approval_id: call.approval_id,

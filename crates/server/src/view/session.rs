@@ -48,7 +48,7 @@ impl From<SessionState> for SessionView {
     fn from(state: SessionState) -> Self {
         Self {
             session_id: state.session_id,
-            agent_type: state.agent_type,
+            agent_type: state.agent_type.to_string(),
             status: state.status,
             step_count: state.step_count,
             user_id: state.user_id,

@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(pack(&expected).unwrap(), FIRST);
         let mut other_name = expected;
         if let Message::Tool(result) = &mut other_name[3] {
-            result.tool_name = "an older name of add".to_owned();
+            result.tool_name = "an older name of add".into();
         }
         let packed = pack(&other_name).unwrap();
         assert_eq!(unpack(packed.as_bytes()).unwrap(), other_name);

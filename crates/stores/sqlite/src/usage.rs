@@ -103,7 +103,10 @@ fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, OperationErro
             tokens.output = u64::deserialize(next()).map_err(corrupt)?;
             tokens.cached = Option::deserialize(next()).map_err(corrupt)?;
             tokens.reasoning = Option::deserialize(next()).map_err(corrupt)?;
-            UsageKind::Tokens { model, tokens }
+            UsageKind::Tokens {
+                model: model.into(),
+                tokens,
+            }
         }
         TOOL => {
             let (name, success, duration_ms) =

@@ -134,7 +134,7 @@ pub(super) fn calling(ids: &[&str]) -> AssistantMessage {
 pub(super) fn result(id: &str) -> ToolMessage {
     create_tool_result_message(ToolResultInput {
         tool_call_id: call(id),
-        tool_name: "t".to_owned(),
+        tool_name: "t".into(),
         result: Ok(json!({ "of": id })),
     })
 }

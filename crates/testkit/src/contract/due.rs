@@ -248,7 +248,7 @@ pub async fn due_work_is_asked_for_by_kind_and_agent(on: &Subject) {
         .unwrap()
         .unwrap()
         .state;
-    moved.agent_type = "two".to_owned();
+    moved.agent_type = "two".into();
     changed(on, &session("a"), Change::Overwrite(Box::new(moved))).await;
     let two = ask(query().of_kinds([DueKind::Inbox]).of_agents(["two"])).await;
     assert_eq!(two, given(&["a", "b"], &[DueReason::Inbox]));

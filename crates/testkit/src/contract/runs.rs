@@ -224,16 +224,16 @@ pub async fn usage_is_kept_in_order(on: &Subject) {
     let id = created(on, "s").await;
     let kinds = [
         UsageKind::Tokens {
-            model: "scripted/one".to_owned(),
+            model: "scripted/one".into(),
             tokens: TokenUsage::default(),
         },
         UsageKind::Tool {
-            name: "t".to_owned(),
+            name: "t".into(),
             success: false,
             duration_ms: 12,
         },
         UsageKind::ClientToolWaitMs {
-            name: "t".to_owned(),
+            name: "t".into(),
             wait_ms: 86_400_000,
         },
         UsageKind::Custom(CustomUsage::new("requests", 0.1)),

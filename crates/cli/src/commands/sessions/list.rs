@@ -108,7 +108,7 @@ impl List {
 fn row(screen: &Screen, session: &SessionState, now: Timestamp) -> Vec<String> {
     vec![
         session.session_id.to_string(),
-        session.agent_type.clone(),
+        session.agent_type.to_string(),
         status(session.status).to_owned(),
         session.step_count.to_string(),
         since(screen, session.updated_at, now),

@@ -270,7 +270,7 @@ impl Execution {
                 event = "tool.failed",
                 session = %at.session_id,
                 call = %call.id,
-                tool = call.name,
+                tool = %call.name,
                 detail,
             );
         };
@@ -321,7 +321,7 @@ fn accepted(call: &ToolCall, tool: &Tool, value: Value) -> ToolOutcome {
     let result = if errors.is_empty() {
         Ok(value)
     } else {
-        tracing::warn!(event = "tool.output_invalid", call = %call.id, tool = call.name, ?errors);
+        tracing::warn!(event = "tool.output_invalid", call = %call.id, tool = %call.name, ?errors);
         Err("The tool gave a result that does not fit its own schema.".to_owned())
     };
     ToolOutcome {

@@ -62,7 +62,7 @@ fn arguments() -> Vec<ChunkPayload> {
     vec![
         ChunkPayload::ToolArgStreamStart {
             tool_call_id: call_id("c2"),
-            tool_name: tool(),
+            tool_name: tool().into(),
         },
         ChunkPayload::ToolArgStreamDelta {
             tool_call_id: call_id("c2"),
@@ -77,7 +77,7 @@ fn arguments() -> Vec<ChunkPayload> {
 fn tools() -> Vec<ChunkPayload> {
     let end = |result: Value, error: Option<&str>| ChunkPayload::ToolEnd {
         tool_call_id: call_id("c2"),
-        tool_name: tool(),
+        tool_name: tool().into(),
         result,
         success: error.is_none(),
         error: error.map(str::to_owned),
@@ -85,25 +85,25 @@ fn tools() -> Vec<ChunkPayload> {
     vec![
         ChunkPayload::ToolStart {
             tool_call_id: call_id("c2"),
-            tool_name: tool(),
+            tool_name: tool().into(),
             arguments: json!({"cents": 5}).into(),
         },
         end(json!({"ok": true}), None),
         end(Value::Null, Some("the shop is closed")),
         ChunkPayload::ToolError {
             tool_call_id: call_id("c2"),
-            tool_name: tool(),
+            tool_name: tool().into(),
             error: "the shop is closed".to_owned(),
         },
         ChunkPayload::ToolInputError {
             tool_call_id: call_id("c2"),
-            tool_name: tool(),
+            tool_name: tool().into(),
             input: json!({"cents": "all"}).into(),
             error: "cents is a number".to_owned(),
         },
         ChunkPayload::ToolOutputError {
             tool_call_id: call_id("c2"),
-            tool_name: tool(),
+            tool_name: tool().into(),
             error: "the receipt has no number".to_owned(),
         },
     ]
@@ -127,7 +127,7 @@ fn questions() -> Vec<ChunkPayload> {
     vec![
         ChunkPayload::ToolApprovalRequest {
             tool_call_id: call_id("c2"),
-            tool_name: tool(),
+            tool_name: tool().into(),
             approval_id: approval(),
             input: json!({"cents": 5}).into(),
             digest: Digest::of_call("refund", &json!({"cents": 5})),

@@ -100,7 +100,7 @@ pub(super) fn usage() -> Vec<UsageEntry> {
     let name = || "refund".to_owned();
     let model = || "scripted/a".to_owned();
     let tool = |success| UsageKind::Tool {
-        name: name(),
+        name: name().into(),
         success,
         duration_ms: 40,
     };
@@ -108,17 +108,17 @@ pub(super) fn usage() -> Vec<UsageEntry> {
     described.data = Some(json!({"engine": "e"}));
     let kinds = [
         UsageKind::Tokens {
-            model: model(),
+            model: model().into(),
             tokens,
         },
         UsageKind::Tokens {
-            model: model(),
+            model: model().into(),
             tokens: all_tokens,
         },
         tool(true),
         tool(false),
         UsageKind::ClientToolWaitMs {
-            name: name(),
+            name: name().into(),
             wait_ms: 900,
         },
         UsageKind::Subagent {

@@ -171,7 +171,7 @@ async fn runs_that_cannot_continue_do_not_starve_others() {
         let dead = Performer::new("local").leased("dead", LEASE);
         let begin = async |agent: &str, name: &str| {
             let mut request = ExecuteRequest::new(&desk(&Gate::new()), "hello");
-            request.agent_type = agent.to_owned();
+            request.agent_type = agent.into();
             let request = request.in_session(session(name));
             entries.execute(request, &dead).await.unwrap();
         };

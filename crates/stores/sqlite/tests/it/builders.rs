@@ -100,7 +100,7 @@ pub(crate) fn step(session: &SessionId, number: usize) -> [Commit; 2] {
         .then(used(
             0,
             UsageKind::Tokens {
-                model: "scripted/adder".to_owned(),
+                model: "scripted/adder".into(),
                 tokens,
             },
         ));
@@ -128,7 +128,7 @@ pub(crate) fn step(session: &SessionId, number: usize) -> [Commit; 2] {
         .then(used(
             1,
             UsageKind::Tool {
-                name: "add".to_owned(),
+                name: "add".to_owned().into(),
                 success: true,
                 duration_ms: 3,
             },

@@ -20,7 +20,7 @@ use crate::folder::Folder;
 fn result(call: &str, result: Result<Value, &str>, status: ResultStatus) -> ToolMessage {
     let mut message = create_tool_result_message(ToolResultInput {
         tool_call_id: id(call),
-        tool_name: "t".to_owned(),
+        tool_name: "t".into(),
         result: result.map_err(str::to_owned),
     });
     message.status = status;
@@ -117,20 +117,20 @@ fn every_kind_of_usage_is_read_back_with_its_run() {
         tokens.reasoning = Some(3);
         let kinds = [
             UsageKind::Tokens {
-                model: "a/b".to_owned(),
+                model: "a/b".into(),
                 tokens: TokenUsage::new(u64::MAX, 0),
             },
             UsageKind::Tokens {
-                model: String::new(),
+                model: "".into(),
                 tokens,
             },
             UsageKind::Tool {
-                name: "t".to_owned(),
+                name: "t".to_owned().into(),
                 success: false,
                 duration_ms: 12,
             },
             UsageKind::ClientToolWaitMs {
-                name: "t".to_owned(),
+                name: "t".to_owned().into(),
                 wait_ms: 5,
             },
             UsageKind::Subagent {

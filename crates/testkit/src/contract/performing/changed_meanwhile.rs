@@ -45,7 +45,7 @@ async fn say_otherwise(on: &Subject) {
         effect.attempts += 1;
     }
     if let Some(result) = &mut first.result {
-        result.content = "otherwise".to_owned();
+        result.content = "otherwise".into();
     }
     let commit = builders::commit(on, &session_id());
     let commit = commit.then(Change::OpenCall(0, call("a"), Box::new(first)));

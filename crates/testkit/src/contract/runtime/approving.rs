@@ -86,7 +86,7 @@ pub async fn an_approval_is_requested_and_the_run_resumes(on: &RuntimeSubject) {
         .expect("the question has a name");
     let request = ChunkPayload::ToolApprovalRequest {
         tool_call_id: call("c1"),
-        tool_name: "pay".to_owned(),
+        tool_name: "pay".into(),
         approval_id: approval_id.clone(),
         input: input.clone().into(),
         digest: Digest::of_call("pay", &input),

@@ -139,7 +139,7 @@ pub async fn a_reply_is_streamed_in_pieces_and_stored_whole(on: &RuntimeSubject)
             said("me see."),
             ChunkPayload::ToolArgStreamStart {
                 tool_call_id: call("c1"),
-                tool_name: "echo".to_owned(),
+                tool_name: "echo".into(),
             },
             argued(r#"{"n":"#),
             argued("1}"),

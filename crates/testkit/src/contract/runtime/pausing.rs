@@ -54,7 +54,7 @@ pub async fn a_clients_call_waits_and_the_run_ends(on: &RuntimeSubject) {
         chunk
             == helix_agents_core::stream::ChunkPayload::ToolStart {
                 tool_call_id: call("c1"),
-                tool_name: "browser".to_owned(),
+                tool_name: "browser".into(),
                 arguments: input.clone().into(),
             }
     });
@@ -361,7 +361,7 @@ pub async fn the_wait_for_a_client_is_recorded(on: &RuntimeSubject) {
             UsageKind::Tool { name, success, .. } => Some((name, success)),
             _ => None,
         });
-    let expected = [("browser".to_owned(), true), ("camera".to_owned(), false)];
+    let expected = [("browser".into(), true), ("camera".into(), false)];
     assert_eq!(tools.collect::<Vec<_>>(), expected);
 }
 

@@ -181,11 +181,11 @@ pub async fn usage_is_stored_with_the_session(on: &RuntimeSubject) {
     let entries = on.usage().await;
     assert!(entries.iter().all(|entry| entry.run_id == run.id));
     let tokens = |tokens| UsageKind::Tokens {
-        model: "test/mock".to_owned(),
+        model: "test/mock".into(),
         tokens,
     };
     let tool = |name: &str, success| UsageKind::Tool {
-        name: name.to_owned(),
+        name: name.into(),
         success,
         duration_ms: 0,
     };
