@@ -40,6 +40,8 @@ enum Room {
     Server,
     Facade,
     Cli,
+    /// The server that benchmarks talk to: the other side of the network, and so none of ours.
+    MockServer,
     /// Examples, benches, tools and tests of whole programs: the outside, where users stand.
     Outside,
 }
@@ -58,6 +60,7 @@ impl Room {
             ["crates", "server"] => Self::Server,
             ["crates", "helix-agents"] => Self::Facade,
             ["crates", "cli"] => Self::Cli,
+            ["benches", "mock-llm"] => Self::MockServer,
             ["examples" | "tests" | "tools", _] | ["benches"] => Self::Outside,
             _ => return None,
         })
@@ -66,12 +69,13 @@ impl Room {
     /// Which rooms a crate in this one may build on. Tests may use anything.
     fn may_need(self, other: Self) -> bool {
         match self {
-            Self::Core | Self::Macros => false,
+            Self::Core | Self::Macros | Self::MockServer => false,
             Self::Models | Self::Wire | Self::Leaf => other == Self::Core,
             Self::Testkit => matches!(other, Self::Core | Self::Models),
             Self::Server => matches!(other, Self::Core | Self::Wire),
-            Self::Cli => !matches!(other, Self::Testkit | Self::Outside),
-            Self::Facade | Self::Outside => other != Self::Outside,
+            Self::Cli => !matches!(other, Self::Testkit | Self::MockServer | Self::Outside),
+            Self::Facade => !matches!(other, Self::MockServer | Self::Outside),
+            Self::Outside => other != Self::Outside,
         }
     }
 
@@ -79,6 +83,7 @@ impl Room {
         match self {
             Self::Core => "core depends on nothing of ours",
             Self::Macros => "macros depends on nothing of ours",
+            Self::MockServer => "the mock server depends on nothing of ours",
             Self::Models | Self::Wire | Self::Leaf => "a leaf depends on core only",
             Self::Testkit => "testkit depends on core and models only",
             Self::Server => "server depends on core and wire only",
@@ -164,7 +169,7 @@ mod tests {
             .collect()
     }
 
-    const MAP: [&str; 16] = [
+    const MAP: [&str; 17] = [
         "crates/core",
         "crates/macros",
         "crates/models",
@@ -180,6 +185,7 @@ mod tests {
         "crates/helix-agents",
         "examples/quickstart",
         "benches",
+        "benches/mock-llm",
         "tools/repo",
     ];
 
@@ -201,6 +207,7 @@ mod tests {
             ("examples/quickstart", "crates/helix-agents"),
             ("examples/quickstart", "crates/testkit"),
             ("benches", "crates/testkit"),
+            ("benches", "benches/mock-llm"),
         ];
         let arrows = allowed.map(|(from, to)| (from, Kind::Normal, to));
         assert_eq!(breaches(&workspace(&MAP, &arrows)), [""; 0]);
@@ -234,7 +241,10 @@ mod tests {
             ("crates/server", "crates/testkit"),
             ("crates/cli", "crates/testkit"),
             ("crates/helix-agents", "tools/repo"),
+            ("crates/helix-agents", "benches/mock-llm"),
+            ("crates/cli", "benches/mock-llm"),
             ("benches", "examples/quickstart"),
+            ("benches/mock-llm", "crates/core"),
         ];
         for (from, to) in forbidden {
             for kind in [Kind::Normal, Kind::Build] {
