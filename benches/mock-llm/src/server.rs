@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 
 use crate::reply::{Replies, refusal};
@@ -15,6 +15,8 @@ use crate::reply::{Replies, refusal};
 /// The largest head and the largest body of a request.
 const LARGEST_HEAD: usize = 64 << 10;
 const LARGEST_BODY: usize = 64 << 20;
+/// How many connections may wait to be accepted. Beyond it, a client tries again only after a second.
+const BACKLOG: u32 = 4096;
 const ROUTE: &[u8] = b"POST /v1/chat/completions ";
 
 /// A server in a thread of its own. It stops when the value is dropped.
@@ -55,16 +57,17 @@ impl MockLlm {
     /// # Errors
     /// When the port is taken, or no thread can be had.
     pub fn spawn_on(port: u16) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
         let host = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()?;
         let listener = {
             let _in_host = host.enter();
-            TcpListener::from_std(listener)?
+            let socket = TcpSocket::new_v4()?;
+            socket.set_reuseaddr(true)?;
+            socket.bind((Ipv4Addr::LOCALHOST, port).into())?;
+            socket.listen(BACKLOG)?
         };
+        let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("mock-llm".to_owned());
         let thread = thread.spawn(move || {

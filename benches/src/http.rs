@@ -1,0 +1,208 @@
+//! The framework beside hand-written loops, and beside another framework, over HTTP.
+//!
+//! All sides talk to the same mock server, each in a process of its own, in turns. `HELIX_RIG_PEER`
+//! is the path of the program in `benches/peers/rig`; without it, that side is left out.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::http_side::{SESSION_STEPS, SESSIONS};
+use crate::measure::{Report, median, print_figure};
+use crate::mock_process::{MockProcess, measure_alone};
+use crate::sqlite::Outcome;
+
+const ROUNDS: usize = 5;
+const COLD_ROUNDS: usize = 41;
+const SIDES: [&str; 3] = ["raw-lean", "bare", "ours"];
+const COLD_SIDES: [&str; 5] = ["nothing", "raw-lean", "bare", "ours", "ours on SQLite"];
+
+/// The medians of one side.
+struct Figures {
+    side: &'static str,
+    figure: f64,
+    peak_mib: f64,
+    /// The share of the time in which the server computed. Near 100, the server is measured.
+    server_percent: f64,
+}
+
+/// What a group measures, and how its figures are shown.
+struct Group {
+    name: &'static str,
+    what: &'static str,
+    sides: &'static [&'static str],
+    rounds: usize,
+    decimals: usize,
+    /// Says how far the framework is from its target.
+    target: fn(&Medians) -> String,
+}
+
+struct Medians(Vec<Figures>);
+
+impl Medians {
+    fn of(&self, side: &str) -> [f64; 2] {
+        let found = self.0.iter().find(|figures| figures.side == side);
+        found.map_or([f64::NAN; 2], |found| [found.figure, found.peak_mib])
+    }
+}
+
+/// Runs a side once. Returns its figure, the peak of its memory in MiB, its whole time in ms and the
+/// share of that time in which the server computed.
+fn run_once(group: &str, side: &str, server: &MockProcess) -> Outcome<[f64; 4]> {
+    let address = server.address.to_string();
+    let mut command = match (side, std::env::var_os("HELIX_RIG_PEER")) {
+        ("rig", Some(program)) => {
+            let mut command = Command::new(program);
+            command.args([group, &address]);
+            command
+        }
+        _ => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["http-side", group, side, &address]);
+            command
+        }
+    };
+    let (began, busy) = (Instant::now(), server.busy_ms()?);
+    let output = command.output()?;
+    let time = began.elapsed().as_secs_f64() * 1e3;
+    let share = 100.0 * (server.busy_ms()? - busy) / time;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut figures = text.split_whitespace().map(str::parse::<f64>);
+    match (figures.next(), figures.next()) {
+        (Some(figure), Some(peak)) => Ok([figure?, peak? / 1024.0, time, share]),
+        _ => Err(format!(
+            "{side} said {text:?}; {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+        .into()),
+    }
+}
+
+/// Measures all sides in turns.
+fn measure(group: &Group, server: &MockProcess) -> Outcome<Medians> {
+    let peer = std::env::var_os("HELIX_RIG_PEER").map(|_| "rig");
+    let sides = group.sides.iter().copied().chain(peer);
+    let mut measured: Vec<_> = sides
+        .map(|side| (side, [const { Vec::new() }; 4]))
+        .collect();
+    let count = measured.len();
+    for _ in 0..group.rounds {
+        for (side, figures) in &mut measured {
+            let figure = run_once(group.name, side, server)?;
+            for (all, one) in figures.iter_mut().zip(figure) {
+                all.push(one);
+            }
+        }
+        // No side is always the first: what ran before may have warmed or slowed the processor.
+        measured.rotate_left(1);
+    }
+    measured.rotate_right(group.rounds % count);
+    let medians = measured.into_iter().map(|(side, figures)| {
+        let [figure, peak_mib, time, server_percent] = figures.map(median);
+        let figure = if group.name == "cold" { time } else { figure };
+        Figures {
+            side,
+            figure,
+            peak_mib,
+            server_percent,
+        }
+    });
+    Ok(Medians(medians.collect()))
+}
+
+fn show(report: &mut Report, group: &Group) {
+    let measured = MockProcess::start().and_then(|server| {
+        if group.name == "http" {
+            measure_alone(server.address)?;
+        }
+        measure(group, &server)
+    });
+    match measured {
+        Ok(medians) => {
+            print_figure(group.what);
+            for Figures {
+                side,
+                figure,
+                peak_mib,
+                server_percent,
+            } in &medians.0
+            {
+                let decimals = group.decimals;
+                print_figure(&format!(
+                    "  {side:<16} {figure:>10.decimals$}   peak {peak_mib:>6.1} MiB   server busy {server_percent:>3.0} %"
+                ));
+            }
+            print_figure(&(group.target)(&medians));
+        }
+        Err(error) => report.broken(group.what, &error.to_string()),
+    }
+}
+
+/// A step over HTTP, in memory.
+pub(crate) fn steps(report: &mut Report) {
+    let group = Group {
+        name: "http",
+        what: "ms a step over HTTP, in memory",
+        sides: &SIDES,
+        rounds: ROUNDS,
+        decimals: 4,
+        target: |medians| {
+            let more = medians.of("ours")[0] - medians.of("raw-lean")[0];
+            format!("ours takes {more:.4} ms more than raw-lean; the target is 0.04")
+        },
+    };
+    show(report, &group);
+}
+
+/// A streamed reply of many small deltas.
+pub(crate) fn deltas(report: &mut Report) {
+    let group = Group {
+        name: "deltas",
+        what: "streamed deltas a second, to a reader in the process",
+        sides: &SIDES,
+        rounds: ROUNDS,
+        decimals: 0,
+        target: |medians| {
+            let rate = medians.of("ours")[0];
+            format!("ours streams {rate:.0} deltas a second; the target is 500000")
+        },
+    };
+    show(report, &group);
+}
+
+/// Many sessions at once.
+pub(crate) fn sessions(report: &mut Report) {
+    print_figure(&format!(
+        "{SESSIONS} sessions of {SESSION_STEPS} steps each"
+    ));
+    let group = Group {
+        name: "sessions-http",
+        what: "runs a second, all sessions at once",
+        sides: &SIDES,
+        rounds: ROUNDS,
+        decimals: 0,
+        target: |medians| {
+            let [[rate, peak], [bare, _]] = ["ours", "bare"].map(|side| medians.of(side));
+            let share = rate / bare;
+            format!(
+                "ours makes {share:.2} times the runs of bare in {peak:.1} MiB; the target is 0.75 in 45 MiB"
+            )
+        },
+    };
+    show(report, &group);
+}
+
+/// A program that starts, asks one question and ends.
+pub(crate) fn cold(report: &mut Report) {
+    let group = Group {
+        name: "cold",
+        what: "ms from the start of a process to its end, with one reply",
+        sides: &COLD_SIDES,
+        rounds: COLD_ROUNDS,
+        decimals: 2,
+        target: |medians| {
+            let [time, peak] = medians.of("ours");
+            format!("ours takes {time:.2} ms and {peak:.1} MiB; the target is 7.5 ms and 9 MiB")
+        },
+    };
+    show(report, &group);
+}

@@ -1,0 +1,255 @@
+//! A model of the framework over the client that the hand-written loops use.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::stream;
+use helix_agents_core::message::{AssistantMessage, AssistantPart, Message};
+use helix_agents_core::model::{
+    EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, TokenUsage,
+};
+use helix_agents_core::step::{PromptMessage, StopReason};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::openai::{ChatChunk, Client, Delta, Reply};
+use crate::sqlite::Outcome;
+
+/// A model of the server, by its name there.
+#[derive(Debug)]
+pub(crate) struct HttpModel {
+    pub(crate) client: Arc<Client>,
+    pub(crate) name: String,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    tools: Vec<WireTool<'a>>,
+    messages: Vec<WireMessage<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "function", rename_all = "lowercase")]
+enum WireTool<'a> {
+    Function {
+        name: &'a str,
+        description: &'a str,
+        parameters: &'a Value,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum WireMessage<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        content: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WireCall<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    #[serde(flatten)]
+    call: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "function", rename_all = "lowercase")]
+enum WireFunction<'a> {
+    Function { name: &'a str, arguments: &'a str },
+}
+
+/// The text of a message, which is copied only if it has several parts.
+fn text(message: &AssistantMessage) -> Cow<'_, str> {
+    let mut texts = message.parts.iter().filter_map(|part| match part {
+        AssistantPart::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    match (texts.next(), texts.next()) {
+        (None, _) => Cow::Borrowed(""),
+        (Some(text), None) => Cow::Borrowed(text),
+        _ => Cow::Owned(message.content().unwrap_or_default()),
+    }
+}
+
+fn wire_message<'a>(message: PromptMessage<'a>) -> Option<WireMessage<'a>> {
+    Some(match message {
+        PromptMessage::System(content) => WireMessage::System { content },
+        PromptMessage::History(Message::User(user)) => WireMessage::User {
+            content: &user.content,
+        },
+        PromptMessage::History(Message::Assistant(reply)) => {
+            let calls = reply.tool_calls().map(|call| WireCall {
+                id: call.id.as_str(),
+                call: WireFunction::Function {
+                    name: &call.name,
+                    arguments: call.arguments.text(),
+                },
+            });
+            WireMessage::Assistant {
+                content: text(reply),
+                tool_calls: calls.collect(),
+            }
+        }
+        PromptMessage::History(Message::Tool(result)) => WireMessage::Tool {
+            tool_call_id: result.tool_call_id.as_str(),
+            content: &result.content,
+        },
+        _ => return None,
+    })
+}
+
+impl HttpModel {
+    fn body(&self, request: &ModelRequest<'_>) -> Outcome<Vec<u8>> {
+        let tools = request.tools.iter().map(|tool| WireTool::Function {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: tool.input.json(),
+        });
+        let body = Body {
+            model: &self.name,
+            stream: true,
+            tools: tools.collect(),
+            messages: request.prompt.iter().filter_map(wire_message).collect(),
+        };
+        Ok(serde_json::to_vec(&body)?)
+    }
+}
+
+impl Model for HttpModel {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        let attempt = Attempt {
+            client: &self.client,
+            body: Some(self.body(&request)),
+            reply: None,
+            received: Received::default(),
+        };
+        Box::pin(stream::unfold(Some(attempt), |attempt| async move {
+            let mut attempt = attempt?;
+            match attempt.next().await {
+                Ok(event) => Some((Ok(event?), Some(attempt))),
+                Err(error) => {
+                    let error = ModelError::new(ModelErrorKind::Transport, error.to_string());
+                    Some((Err(error), None))
+                }
+            }
+        }))
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// One attempt of a model call, from its request to the end of its reply.
+struct Attempt<'a> {
+    client: &'a Client,
+    /// Taken when the request is sent.
+    body: Option<Outcome<Vec<u8>>>,
+    reply: Option<Reply<'a>>,
+    received: Received,
+}
+
+impl Attempt<'_> {
+    async fn next(&mut self) -> Outcome<Option<ModelEvent>> {
+        if let Some(body) = self.body.take() {
+            self.reply = Some(self.client.post(&body?).await?);
+        }
+        loop {
+            if let Some(event) = self.received.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(reply) = &mut self.reply else {
+                return Ok(None);
+            };
+            match reply.next().await? {
+                Some(event) => {
+                    if let Some(chunk) = ChatChunk::read(event)? {
+                        self.received.push(chunk);
+                    }
+                }
+                None => {
+                    self.reply = None;
+                    self.received.finish();
+                }
+            }
+        }
+    }
+}
+
+/// What was received of a reply.
+#[derive(Default)]
+struct Received {
+    /// The events that were not given out yet.
+    ready: VecDeque<ModelEvent>,
+    /// The number of calls that have begun.
+    calls: usize,
+    usage: Option<TokenUsage>,
+}
+
+impl Received {
+    fn push(&mut self, chunk: ChatChunk<'_>) {
+        for choice in chunk.choices {
+            self.push_delta(choice.delta);
+        }
+        if let Some(usage) = chunk.usage {
+            let usage = TokenUsage::new(usage.prompt_tokens, usage.completion_tokens);
+            self.usage = Some(usage);
+        }
+    }
+
+    fn push_delta(&mut self, delta: Delta<'_>) {
+        if let Some(content) = delta.content
+            && !content.0.is_empty()
+        {
+            let content = content.0.into_owned();
+            self.ready.push_back(ModelEvent::Text(content));
+        }
+        for call in delta.tool_calls {
+            if let Some(name) = call.function.name {
+                self.calls += 1;
+                self.ready.push_back(ModelEvent::CallStart {
+                    id: call.id.map(|id| id.0.into_owned()),
+                    name: name.0.into_owned(),
+                });
+            }
+            if !call.function.arguments.0.is_empty() {
+                self.ready.push_back(ModelEvent::CallArguments {
+                    call: call.index,
+                    delta: call.function.arguments.0.into_owned(),
+                });
+            }
+        }
+    }
+
+    /// Ends the reply. Without a usage it was cut off, and its stream ends without its last event.
+    fn finish(&mut self) {
+        let Some(usage) = self.usage else { return };
+        let ends = (0..self.calls).map(|call| ModelEvent::CallEnd {
+            call,
+            provider_metadata: None,
+        });
+        self.ready.extend(ends);
+        let stop_reason = match self.calls {
+            0 => StopReason::EndTurn,
+            _ => StopReason::ToolUse,
+        };
+        self.ready
+            .push_back(ModelEvent::Finished { stop_reason, usage });
+    }
+}
