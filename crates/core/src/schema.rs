@@ -1,7 +1,9 @@
 //! JSON schemas: made from types or given as JSON, compiled once, with errors that a model can act on.
 
+mod quick_check;
+
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -9,6 +11,8 @@ use serde_json::Value;
 
 use crate::bounds::{MAX_DEPTH, cut_reason, fits};
 use crate::error::{Coded, ErrorCode};
+
+use quick_check::QuickCheck;
 
 /// The maximum number of errors listed for one value.
 const MAX_ERRORS: usize = 8;
@@ -19,7 +23,15 @@ const MAX_ERROR_CHARS: usize = 300;
 #[derive(Clone)]
 pub struct Schema {
     json: Arc<Value>,
-    validator: Arc<jsonschema::Validator>,
+    compiled: Arc<Compiled>,
+}
+
+/// A schema in the form in which values are checked.
+struct Compiled {
+    /// Accepts most valid values, for schemas that it takes.
+    quick: Option<QuickCheck>,
+    /// Judges the others. It is compiled when it is needed first, if there is a quick check.
+    full: OnceLock<Option<jsonschema::Validator>>,
 }
 
 /// Why a schema cannot be used.
@@ -66,14 +78,20 @@ impl Schema {
                 found: described(&json),
             });
         }
-        let validator = jsonschema::validator_for(&json).map_err(|error| SchemaError::Invalid {
-            what: what.to_owned(),
-            path: error.instance_path().to_string(),
-            reason: clip(error.to_string()),
-        })?;
+        let quick = QuickCheck::of(&json);
+        let full = OnceLock::new();
+        if quick.is_none() {
+            let validator = jsonschema::validator_for(&json);
+            let validator = validator.map_err(|error| SchemaError::Invalid {
+                what: what.to_owned(),
+                path: error.instance_path().to_string(),
+                reason: clip(error.to_string()),
+            })?;
+            full.get_or_init(|| Some(validator));
+        }
         Ok(Self {
             json: Arc::new(json),
-            validator: Arc::new(validator),
+            compiled: Arc::new(Compiled { quick, full }),
         })
     }
 
@@ -109,11 +127,19 @@ impl Schema {
                 "the arguments are a text{why}; send one JSON object"
             )];
         }
-        // Listing the errors of a value allocates even if there are none.
-        if self.validator.is_valid(value) {
+        let quick = self.compiled.quick.as_ref();
+        if quick.is_some_and(|quick| quick.accepts(value)) {
             return Vec::new();
         }
-        let mut errors = self.validator.iter_errors(value);
+        let compile = || jsonschema::validator_for(&self.json).ok();
+        let Some(validator) = self.compiled.full.get_or_init(compile) else {
+            return vec!["the schema cannot be compiled".to_owned()];
+        };
+        // Listing the errors of a value allocates even if there are none.
+        if validator.is_valid(value) {
+            return Vec::new();
+        }
+        let mut errors = validator.iter_errors(value);
         let mut sentences: Vec<String> = errors
             .by_ref()
             .take(MAX_ERRORS)

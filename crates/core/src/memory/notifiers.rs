@@ -1,7 +1,7 @@
 //! Wakes those who wait for a root, and few others.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::id::SessionId;
 use crate::notify::Notify;
@@ -10,21 +10,22 @@ use crate::notify::Notify;
 const GROUPS: u64 = 64;
 
 /// One notification source for each group of roots, so that a commit does not wake the readers of
-/// every other session.
+/// every other session. Each is made when it is first used.
 #[derive(Debug, Clone)]
-pub(super) struct Notifiers(Arc<[Notify]>);
+pub(super) struct Notifiers(Arc<[OnceLock<Notify>]>);
 
 impl Default for Notifiers {
     fn default() -> Self {
-        Self((0..GROUPS).map(|_| Notify::new()).collect())
+        Self((0..GROUPS).map(|_| OnceLock::new()).collect())
     }
 }
 
 impl Notifiers {
     /// Returns the notification source of a root.
     pub(super) fn of(&self, root: &SessionId) -> Notify {
+        let group = self.0.get(group(root));
         // There is a source for every group.
-        self.0.get(group(root)).cloned().unwrap_or_default()
+        group.map_or_else(Notify::new, |group| group.get_or_init(Notify::new).clone())
     }
 }
 
