@@ -318,7 +318,9 @@ mod tests {
             let (mut accepted, mut valid) = (0, 0);
             for _ in 0..50_000 {
                 let mut value = numbers.value(3);
-                if let Value::Object(fields) = &mut value {
+                if seed == 1
+                    && let Value::Object(fields) = &mut value
+                {
                     // What is required is mostly there.
                     fields.entry("id").or_insert_with(|| json!("o-1"));
                     fields.entry("cents").or_insert_with(|| json!(5));
