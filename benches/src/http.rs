@@ -25,7 +25,7 @@ struct Figures {
     server_percent: f64,
 }
 
-/// What a group measures, and how its figures are shown.
+/// The measurement of a group, and how its figures are shown.
 struct Group {
     name: &'static str,
     what: &'static str,

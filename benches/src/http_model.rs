@@ -192,7 +192,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What was received of a reply.
+/// The part of a reply that was received so far.
 #[derive(Default)]
 struct Received {
     /// The events that were not given out yet.

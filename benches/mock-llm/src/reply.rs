@@ -17,7 +17,7 @@ const WORDS: [&str; 8] = [
     " the", " fence", " of", " a", " session", " rises", " by", " one",
 ];
 
-/// What a reply depends on.
+/// The parts of a request that decide its reply.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     script: Script,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 /// The longest script: more steps or deltas are refused, because replies are kept in memory.
 const LONGEST: usize = 100_000;
 
-/// What the model of a request replies.
+/// The replies of a model, chosen by its name.
 ///
 /// ```
 /// use helix_agents_mock_llm::Script;

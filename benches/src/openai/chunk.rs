@@ -20,7 +20,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) delta: Delta<'a>,
 }
 
-/// What an event adds to the reply.
+/// The text or the calls that one event adds to the reply.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Delta<'a> {
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! What clients of the mock see on the wire.
+//! Tests of the mock over the wire, as clients see it.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 

@@ -11,7 +11,7 @@ use crate::session::OpenStep;
 pub(super) struct Closing {
     /// Which calls count as begun.
     pub(super) begun: BegunCalls,
-    /// What the model is told of those that were not.
+    /// The reason that the model is told for calls that were not executed.
     pub(super) why: &'static str,
 }
 

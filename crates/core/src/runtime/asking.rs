@@ -1,5 +1,5 @@
-//! What verbs of a runtime are told beside a message: whose pending calls, which run to stop, which
-//! messages to read.
+//! Arguments of the verbs of a runtime: whose pending calls to list, which run to stop, which messages to
+//! read.
 
 use crate::error::Error;
 use crate::id::{IdError, SessionId, UserId};

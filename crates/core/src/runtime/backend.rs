@@ -30,7 +30,7 @@ pub struct Backend {
     pub stops: Arc<dyn WatchStops>,
     /// Deletes old chunks; `None` when the store cannot.
     pub retention: Option<Arc<dyn Retention>>,
-    /// What says whether the store can be written, where it does.
+    /// The port that checks whether the store can be written, for stores that have one.
     pub writable: Option<Arc<dyn CheckWritable>>,
     /// Receives the measurements of runs, where somebody takes them.
     pub meter: Option<Arc<dyn Meter>>,

@@ -65,7 +65,7 @@ impl<Out> Handle<Out> {
         &self.run
     }
 
-    /// What the agent says, piece by piece, from the beginning of the run to its end.
+    /// Returns the text of the run, piece by piece, from its beginning to its end.
     ///
     /// When a model call fails in the middle of a reply and is retried, the pieces of the failed attempt
     /// have already been given, and those of the next attempt follow. Use it where that is acceptable, as
@@ -75,7 +75,7 @@ impl<Out> Handle<Out> {
         TextStream::new(self.text_events())
     }
 
-    /// What the agent says, as changes to a text: pieces to append, and where the text of a failed attempt
+    /// Returns the text of the run as changes: pieces to append, and where the text of a failed attempt
     /// must be removed.
     ///
     /// ```

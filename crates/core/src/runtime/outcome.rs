@@ -31,7 +31,7 @@ pub enum Outcome<Out> {
     Interrupted,
 }
 
-/// What a paused run waits for: plain data.
+/// The calls that a paused run waits for, as plain data.
 ///
 /// ```
 /// use helix_agents::prelude::*;

@@ -8,7 +8,7 @@ use futures_core::Stream;
 use super::{TextEvent, TextEventStream};
 use crate::error::Error;
 
-/// What the agent says in a run, piece by piece. Made by [`Handle::text`](super::Handle::text).
+/// The text of a run, piece by piece. Made by [`Handle::text`](super::Handle::text).
 ///
 /// It ends when the run has ended: completed, interrupted or waiting for somebody, as
 /// [`Handle::outcome`](super::Handle::outcome) says. A failed run ends it with the error.

@@ -11,6 +11,17 @@ use crate::id::RunId;
 use crate::stream::ChunkPayload;
 
 /// A change to the text that a reader of a run shows.
+///
+/// ```
+/// use helix_agents::TextEvent;
+///
+/// fn apply(event: TextEvent, shown: &mut String) {
+///     match event {
+///         TextEvent::Delta(piece) => shown.push_str(&piece),
+///         TextEvent::Truncate(length) => shown.truncate(length),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextEvent {
     /// The next piece of the text, to be appended.
@@ -26,6 +37,22 @@ pub enum TextEvent {
 ///
 /// Applying every event to an empty string gives the text of the steps that are in the history, and of
 /// the reply in progress. It ends as [`TextStream`](super::TextStream) does.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::TextEvent;
+///
+/// async fn text_of(run: &Handle<String>) -> Result<String, Error> {
+///     let (mut text, mut events) = (String::new(), run.text_events());
+///     while let Some(event) = events.next().await {
+///         match event? {
+///             TextEvent::Delta(piece) => text.push_str(&piece),
+///             TextEvent::Truncate(length) => text.truncate(length),
+///         }
+///     }
+///     Ok(text)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct TextEventStream {
     chunks: ChunkStream,
@@ -59,7 +86,7 @@ impl TextEventStream {
         )
     }
 
-    /// What a chunk of the run changes in the text.
+    /// Returns the change that a chunk of the run makes to the text, if any.
     fn event(&mut self, payload: ChunkPayload) -> Option<TextEvent> {
         match payload {
             ChunkPayload::TextDelta { delta } => {

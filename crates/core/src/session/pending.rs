@@ -124,6 +124,14 @@ impl PendingCall {
 }
 
 /// A call that waits for an answer, as an error names it: `refund (call-1)`.
+///
+/// ```
+/// use helix_agents::{PendingCall, WaitingCall};
+///
+/// fn in_a_sentence(call: &PendingCall) -> String {
+///     format!("{} waits for an answer", WaitingCall::from(call))
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingCall {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a tool returns.
+/// The result of a tool: its output, or an error for the model or the run.
 ///
 /// ```
 /// use helix_agents::prelude::*;

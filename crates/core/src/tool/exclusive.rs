@@ -12,7 +12,7 @@ pub struct ExclusiveOptions {
     pub first: &'static str,
     /// The name of the other option.
     pub second: &'static str,
-    /// What to do instead.
+    /// The advice for using one of them.
     pub remedy: &'static str,
 }
 

@@ -32,7 +32,7 @@ pub trait Reconcile: Send + Sync {
     async fn reconcile(&self, arguments: Value, cx: ToolCx) -> ToolResult<Reconciled<Value>>;
 }
 
-/// What became of a call.
+/// The outcome of a call, as a reconciler finds it.
 ///
 /// ```
 /// use helix_agents::prelude::*;

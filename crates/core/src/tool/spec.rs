@@ -134,7 +134,7 @@ pub enum ApprovalMode {
     When,
 }
 
-/// What happens with a call that started, has no result, and may not be run again.
+/// How a call is handled that started, has no result, and may not be run again.
 ///
 /// ```
 /// use helix_agents::prelude::*;

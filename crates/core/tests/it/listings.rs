@@ -1,4 +1,4 @@
-//! What a runtime tells about its sessions and their messages.
+//! Tests of the verbs that list sessions and messages.
 
 use std::sync::Arc;
 
