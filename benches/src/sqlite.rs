@@ -19,7 +19,7 @@ use helix_agents_core::store::{
     Change, Commit, Fence, Field, NewSession, Page, Precondition, SessionStore, Sessions,
 };
 use helix_agents_core::stream::{
-    Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamManager, StreamWriter,
+    Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamManager, StreamReader, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
@@ -308,8 +308,9 @@ pub(crate) fn read_deltas(arguments: &[String]) -> Outcome<()> {
     let store = block_on(SqliteStore::open(Path::new(file)))?;
     let count: u64 = count.parse()?;
     let session = SessionId::new(session)?;
-    let mut reader =
-        helix_agents_core::stream::StreamReader::new(Arc::new(store), session, Sequence::START);
+    let store = Arc::new(store);
+    let streams = Arc::clone(&store) as Arc<dyn StreamManager>;
+    let mut reader = StreamReader::new(streams, store, session, Sequence::START);
     while reader.cursor() < Sequence(count) {
         block_on(reader.next())?;
     }

@@ -4,6 +4,7 @@ mod place;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use helix_agents_core::agent::AgentRegistry;
 use helix_agents_core::agent::AnyAgent;
@@ -53,7 +54,7 @@ impl Plan {
     /// # Errors
     /// A [`UsageError`] if the store cannot be used.
     pub async fn open(self) -> anyhow::Result<Setup> {
-        let backend = open_store(&self.store, false).await?;
+        let backend = open_store(&self.store, false, self.config.runtime.keep_deltas).await?;
         Ok(Setup::new(self, backend))
     }
 
@@ -219,13 +220,17 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Opens a store. An empty one is set up; an older schema is upgraded if `migrate` is set, and
-/// refused otherwise.
+/// refused otherwise. The deltas of a turn are kept for `keep_deltas` after its end.
 ///
 /// # Errors
 /// A [`UsageError`] that says what to do.
-pub async fn open_store(url: &StoreUrl, migrate: bool) -> Result<Backend, UsageError> {
+pub async fn open_store(
+    url: &StoreUrl,
+    migrate: bool,
+    keep_deltas: Duration,
+) -> Result<Backend, UsageError> {
     let path = match url {
-        StoreUrl::Memory => return Ok(MemoryStore::new().into()),
+        StoreUrl::Memory => return Ok(MemoryStore::new().keep_deltas(keep_deltas).into()),
         StoreUrl::Sqlite(path) => path,
     };
     if path == Path::new(STORE)
@@ -239,7 +244,9 @@ pub async fn open_store(url: &StoreUrl, migrate: bool) -> Result<Backend, UsageE
         })?;
     }
     let open = async |migrate| {
-        let config = SqliteConfig::new().migrate(migrate);
+        let config = SqliteConfig::new()
+            .migrate(migrate)
+            .keep_deltas(keep_deltas);
         SqliteStore::open_with(path, config).await
     };
     let opened = match open(migrate).await {

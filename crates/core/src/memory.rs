@@ -10,6 +10,7 @@ mod streams;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -22,7 +23,7 @@ use crate::store::{
     PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot,
     StoreError, WatchStops, plan,
 };
-use crate::stream::{Incarnation, Sequence, StreamLimits};
+use crate::stream::{DELTA_WINDOW, Incarnation, Sequence, StreamLimits, StreamStatus};
 use crate::time::{Clock, Timestamp};
 use crate::usage::UsageEntry;
 
@@ -30,7 +31,7 @@ use due::DueIndex;
 use notifiers::Notifiers;
 use record::Record;
 use state_log::StateLog;
-use streams::Log;
+use streams::{EndedTurns, Log};
 
 /// Sessions and streams in memory. Clones are the same store.
 ///
@@ -43,11 +44,24 @@ use streams::Log;
 /// // Sessions are gone when the last clone is dropped.
 /// let runtime = LocalRuntime::new(MemoryStore::new());
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,
     notifiers: Notifiers,
     clock: Option<Arc<dyn Clock>>,
+    /// How long the deltas of a turn are kept after its end.
+    window: Duration,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self {
+            inner: Arc::default(),
+            notifiers: Notifiers::default(),
+            clock: None,
+            window: DELTA_WINDOW,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +69,7 @@ struct Inner {
     sessions: BTreeMap<SessionId, Record>,
     streams: HashMap<SessionId, Log>,
     due: DueIndex,
+    ended: EndedTurns,
     /// The number of sessions created, so that a list has an order within a millisecond.
     created: u64,
     /// The fence at which new sessions begin.
@@ -74,6 +89,14 @@ impl MemoryStore {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// Sets how long the deltas of a turn are kept after its end; 10 minutes by default. After that, readers
+    /// get each reply as a whole, made from the messages. A runtime's sweeper removes them.
+    #[must_use]
+    pub fn keep_deltas(mut self, window: Duration) -> Self {
+        self.window = window;
         self
     }
 
@@ -145,7 +168,7 @@ impl Inner {
                 record.header.clone_from(header);
             }
         }
-        let sequence = self.say(&root, &mut plan);
+        let sequence = self.say(&root, &mut plan, now);
         Ok(plan.receipt(&headers, sequence))
     }
 
@@ -157,7 +180,7 @@ impl Inner {
         })
     }
 
-    fn say(&mut self, root: &SessionId, plan: &mut crate::store::Plan) -> Sequence {
+    fn say(&mut self, root: &SessionId, plan: &mut crate::store::Plan, now: Timestamp) -> Sequence {
         let chunks = std::mem::take(&mut plan.chunks);
         if chunks.is_empty() && plan.stream.is_none() {
             return self.streams.get(root).map_or(Sequence::START, Log::last);
@@ -167,7 +190,15 @@ impl Inner {
         if let Some(status) = plan.stream {
             log.status = status;
         }
-        log.last()
+        let (incarnation, last) = (log.incarnation(), log.last());
+        if matches!(
+            plan.stream,
+            Some(StreamStatus::Ended | StreamStatus::Failed)
+        ) {
+            let turn = (now, root.clone(), incarnation, last);
+            self.ended.insert(turn);
+        }
+        last
     }
 }
 

@@ -7,7 +7,9 @@ mod info;
 mod limits;
 mod manager;
 mod payload;
+mod pieces;
 mod reader;
+mod replay;
 mod retention;
 
 use std::fmt;
@@ -26,11 +28,12 @@ pub use limits::StreamLimits;
 pub use manager::DeltaSource;
 pub use manager::{StreamError, StreamManager, StreamWriter};
 pub use payload::ChunkPayload;
+pub(crate) use pieces::split;
 pub(crate) use reader::ReadOutcome;
 // Read through `RuntimeExt::chunks` and `Handle::chunks`; the server and the command line read item by item.
 #[doc(hidden)]
 pub use reader::{StreamItem, StreamReader};
-pub use retention::Retention;
+pub use retention::{DELTA_WINDOW, Retention};
 
 /// A position in a stream: from 1, never used twice.
 ///

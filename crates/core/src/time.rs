@@ -33,6 +33,13 @@ impl Timestamp {
         Self(self.0.saturating_add(millis))
     }
 
+    /// Returns this instant minus a duration, limited to the Unix epoch.
+    #[must_use]
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(millis))
+    }
+
     /// Returns the time since `earlier`; zero if it is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

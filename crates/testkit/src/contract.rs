@@ -31,6 +31,7 @@ mod builders;
 mod checkpoints;
 mod clocks;
 mod commits;
+mod condensing;
 mod creating;
 mod deleting;
 mod due;
@@ -389,6 +390,13 @@ suite! { ($)
         a_waiting_reader_is_woken,
         a_slow_reader_loses_nothing,
         a_change_is_noticed,
+    }
+    condensing {
+        condensing_removes_what_the_messages_hold_and_nothing_else,
+        a_condensed_stream_is_read_like_before,
+        a_reader_resumes_in_a_condensed_stream,
+        replies_of_several_sessions_are_made_from_their_messages,
+        a_step_of_two_runs_is_given_once,
     }
     ending {
         a_stream_ends_fails_or_pauses_and_continues,

@@ -84,6 +84,10 @@ impl StreamManager for NarrowStreams {
         self.inner.changed(root, known).await
     }
 
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.inner.condense(root, up_to).await
+    }
+
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         self.inner.trim(root, up_to).await
     }

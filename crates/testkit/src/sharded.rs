@@ -345,6 +345,10 @@ impl StreamManager for ShardedStore {
         self.shard(root).changed(root, known).await
     }
 
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.shard(root).condense(root, up_to).await
+    }
+
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         self.shard(root).trim(root, up_to).await
     }

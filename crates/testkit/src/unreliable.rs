@@ -383,6 +383,11 @@ impl StreamManager for UnreliableStore {
         }
     }
 
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        let call = self.inner.streams.condense(root, up_to);
+        self.call("condense", self.notifying(call)).await
+    }
+
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         let call = self.inner.streams.trim(root, up_to);
         self.call("trim", self.notifying(call)).await

@@ -26,6 +26,8 @@ pub(crate) struct Stream {
     status: StreamStatus,
     last: Sequence,
     trimmed: Sequence,
+    #[serde(default)]
+    condensed: Sequence,
     chunks: Vec<StreamEntry>,
 }
 
@@ -135,6 +137,7 @@ impl StreamManager for JsonStore {
                 status: stream.status,
                 last: stream.last,
                 trimmed: stream.trimmed,
+                condensed: stream.condensed,
             }
         }))
     }
@@ -147,6 +150,21 @@ impl StreamManager for JsonStore {
             }
             heard.await;
         }
+    }
+
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<()> {
+        self.transact(|transaction| {
+            let Some(stream) = &mut transaction.open(root)?.stream else {
+                let session = root.clone();
+                return Err(StoreError::NotFound { session }.into());
+            };
+            stream.condensed = stream.condensed.max(up_to.min(stream.last));
+            let condensed = stream.condensed;
+            stream.chunks.retain(|StreamEntry { stored, .. }| {
+                stored.sequence > condensed || !stored.chunk.payload.is_in_messages()
+            });
+            Ok(())
+        })
     }
 
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<()> {

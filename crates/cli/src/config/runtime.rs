@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use helix_agents_core::stream::DELTA_WINDOW;
+
 use super::suggest::remedy;
 use super::{At, ConfigError, Section};
 
@@ -17,6 +19,8 @@ pub struct RuntimeConfig {
     pub lease: Duration,
     /// Whether the last answer, or a passed deadline, resumes the session automatically.
     pub auto_continue: bool,
+    /// How long the deltas of a turn are kept after its end.
+    pub keep_deltas: Duration,
 }
 
 impl Default for RuntimeConfig {
@@ -26,6 +30,7 @@ impl Default for RuntimeConfig {
             recover_on_start: true,
             lease: Duration::from_millis(10_000),
             auto_continue: true,
+            keep_deltas: DELTA_WINDOW,
         }
     }
 }
@@ -94,6 +99,9 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
     }
     if let Some(flag) = section.flag("auto_continue")? {
         runtime.auto_continue = flag.value;
+    }
+    if let Some(millis) = section.count("keep_deltas_ms", 0)? {
+        runtime.keep_deltas = Duration::from_millis(millis.value);
     }
     engine_section(
         section.section("temporal")?,

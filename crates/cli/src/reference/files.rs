@@ -182,6 +182,12 @@ static RUNTIME: Table = Table {
         )
         .default("true"),
         Key::new(
+            "keep_deltas_ms",
+            Shape::Count(0),
+            "How long after the end of a turn its deltas are kept. Later readers get each reply as a whole.",
+        )
+        .default("600000"),
+        Key::new(
             "temporal",
             Shape::Table(&TEMPORAL),
             "For an engine that is not supported yet.",

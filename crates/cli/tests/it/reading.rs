@@ -37,6 +37,7 @@ engine = "local"
 double_texting = "reject"
 recover_on_start = false
 lease_ms = 5000
+keep_deltas_ms = 60000
 auto_continue = false
 [runtime.temporal]
 address = "127.0.0.1:7233"
@@ -132,6 +133,7 @@ fn every_key_is_read() {
     assert_eq!(config.runtime.double_texting, DoubleTexting::Reject);
     assert!(!config.runtime.recover_on_start && !config.runtime.auto_continue);
     assert_eq!(config.runtime.lease, Duration::from_millis(5000));
+    assert_eq!(config.runtime.keep_deltas, Duration::from_secs(60));
 
     let names: Vec<_> = config.agents.iter().map(|agent| agent.name()).collect();
     assert_eq!(names, ["zoe", "support"], "in the order of the file");
@@ -175,6 +177,7 @@ fn missing_keys_have_their_defaults() {
     assert_eq!(config.runtime.double_texting, DoubleTexting::Reject);
     assert!(config.runtime.recover_on_start && config.runtime.auto_continue);
     assert_eq!(config.runtime.lease, Duration::from_millis(10_000));
+    assert_eq!(config.runtime.keep_deltas, Duration::from_secs(600));
     assert!(config.agents.is_empty());
 }
 

@@ -8,7 +8,7 @@ use crate::machine::started_calls;
 use crate::session::{EffectState, OpenCall, OpenStep, SessionState};
 use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{Change, Commit, Field, PendingStatus, Precondition, Snapshot};
-use crate::stream::{Chunk, ChunkOrigin};
+use crate::stream::{Chunk, ChunkOrigin, ChunkPayload};
 
 /// The calls that count as begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,13 @@ pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
     );
     let commit = commit.then_in(session.clone(), Change::OpenStep(None));
     match step.into_paired() {
-        Ok(paired) => commit.then_in(session.clone(), Change::AppendStep(paired)),
+        Ok(paired) => {
+            // The store fills in how many messages there are.
+            let in_history = ChunkPayload::StepCommitted { message_count: 0 };
+            let told = Chunk::new(base, commit.at, in_history);
+            let commit = commit.then_in(session.clone(), Change::AppendStep(paired));
+            commit.say(told)
+        }
         Err(error) => {
             tracing::error!(event = "open_step.lost", %session, %error);
             commit

@@ -1,14 +1,17 @@
 //! Streams in memory.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::id::SessionId;
 use crate::store::StoreError;
 use crate::stream::{
-    Chunk, Incarnation, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
+    Chunk, Incarnation, Retention, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
     StreamManager, StreamStatus, StreamWriter,
 };
+use crate::time::Timestamp;
 
 #[derive(Debug)]
 pub(super) struct Log {
@@ -17,7 +20,11 @@ pub(super) struct Log {
     chunks: Vec<Kept>,
     last: Sequence,
     trimmed: Sequence,
+    condensed: Sequence,
 }
+
+/// The turns that have ended and still have all their deltas: when, in which stream, and where.
+pub(super) type EndedTurns = BTreeSet<(Timestamp, SessionId, Incarnation, Sequence)>;
 
 #[derive(Debug)]
 struct Kept {
@@ -33,7 +40,22 @@ impl Log {
             chunks: Vec::new(),
             last: Sequence::START,
             trimmed: Sequence::START,
+            condensed: Sequence::START,
         }
+    }
+
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Removes the deltas up to a sequence that the messages hold, too.
+    fn condense(&mut self, up_to: Sequence) {
+        let up_to = up_to.min(self.last);
+        self.chunks.retain(|Kept { stored, .. }| {
+            stored.sequence > up_to || !stored.chunk.payload.is_in_messages()
+        });
+        self.chunks.shrink_to_fit();
+        self.condensed = self.condensed.max(up_to);
     }
 
     pub(super) fn last(&self) -> Sequence {
@@ -56,6 +78,21 @@ impl Log {
 }
 
 impl MemoryStore {
+    /// Runs an operation on a stream.
+    fn change_stream(
+        &self,
+        root: &SessionId,
+        change: impl FnOnce(&mut Log),
+    ) -> Result<(), StreamError> {
+        let mut inner = self.lock();
+        let Some(log) = inner.streams.get_mut(root) else {
+            let session = root.clone();
+            return Err(StoreError::NotFound { session }.into());
+        };
+        change(log);
+        Ok(())
+    }
+
     /// Runs an operation on a stream if the writer may write to it.
     fn write_stream<R>(
         &self,
@@ -130,6 +167,7 @@ impl StreamManager for MemoryStore {
             status: log.status,
             last: log.last,
             trimmed: log.trimmed,
+            condensed: log.condensed,
         }))
     }
 
@@ -148,18 +186,42 @@ impl StreamManager for MemoryStore {
         }
     }
 
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.change_stream(root, |log| log.condense(up_to))
+    }
+
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.change_stream(root, |log| {
+            let up_to = up_to.min(log.last);
+            let keep = log.after(up_to);
+            log.chunks.drain(..keep);
+            log.trimmed = log.trimmed.max(up_to);
+        })
+    }
+}
+
+#[cfg_attr(target_arch = "wasm32", async_trait(?Send))]
+#[cfg_attr(not(target_arch = "wasm32"), async_trait)]
+impl Retention for MemoryStore {
+    /// The window is that of [`MemoryStore::keep_deltas`].
+    async fn condense_old_turns(&self, at: Timestamp, limit: usize) -> Result<usize, StreamError> {
+        let now = self.now(at);
         let mut inner = self.lock();
-        let Some(log) = inner.streams.get_mut(root) else {
-            return Err(StoreError::NotFound {
-                session: root.clone(),
+        for count in 0..limit {
+            let is_over = |ended: Timestamp| now.since(ended) >= self.window;
+            let ended = inner.ended.first();
+            if !ended.is_some_and(|(ended, ..)| is_over(*ended)) {
+                return Ok(count);
             }
-            .into());
-        };
-        let up_to = up_to.min(log.last);
-        let keep = log.after(up_to);
-        log.chunks.drain(..keep);
-        log.trimmed = log.trimmed.max(up_to);
-        Ok(())
+            let Some((_, root, incarnation, up_to)) = inner.ended.pop_first() else {
+                return Ok(count);
+            };
+            if let Some(log) = inner.streams.get_mut(&root)
+                && log.incarnation == incarnation
+            {
+                log.condense(up_to);
+            }
+        }
+        Ok(limit)
     }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::PerformError;
 use super::patience::{MayPass, Patience, patiently};
 use super::scope::{EffectContext, Scope};
-use crate::bounds::up_to;
 use crate::id::IdSource;
 use crate::session::OpenStep;
-use crate::stream::{Chunk, ChunkOrigin, ChunkPayload, DeltaSource, Sequence, StreamWriter};
+use crate::stream::{Chunk, ChunkOrigin, ChunkPayload, DeltaSource, Sequence, StreamWriter, split};
 use crate::time::{Clock, Timestamp};
 
 /// How long a delta waits for others, so that a stored row is a batch.
@@ -100,15 +99,13 @@ impl<'a> Deltas<'a> {
     pub(super) fn push(&mut self, payload: ChunkPayload) {
         let now = self.scope.now();
         self.since.get_or_insert(now);
-        // Escaping makes a text at most six times as long.
         let limits = self.scope.ports.streams.limits();
-        let piece = (limits.max_chunk_bytes / 8).max(64);
         let streamed = self.streamed.get_or_insert_with(|| {
             let base = ChunkOrigin::clone(self.scope.base);
             Arc::new(base.of_attempt(self.scope.at().n, self.attempt))
         });
         let waiting = &mut self.waiting;
-        split(payload, piece, |payload| {
+        split(payload, limits.piece(), |payload| {
             let chunk = Chunk::new(Arc::clone(streamed), now, payload);
             if limits.fits(&chunk) {
                 waiting.push(chunk);
@@ -329,59 +326,4 @@ pub(super) async fn discard_orphans(
     let reason = "the attempt that streamed it was given up";
     let by = DeltaSource::Effect { n: at.n, attempt };
     discard(scope, &writer(scope).of(by), committed, reason).await
-}
-
-/// Gives a payload, or one for each piece of a text that is longer than one.
-fn split(payload: ChunkPayload, piece: usize, mut give: impl FnMut(ChunkPayload)) {
-    match payload {
-        ChunkPayload::TextDelta { delta } if delta.len() > piece => pieces(&delta, piece)
-            .map(|delta| ChunkPayload::TextDelta { delta })
-            .for_each(give),
-        ChunkPayload::Thinking {
-            content,
-            is_complete,
-        } if content.len() > piece => pieces(&content, piece)
-            .map(|content| ChunkPayload::Thinking {
-                content,
-                is_complete,
-            })
-            .for_each(give),
-        ChunkPayload::ToolArgStreamDelta {
-            tool_call_id,
-            delta,
-        } if delta.len() > piece => pieces(&delta, piece)
-            .map(|delta| ChunkPayload::ToolArgStreamDelta {
-                tool_call_id: tool_call_id.clone(),
-                delta,
-            })
-            .for_each(give),
-        small => give(small),
-    }
-}
-
-/// A text in pieces of at most so many bytes.
-fn pieces(text: &str, size: usize) -> impl Iterator<Item = String> + '_ {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let end = Some(up_to(rest, size).len()).filter(|end| *end > 0);
-        let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-        rest = after;
-        Some(piece.to_owned())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_large_delta_is_split_between_characters() {
-        let text = "äöü€x".repeat(100);
-        let all: Vec<_> = pieces(&text, 64).collect();
-        assert!(all.iter().all(|piece| piece.len() <= 64));
-        assert_eq!(all.concat(), text);
-    }
 }

@@ -28,7 +28,7 @@ pub struct Backend {
     pub streams: Arc<dyn StreamManager>,
     /// Delivers requests to stop a run.
     pub stops: Arc<dyn WatchStops>,
-    /// Deletes old chunks; `None` when the store cannot.
+    /// Removes the deltas of past turns; `None` when the store cannot.
     pub retention: Option<Arc<dyn Retention>>,
     /// The port that checks whether the store can be written, for stores that have one.
     pub writable: Option<Arc<dyn CheckWritable>>,
@@ -65,7 +65,7 @@ impl Backend {
         self
     }
 
-    /// Says what forgets old chunks.
+    /// Says what removes the deltas of past turns.
     #[must_use]
     pub fn retained_by(mut self, retention: impl Retention + 'static) -> Self {
         self.retention = Some(Arc::new(retention));
@@ -116,7 +116,7 @@ impl Backend {
 
 impl From<MemoryStore> for Backend {
     fn from(store: MemoryStore) -> Self {
-        Self::new(store)
+        Self::new(store.clone()).retained_by(store)
     }
 }
 

@@ -226,7 +226,8 @@ impl Source {
                             session: session.clone(),
                         })?;
                         let root = found.state.root().clone();
-                        let made = StreamReader::new(Arc::clone(streams), root, *after);
+                        let made =
+                            StreamReader::new(Arc::clone(streams), Arc::clone(store), root, *after);
                         reader.insert(Box::new(made))
                     }
                 };

@@ -33,12 +33,13 @@ impl RunReader {
     /// Without a place it begins where the run does.
     pub(super) fn new(backend: &Backend, run: StartedRun, after: Option<Sequence>) -> Self {
         let streams = Arc::clone(&backend.streams);
+        let store = Arc::clone(&backend.store);
         let root = run.root_session_id.clone();
         Self {
-            store: Arc::clone(&backend.store),
+            store: Arc::clone(&store),
             from_start: after.is_none(),
             is_root: run.key().is_root(),
-            reader: StreamReader::new(streams, root, after.unwrap_or_default()),
+            reader: StreamReader::new(streams, store, root, after.unwrap_or_default()),
             run,
             outcome: None,
             overtaken: false,

@@ -30,6 +30,9 @@ pub struct StreamInfo {
     pub last: Sequence,
     /// The last sequence that retention removed; a reader before it gets a notice.
     pub trimmed: Sequence,
+    /// Deltas up to this sequence were removed where the messages hold their content, too: a reader makes
+    /// them again.
+    pub condensed: Sequence,
 }
 
 impl StreamInfo {

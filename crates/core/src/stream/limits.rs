@@ -40,6 +40,12 @@ impl StreamLimits {
         Self { max_chunk_bytes }
     }
 
+    /// The size of the pieces of a text that is too large for one chunk, in bytes.
+    pub(crate) fn piece(&self) -> usize {
+        // Escaping makes a text at most six times as long.
+        (self.max_chunk_bytes / 8).max(64)
+    }
+
     /// Checks that all of these chunks may be written.
     ///
     /// # Errors

@@ -209,6 +209,14 @@ pub trait StreamManager: Send + Sync + fmt::Debug {
     async fn changed(&self, root: &SessionId, known: Option<StreamInfo>)
     -> Result<(), StreamError>;
 
+    /// Removes the deltas up to a sequence whose content the messages hold, too: those for which
+    /// [`ChunkPayload::is_in_messages`](super::ChunkPayload::is_in_messages) is true, also if a commit wrote them.
+    /// All other chunks stay, with their sequences. `up_to` is the end of a turn that has ended.
+    ///
+    /// [`StreamInfo::condensed`] is set first: from then on readers leave out such deltas, so that a store may
+    /// remove them in several parts.
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError>;
+
     /// Removes the chunks up to a sequence. Sequences continue as before.
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError>;
 }

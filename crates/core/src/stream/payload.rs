@@ -265,6 +265,35 @@ impl ChunkPayload {
         )
     }
 
+    /// Whether the content is in the messages, too, once the step is committed: a reader can make the chunk
+    /// again from them.
+    #[must_use]
+    pub fn is_in_messages(&self) -> bool {
+        matches!(
+            self,
+            Self::TextDelta { .. }
+                | Self::Thinking { .. }
+                | Self::ToolArgStreamStart { .. }
+                | Self::ToolArgStreamDelta { .. }
+                | Self::ToolArgStreamEnd { .. }
+        )
+    }
+
+    /// Whether such a chunk is written after the reply of its step, and no later than its end.
+    pub(super) fn follows_reply(&self) -> bool {
+        matches!(
+            self,
+            Self::ToolStart { .. }
+                | Self::ToolEnd { .. }
+                | Self::ToolError { .. }
+                | Self::ToolInputError { .. }
+                | Self::ToolOutputError { .. }
+                | Self::ToolApprovalRequest { .. }
+                | Self::SubagentStart { .. }
+                | Self::StepCommitted { .. }
+        )
+    }
+
     /// Returns the size of the content without escaping, or slightly more. Counting stops
     /// when it exceeds `enough`.
     pub(super) fn content_bytes(&self, enough: usize) -> usize {

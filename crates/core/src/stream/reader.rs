@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::replay::Replay;
 use super::{
     Incarnation, Sequence, StoredChunk, StreamError, StreamInfo, StreamManager, StreamStatus,
 };
 use crate::id::SessionId;
+use crate::store::SessionStore;
 
 /// The number of chunks fetched at once; it bounds the memory of a slow reader.
 const BATCH: usize = 256;
@@ -41,6 +43,10 @@ pub(crate) enum ReadOutcome {
 }
 
 /// Reads a stream from a sequence on, until it ends. It owns what it needs.
+///
+/// Where the stream is condensed, it makes the removed deltas again from the messages: each text, each
+/// block of thinking and the arguments of each call as one piece, before the chunks that followed them.
+/// All other chunks are those that were written, with the same sequences.
 #[derive(Debug)]
 pub struct StreamReader {
     streams: Arc<dyn StreamManager>,
@@ -49,6 +55,11 @@ pub struct StreamReader {
     /// The incarnation that is read, once it is known.
     incarnation: Option<Incarnation>,
     buffer: VecDeque<StoredChunk>,
+    /// What stands before the first chunk of the buffer, and is made.
+    made: VecDeque<StoredChunk>,
+    replay: Replay,
+    /// The part of the stream that is condensed, as of the chunks in the buffer.
+    condensed: Sequence,
     /// The stream's description after the last reading, used as the one before the next reading.
     last_info: Option<StreamInfo>,
     ended: bool,
@@ -57,13 +68,21 @@ pub struct StreamReader {
 impl StreamReader {
     /// Creates a reader of the chunks after a sequence. The stream need not exist yet.
     #[must_use]
-    pub fn new(streams: Arc<dyn StreamManager>, root: SessionId, after: Sequence) -> Self {
+    pub fn new(
+        streams: Arc<dyn StreamManager>,
+        store: Arc<dyn SessionStore>,
+        root: SessionId,
+        after: Sequence,
+    ) -> Self {
         Self {
             streams,
             root,
             cursor: after,
             incarnation: None,
             buffer: VecDeque::new(),
+            made: VecDeque::new(),
+            replay: Replay::new(store),
+            condensed: Sequence::START,
             last_info: None,
             ended: false,
         }
@@ -105,7 +124,7 @@ impl StreamReader {
     /// without reading the stream.
     #[must_use]
     pub fn fetched(&self) -> usize {
-        self.buffer.len()
+        self.made.len() + self.buffer.len()
     }
 
     /// Returns the next item; `None` after the end, and after [`StreamItem::Gone`]. Safe to drop
@@ -145,7 +164,7 @@ impl StreamReader {
     /// Returns the next item, or the stream's description if there is none. Does not wait for one.
     pub(crate) async fn step(&mut self) -> Result<ReadOutcome, StreamError> {
         loop {
-            if let Some(stored) = self.buffer.pop_front() {
+            if let Some(stored) = self.next_fetched().await? {
                 self.cursor = stored.sequence;
                 return Ok(ReadOutcome::Item(StreamItem::Chunk(stored)));
             }
@@ -174,6 +193,9 @@ impl StreamReader {
             if self.is_gone(after) {
                 return Ok(self.gone(after));
             }
+            if let Some(info) = after {
+                self.heed_condensed(info.condensed).await?;
+            }
             // What was read is complete only if nothing was removed from the stream before the cursor.
             let is_whole = after.is_some_and(|after| after.trimmed <= self.cursor);
             if is_whole && !chunks.is_empty() {
@@ -184,6 +206,42 @@ impl StreamReader {
             }
             self.last_info = after;
         }
+    }
+
+    /// Notes up to where the stream is condensed. Where that is ahead, the chunks of the replies that the
+    /// reader has in part are looked up.
+    async fn heed_condensed(&mut self, condensed: Sequence) -> Result<(), StreamError> {
+        if condensed > self.cursor && self.condensed <= self.cursor {
+            let (streams, root) = (&*self.streams, &self.root);
+            self.replay.begin(streams, root, self.cursor).await?;
+        }
+        self.condensed = condensed;
+        Ok(())
+    }
+
+    /// Takes the next chunk of those that were read, or that are made before it. Safe to drop while it
+    /// waits.
+    async fn next_fetched(&mut self) -> Result<Option<StoredChunk>, StreamError> {
+        if let Some(made) = self.made.pop_front() {
+            return Ok(Some(made));
+        }
+        while let Some(next) = self.buffer.front()
+            && next.sequence <= self.condensed
+        {
+            if next.chunk.payload.is_in_messages() {
+                // A store may still have it.
+                self.buffer.pop_front();
+                continue;
+            }
+            if self.replay.is_missing(&next.chunk) {
+                let (streams, root) = (&*self.streams, &self.root);
+                let made = self.replay.reply(streams, root, self.cursor, next).await?;
+                self.made.extend(made);
+            }
+            self.replay.note(&next.chunk);
+            break;
+        }
+        Ok(self.made.pop_front().or_else(|| self.buffer.pop_front()))
     }
 
     /// Ends with what has the name of the stream now.

@@ -75,6 +75,10 @@ impl StreamManager for TrimmedMeanwhile {
         self.inner.changed(root, known).await
     }
 
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.inner.condense(root, up_to).await
+    }
+
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         self.inner.trim(root, up_to).await
     }
@@ -116,7 +120,12 @@ fn a_reader_is_told_about_chunks_that_are_trimmed_while_it_reads() {
                 up_to: Mutex::new(Some(Sequence(up_to))),
                 asked: AtomicUsize::new(0),
             };
-            let mut reader = StreamReader::new(Arc::new(streams), root.clone(), Sequence::START);
+            let mut reader = StreamReader::new(
+                Arc::new(streams),
+                Arc::new(inner.clone()),
+                root.clone(),
+                Sequence::START,
+            );
             let up_to = Sequence(up_to);
             assert_eq!(
                 reader.next().await.unwrap(),
@@ -155,7 +164,8 @@ fn a_chunk_costs_a_reader_that_waits_two_questions() {
         made.await.unwrap();
         say().await;
         let own = Arc::clone(&streams) as Arc<dyn StreamManager>;
-        let mut reader = StreamReader::new(own, root.clone(), Sequence::START);
+        let mut reader =
+            StreamReader::new(own, Arc::new(inner.clone()), root.clone(), Sequence::START);
         reader.next().await.unwrap();
         for sequence in 2..6 {
             let asked = streams.asked.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Removes expired sessions and old chunks.
+//! Removes expired sessions and the deltas of past turns.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::{LocalRuntime, SweepReport};
 
 /// The maximum number of sessions that one sweep removes.
 const REMOVALS: usize = 256;
-/// The interval between two removals of old chunks.
-const CHUNKS_EVERY: Duration = Duration::from_secs(60);
-/// The maximum number of streams whose old chunks are removed at once.
-const STREAMS: usize = 64;
+/// The interval between two removals of deltas.
+const DELTAS_EVERY: Duration = Duration::from_secs(60);
+/// The maximum number of turns whose deltas are removed at once.
+const TURNS: usize = 64;
 
 impl LocalRuntime {
-    /// Removes expired sessions of any agent and, once per interval, old chunks.
+    /// Removes expired sessions of any agent and, once per interval, deltas of past turns.
     pub(crate) async fn remove_expired(
         &self,
         report: &mut SweepReport,
@@ -47,28 +47,28 @@ impl LocalRuntime {
                 None => break,
             }
         }
-        self.remove_old_chunks().await;
+        self.condense_old_turns().await;
         Ok(())
     }
 
-    /// Removes old chunks if the interval has passed.
-    async fn remove_old_chunks(&self) {
+    /// Removes the deltas of past turns if the interval has passed.
+    async fn condense_old_turns(&self) {
         let Some(retention) = &self.inner.backend.retention else {
             return;
         };
         let now = self.inner.clock.now();
         if self
             .tidied()
-            .is_some_and(|last| now.since(last) < CHUNKS_EVERY)
+            .is_some_and(|last| now.since(last) < DELTAS_EVERY)
         {
             return;
         }
         *self.tidied() = Some(now);
-        match retention.remove_old_chunks(now, STREAMS).await {
-            Ok(count) if count < STREAMS => {}
+        match retention.condense_old_turns(now, TURNS).await {
+            Ok(count) if count < TURNS => {}
             // There may be more: the next sweep continues.
             Ok(_) => *self.tidied() = None,
-            Err(error) => tracing::error!(event = "sweep.chunks_kept", %error),
+            Err(error) => tracing::error!(event = "sweep.not_condensed", %error),
         }
     }
 

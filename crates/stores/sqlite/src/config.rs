@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use helix_agents_core::stream::DELTA_WINDOW;
 use helix_agents_core::time::{Clock, Timestamp};
 
 /// The durability of a commit: which failures it survives.
@@ -37,21 +38,18 @@ impl Synchronous {
 ///
 /// let config = SqliteConfig::new()
 ///     .synchronous(Synchronous::Normal)
-///     .keep_chunks(Duration::from_secs(24 * 60 * 60));
+///     .keep_deltas(Duration::from_secs(60 * 60));
 /// ```
 #[derive(Debug, Clone)]
 pub struct SqliteConfig {
     pub(crate) synchronous: Synchronous,
     pub(crate) busy_timeout: Duration,
     pub(crate) readers: usize,
-    pub(crate) keep_chunks: Option<Duration>,
+    pub(crate) keep_deltas: Option<Duration>,
     pub(crate) migrate: bool,
     pub(crate) max_pages: Option<u32>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
 }
-
-/// The default time for which chunks of past turns are kept.
-const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl Default for SqliteConfig {
     fn default() -> Self {
@@ -59,7 +57,7 @@ impl Default for SqliteConfig {
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
             readers: 4,
-            keep_chunks: Some(WEEK),
+            keep_deltas: Some(DELTA_WINDOW),
             migrate: true,
             max_pages: None,
             clock: None,
@@ -68,8 +66,8 @@ impl Default for SqliteConfig {
 }
 
 impl SqliteConfig {
-    /// Full durability, four reader connections, chunks of past turns kept for a week, the schema
-    /// brought up to date.
+    /// Full durability, four reader connections, the deltas of a turn kept for 10 minutes after its end, the
+    /// schema brought up to date.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -98,20 +96,20 @@ impl SqliteConfig {
         self
     }
 
-    /// Sets how long chunks of past turns are kept; a week by default. Older ones are removed when the
-    /// next turn of their session begins, and by its
-    /// [`Retention`](helix_agents_core::stream::Retention), which a runtime's sweeper calls. Messages
-    /// and state are not chunks, and stay.
+    /// Sets how long the deltas of a turn are kept after its end; 10 minutes by default. After that, readers
+    /// get each reply as a whole, made from the messages. They are removed by its
+    /// [`Retention`](helix_agents_core::stream::Retention), which a runtime's sweeper calls. Other chunks,
+    /// like those of tools, stay with their session.
     #[must_use]
-    pub fn keep_chunks(mut self, window: Duration) -> Self {
-        self.keep_chunks = Some(window);
+    pub fn keep_deltas(mut self, window: Duration) -> Self {
+        self.keep_deltas = Some(window);
         self
     }
 
-    /// Keeps the chunks of past turns without a time limit.
+    /// Keeps the deltas of past turns as long as their session.
     #[must_use]
-    pub fn keep_all_chunks(mut self) -> Self {
-        self.keep_chunks = None;
+    pub fn keep_all_deltas(mut self) -> Self {
+        self.keep_deltas = None;
         self
     }
 

@@ -28,6 +28,7 @@ mod change_notifier;
 mod change_poller;
 mod checkpoints;
 mod commit;
+mod condense;
 mod config;
 mod connection;
 mod content;

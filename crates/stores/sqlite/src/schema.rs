@@ -32,6 +32,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("schema/v6.sql"),
         backfill: Some(headers::fill_roots),
     },
+    Migration::sql(include_str!("schema/v7.sql")),
 ];
 
 type Backfill = fn(&Connection) -> Result<(), OperationError>;

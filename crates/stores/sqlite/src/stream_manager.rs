@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use helix_agents_core::SessionId;
+use helix_agents_core::store::StoreError;
 use helix_agents_core::stream::{
     Chunk, Retention, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits, StreamManager,
     StreamWriter,
@@ -10,6 +11,7 @@ use helix_agents_core::time::Timestamp;
 use rusqlite::Connection;
 
 use crate::change_notifier::SessionHash;
+use crate::condense::{self, Part};
 use crate::store::SqliteStore;
 use crate::streams;
 use crate::write_connection::WriteConnection;
@@ -21,14 +23,27 @@ pub(crate) fn limits() -> StreamLimits {
 
 #[async_trait]
 impl Retention for SqliteStore {
-    /// The window is that of [`SqliteConfig::keep_chunks`](crate::SqliteConfig::keep_chunks).
-    async fn remove_old_chunks(&self, _: Timestamp, limit: usize) -> Result<usize, StreamError> {
-        let Some(window) = self.config().keep_chunks else {
+    /// The window is that of [`SqliteConfig::keep_deltas`](crate::SqliteConfig::keep_deltas).
+    async fn condense_old_turns(&self, _: Timestamp, limit: usize) -> Result<usize, StreamError> {
+        let Some(window) = self.config().keep_deltas else {
             return Ok(0);
         };
-        let now = self.config().now();
-        let work = move |db: &WriteConnection, _| streams::trim_ended(db, now, window, limit);
-        Ok(self.write(None, Vec::new(), work).await?)
+        let until = self.config().now().saturating_sub(window);
+        let list = move |conn: &Connection| condense::ended_turns(conn, until, limit);
+        let turns = self.read(list).await?;
+        let count = turns.len();
+        for turn in turns {
+            if let Some((root, up_to)) = turn.place()? {
+                match self.condense(&root, up_to).await {
+                    // It was deleted meanwhile.
+                    Err(StreamError::Store(StoreError::NotFound { .. })) => {}
+                    done => done?,
+                }
+            }
+            let forget = move |db: &WriteConnection, _| turn.forget(&db.conn);
+            self.write(None, Vec::new(), forget).await?;
+        }
+        Ok(count)
     }
 }
 
@@ -98,6 +113,18 @@ impl StreamManager for SqliteStore {
                 return Ok(());
             }
             changed.await;
+        }
+    }
+
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        let mut begun = None;
+        loop {
+            let name = root.clone();
+            let work = move |db: &WriteConnection, _| condense::part(db, &name, begun, up_to);
+            match self.write(Some(root), Vec::new(), work).await? {
+                Part::More(last) => begun = Some(last),
+                Part::Done => return Ok(()),
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use helix_agents_core::stream::{
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::config::SqliteConfig;
+use crate::condense::{self, Part};
 use crate::content::{self, RowRef, ValueKind};
 use crate::headers;
 use crate::key::{OwnerId, from_name, millis, signed, unsigned, variant_name, wide};
@@ -18,6 +18,9 @@ use crate::write_connection::WriteConnection;
 
 /// The most chunks in one row, so that a reader of a few does not read thousands.
 const BATCH: usize = 256;
+
+/// The most rows that are condensed in one transaction, so that other writers do not wait for long.
+const CONDENSED_ROWS: usize = 512;
 
 /// A stream as it is stored.
 #[derive(Debug)]
@@ -31,23 +34,25 @@ pub(crate) struct Stream {
 fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, OperationError> {
     // While a stream is active its row is not written with every batch: the last batch says where
     // it ends.
-    let row: Option<(OwnerId, i64, i64, String)> = conn
+    let row: Option<(OwnerId, [i64; 3], String)> = conn
         .prepare_cached(
             "SELECT id, max(last, trimmed, coalesce((SELECT max(at) FROM chunk \
              WHERE at BETWEEN id << 32 AND (id << 32) + 4294967295) - (id << 32), 0)), \
-             trimmed, status FROM stream WHERE root = ?",
+             trimmed, condensed, status FROM stream WHERE root = ?",
         )?
         .query_row([root.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            let bounds = [row.get(1)?, row.get(2)?, row.get(3)?];
+            Ok((row.get(0)?, bounds, row.get(4)?))
         })
         .optional()?;
-    row.map(|(id, last, trimmed, status)| {
-        let (last, trimmed) = (Sequence(unsigned(last)), Sequence(unsigned(trimmed)));
+    row.map(|(id, bounds, status)| {
+        let [last, trimmed, condensed] = bounds.map(|number| Sequence(unsigned(number)));
         let info = StreamInfo {
             incarnation: id.incarnation(),
             status: from_name("stream status", status)?,
             last,
             trimmed,
+            condensed,
         };
         let row = (info.status, info.trimmed);
         Ok(Stream { id, info, row })
@@ -56,7 +61,10 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Operation
 }
 
 /// Takes a stream out of the cache, or reads it. The caller puts it back.
-fn take(db: &WriteConnection, root: &SessionId) -> Result<Option<Stream>, OperationError> {
+pub(crate) fn take(
+    db: &WriteConnection,
+    root: &SessionId,
+) -> Result<Option<Stream>, OperationError> {
     let known = db.cache.borrow_mut().take_stream(root);
     match known {
         Some(stream) => Ok(Some(stream)),
@@ -81,6 +89,7 @@ fn open(db: &WriteConnection, root: &SessionId) -> Result<Stream, OperationError
         status,
         last: start,
         trimmed: start,
+        condensed: start,
     };
     let row = (info.status, info.trimmed);
     Ok(Stream { id, info, row })
@@ -173,14 +182,7 @@ impl Stream {
         conn.prepare_cached("DELETE FROM chunk WHERE at = ?")?
             .execute([key])?;
         content::release(conn, RowRef::new(self.id, ValueKind::Chunk, key))?;
-        for part in rest.chunk_by(|one, next| one.0 + 1 == next.0) {
-            let (Some((first, _)), Some((last, _))) = (part.first(), part.last()) else {
-                continue;
-            };
-            let chunks: Vec<Chunk> = part.iter().map(|(_, chunk)| chunk.clone()).collect();
-            self.insert(conn, Sequence(*first), Sequence(*last), &chunks, true)?;
-        }
-        Ok(())
+        self.insert_ranges(conn, &rest, true)
     }
 
     /// Removes the chunks up to a sequence. A batch that ends after it stays whole, and readers skip its
@@ -195,28 +197,73 @@ impl Stream {
         Ok(())
     }
 
-    /// Removes the chunks that were written before an instant.
-    fn trim_before(&mut self, conn: &Connection, instant: i64) -> Result<(), OperationError> {
-        let last: Option<i64> = conn
-            .prepare_cached(
-                "SELECT at FROM chunk WHERE at BETWEEN ? AND ? AND time < ? \
-                 ORDER BY at DESC LIMIT 1",
-            )?
-            .query_row(params![self.id.first(), self.id.last(), instant], |row| {
-                row.get(0)
-            })
-            .optional()?;
-        match last {
-            Some(key) => self.trim(conn, Sequence(self.id.number(key))),
-            None => Ok(()),
+    /// Removes the deltas of past turns up to a sequence, at most so many rows at once. Begins after the last
+    /// row of the part before. What remains of several rows is joined in fewer.
+    pub(crate) fn condense(
+        &mut self,
+        conn: &Connection,
+        begun: Option<Sequence>,
+        up_to: Sequence,
+    ) -> Result<Part, OperationError> {
+        let up_to = up_to.min(self.info.last);
+        // A process that was killed may have left some of what is condensed already.
+        let known = Some(self.info.condensed).filter(|known| *known < up_to);
+        let after = begun.or(known).unwrap_or(Sequence::START);
+        if self.info.condensed < up_to {
+            self.info.condensed = up_to;
+            conn.prepare_cached("UPDATE stream SET condensed = ? WHERE id = ?")?
+                .execute(params![signed(up_to.0), self.id])?;
         }
+        let (from, to) = (self.id.bound(after.0) + 1, self.id.bound(up_to.0));
+        let rows = conn
+            .prepare_cached(
+                "SELECT at, first, data FROM chunk WHERE at BETWEEN ? AND ? ORDER BY at LIMIT ?",
+            )?
+            .query_map([from, to, signed(wide(CONDENSED_ROWS))], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?
+            .collect::<Result<Vec<(i64, i64, _)>, _>>()?;
+        let Some(last) = rows.last().map(|(key, ..)| *key) else {
+            return Ok(Part::Done);
+        };
+        let mut kept = Vec::new();
+        let count = rows.len();
+        for (_, first, data) in rows {
+            let batch = packed_chunks::unpack(&content::get(conn, data)?)?;
+            let numbered = (unsigned(first)..).zip(batch);
+            kept.extend(numbered.filter(|(_, chunk)| !chunk.payload.is_in_messages()));
+        }
+        conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
+            .execute([from, last])?;
+        content::release_range(conn, self.id, ValueKind::Chunk, from, last)?;
+        self.insert_ranges(conn, &kept, false)?;
+        Ok(match count < CONDENSED_ROWS {
+            true => Part::Done,
+            false => Part::More(Sequence(self.id.number(last))),
+        })
+    }
+
+    /// Inserts numbered chunks, each unbroken range as a row.
+    fn insert_ranges(
+        &self,
+        conn: &Connection,
+        chunks: &[(u64, Chunk)],
+        delta: bool,
+    ) -> Result<(), OperationError> {
+        for part in chunks.chunk_by(|one, next| one.0 + 1 == next.0) {
+            let (Some((first, _)), Some((last, _))) = (part.first(), part.last()) else {
+                continue;
+            };
+            let chunks: Vec<Chunk> = part.iter().map(|(_, chunk)| chunk.clone()).collect();
+            self.insert(conn, Sequence(*first), Sequence(*last), &chunks, delta)?;
+        }
+        Ok(())
     }
 }
 
 /// Appends the chunks of a commit, sets the status, and returns the last sequence of the stream.
 pub(crate) fn append_committed(
     db: &WriteConnection,
-    config: &SqliteConfig,
     root: &SessionId,
     at: Timestamp,
     chunks: &[Chunk],
@@ -232,22 +279,12 @@ pub(crate) fn append_committed(
     }
     let conn = &db.conn;
     let mut stream = open(db, root)?;
-    let was = stream.info.status;
-    if let Some(window) = config.keep_chunks
-        && status == Some(StreamStatus::Active)
-        && matches!(was, StreamStatus::Ended | StreamStatus::Failed)
-    {
-        stream.trim_before(conn, before(at, window))?;
-    }
     stream.append(conn, chunks, false)?;
-    stream.info.status = status.unwrap_or(was);
+    stream.info.status = status.unwrap_or(stream.info.status);
+    if matches!(status, Some(StreamStatus::Ended | StreamStatus::Failed)) {
+        condense::turn_ended(conn, at, stream.id, stream.info.last)?;
+    }
     stream.save(db, root, at)
-}
-
-/// The instant that lies this long before `at`.
-fn before(at: Timestamp, window: std::time::Duration) -> i64 {
-    let window = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
-    millis(at).saturating_sub(window)
 }
 
 /// Refuses a writer whose run was taken over, whose effect was committed, or whose root was deleted.
@@ -366,29 +403,4 @@ pub(crate) fn trim(
     stream.row.1 = stream.info.trimmed;
     db.cache.borrow_mut().put_stream(root.clone(), stream);
     Ok(())
-}
-
-/// Removes the chunks of up to `limit` streams that ended longer ago than the window. Returns the number
-/// of streams.
-pub(crate) fn trim_ended(
-    db: &WriteConnection,
-    at: Timestamp,
-    window: std::time::Duration,
-    limit: usize,
-) -> Result<usize, OperationError> {
-    let roots: Vec<String> = db
-        .conn
-        .prepare_cached(
-            "SELECT root FROM stream WHERE changed < ? \
-             AND status IN ('ended', 'failed') AND last > trimmed ORDER BY changed LIMIT ?",
-        )?
-        .query_map(params![before(at, window), signed(wide(limit))], |row| {
-            row.get(0)
-        })?
-        .collect::<Result<_, _>>()?;
-    let count = roots.len();
-    for root in roots {
-        trim(db, &from_name("session id", root)?, Sequence(u64::MAX))?;
-    }
-    Ok(count)
 }

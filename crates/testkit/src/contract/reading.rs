@@ -146,6 +146,7 @@ pub async fn a_change_is_noticed(on: &Subject) {
         status: paused,
         last: known.last,
         trimmed: known.trimmed,
+        condensed: Sequence::START,
     };
     for before in [nothing, Some(other)] {
         in_time(noticed, on.streams.changed(&root, before))

@@ -73,7 +73,12 @@ pub(super) async fn turn(on: &Subject, writer: &StreamWriter, length: usize, sta
 }
 
 pub(super) fn reader(on: &Subject, root: &SessionId, after: Sequence) -> StreamReader {
-    StreamReader::new(Arc::clone(&on.streams), root.clone(), after)
+    StreamReader::new(
+        Arc::clone(&on.streams),
+        Arc::clone(&on.store),
+        root.clone(),
+        after,
+    )
 }
 
 pub(super) async fn next(reader: &mut StreamReader) -> Option<StreamItem> {

@@ -176,6 +176,10 @@ impl StreamManager for KillableStore {
         self.inner.streams.changed(root, known).await
     }
 
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        self.inner.streams.condense(root, up_to).await
+    }
+
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         self.inner.streams.trim(root, up_to).await
     }

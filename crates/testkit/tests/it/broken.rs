@@ -70,6 +70,13 @@ is_found! {
         streams::trimming_removes_the_oldest_and_renumbers_nothing,
         streams::live_readers_continue_after_a_discarded_attempt;
 
+    a_stream_that_condenses_too_much_is_found, CondensedTooMuch:
+        streams::condensing_removes_what_the_messages_hold_and_nothing_else;
+
+    a_stream_that_is_not_condensed_is_found, SecretlyCondensed:
+        streams::condensing_removes_what_the_messages_hold_and_nothing_else,
+        streams::a_condensed_stream_is_read_like_before;
+
     a_stream_that_shows_chunks_early_is_found, EarlyChunk:
         stores::a_commit_that_any_precondition_refuses_leaves_nothing,
         streams::nothing_is_seen_of_a_refused_commit;

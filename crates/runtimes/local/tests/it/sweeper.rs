@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use helix_agents_core::agent::{Agent, AgentContext};
 use helix_agents_core::entries::{Continuation, ExecuteRequest, Performer};
 use helix_agents_core::runtime::{Outcome, Runtime, RuntimeExt, Turn};
 use helix_agents_core::session::{StopKind, StopRequest};
 use helix_agents_core::store::{Change, Commit, Field, NewSession, Sessions};
-use helix_agents_core::stream::{Retention, StreamError};
+use helix_agents_core::stream::{ChunkPayload, Retention, Sequence, StoredChunk, StreamError};
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 
@@ -273,7 +274,7 @@ async fn expired_sessions_are_removed() {
     }
 }
 
-/// Records requests to remove old chunks, and reports the given number of streams as cleaned.
+/// Records requests to condense past turns, and reports the given number of turns as condensed.
 #[derive(Debug, Clone, Default)]
 struct RecordingRetention {
     asked: Arc<Mutex<Vec<Timestamp>>>,
@@ -282,15 +283,15 @@ struct RecordingRetention {
 
 #[async_trait]
 impl Retention for RecordingRetention {
-    async fn remove_old_chunks(&self, at: Timestamp, limit: usize) -> Result<usize, StreamError> {
+    async fn condense_old_turns(&self, at: Timestamp, limit: usize) -> Result<usize, StreamError> {
         self.asked.lock().unwrap().push(at);
         Ok(self.removes.load(Ordering::SeqCst).min(limit))
     }
 }
 
-/// Old chunks are removed every minute, and sooner while there are more.
+/// Past turns are condensed every minute, and sooner while there are more.
 #[tokio::test]
-async fn old_chunks_are_removed_every_minute() {
+async fn past_turns_are_condensed_every_minute() {
     let (time, broom) = (clock(), RecordingRetention::default());
     let backend = Place::memory().open().await.retained_by(broom.clone());
     let runtime = LocalRuntime::builder(backend)
@@ -310,4 +311,77 @@ async fn old_chunks_are_removed_every_minute() {
     broom.removes.store(0, Ordering::SeqCst);
     assert_eq!(asked(1).await, 4);
     assert_eq!(asked(1).await, 4);
+}
+
+/// Ten minutes after a turn its deltas are gone. A reader then gets each reply as a whole, and everything
+/// else as it was, with the same sequences; text events give the same text.
+#[tokio::test]
+async fn a_past_turn_is_read_from_its_messages() {
+    for place in Place::all() {
+        let (gate, time) = (Gate::new(), clock());
+        let agent = desk(&gate);
+        let runtime = timed(&place, "one", &time).await;
+        gate.open();
+        let mut handles = Vec::new();
+        for message in ["hello", "pay", "boom", "close", "fail"] {
+            let turn = Turn::new(message).session(session(message));
+            let handle = runtime.execute(&agent, turn).await.unwrap();
+            if let Some(pause) = handle.outcome().await.unwrap().suspended() {
+                runtime.submit(pause.pending()[0].approve()).await.unwrap();
+                let handle = runtime.resume(&agent, session(message)).await.unwrap();
+                handle.outcome().await.unwrap();
+            }
+            handles.push(handle);
+        }
+        let read = async |name: &str| {
+            let chunks = runtime.chunks(session(name), Sequence::START);
+            chunks.map(Result::unwrap).collect::<Vec<_>>().await
+        };
+        let names = ["hello", "pay", "boom", "close", "fail"];
+        let mut before = Vec::new();
+        for name in names {
+            before.push(read(name).await);
+        }
+        time.advance(Duration::from_secs(599));
+        runtime.recover().await.unwrap();
+        for (name, before) in names.iter().zip(&before) {
+            assert_eq!(
+                read(name).await,
+                *before,
+                "{name}: within the window nothing changes"
+            );
+        }
+        time.advance(Duration::from_secs(61));
+        runtime.recover().await.unwrap();
+        for (name, before) in names.iter().zip(&before) {
+            let after = read(name).await;
+            let told = |chunks: &[StoredChunk]| {
+                let mut text = String::new();
+                let mut others = Vec::new();
+                for stored in chunks {
+                    match &stored.chunk.payload {
+                        ChunkPayload::TextDelta { delta }
+                        | ChunkPayload::ToolArgStreamDelta { delta, .. } => text.push_str(delta),
+                        payload if payload.is_in_messages() => {}
+                        _ => others.push(stored.clone()),
+                    }
+                    if matches!(stored.chunk.payload, ChunkPayload::StepCommitted { .. }) {
+                        text.push('|');
+                    }
+                }
+                (text, others)
+            };
+            assert_eq!(told(&after), told(before), "{name}");
+            let deltas = |chunks: &[StoredChunk]| {
+                let is_delta = |one: &&StoredChunk| one.chunk.payload.is_in_messages();
+                chunks.iter().filter(is_delta).count()
+            };
+            let (streams, root) = (&runtime.backend().streams, session(name));
+            let stored = streams.read(&root, Sequence::START, 999);
+            assert_eq!(deltas(&stored.await.unwrap()), 0, "{name}");
+            assert!(deltas(&after) <= deltas(before), "{name}");
+        }
+        let text: String = handles[0].text().map(Result::unwrap).collect().await;
+        assert_eq!(text, "Hello, how are you?");
+    }
 }

@@ -104,7 +104,9 @@ impl Pump {
             return Ok(());
         }
         let streams = Arc::clone(self.app.streams());
-        let mut reader = StreamReader::new(Arc::clone(&streams), self.root.clone(), self.cursor);
+        let store = Arc::clone(&self.app.runtime.backend().store);
+        let mut reader =
+            StreamReader::new(Arc::clone(&streams), store, self.root.clone(), self.cursor);
         if let Some(stream) = self.stream {
             reader = reader.of(stream);
         }

@@ -289,6 +289,10 @@ impl StreamManager for FaultyStore {
         self.on.streams.changed(root, known).await
     }
 
+    async fn condense(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
+        at_once(self.on.streams.condense(root, up_to))
+    }
+
     async fn trim(&self, root: &SessionId, up_to: Sequence) -> Result<(), StreamError> {
         at_once(self.on.streams.trim(root, up_to))
     }
