@@ -2,13 +2,18 @@
 
 use std::error::Error;
 
+use axum::body::Body;
+use axum::http::Request;
+use futures_util::StreamExt;
 use helix_agents_core::memory::MemoryStore;
-use helix_agents_core::runtime::{Backend, RuntimeExt};
+use helix_agents_core::runtime::{Backend, RuntimeExt, Turn};
 use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{Agent, ToolResult};
 use helix_agents_runtime_local::LocalRuntime;
+use helix_agents_server::Tokens;
 use helix_agents_store_sqlite::SqliteStore;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::model::Fixed;
 
@@ -29,7 +34,8 @@ pub(crate) fn perform(work: &str, times: u64) -> Done {
         "delta" => tokio.block_on(turn(MemoryStore::new().into(), Fixed::new(0, times))),
         "start" => (0..times)
             .try_for_each(|_| tokio.block_on(turn(MemoryStore::new().into(), Fixed::new(0, 1)))),
-        _ => Err("counts WORK N; WORK is step, commit, delta or start".into()),
+        "frames" => tokio.block_on(frames(times)),
+        _ => Err("counts WORK N; WORK is step, commit, delta, frames or start".into()),
     }
 }
 
@@ -61,5 +67,28 @@ async fn turn(backend: Backend, model: Fixed) -> Done {
     let runtime = LocalRuntime::builder(backend).recovery(false).build();
     let run = runtime.execute(&adder(model)?, "Add.").await?;
     run.output().await?;
+    Ok(())
+}
+
+/// Sends the 1,000 frames of a past turn so many times.
+async fn frames(times: u64) -> Done {
+    let agent = adder(Fixed::new(0, 1_000))?;
+    let runtime = LocalRuntime::builder(MemoryStore::new()).recovery(false);
+    let runtime = runtime.agent(&agent).build();
+    let run = runtime
+        .execute(&agent, Turn::new("Add.").session("s"))
+        .await?;
+    run.output().await?;
+    let tokens = Tokens::new().token("key", "user")?.admin();
+    let app = helix_agents_server::router(runtime, tokens);
+    for _ in 0..times {
+        let asked = Request::get("/sse?sessionId=s").header("authorization", "Bearer key");
+        let answer = app.clone().oneshot(asked.body(Body::empty())?).await?;
+        assert!(answer.status().is_success(), "{answer:?}");
+        let mut frames = answer.into_body().into_data_stream();
+        while let Some(bytes) = frames.next().await {
+            bytes?;
+        }
+    }
     Ok(())
 }
