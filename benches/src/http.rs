@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::http_side::{SESSION_STEPS, SESSIONS};
-use crate::measure::{Report, median, print_figure};
+use crate::measure::{Bound, Report, Target, fine, median, print_figure};
 use crate::mock_process::{MockProcess, measure_alone};
 use crate::sqlite::Outcome;
 
@@ -32,8 +32,8 @@ struct Group {
     sides: &'static [&'static str],
     rounds: usize,
     decimals: usize,
-    /// Says how far the framework is from its target.
-    target: fn(&Medians) -> String,
+    /// The figures that have a target.
+    targets: fn(&Medians) -> Vec<Target>,
 }
 
 struct Medians(Vec<Figures>);
@@ -42,6 +42,24 @@ impl Medians {
     fn of(&self, side: &str) -> [f64; 2] {
         let found = self.0.iter().find(|figures| figures.side == side);
         found.map_or([f64::NAN; 2], |found| [found.figure, found.peak_mib])
+    }
+}
+
+impl Medians {
+    /// The figures of all sides, in words.
+    fn figures(&self) -> String {
+        self.listed(|figures| figures.figure)
+    }
+
+    /// The peaks of the memory of all sides, in words.
+    fn peaks(&self) -> String {
+        self.listed(|figures| figures.peak_mib)
+    }
+
+    fn listed(&self, which: fn(&Figures) -> f64) -> String {
+        let all = self.0.iter();
+        let all = all.map(|figures| format!("{} {}", figures.side, fine(which(figures))));
+        all.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -131,7 +149,9 @@ fn show(report: &mut Report, group: &Group) {
                     "  {side:<16} {figure:>10.decimals$}   peak {peak_mib:>6.1} MiB   server busy {server_percent:>3.0} %"
                 ));
             }
-            print_figure(&(group.target)(&medians));
+            for target in (group.targets)(&medians) {
+                report.target(target);
+            }
         }
         Err(error) => report.broken(group.what, &error.to_string()),
     }
@@ -145,9 +165,13 @@ pub(crate) fn steps(report: &mut Report) {
         sides: &SIDES,
         rounds: ROUNDS,
         decimals: 4,
-        target: |medians| {
-            let more = medians.of("ours")[0] - medians.of("raw-lean")[0];
-            format!("ours takes {more:.4} ms more than raw-lean; the target is 0.04")
+        targets: |medians| {
+            vec![Target {
+                what: "ms a step over HTTP, more than raw-lean",
+                ours: medians.of("ours")[0] - medians.of("raw-lean")[0],
+                bound: Bound::AtMost(0.04),
+                beside: medians.figures(),
+            }]
         },
     };
     show(report, &group);
@@ -161,9 +185,13 @@ pub(crate) fn deltas(report: &mut Report) {
         sides: &SIDES,
         rounds: ROUNDS,
         decimals: 0,
-        target: |medians| {
-            let rate = medians.of("ours")[0];
-            format!("ours streams {rate:.0} deltas a second; the target is 500000")
+        targets: |medians| {
+            vec![Target {
+                what: "streamed deltas a second, in process",
+                ours: medians.of("ours")[0],
+                bound: Bound::AtLeast(500_000.0),
+                beside: medians.figures(),
+            }]
         },
     };
     show(report, &group);
@@ -180,12 +208,22 @@ pub(crate) fn sessions(report: &mut Report) {
         sides: &SIDES,
         rounds: ROUNDS,
         decimals: 0,
-        target: |medians| {
+        targets: |medians| {
             let [[rate, peak], [bare, _]] = ["ours", "bare"].map(|side| medians.of(side));
-            let share = rate / bare;
-            format!(
-                "ours makes {share:.2} times the runs of bare in {peak:.1} MiB; the target is 0.75 in 45 MiB"
-            )
+            vec![
+                Target {
+                    what: "500 sessions x 5 steps, share of bare's runs",
+                    ours: rate / bare,
+                    bound: Bound::AtLeast(0.75),
+                    beside: medians.figures(),
+                },
+                Target {
+                    what: "500 sessions x 5 steps, peak MiB",
+                    ours: peak,
+                    bound: Bound::AtMost(45.0),
+                    beside: medians.peaks(),
+                },
+            ]
         },
     };
     show(report, &group);
@@ -199,9 +237,22 @@ pub(crate) fn cold(report: &mut Report) {
         sides: &COLD_SIDES,
         rounds: COLD_ROUNDS,
         decimals: 2,
-        target: |medians| {
+        targets: |medians| {
             let [time, peak] = medians.of("ours");
-            format!("ours takes {time:.2} ms and {peak:.1} MiB; the target is 7.5 ms and 9 MiB")
+            vec![
+                Target {
+                    what: "cold start, ms",
+                    ours: time,
+                    bound: Bound::AtMost(7.5),
+                    beside: medians.figures(),
+                },
+                Target {
+                    what: "cold start, peak MiB",
+                    ours: peak,
+                    bound: Bound::AtMost(9.0),
+                    beside: medians.peaks(),
+                },
+            ]
         },
     };
     show(report, &group);

@@ -12,6 +12,32 @@ const ROUND: Duration = Duration::from_millis(8);
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     misses: usize,
+    targets: Vec<Target>,
+}
+
+/// A figure of the framework beside the figure that it shall reach.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) what: &'static str,
+    pub(crate) ours: f64,
+    pub(crate) bound: Bound,
+    /// The figures of the other sides of the same run.
+    pub(crate) beside: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Bound {
+    fn holds(self, ours: f64) -> bool {
+        match self {
+            Self::AtMost(most) => ours <= most,
+            Self::AtLeast(least) => ours >= least,
+        }
+    }
 }
 
 /// One measured operation: its name, and a function that performs it once.
@@ -121,6 +147,35 @@ impl Report {
         );
     }
 
+    /// Records a figure for the table at the end.
+    pub(crate) fn target(&mut self, target: Target) {
+        self.misses += usize::from(!target.bound.holds(target.ours));
+        self.targets.push(target);
+    }
+
+    /// Prints the figures that have a target.
+    pub(crate) fn print_targets(&self) {
+        if self.targets.is_empty() {
+            return;
+        }
+        println!();
+        println!("{:<46} {:>10}  {:<18} beside", "", "ours", "target");
+        for Target {
+            what,
+            ours,
+            bound,
+            beside,
+        } in &self.targets
+        {
+            let verdict = if bound.holds(*ours) { "ok" } else { "OVER" };
+            let target = match bound {
+                Bound::AtMost(most) => format!("<= {most} {verdict}"),
+                Bound::AtLeast(least) => format!(">= {least} {verdict}"),
+            };
+            println!("{what:<46} {:>10}  {target:<18} {beside}", fine(*ours));
+        }
+    }
+
     /// A measurement that could not be taken.
     pub(crate) fn broken(&mut self, name: &str, why: &str) {
         self.misses += 1;
@@ -137,6 +192,15 @@ fn figure(value: f64) -> String {
         format!("{value:.2}")
     } else {
         format!("{value:.0}")
+    }
+}
+
+/// A figure with as many decimals as its size calls for.
+pub(crate) fn fine(value: f64) -> String {
+    if value.abs() < 1.0 {
+        format!("{value:.4}")
+    } else {
+        figure(value)
     }
 }
 

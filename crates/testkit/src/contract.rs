@@ -397,6 +397,7 @@ suite! { ($)
         a_reader_resumes_in_a_condensed_stream,
         replies_of_several_sessions_are_made_from_their_messages,
         a_step_of_two_runs_is_given_once,
+        a_reply_before_many_events_is_given_once,
     }
     ending {
         a_stream_ends_fails_or_pauses_and_continues,

@@ -235,7 +235,8 @@ impl StreamReader {
             }
             if self.replay.is_missing(&next.chunk) {
                 let (streams, root) = (&*self.streams, &self.root);
-                let made = self.replay.reply(streams, root, self.cursor, next).await?;
+                let (cursor, fetched) = (self.cursor, &self.buffer);
+                let made = self.replay.reply(streams, root, cursor, fetched).await?;
                 self.made.extend(made);
             }
             self.replay.note(&next.chunk);

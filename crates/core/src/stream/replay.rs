@@ -6,7 +6,7 @@
 //! were removed at that place. Where there are fewer of those, as between chunks of several sessions,
 //! the last pieces repeat the number before them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::{
@@ -112,19 +112,22 @@ impl Replay {
         !self.from_start && !progress.is_some_and(|progress| progress.is_between)
     }
 
-    /// Makes the chunks of the reply that belong before `next`, for a reader that has everything up to
-    /// `cursor`.
+    /// Makes the chunks of the reply that belong before the first of the `fetched` ones, for a reader that
+    /// has everything up to `cursor`.
     pub(super) async fn reply(
         &self,
         streams: &dyn StreamManager,
         root: &SessionId,
         cursor: Sequence,
-        next: &StoredChunk,
+        fetched: &VecDeque<StoredChunk>,
     ) -> Result<Vec<StoredChunk>, StreamError> {
+        let Some(next) = fetched.front() else {
+            return Ok(Vec::new());
+        };
         let Chunk {
             base, timestamp, ..
         } = &next.chunk;
-        let count = messages_after(streams, root, next).await?;
+        let count = messages_after(streams, root, &base.session_id, fetched).await?;
         let key = SessionKey::new(root, &base.session_id);
         let reply = match count {
             Some(count) => reply_before(&*self.store, key, count).await?,
@@ -183,29 +186,30 @@ async fn turn_before(
     }
 }
 
-/// Finds out how many messages there were when the step of a chunk was committed. A session is at one
-/// step at a time, so its next committed step is this one, also if another run completed it.
+/// Finds out how many messages there were when the step of the first fetched chunk was committed. A
+/// session is at one step at a time, so its next committed step is this one, also if another run completed
+/// it.
 async fn messages_after(
     streams: &dyn StreamManager,
     root: &SessionId,
-    from: &StoredChunk,
+    session: &SessionId,
+    fetched: &VecDeque<StoredChunk>,
 ) -> Result<Option<usize>, StreamError> {
-    let session = &from.chunk.base.session_id;
-    let mut cursor = Sequence(from.sequence.0.saturating_sub(1));
-    loop {
-        let chunks = streams.read(root, cursor, CHUNKS).await?;
-        for stored in &chunks {
-            cursor = stored.sequence;
-            if let ChunkPayload::StepCommitted { message_count } = stored.chunk.payload
-                && stored.chunk.base.session_id == *session
-            {
-                return Ok(Some(message_count));
-            }
+    let count = |stored: &StoredChunk| match stored.chunk.payload {
+        ChunkPayload::StepCommitted { message_count } => {
+            let is_own = stored.chunk.base.session_id == *session;
+            is_own.then_some(message_count)
         }
-        if chunks.len() < CHUNKS {
-            return Ok(None);
-        }
+        _ => None,
+    };
+    let mut found = fetched.iter().find_map(count);
+    let mut cursor = fetched.back().map(|last| last.sequence);
+    while let (None, Some(after)) = (found, cursor) {
+        let chunks = streams.read(root, after, CHUNKS).await?;
+        found = chunks.iter().find_map(count);
+        cursor = chunks.last().map(|last| last.sequence);
     }
+    Ok(found)
 }
 
 /// Finds the last reply among the first `count` messages.

@@ -179,6 +179,29 @@ pub async fn a_step_of_two_runs_is_given_once(on: &Subject) {
     }
 }
 
+/// A reply is found, and given once, also in a step with more events than are read at once.
+pub async fn a_reply_before_many_events_is_given_once(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    stream_reply(on, &writer, 1).await;
+    call_tool(on, &writer, 1).await;
+    for batch in 0..6 {
+        let events = (0..100).map(|number| event(on, &root, &format!("{batch}-{number}")));
+        let events = events.map(|said| of_step(said, 1, "run")).collect();
+        on.streams.append_deltas(&writer, events).await.unwrap();
+    }
+    settle(on, &writer, 1, "run").await;
+    accepted(on, commit(on, &root).stream(StreamStatus::Ended)).await;
+    let (before, _) = rest(&mut reader(on, &root, Sequence::START)).await;
+    let end = before.last().unwrap().sequence;
+    on.streams.condense(&root, end).await.unwrap();
+    for cursor in [0, 5, 12, 300, 590].map(Sequence) {
+        let seen = before.iter().filter(|one| one.sequence <= cursor);
+        let mut client = Client::of(&seen.cloned().collect::<Vec<_>>());
+        client.read(rest(&mut reader(on, &root, cursor)).await.0);
+        assert_eq!(client, Client::of(&before), "from {cursor}");
+    }
+}
+
 /// Writes a turn of one step with everything that a step can stream.
 async fn turn(on: &Subject, writer: &StreamWriter, root: &SessionId, step: u32) {
     stream_reply(on, writer, step).await;
