@@ -5,6 +5,7 @@
 //! the session before they are shown anywhere.
 
 mod error;
+mod format;
 mod function;
 mod reply;
 mod request;
@@ -23,6 +24,7 @@ use crate::maybe_send::MaybeSend;
 use crate::step::StopReason;
 
 pub use error::{ModelError, ModelErrorKind};
+pub use format::MessageFormat;
 pub use function::ModelInput;
 pub use reply::ModelReply;
 // Used by the loop to assemble what a model streams.

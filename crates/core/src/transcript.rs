@@ -13,6 +13,7 @@ mod call_ids;
 mod heal;
 mod log;
 mod paired;
+mod rendered;
 
 use std::collections::HashSet;
 use std::fmt;

@@ -288,8 +288,8 @@ pub use helix_agents_core::hooks::{
 pub use helix_agents_core::memory::MemoryStore;
 pub use helix_agents_core::message::{AssistantMessage, FilePart, ToolCall, UserMessage};
 pub use helix_agents_core::model::{
-    EventStream, Model, ModelConfig, ModelError, ModelErrorKind, ModelEvent, ModelInput,
-    ModelReply, ModelRequest, TokenUsage, ToolChoice, ToolSchema,
+    EventStream, MessageFormat, Model, ModelConfig, ModelError, ModelErrorKind, ModelEvent,
+    ModelInput, ModelReply, ModelRequest, TokenUsage, ToolChoice, ToolSchema,
 };
 pub use helix_agents_core::runtime::{
     Backend, ChunkStream, Handle, Messages, NoOutput, Outcome, Pause, Pending, Runtime, RuntimeExt,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::call_ids::UsedIds;
+use super::rendered::Renderings;
 use crate::message::Message;
 
 /// The number of slots in the first bucket; each next one has twice as many.
@@ -21,6 +22,7 @@ pub(super) struct Log {
     /// The number of assigned slots. A writer owns the slot past which it moved this number.
     claimed: AtomicUsize,
     used: Mutex<UsedIds>,
+    renderings: Renderings,
 }
 
 impl Default for Log {
@@ -29,6 +31,7 @@ impl Default for Log {
             buckets: [const { OnceLock::new() }; BUCKETS],
             claimed: AtomicUsize::new(0),
             used: Mutex::default(),
+            renderings: Renderings::default(),
         }
     }
 }
@@ -94,6 +97,11 @@ impl Log {
             from,
             to,
         }
+    }
+
+    /// Returns what was rendered of the messages.
+    pub(super) fn renderings(&self) -> &Renderings {
+        &self.renderings
     }
 
     pub(super) fn with_used<R>(&self, act: impl FnOnce(&mut UsedIds) -> R) -> R {

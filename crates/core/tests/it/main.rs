@@ -41,6 +41,8 @@ mod machine;
 mod plans;
 /// The reader of a changing stream.
 mod readers;
+/// Histories in the format of a provider.
+mod renderings;
 /// From a model's events to a reply.
 mod replies;
 /// Handles and outcomes.
