@@ -7,9 +7,10 @@ use std::sync::Arc;
 use futures_util::stream;
 use helix_agents_core::message::{AssistantMessage, AssistantPart, Message};
 use helix_agents_core::model::{
-    EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, TokenUsage,
+    EventStream, MessageFormat, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest,
+    TokenUsage,
 };
-use helix_agents_core::step::{PromptMessage, StopReason};
+use helix_agents_core::step::StopReason;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,12 +24,12 @@ pub(crate) struct HttpModel {
     pub(crate) name: String,
 }
 
+/// The body of a request without its messages.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     stream: bool,
     tools: Vec<WireTool<'a>>,
-    messages: Vec<WireMessage<'a>>,
 }
 
 #[derive(Serialize)]
@@ -87,13 +88,12 @@ fn text(message: &AssistantMessage) -> Cow<'_, str> {
     }
 }
 
-fn wire_message<'a>(message: PromptMessage<'a>) -> Option<WireMessage<'a>> {
+fn wire_message(message: &Message) -> Option<WireMessage<'_>> {
     Some(match message {
-        PromptMessage::System(content) => WireMessage::System { content },
-        PromptMessage::History(Message::User(user)) => WireMessage::User {
+        Message::User(user) => WireMessage::User {
             content: &user.content,
         },
-        PromptMessage::History(Message::Assistant(reply)) => {
+        Message::Assistant(reply) => {
             let calls = reply.tool_calls().map(|call| WireCall {
                 id: call.id.as_str(),
                 call: WireFunction::Function {
@@ -106,12 +106,35 @@ fn wire_message<'a>(message: PromptMessage<'a>) -> Option<WireMessage<'a>> {
                 tool_calls: calls.collect(),
             }
         }
-        PromptMessage::History(Message::Tool(result)) => WireMessage::Tool {
+        Message::Tool(result) => WireMessage::Tool {
             tool_call_id: result.tool_call_id.as_str(),
             content: &result.content,
         },
         _ => return None,
     })
+}
+
+fn broken(error: &impl ToString) -> ModelError {
+    ModelError::new(ModelErrorKind::Transport, error.to_string())
+}
+
+/// The messages of a conversation, with commas between them.
+#[derive(Debug, Clone, PartialEq)]
+struct OpenAiMessages;
+
+impl MessageFormat for OpenAiMessages {
+    fn render(
+        &self,
+        message: &Message,
+        previous: Option<&Message>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ModelError> {
+        if previous.is_some() {
+            out.push(b',');
+        }
+        let wire = wire_message(message).ok_or_else(|| broken(&"a message of an unknown kind"))?;
+        serde_json::to_writer(out, &wire).map_err(|error| broken(&error))
+    }
 }
 
 impl HttpModel {
@@ -121,13 +144,22 @@ impl HttpModel {
             description: &tool.description,
             parameters: tool.input.json(),
         });
-        let body = Body {
+        let mut body = serde_json::to_vec(&Head {
             model: &self.name,
             stream: true,
             tools: tools.collect(),
-            messages: request.prompt.iter().filter_map(wire_message).collect(),
-        };
-        Ok(serde_json::to_vec(&body)?)
+        })?;
+        // The messages come last, before the brace that ends the body.
+        body.pop();
+        body.extend(br#","messages":["#);
+        let (system, history) = (request.prompt.system(), request.prompt.history());
+        if !system.is_empty() {
+            serde_json::to_writer(&mut body, &WireMessage::System { content: system })?;
+            body.push(b',');
+        }
+        history.render_into(&OpenAiMessages, &mut body)?;
+        body.extend(b"]}");
+        Ok(body)
     }
 }
 
@@ -143,10 +175,7 @@ impl Model for HttpModel {
             let mut attempt = attempt?;
             match attempt.next().await {
                 Ok(event) => Some((Ok(event?), Some(attempt))),
-                Err(error) => {
-                    let error = ModelError::new(ModelErrorKind::Transport, error.to_string());
-                    Some((Err(error), None))
-                }
+                Err(error) => Some((Err(broken(&error)), None)),
             }
         }))
     }
