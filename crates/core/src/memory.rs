@@ -159,7 +159,7 @@ impl Inner {
             });
             record.write(row);
         }
-        for (session, header) in &plan.headers {
+        for (session, header) in plan.headers.iter() {
             let before = headers.get(session).map(|before| &**before);
             self.due.update(session, before, header.as_deref());
             if let Some(header) = header

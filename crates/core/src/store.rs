@@ -12,6 +12,7 @@ mod error;
 mod header;
 mod key;
 mod mark;
+mod per_session;
 mod plan;
 mod precondition;
 mod query;
@@ -45,6 +46,7 @@ pub use header::{Header, LatestRun};
 pub use key::SessionKey;
 #[doc(hidden)]
 pub use mark::{EffectMark, ModelFailure, OpenStepMark, RepeatedAttempt};
+pub use per_session::PerSession;
 pub use plan::{
     Headers, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, Plan, plan,
 };

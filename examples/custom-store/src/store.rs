@@ -189,7 +189,7 @@ fn commit(transaction: &mut Transaction<'_>, commit: Commit) -> Result<Receipt> 
     for (session, row) in std::mem::take(&mut plan.rows) {
         transaction.open(&session)?.write(&session, row)?;
     }
-    for (session, header) in &plan.headers {
+    for (session, header) in plan.headers.iter() {
         transaction.open(session)?.header.clone_from(header);
     }
     let (chunks, status) = (std::mem::take(&mut plan.chunks), plan.stream);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ModelFailure, OpenStepMark, Precondition, RepeatedAttempt};
+use super::{ModelFailure, OpenStepMark, PerSession, Precondition, RepeatedAttempt};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, SessionId, StepId, StreamId, UserId};
 use crate::message::UserMessage;
@@ -435,7 +435,7 @@ pub struct SessionReceipt {
 #[non_exhaustive]
 pub struct Receipt {
     /// The sessions that the commit named, as they are now; a deleted one is left out.
-    pub sessions: BTreeMap<SessionId, SessionReceipt>,
+    pub sessions: PerSession<SessionReceipt>,
     /// The sequence of the last chunk in the root's stream.
     pub sequence: Sequence,
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::header::Header;
-use super::{Change, Commit, Fence, Precondition, Receipt, Row, StoreError};
+use super::{Change, Commit, Fence, PerSession, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::machine::CallStatus;
 use crate::stream::{Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamStatus};
@@ -21,14 +21,14 @@ use applying::Applying;
 pub use labels::{MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS};
 
 /// The headers of the sessions that a commit names. A session that does not exist has none.
-pub type Headers = BTreeMap<SessionId, Arc<Header>>;
+pub type Headers = PerSession<Arc<Header>>;
 
 /// The writes that carry out a commit.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
     /// The new header of each changed session; `None` if it is deleted.
-    pub headers: BTreeMap<SessionId, Option<Arc<Header>>>,
+    pub headers: PerSession<Option<Arc<Header>>>,
     /// The rows to write, in this order.
     pub rows: Vec<(SessionId, Row)>,
     /// The chunks to append to the root's stream, in this order.
@@ -49,12 +49,12 @@ impl Plan {
             .filter(|(id, _)| !self.headers.contains_key(*id));
         let changed = self.headers.iter();
         let changed = changed.filter_map(|(id, header)| Some((id, header.as_ref()?)));
-        // Collecting into a map sorts in a list first; there is mostly one session.
-        let mut sessions = BTreeMap::new();
-        for (id, header) in unchanged.chain(changed) {
-            sessions.insert(id.clone(), header.committed());
+        let sessions = unchanged.chain(changed);
+        let sessions = sessions.map(|(id, header)| (id.clone(), header.committed()));
+        Receipt {
+            sessions: sessions.collect(),
+            sequence,
         }
-        Receipt { sessions, sequence }
     }
 }
 
@@ -108,20 +108,20 @@ pub fn plan(
         .map(|(session, parent)| (session.clone(), parent.clone()))
         .collect();
     let mut plan = Plan {
+        rows: Vec::with_capacity(commit.changes.len()),
         chunks: commit.chunks,
         stream: commit.stream,
         ..Plan::default()
     };
     // The sessions whose run this commit updates: a run that ends must not leave a step open.
-    let mut with_run = Vec::new();
+    let mut with_run = PerSession::new();
     for (session, change) in commit.changes {
         if matches!(change, Change::Run(_)) {
-            with_run.push(session.clone());
+            with_run.insert(session.clone(), ());
         }
         let header = plan
             .headers
-            .entry(session.clone())
-            .or_insert_with(|| headers.get(&session).cloned());
+            .get_or_insert_with(&session, || headers.get(&session).cloned());
         let mut step = Applying {
             root: &commit.root,
             session: &session,
@@ -155,9 +155,9 @@ pub fn plan(
         };
         there.is_some_and(|there| *there.session.root() == commit.root)
     })?;
-    for (session, header) in &mut plan.headers {
+    for (session, header) in plan.headers.iter_mut() {
         if let Some(header) = header {
-            let has_ended = with_run.contains(session) && !header.may_have_open_step();
+            let has_ended = with_run.contains_key(session) && !header.may_have_open_step();
             if has_ended && header.mark.open.is_some() {
                 return Err(StoreError::Invalid {
                     session: session.clone(),
@@ -172,7 +172,7 @@ pub fn plan(
             let header = Arc::make_mut(header);
             header.session.version = before + 1;
             header.session.updated_at = commit.at;
-            if progressed.contains(session) {
+            if progressed.contains_key(session) {
                 header.takeovers = 0;
             }
         }
@@ -217,11 +217,10 @@ fn count_messages(chunks: &mut [Chunk], session: &SessionId, count: usize) {
 
 /// Returns the sessions whose run shows progress with this commit: it is made under the run's
 /// fence, and does more than hold the lease, take the run over, or record that something begins.
-fn sessions_with_progress(commit: &Commit) -> Vec<SessionId> {
+fn sessions_with_progress(commit: &Commit) -> PerSession<()> {
     let fenced = commit.preconditions.iter();
     let fenced = fenced.filter(|(_, condition)| matches!(condition, Precondition::Fence(_)));
-    let mut progressed: Vec<_> = fenced.map(|(session, _)| session.clone()).collect();
-    progressed.retain(|session| {
+    let progressed = fenced.filter(|(session, _)| {
         let changes = commit.changes.iter().filter(|(of, _)| of == session);
         let (mut does, mut takes_over) = (false, false);
         for (_, change) in changes {
@@ -236,6 +235,8 @@ fn sessions_with_progress(commit: &Commit) -> Vec<SessionId> {
         does && !takes_over
     });
     progressed
+        .map(|(session, _)| (session.clone(), ()))
+        .collect()
 }
 
 fn check(

@@ -82,9 +82,7 @@ fn void_leases_of_the_dead(
         if !header.lease.as_ref().is_some_and(is_dead) {
             continue;
         }
-        stored
-            .entry(session.clone())
-            .or_insert_with(|| Arc::clone(header));
+        stored.get_or_insert_with(session, || Arc::clone(header));
         if let Some(lease) = &mut Arc::make_mut(header).lease {
             due::void_lease(lease);
         }

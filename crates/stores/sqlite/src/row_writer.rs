@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::store::{Header, Headers, Plan, Row};
+use helix_agents_core::store::{Header, Headers, PerSession, Plan, Row};
 use helix_agents_core::usage::UsageEntry;
 
 use crate::headers::{self, HeaderPlace};
@@ -56,7 +56,7 @@ struct RowWriter<'a> {
     /// The sessions that existed before this commit.
     places: &'a mut BTreeMap<SessionId, HeaderPlace>,
     before: &'a Headers,
-    headers: &'a BTreeMap<SessionId, Option<Arc<Header>>>,
+    headers: &'a PerSession<Option<Arc<Header>>>,
     /// The sessions that this commit has inserted, with their numbers.
     inserted: BTreeMap<SessionId, OwnerId>,
     /// Changes of open steps, which are written with the headers.
@@ -155,7 +155,7 @@ impl RowWriter<'_> {
             usage::append(self.db, owner, &entries)?;
         }
         let headers = self.headers;
-        for (session, header) in headers {
+        for (session, header) in headers.iter() {
             let Some(header) = header else {
                 continue;
             };
