@@ -95,6 +95,14 @@ impl<M: Model + 'static> From<M> for ModelRef {
 }
 
 impl ModelRef {
+    /// The name of the model, for usage records.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::Given(model) => model.name(),
+        }
+    }
+
     /// The model, by its name where it is named.
     ///
     /// # Errors

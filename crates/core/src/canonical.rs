@@ -3,7 +3,7 @@
 //! Approvals, idempotency keys and repeated requests compare digests, so equal values must have
 //! equal texts in every process and for ever.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -42,13 +42,27 @@ fn write_canonical(value: &Value, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                out.push_str(&Value::from(key.as_str()).to_string());
+                write_text(key, out);
                 out.push(':');
                 write_canonical(item, out);
             }
             out.push('}');
         }
-        scalar => out.push_str(&scalar.to_string()),
+        Value::String(text) => write_text(text, out),
+        // Writing to a string does not fail.
+        scalar => drop(write!(out, "{scalar}")),
+    }
+}
+
+/// Writes a text as JSON. Most have nothing to escape.
+fn write_text(text: &str, out: &mut String) {
+    let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if text.bytes().any(is_escaped) {
+        out.push_str(&Value::from(text).to_string());
+    } else {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
     }
 }
 

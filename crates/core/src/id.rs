@@ -1,6 +1,6 @@
 //! Identifiers: one newtype per kind, all within the limits of the wire protocol.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -231,25 +231,22 @@ impl ApprovalId {
 
 impl UsageId {
     /// Returns the id of a call's usage entry, the same however often the call is settled.
-    pub(crate) fn of_call(call: &CallId, what: &str) -> Self {
-        Self(call.with_suffix_of(&[":", what]).0)
+    pub(crate) fn of_call(call: &CallId, what: impl fmt::Display) -> Self {
+        Self(call.with_suffix(format_args!(":{what}")).0)
     }
 }
 
 impl CallId {
     /// Returns this id with a suffix, shortened to stay a valid id. `suffix` comes from this crate,
     /// so its characters are allowed ones.
-    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
-        self.with_suffix_of(&[suffix])
-    }
-
-    fn with_suffix_of(&self, parts: &[&str]) -> Self {
-        let suffix: usize = parts.iter().map(|part| part.len()).sum();
-        let keep = self.0.len().min(MAX_ID_CHARS.saturating_sub(suffix));
-        let stem = self.0.get(..keep).unwrap_or(&self.0);
-        let mut text = String::with_capacity(keep + suffix);
-        text.push_str(stem);
-        text.extend(parts.iter().copied());
+    pub(crate) fn with_suffix(&self, suffix: fmt::Arguments<'_>) -> Self {
+        let mut text = String::with_capacity(self.0.len() + 8);
+        text.push_str(&self.0);
+        // Writing to a string does not fail.
+        let _ = text.write_fmt(suffix);
+        let excess = text.len().saturating_sub(MAX_ID_CHARS);
+        let stem = self.0.len();
+        text.replace_range(stem.saturating_sub(excess)..stem, "");
         Self(text.into())
     }
 }

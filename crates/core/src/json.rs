@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -51,6 +51,14 @@ impl From<Value> for Json {
     fn from(value: Value) -> Self {
         let text = OnceLock::new();
         Self(Arc::new(Shared { value, text }))
+    }
+}
+
+/// `null`, which all share.
+impl Default for Json {
+    fn default() -> Self {
+        static NULL: LazyLock<Json> = LazyLock::new(|| Value::Null.into());
+        NULL.clone()
     }
 }
 

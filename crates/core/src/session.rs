@@ -7,6 +7,7 @@
 mod checkpoint;
 mod child;
 mod effect;
+mod idempotency_key;
 mod open_step;
 mod pending;
 mod run;
@@ -23,6 +24,7 @@ pub use child::{ChildLocation, ChildMode, ChildStatus, ChildWait};
 // Contents of stored rows; stores pass them on unread, and only the loop writes them.
 #[doc(hidden)]
 pub use effect::{EffectRecord, EffectState};
+pub use idempotency_key::IdempotencyKey;
 pub use open_step::OpenStep;
 #[doc(hidden)]
 pub use open_step::{Approval, CallPhase, CallState, OpenCall, ReplyUsage};

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::canonical::idempotency_key;
 use crate::id::{CallId, RunId, SessionId};
 use crate::message::{ResultStatus, ToolCall, ToolMessage};
 use crate::session::{
-    Answer, Approval, CallState, EffectRecord, OpenCall, OpenStep, PendingCall, SessionState,
-    Submission,
+    Answer, Approval, CallState, EffectRecord, IdempotencyKey, OpenCall, OpenStep, PendingCall,
+    SessionState, Submission,
 };
 use crate::step::{
     ToolResultInput, create_tool_result_message, failed_result, synthesize_not_executed_result,
@@ -133,7 +132,7 @@ fn apply(
                     answer.submitted_at,
                 ));
                 open.effect = Some(EffectRecord::intended(
-                    idempotency_key(&session.session_id, &pending.run_id, &call.id),
+                    IdempotencyKey::of(&session.session_id, &pending.run_id, &call.id),
                     answer.submitted_at,
                 ));
                 chunks.push(tool_start_chunk(call));

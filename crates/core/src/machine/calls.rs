@@ -164,6 +164,11 @@ impl Calls {
         &self.0
     }
 
+    /// Returns the number of calls.
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
     /// Returns the call at an index.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<CallRef> {

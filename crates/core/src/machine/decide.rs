@@ -191,22 +191,23 @@ fn next_in_step(state: &mut RunState, mut open: OpenStepRef) -> (OpenStepRef, Ve
         };
         return (open, effects);
     }
-    let regular: Vec<_> = open.calls.of_phase(CallPhase::Regular).collect();
-    let runnable: Vec<_> = regular
-        .iter()
-        .filter(|(_, call)| call.is_runnable())
-        .collect();
-    if !runnable.is_empty() {
-        let effects = runnable
-            .into_iter()
-            .map(|(index, call)| run_call(state, &mut open, *index, *call))
-            .collect();
+    let mut effects = Vec::new();
+    for index in 0..open.calls.len() {
+        let call = open.calls.get(index);
+        if let Some(call) = call.filter(|call| call.phase == CallPhase::Regular)
+            && call.standing.is_runnable()
+        {
+            effects.push(run_call(state, &mut open, index, call.standing));
+        }
+    }
+    if !effects.is_empty() {
         return (open, effects);
     }
     if running {
         return (open, Vec::new());
     }
-    if regular.iter().any(|(_, call)| call.is_awaiting()) {
+    let is_awaiting = |(_, call): (u32, CallStatus)| call.is_awaiting();
+    if open.calls.of_phase(CallPhase::Regular).any(is_awaiting) {
         let as_ = RunEnd::Suspended {};
         return (open, state.exclusive(EffectKind::End { as_ }));
     }

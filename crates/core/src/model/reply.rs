@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::{ModelError, ModelErrorKind, ModelEvent, TokenUsage};
 use crate::bounds::{Bounds, cut_off};
 use crate::id::{CallId, IdSource};
+use crate::json::Json;
 use crate::message::{AssistantMessage, AssistantPart, Thinking, ToolCall};
+use crate::shared_str::SharedStr;
 use crate::step::StopReason;
 use crate::transcript::{CallIds, Transcript};
 
@@ -97,7 +99,7 @@ pub enum ReplyDelta {
         /// The id of the call in the session.
         id: CallId,
         /// The name of the tool.
-        name: String,
+        name: SharedStr,
     },
     /// The next piece of a call's arguments.
     CallArguments {
@@ -211,7 +213,8 @@ impl ReplyBuilder {
                     id: id.clone(),
                     arguments: String::new(),
                 });
-                let call = ToolCall::new(id.clone(), name.clone(), Value::Null);
+                let name = SharedStr::from(name);
+                let call = ToolCall::new(id.clone(), name.clone(), Json::default());
                 self.parts.push(AssistantPart::ToolCall(call));
                 ReplyDelta::CallStart { id, name }
             }

@@ -181,6 +181,9 @@ impl EffectCommit<'_> {
     }
 }
 
+/// The number of changes that room is made for: those of a step that is settled.
+const USUAL_CHANGES: usize = 8;
+
 /// The outcome of a commit.
 pub(super) enum CommitOutcome<T = Event> {
     /// It was made, and the session is this now.
@@ -194,10 +197,11 @@ impl<'a> Scope<'a> {
     #[inline]
     pub(super) fn fenced_commit(self, now: Timestamp) -> EffectCommit<'a> {
         let at = self.at();
-        let commit = EffectCommit {
+        let mut commit = EffectCommit {
             scope: self,
             commit: Commit::new(at.root_session_id.clone(), now),
         };
+        commit.commit.changes.reserve(USUAL_CHANGES);
         commit.when(Precondition::Fence(at.fence))
     }
 

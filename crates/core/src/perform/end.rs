@@ -44,7 +44,7 @@ async fn end(scope: Scope<'_>, as_: &RunEnd, plain: bool) -> Result<Event, Perfo
     for _ in 0..MAX_TRIES {
         // Others may have written meanwhile: what is remembered does not count here.
         let view = match scope.fresh_reading().await? {
-            Reading::View(view) => *view,
+            Reading::View(view) => view,
             Reading::Recorded(event) => return Ok(event),
         };
         let cx = EffectContext::new(scope, &view);

@@ -1,6 +1,6 @@
 //! Calls hooks: the parent's, the agent's, the execution's, in this order.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -19,7 +19,8 @@ use crate::transcript::Transcript;
 pub(super) struct Hooks<'a> {
     cx: EffectContext<'a>,
     state: Option<SharedState>,
-    said: Arc<Mutex<Vec<ChunkPayload>>>,
+    /// What they told readers, once one was called.
+    said: OnceLock<Arc<Mutex<Vec<ChunkPayload>>>>,
 }
 
 impl<'a> Hooks<'a> {
@@ -58,7 +59,7 @@ impl<'a> Hooks<'a> {
         Self {
             cx,
             state,
-            said: Arc::default(),
+            said: OnceLock::new(),
         }
     }
 
@@ -93,7 +94,7 @@ impl<'a> Hooks<'a> {
             ..
         } = self.cx.at();
         let (ports, run) = (self.cx.ports(), &self.cx.view.context);
-        let said = Arc::clone(&self.said);
+        let said = Arc::clone(self.said.get_or_init(Arc::default));
         HookCx::builder(session_id.clone(), run_id.clone())
             .agent_type(agent_type)
             .step(*step)
@@ -132,7 +133,9 @@ impl<'a> Hooks<'a> {
 
     /// Takes what they told readers.
     pub(super) fn take_said(&self) -> Vec<ChunkPayload> {
-        std::mem::take(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+        let said = self.said.get();
+        let said = said.map(|said| said.lock().unwrap_or_else(PoisonError::into_inner));
+        said.map_or_else(Vec::new, |mut said| std::mem::take(&mut *said))
     }
 }
 

@@ -6,11 +6,11 @@ use super::PerformError;
 use super::hooks::Hooks;
 use super::scope::EffectContext;
 use crate::agent::AnyAgent;
-use crate::canonical::{Digest, idempotency_key};
+use crate::canonical::Digest;
 use crate::entries::tool_start_chunk;
 use crate::id::{ApprovalId, IdSourceExt};
-use crate::message::{ResultStatus, ToolCall};
-use crate::session::{CallPhase, CallState, EffectRecord, OpenCall, OpenStep, PendingCall};
+use crate::message::{AssistantMessage, ResultStatus, ToolCall};
+use crate::session::{CallPhase, CallState, EffectRecord, IdempotencyKey, OpenCall, PendingCall};
 use crate::shared_state::SharedState;
 use crate::step::failed_result;
 use crate::stream::ChunkPayload;
@@ -23,18 +23,21 @@ pub(super) struct Intents {
     pub(super) told: Vec<ChunkPayload>,
 }
 
-/// Sorts the calls of a reply: refused, for a client, for a person to decide, or ready to run.
+/// Sorts the calls of a reply: refused, for a client, for a person to decide, or ready to run. `calls`
+/// is replaced.
 pub(super) async fn intents(
     cx: EffectContext<'_>,
     hooks: &Hooks<'_>,
-    open: &OpenStep,
+    message: &AssistantMessage,
+    mut calls: Vec<OpenCall>,
 ) -> Result<Intents, PerformError> {
+    calls.clear();
     let mut all = Intents {
-        calls: Vec::with_capacity(open.calls.len()),
+        calls,
         questions: Vec::new(),
         told: Vec::new(),
     };
-    for call in open.message.tool_calls() {
+    for call in message.tool_calls() {
         let tool = match fitting_tool(cx.view.agent(), call) {
             Ok(tool) => tool,
             Err(text) => {
@@ -104,7 +107,7 @@ fn fitting_tool<'a>(agent: &'a AnyAgent, call: &ToolCall) -> Result<&'a Tool, St
 
 fn intended(cx: EffectContext<'_>, call: &ToolCall) -> EffectRecord {
     let at = cx.at();
-    let key = idempotency_key(&at.session_id, &at.run_id, &call.id);
+    let key = IdempotencyKey::of(&at.session_id, &at.run_id, &call.id);
     EffectRecord::intended(key, cx.now)
 }
 

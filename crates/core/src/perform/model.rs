@@ -16,7 +16,7 @@ use super::reading::Reading;
 use super::reply::{self, Replied};
 use super::scope::{EffectContext, Scope};
 use super::{Attempt, PerformError, Ports};
-use crate::agent::{AnyAgent, ModelRef};
+use crate::agent::AnyAgent;
 use crate::error::{Coded, ErrorCode, ErrorRecord};
 use crate::hooks::{AfterModelCall, BeforeModelCall};
 use crate::machine::{EffectKind, Event, EventKind};
@@ -31,7 +31,7 @@ use crate::transcript::Transcript;
 
 pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event, PerformError> {
     let mut view = match scope.reading().await? {
-        Reading::View(view) => *view,
+        Reading::View(view) => view,
         Reading::Recorded(event) => return Ok(event),
     };
     if attempt != Attempt::First {
@@ -157,7 +157,7 @@ async fn ask<'a>(
     if let Some(meter) = &ports.meter {
         meter.model_called(&ModelCall {
             agent: agent.name(),
-            model: model_name(agent),
+            model: &view.context.model,
             duration,
             failure: streamed.as_ref().err().map(Coded::code),
         });
@@ -184,7 +184,7 @@ async fn ask<'a>(
     );
     Ok(Ok(Replied {
         reply,
-        model: model_name(agent).into(),
+        model: view.context.model.clone(),
         native: native.is_some(),
         deltas,
     }))
@@ -235,14 +235,6 @@ async fn failed(
         .update(&committed, |view| view.write(&writes));
     let what = EventKind::model_failed(failure);
     Ok(scope.event(what).with_stop(committed.stop.is_some()))
-}
-
-/// The name of the model an agent uses.
-fn model_name(agent: &AnyAgent) -> &str {
-    match agent.model() {
-        ModelRef::Named(name) => name,
-        ModelRef::Given(model) => model.name(),
-    }
 }
 
 /// The model an agent uses.

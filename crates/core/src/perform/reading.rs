@@ -11,7 +11,7 @@ use crate::transcript::Transcript;
 /// The session of an effect as it was read.
 pub(super) enum Reading {
     /// The effect is to be performed on this session.
-    View(Box<SessionView>),
+    View(SessionView),
     /// The commit of the effect was made before; this is its event.
     Recorded(Event),
 }
@@ -20,7 +20,7 @@ impl Scope<'_> {
     /// Reads the session, or remembers it.
     pub(super) async fn reading(self) -> Result<Reading, PerformError> {
         if let Some(view) = self.ports.memory.view() {
-            return Ok(Reading::View(Box::new(view)));
+            return Ok(Reading::View(view));
         }
         self.fresh_reading().await
     }
@@ -50,7 +50,7 @@ impl Scope<'_> {
             return Err(self.overtaken());
         }
         let view = SessionView::of(snapshot, self)?;
-        Ok(Reading::View(Box::new(view)))
+        Ok(Reading::View(view))
     }
 
     /// Reads what is stored, patiently.

@@ -119,7 +119,8 @@ pub(super) async fn take(
     }
     let mut questions = Vec::new();
     if !open.is_settled() {
-        let intents = intents(cx, hooks, &open).await?;
+        let calls = std::mem::take(&mut open.calls);
+        let intents = intents(cx, hooks, &open.message, calls).await?;
         open.calls = intents.calls;
         questions = intents.questions;
         chunks.extend(intents.told.into_iter().map(chunk));

@@ -72,7 +72,7 @@ pub(super) async fn perform(scope: Scope<'_>) -> Result<Event, PerformError> {
     let mut reading = scope.reading().await?;
     for _ in 0..MAX_TRIES {
         let view = match reading {
-            Reading::View(view) => *view,
+            Reading::View(view) => view,
             Reading::Recorded(event) => return Ok(event),
         };
         let cx = EffectContext::new(scope, &view);

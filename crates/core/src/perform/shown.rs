@@ -36,7 +36,7 @@ impl Shown {
             }
             ReplyDelta::CallStart { id, name } => ChunkPayload::ToolArgStreamStart {
                 tool_call_id: id,
-                tool_name: name.into(),
+                tool_name: name,
             },
             ReplyDelta::CallArguments { id, delta } => ChunkPayload::ToolArgStreamDelta {
                 tool_call_id: id,

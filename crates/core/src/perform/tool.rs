@@ -45,7 +45,7 @@ pub(super) async fn perform(
     attempt: Attempt,
 ) -> Result<Event, PerformError> {
     let mut view = match scope.reading().await? {
-        Reading::View(view) => *view,
+        Reading::View(view) => view,
         Reading::Recorded(event) => return Ok(event),
     };
     let (call, open) = called(scope, &view, index)?;
@@ -128,7 +128,7 @@ impl Calling<'_> {
         });
         let kinds = outcome.usage.into_iter().map(UsageKind::Custom).chain(ran);
         let usage = kinds.enumerate().map(|(place, kind)| {
-            let id = UsageId::of_call(&call.id, &place.to_string());
+            let id = UsageId::of_call(&call.id, place);
             UsageEntry {
                 id,
                 run_id: at.run_id.clone(),

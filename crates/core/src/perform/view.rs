@@ -1,6 +1,6 @@
 //! The session of an effect, as the effect knows it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -10,6 +10,7 @@ use crate::agent::{AgentContext, AnyAgent};
 use crate::id::{CallId, SessionId, UserId};
 use crate::message::{Metadata, UserMessage};
 use crate::session::{OpenCall, OpenStep, RunRecord};
+use crate::shared_str::SharedStr;
 use crate::state::{StepWrites, apply_writes};
 use crate::store::{SessionReceipt, Snapshot};
 use crate::stream::Sequence;
@@ -19,6 +20,8 @@ use crate::transcript::{PairedStep, Transcript};
 #[derive(Debug)]
 pub(super) struct RunContext {
     pub(super) agent: AnyAgent,
+    /// The name of the agent's model.
+    pub(super) model: SharedStr,
     pub(super) user_id: Option<UserId>,
     pub(super) tags: Arc<[String]>,
     pub(super) metadata: Arc<Metadata>,
@@ -32,6 +35,9 @@ pub(super) struct RunContext {
 /// of the state once its commit is made.
 #[derive(Debug)]
 struct Held(Mutex<Arc<Value>>);
+
+/// What is held instead of a state that was let go of.
+static LET_GO: LazyLock<Arc<Value>> = LazyLock::new(Arc::default);
 
 impl Held {
     fn get(&self) -> MutexGuard<'_, Arc<Value>> {
@@ -84,6 +90,7 @@ impl SessionView {
         let metadata = session.metadata.into_iter();
         Ok(Self {
             context: Arc::new(RunContext {
+                model: agent.model().name().into(),
                 agent,
                 user_id: session.user_id,
                 tags: session.tags.into(),
@@ -116,7 +123,7 @@ impl SessionView {
 
     /// Lets go of the state: what this effect knew of it is no longer needed.
     pub(super) fn let_go(&self) {
-        *self.state.get() = Arc::default();
+        *self.state.get() = Arc::clone(&LET_GO);
     }
 
     /// The open step of an effect.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::shared_str::SharedStr;
+use super::IdempotencyKey;
 use crate::time::Timestamp;
 
 /// The progress of a call that the runtime runs.
@@ -32,7 +32,7 @@ pub struct EffectRecord {
     /// The progress of the call.
     pub state: EffectState,
     /// The idempotency key that the tool passes to other systems.
-    pub idempotency_key: SharedStr,
+    pub idempotency_key: IdempotencyKey,
     /// The number of attempts so far, across crashes.
     pub attempts: u32,
     /// When the intent to run the call became durable.
@@ -45,7 +45,7 @@ pub struct EffectRecord {
 impl EffectRecord {
     /// Creates the record of a call that is going to be run.
     #[must_use]
-    pub fn intended(idempotency_key: impl Into<SharedStr>, intended_at: Timestamp) -> Self {
+    pub fn intended(idempotency_key: impl Into<IdempotencyKey>, intended_at: Timestamp) -> Self {
         Self {
             state: EffectState::Intended,
             idempotency_key: idempotency_key.into(),

@@ -238,7 +238,8 @@ impl OpenStep {
         message: AssistantMessage,
         state: impl FnMut(&ToolCall) -> OpenCall,
     ) -> Self {
-        let calls = message.tool_calls().map(state).collect();
+        let mut calls = Vec::with_capacity(message.tool_calls().count());
+        calls.extend(message.tool_calls().map(state));
         Self {
             id,
             run_id,

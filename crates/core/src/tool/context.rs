@@ -1,6 +1,6 @@
 //! The context that a running tool reads from and acts through.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::ToolResult;
 use crate::abort::AbortSignal;
 use crate::bounds::Bounds;
-use crate::canonical::idempotency_key;
 use crate::id::{CallId, RunId, SessionId, UserId};
 use crate::message::Metadata;
+use crate::session::IdempotencyKey;
 use crate::shared_state::SharedState;
 use crate::shared_str::SharedStr;
 use crate::state::{Draft, PatchOp, StateError, to_json};
@@ -90,7 +90,7 @@ struct Inner {
     user: Option<UserId>,
     tags: Arc<[String]>,
     metadata: Arc<Metadata>,
-    idempotency_key: OnceLock<SharedStr>,
+    idempotency_key: IdempotencyKey,
     state: SharedState,
     events: Option<Arc<dyn ToolEvents>>,
     abort: AbortSignal,
@@ -125,7 +125,7 @@ impl ToolCx {
             user: None,
             tags: None,
             metadata: None,
-            idempotency_key: OnceLock::new(),
+            idempotency_key: None,
             state: None,
             events: None,
             abort: None,
@@ -211,14 +211,7 @@ impl ToolCx {
     /// The same text for the same call, however often and wherever it is tried.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
-        let Inner {
-            session_id,
-            run_id,
-            call_id,
-            ..
-        } = &*self.inner;
-        let key = &self.inner.idempotency_key;
-        key.get_or_init(|| idempotency_key(session_id, run_id, call_id).into())
+        self.inner.idempotency_key.as_str()
     }
 
     /// The state as a type: what was committed, plus this call's own writes.
@@ -331,7 +324,7 @@ pub struct ToolCxBuilder {
     user: Option<UserId>,
     tags: Option<Arc<[String]>>,
     metadata: Option<Arc<Metadata>>,
-    idempotency_key: OnceLock<SharedStr>,
+    idempotency_key: Option<IdempotencyKey>,
     state: Option<SharedState>,
     events: Option<Arc<dyn ToolEvents>>,
     abort: Option<AbortSignal>,
@@ -371,8 +364,8 @@ impl ToolCxBuilder {
     }
 
     /// The key of the call, where another run made it.
-    pub fn idempotency_key(mut self, key: impl Into<SharedStr>) -> Self {
-        self.idempotency_key = OnceLock::from(key.into());
+    pub fn idempotency_key(mut self, key: impl Into<IdempotencyKey>) -> Self {
+        self.idempotency_key = Some(key.into());
         self
     }
 
@@ -404,6 +397,8 @@ impl ToolCxBuilder {
     /// The surroundings.
     #[must_use]
     pub fn build(self) -> ToolCx {
+        let made = || IdempotencyKey::of(&self.session_id, &self.run_id, &self.call_id);
+        let idempotency_key = self.idempotency_key.unwrap_or_else(made);
         ToolCx {
             inner: Arc::new(Inner {
                 agent_type: self.agent_type,
@@ -414,7 +409,7 @@ impl ToolCxBuilder {
                 user: self.user,
                 tags: self.tags.unwrap_or_default(),
                 metadata: self.metadata.unwrap_or_default(),
-                idempotency_key: self.idempotency_key,
+                idempotency_key,
                 state: self.state.unwrap_or_default(),
                 events: self.events,
                 abort: self.abort.unwrap_or_default(),

@@ -45,7 +45,7 @@ impl UsedIds {
 
 /// Returns `<id>_<n>`, with the id shortened if the whole would exceed the length of an id.
 pub(super) fn suffixed(id: &CallId, n: usize) -> CallId {
-    id.with_suffix(&format!("_{n}"))
+    id.with_suffix(format_args!("_{n}"))
 }
 
 /// Assigns the call ids of one reply.

@@ -54,6 +54,20 @@ impl Coded for PairingError {
     }
 }
 
+/// The number of calls up to which they are compared with each other instead of with a set.
+const FEW_CALLS: usize = 8;
+
+/// Whether there are few calls, each with its result at its place, as a step of the loop has them.
+fn is_in_order(assistant: &AssistantMessage, results: &[ToolMessage]) -> bool {
+    let calls = assistant.tool_calls().map(|call| &call.id);
+    let ids = || results.iter().map(|result| &result.tool_call_id);
+    results.len() <= FEW_CALLS
+        && calls.eq(ids())
+        && ids()
+            .enumerate()
+            .all(|(place, id)| ids().take(place).all(|before| before != id))
+}
+
 impl PairedStep {
     /// Pairs a message with the results of its calls, which may come in any order.
     ///
@@ -63,8 +77,16 @@ impl PairedStep {
         assistant: AssistantMessage,
         results: impl IntoIterator<Item = ToolMessage>,
     ) -> Result<Self, PairingError> {
+        let mut given = Vec::with_capacity(assistant.tool_calls().count());
+        given.extend(results);
+        if is_in_order(&assistant, &given) {
+            return Ok(Self(Arc::new(Parts {
+                assistant,
+                results: given,
+            })));
+        }
         let mut by_call = HashMap::new();
-        for result in results {
+        for result in given {
             let call = result.tool_call_id.clone();
             if by_call.insert(call.clone(), result).is_some() {
                 return Err(PairingError::TwoResults { call });

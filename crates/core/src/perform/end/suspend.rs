@@ -31,7 +31,7 @@ pub(super) async fn suspend(scope: Scope<'_>) -> Result<Event, PerformError> {
     for _ in 0..MAX_TRIES {
         let found = scope.snapshot().await?;
         let view = match scope.judge(found.clone())? {
-            Reading::View(view) => *view,
+            Reading::View(view) => view,
             Reading::Recorded(event) => return Ok(event),
         };
         let cx = EffectContext::new(scope, &view);

@@ -56,7 +56,7 @@ pub(super) async fn claim(
         // Somebody else was faster: with a claim of its own, or with a result.
         match scope.judge(scope.snapshot().await?)? {
             Reading::Recorded(event) => return Ok(Claimed::Recorded(event)),
-            Reading::View(found) => *view = *found,
+            Reading::View(found) => *view = found,
         }
     }
     Err(scope.overtaken())

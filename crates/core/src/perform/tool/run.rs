@@ -94,7 +94,7 @@ impl Calling<'_> {
         let mut tool_cx =
             tool_cx(cx, call, state.clone()).events(Arc::clone(&sink) as Arc<dyn ToolEvents>);
         if let Some(effect) = &open.effect {
-            tool_cx = tool_cx.idempotency_key(&effect.idempotency_key);
+            tool_cx = tool_cx.idempotency_key(effect.idempotency_key.clone());
         }
         let tool_cx = tool_cx.build();
         let executable = ExecutableCall::new(call, open, tool);

@@ -191,8 +191,9 @@ impl Applying<'_> {
                 self.append(header, vec![Message::User(message)]);
             }
             Change::AppendStep(step) => {
+                let mut messages = Vec::with_capacity(step.message_count());
                 let (assistant, results) = step.into_parts();
-                let mut messages = vec![Message::Assistant(assistant)];
+                messages.push(Message::Assistant(assistant));
                 messages.extend(results.into_iter().map(Message::Tool));
                 self.append(header, messages);
             }
