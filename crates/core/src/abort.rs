@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::first::first;
 use crate::notify::Notify;
 
 #[derive(Debug, Default)]
@@ -30,6 +31,16 @@ impl AbortHandle {
     pub fn signal(&self) -> AbortSignal {
         AbortSignal {
             shared: Arc::clone(&self.shared),
+            above: None,
+        }
+    }
+
+    /// Returns a receiving side that is also sent what `above` is sent.
+    #[must_use]
+    pub(crate) fn signal_under(&self, above: &AbortSignal) -> AbortSignal {
+        AbortSignal {
+            shared: Arc::clone(&self.shared),
+            above: Some(Arc::clone(&above.shared)),
         }
     }
 
@@ -44,13 +55,16 @@ impl AbortHandle {
 #[derive(Debug, Clone, Default)]
 pub struct AbortSignal {
     shared: Arc<Shared>,
+    /// A signal that counts as this one.
+    above: Option<Arc<Shared>>,
 }
 
 impl AbortSignal {
     /// Whether the signal was sent.
     #[must_use]
     pub fn is_aborted(&self) -> bool {
-        self.shared.aborted.load(Ordering::Acquire)
+        let mut all = std::iter::once(&self.shared).chain(&self.above);
+        all.any(|one| one.aborted.load(Ordering::Acquire))
     }
 
     /// Resolves when the signal is sent, at once if it already was.
@@ -59,10 +73,16 @@ impl AbortSignal {
         async move {
             loop {
                 let heard = signal.shared.notify.heard();
+                let above = signal.above.as_ref().map(|one| one.notify.heard());
                 if signal.is_aborted() {
                     return;
                 }
-                heard.await;
+                match above {
+                    Some(above) => {
+                        first(heard, above).await;
+                    }
+                    None => heard.await,
+                }
             }
         }
     }

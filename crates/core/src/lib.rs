@@ -20,6 +20,7 @@ pub mod bounds;
 pub mod canonical;
 pub mod entries;
 pub mod error;
+mod first;
 pub mod hooks;
 pub mod id;
 pub mod json;

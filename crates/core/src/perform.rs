@@ -8,7 +8,6 @@
 mod after_step;
 mod applied;
 mod attempt;
-mod clocked;
 mod closing;
 mod commit;
 mod deltas;
@@ -32,6 +31,7 @@ mod scope;
 mod settle;
 mod shown;
 mod sleep;
+mod stops;
 mod tool;
 mod view;
 

@@ -25,7 +25,7 @@ pub fn decide(facts: &AgentLimits, mut state: RunState, event: Event) -> (RunSta
     }
     state.stop |= event.stop;
     let effects = match event.what {
-        EventKind::Started {} | EventKind::Slept {} => next(facts, &mut state),
+        EventKind::Started {} | EventKind::Slept {} | EventKind::Cut {} => next(facts, &mut state),
         EventKind::Replied { open } => {
             state.has_begun();
             state.open = Some(open);

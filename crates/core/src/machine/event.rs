@@ -81,6 +81,8 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
+    /// The run was asked to stop during the model call. Nothing of it is durable.
+    Cut {},
     /// A call has a durable outcome.
     Called {
         /// The index of the call in the reply.

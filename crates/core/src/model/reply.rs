@@ -10,7 +10,7 @@ use crate::id::{CallId, IdSource};
 use crate::json::Json;
 use crate::message::{AssistantMessage, AssistantPart, Thinking, ToolCall};
 use crate::shared_str::SharedStr;
-use crate::step::StopReason;
+use crate::step::{FINISH_TOOL, StopReason};
 use crate::transcript::{CallIds, Transcript};
 
 /// A whole reply of a model.
@@ -270,12 +270,25 @@ impl ReplyBuilder {
         })
     }
 
-    /// Returns the text so far, for a reply that is cut off on purpose. Calls are left out: their
-    /// arguments may be incomplete.
-    #[must_use]
-    #[doc(hidden)]
-    pub fn partial_text(&self) -> Option<String> {
-        AssistantMessage::new(self.parts.clone()).content()
+    /// Returns the reply so far, for a reply that is cut off on purpose: its texts and the calls that have
+    /// begun, without its reasoning. The arguments of the last call may be incomplete. `None` if there is
+    /// nothing yet.
+    pub(crate) fn into_partial(mut self) -> Option<AssistantMessage> {
+        self.fill_arguments();
+        self.parts.retain(|part| match part {
+            AssistantPart::Text { .. } => true,
+            AssistantPart::ToolCall(call) => call.name != FINISH_TOOL,
+            AssistantPart::Thinking(_) => false,
+        });
+        (!self.parts.is_empty()).then(|| AssistantMessage::new(self.parts))
+    }
+
+    fn fill_arguments(&mut self) {
+        for call in std::mem::take(&mut self.calls) {
+            if let Some(AssistantPart::ToolCall(part)) = self.parts.get_mut(call.part) {
+                part.arguments = arguments(call.arguments, self.bounds).into();
+            }
+        }
     }
 
     /// Returns the whole reply.
@@ -294,11 +307,7 @@ impl ReplyBuilder {
             ));
         };
         self.close_thinking();
-        for call in self.calls {
-            if let Some(AssistantPart::ToolCall(part)) = self.parts.get_mut(call.part) {
-                part.arguments = arguments(call.arguments, self.bounds).into();
-            }
-        }
+        self.fill_arguments();
         Ok(ModelReply {
             message: AssistantMessage::new(self.parts),
             stop_reason,

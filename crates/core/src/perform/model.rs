@@ -1,13 +1,15 @@
 //! Asks the model.
 
 mod begin_again;
+mod cut;
 mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::begin_again::begin_again;
-use self::stream::{adapter_panicked, stream};
+use self::cut::{Cut, cut_short};
+use self::stream::{ReplyEnd, adapter_panicked, stream};
 use super::commit::CommitOutcome;
 use super::deltas::{Deltas, discard_orphans};
 use super::guard::caught_now;
@@ -51,8 +53,23 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
         hooks.fire_started(&history).await?;
     }
     match ask(cx, &hooks, &history).await? {
-        Ok(replied) => reply::take(cx, &hooks, replied).await,
-        Err(failure) => failed(cx, &hooks, failure).await,
+        Asked::Replied(replied) => reply::take(cx, &hooks, *replied).await,
+        Asked::Failed(failure) => failed(cx, &hooks, failure).await,
+        Asked::Cut(cut) => cut_short(cx, &hooks, *cut).await,
+    }
+}
+
+/// How a model call ended.
+enum Asked<'a> {
+    Replied(Box<Replied<'a>>),
+    Failed(Failure),
+    /// The run was asked to stop meanwhile.
+    Cut(Box<Cut<'a>>),
+}
+
+impl<E: Into<Failure>> From<E> for Asked<'_> {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
     }
 }
 
@@ -86,7 +103,7 @@ async fn ask<'a>(
     cx: EffectContext<'a>,
     hooks: &Hooks<'_>,
     history: &Transcript,
-) -> Result<Result<Replied<'a>, Failure>, PerformError> {
+) -> Result<Asked<'a>, PerformError> {
     let EffectContext { scope, view, .. } = cx;
     let (at, ports, agent) = (scope.at(), scope.ports, view.agent());
     let (attempt, forced) = match &scope.effect.kind {
@@ -97,12 +114,12 @@ async fn ask<'a>(
     };
     let model = match resolve(agent, ports) {
         Ok(model) => model,
-        Err(error) => return Ok(Err(error.into())),
+        Err(error) => return Ok(error.into()),
     };
     let state = hooks.state()?;
     let prompt = match prompt(history, agent, &state) {
         Ok(prompt) => prompt,
-        Err(error) => return Ok(Err(error.into())),
+        Err(error) => return Ok(error.into()),
     };
     fire!(
         hooks,
@@ -117,7 +134,7 @@ async fn ask<'a>(
     } else {
         match self::prompt(history, agent, &state) {
             Ok(prompt) => prompt,
-            Err(error) => return Ok(Err(error.into())),
+            Err(error) => return Ok(error.into()),
         }
     };
 
@@ -148,25 +165,33 @@ async fn ask<'a>(
     let mut deltas = Deltas::of_model(cx);
     let events = match caught_now(|| model.stream(request)) {
         Ok(events) => events,
-        Err(panicked) => return Ok(Err(adapter_panicked(&panicked).into())),
+        Err(panicked) => return Ok(adapter_panicked(&panicked).into()),
     };
     let deadline = deadline(began, agent.model_config().timeout);
     let builder = ReplyBuilder::new(history).bounded(ports.bounds());
-    let streamed = stream(events, builder, &mut deltas, deadline).await?;
+    let stop = scope.stop_requested();
+    let ended = stream(events, builder, &mut deltas, deadline, stop).await?;
     let duration = scope.now().since(began);
+    let failure = match &ended {
+        ReplyEnd::Failed(error) => Some(error.code()),
+        ReplyEnd::Whole(_) | ReplyEnd::Stopped(_) => None,
+    };
     if let Some(meter) = &ports.meter {
         meter.model_called(&ModelCall {
             agent: agent.name(),
             model: &view.context.model,
             duration,
-            failure: streamed.as_ref().err().map(Coded::code),
+            failure,
         });
     }
-    let reply = match streamed {
-        Ok(reply) => reply,
-        Err(error) => {
+    let reply = match ended {
+        ReplyEnd::Whole(reply) => reply,
+        ReplyEnd::Failed(error) => {
             deltas.discard("the model call failed").await?;
-            return Ok(Err(error.into()));
+            return Ok(error.into());
+        }
+        ReplyEnd::Stopped(partial) => {
+            return Ok(Asked::Cut(Box::new(Cut { partial, deltas })));
         }
     };
     fire!(
@@ -182,12 +207,12 @@ async fn ask<'a>(
         step = at.step,
         stop_reason = ?reply.stop_reason,
     );
-    Ok(Ok(Replied {
+    Ok(Asked::Replied(Box::new(Replied {
         reply,
         model: view.context.model.clone(),
         native: native.is_some(),
         deltas,
-    }))
+    })))
 }
 
 /// Notes that the call failed. What hooks wrote before it is kept: they are not called again for the

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::hold::Hold;
 use super::memory::Memory;
@@ -16,6 +17,9 @@ use crate::model::Model;
 use crate::store::{SessionStore, WatchStops};
 use crate::stream::StreamManager;
 use crate::time::Clock;
+
+/// How long a tool may take to end after its run was asked to stop, unless the host says otherwise.
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Models by their names.
 pub trait Models: Send + Sync + fmt::Debug {
@@ -45,8 +49,8 @@ pub struct Ports {
     pub agents: Arc<AgentRegistry>,
     /// The models that agents name.
     pub models: Arc<dyn Models>,
-    /// Where a run hears that it is asked to stop while it waits. Without it a run that waits looks
-    /// when the wait is over.
+    /// Where a run hears that it is asked to stop while the model replies, a tool runs, or it waits.
+    /// Without it a run looks when that is over.
     pub stops: Option<Arc<dyn WatchStops>>,
     /// Receives measurements, where somebody takes them.
     pub meter: Option<Arc<dyn Meter>>,
@@ -56,6 +60,9 @@ pub struct Ports {
     pub execution_hooks: Vec<Arc<dyn AgentHooks>>,
     /// Tells tools and hooks to stop.
     pub abort: AbortSignal,
+    /// How long a tool may take to end after its run was asked to stop. Then it is left behind, and its
+    /// outcome is unknown.
+    pub stop_grace: Duration,
     /// Whether the run is held, for hosts that have leases; without it, it always is.
     pub hold: Option<Arc<Hold>>,
     pub(super) memory: Memory,
@@ -83,6 +90,7 @@ impl Ports {
             parent_hooks: Vec::new(),
             execution_hooks: Vec::new(),
             abort: AbortSignal::default(),
+            stop_grace: STOP_GRACE,
             hold: None,
             memory: Memory::none(),
         }

@@ -51,9 +51,11 @@ pub use stopping::{
     a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,
     a_stop_beside_a_pause_stops, a_stop_beside_an_answer_that_is_taken_begins_nothing,
-    a_turn_does_not_begin_in_a_session_that_was_replaced,
+    a_stop_reaches_a_running_tool, a_turn_does_not_begin_in_a_session_that_was_replaced,
     a_turn_that_sets_keys_of_the_state_keeps_the_other_keys,
-    an_abort_beside_a_taken_interrupt_is_not_lost, an_answer_beside_a_pause_is_taken,
+    an_abort_beside_a_taken_interrupt_is_not_lost, an_aborted_reply_is_discarded,
+    an_answer_beside_a_pause_is_taken, an_interrupted_reply_is_kept,
+    an_interrupted_reply_without_text_leaves_nothing,
 };
 pub use unknown_results::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,

@@ -1,25 +1,37 @@
 //! Reads a reply while it comes.
 
-use std::pin::Pin;
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
+use crate::first::{First, first};
+use crate::message::AssistantMessage;
 use crate::model::{EventStream, ModelError, ModelErrorKind, ModelEvent, ModelReply, ReplyBuilder};
 use crate::perform::PerformError;
-use crate::perform::clocked::{First, first};
 use crate::perform::deltas::Deltas;
 use crate::perform::guard::{Panicked, caught_now};
 use crate::perform::shown::Shown;
 use crate::time::Timestamp;
 
-/// Reads a reply to its end and streams what it says.
+/// How a reply ended.
+pub(super) enum ReplyEnd {
+    Whole(ModelReply),
+    Failed(ModelError),
+    /// The run was asked to stop: this is what the model has said by then.
+    Stopped(Option<AssistantMessage>),
+}
+
+/// Reads a reply to its end, or until the run is asked to stop, and streams what it says.
 pub(super) async fn stream(
     mut events: EventStream<'_>,
     mut builder: ReplyBuilder,
     deltas: &mut Deltas<'_>,
     deadline: Option<Timestamp>,
-) -> Result<Result<ModelReply, ModelError>, PerformError> {
+    stop: impl Future<Output = ()>,
+) -> Result<ReplyEnd, PerformError> {
     let (clock, ids) = (deltas.clock(), deltas.ids());
     let mut shown = Shown::default();
+    let mut stop = pin!(stop);
     loop {
         let wake = || match (deltas.due(), deadline) {
             (Some(due), Some(deadline)) => Some(due.min(deadline)),
@@ -27,26 +39,39 @@ pub(super) async fn stream(
         };
         let event = match at_once(&mut events).await {
             Some(event) => event,
-            None => match wake() {
-                None => next(&mut events).await,
-                // The timer is set before the stream is asked again: what comes meanwhile waits.
-                Some(wake) => match first(clock.sleep_until(wake), next(&mut events)).await {
-                    First::Other(event) => event,
-                    First::One(()) if deadline.is_some_and(|at| at <= clock.now()) => {
-                        return Ok(Err(ModelError::new(
+            None => {
+                let wake = wake();
+                let woken = async {
+                    match wake {
+                        Some(wake) => clock.sleep_until(wake).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                // The timer is set before the stream is asked again: what comes meanwhile waits. What the
+                // model has said is taken before a stop is heeded.
+                match first(first(woken, next(&mut events)), stop.as_mut()).await {
+                    First::One(First::Other(event)) => event,
+                    First::Other(()) => return Ok(ReplyEnd::Stopped(builder.into_partial())),
+                    First::One(First::One(())) if deadline.is_some_and(|at| at <= clock.now()) => {
+                        return Ok(ReplyEnd::Failed(ModelError::new(
                             ModelErrorKind::Transport,
                             "the model did not finish in the time that its settings allow",
                         )));
                     }
-                    First::One(()) => {
+                    First::One(First::One(())) => {
                         deltas.flush().await?;
                         continue;
                     }
-                },
-            },
+                }
+            }
         };
         let pushed = match event {
-            None => return Ok(builder.finish()),
+            None => {
+                return Ok(match builder.finish() {
+                    Ok(reply) => ReplyEnd::Whole(reply),
+                    Err(error) => ReplyEnd::Failed(error),
+                });
+            }
             Some(event) => event.and_then(|event| builder.push(event, ids)),
         };
         match pushed {
@@ -55,7 +80,7 @@ pub(super) async fn stream(
                     deltas.push(payload);
                 }
             }
-            Err(error) => return Ok(Err(error)),
+            Err(error) => return Ok(ReplyEnd::Failed(error)),
         }
     }
 }

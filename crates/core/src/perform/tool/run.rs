@@ -1,5 +1,6 @@
 //! Runs the tool of a call, if it may be run.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,20 +8,22 @@ use serde_json::Value;
 
 use super::Calling;
 use super::sink::Sink;
+use crate::abort::AbortHandle;
 use crate::agent::AnyAgent;
 use crate::bounds::Bounds;
 use crate::error::{ErrorCode, ErrorRecord};
+use crate::first::{First, first};
 use crate::hooks::{BeforeTool, StateChange};
 use crate::machine::EffectAddress;
 use crate::message::{ResultStatus, ToolCall, ToolMessage};
 use crate::perform::PerformError;
 use crate::perform::applied::writers;
-use crate::perform::clocked::{First, first};
 use crate::perform::deltas::{Deltas, WINDOW};
 use crate::perform::executable::ExecutableCall;
 use crate::perform::guard::caught;
 use crate::perform::hooks::{Hooks, fire};
 use crate::perform::intents::tool_cx;
+use crate::perform::scope::Scope;
 use crate::session::CallPhase;
 use crate::shared_state::SharedState;
 use crate::state::{PatchOp, StepWrites, merge_writes, to_rfc6902};
@@ -91,8 +94,10 @@ impl Calling<'_> {
             return without_running(CallOutcome::not_run(result));
         };
         let sink = Arc::new(Sink::default());
-        let mut tool_cx =
-            tool_cx(cx, call, state.clone()).events(Arc::clone(&sink) as Arc<dyn ToolEvents>);
+        let abort = AbortHandle::new();
+        let mut tool_cx = tool_cx(cx, call, state.clone())
+            .events(Arc::clone(&sink) as Arc<dyn ToolEvents>)
+            .abort(abort.signal_under(&cx.ports().abort));
         if let Some(effect) = &open.effect {
             tool_cx = tool_cx.idempotency_key(effect.idempotency_key.clone());
         }
@@ -118,7 +123,7 @@ impl Calling<'_> {
             BeforeTool::new(tool.spec(), call)
         );
         let began = scope.now();
-        let execution = execute(&executable, tool_cx, &sink, deltas).await?;
+        let execution = execute(scope, &executable, tool_cx, &abort, &sink, deltas).await?;
         let duration = scope.now().since(began);
         deltas.extend(hooks.take_said());
         let ToolOutcome { mut result, fatal } = execution.judged(&executable, cx.at(), bounds);
@@ -205,6 +210,8 @@ enum Execution {
     Returned(Result<Value, ToolError>),
     Panicked(String),
     TookTooLong(Duration),
+    /// The run was asked to stop, and the tool did not end in the time that it has then.
+    LeftBehind,
 }
 
 /// The result of a tool that was run, and why the run ends with it.
@@ -213,10 +220,13 @@ struct ToolOutcome {
     fatal: Option<ErrorRecord>,
 }
 
-/// Runs the tool and streams what it says meanwhile.
+/// Runs the tool and streams what it says meanwhile. When the run is asked to stop, the tool is told, and
+/// has a while to end.
 async fn execute(
+    scope: Scope<'_>,
     executable: &ExecutableCall<'_>,
     cx: ToolCx,
+    abort: &AbortHandle,
     sink: &Sink,
     deltas: &mut Deltas<'_>,
 ) -> Result<Execution, PerformError> {
@@ -224,7 +234,13 @@ async fn execute(
     let (call, tool) = (executable.call(), executable.tool());
     let timeout = tool.spec().options.timeout;
     let deadline = timeout.map(|wait| clock.now().saturating_add(wait));
-    let mut running = std::pin::pin!(caught(tool.call(Value::clone(&call.arguments), cx)));
+    let mut running = pin!(caught(tool.call(Value::clone(&call.arguments), cx)));
+    let mut left = pin!(async {
+        scope.stop_requested().await;
+        abort.abort();
+        let until = clock.now().saturating_add(scope.ports.stop_grace);
+        clock.sleep_until(until).await;
+    });
     let execution = loop {
         let said = async {
             sink.something().await;
@@ -237,10 +253,12 @@ async fn execute(
                 None => std::future::pending().await,
             }
         };
-        match first(running.as_mut(), first(said, late)).await {
+        let over = first(left.as_mut(), late);
+        match first(running.as_mut(), first(said, over)).await {
             First::One(Ok(returned)) => break Execution::Returned(returned),
             First::One(Err(panicked)) => break Execution::Panicked(panicked.to_string()),
-            First::Other(First::Other(())) => {
+            First::Other(First::Other(First::One(()))) => break Execution::LeftBehind,
+            First::Other(First::Other(First::Other(()))) => {
                 break Execution::TookTooLong(timeout.unwrap_or_default());
             }
             First::Other(First::One(())) => {
@@ -294,6 +312,13 @@ impl Execution {
             Self::Panicked(text) => {
                 log(&text);
                 fail("The tool failed.", ResultStatus::Error)
+            }
+            Self::LeftBehind => {
+                log("it did not end after the run was stopped");
+                ToolOutcome {
+                    result: synthesize_unknown_result(&call.id, &call.name),
+                    fatal: None,
+                }
             }
             Self::TookTooLong(wait) => {
                 let spec = tool.spec();

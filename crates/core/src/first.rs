@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 /// The first of two things.
-pub(super) enum First<A, B> {
+pub(crate) enum First<A, B> {
     /// The one that is asked first.
     One(A),
     /// The other.
@@ -13,7 +13,7 @@ pub(super) enum First<A, B> {
 }
 
 /// Waits for the first of two; the one that is named first wins a tie.
-pub(super) async fn first<A, B>(
+pub(crate) async fn first<A, B>(
     one: impl Future<Output = A>,
     other: impl Future<Output = B>,
 ) -> First<A, B> {

@@ -1,0 +1,90 @@
+//! Ends a model call during which the run was asked to stop.
+
+use serde_json::json;
+
+use crate::entries::tool_end_chunk;
+use crate::id::IdSourceExt;
+use crate::machine::{Event, EventKind};
+use crate::message::AssistantMessage;
+use crate::perform::PerformError;
+use crate::perform::deltas::Deltas;
+use crate::perform::ending::Ending;
+use crate::perform::hooks::Hooks;
+use crate::perform::patches::Streamed;
+use crate::perform::scope::EffectContext;
+use crate::perform::settle::{Settling, settle};
+use crate::session::{CallPhase, OpenCall, OpenStep, StopKind};
+use crate::step::synthesize_not_executed_result;
+use crate::stream::Chunk;
+
+/// The metadata of a reply that an interruption cut off.
+const INTERRUPTED: &str = "helixInterrupted";
+/// The reason that the model is told for the calls of such a reply.
+const WHY: &str = "the run was stopped.";
+
+/// A model call that was cut short.
+pub(super) struct Cut<'a> {
+    /// The reply so far, if there is any.
+    pub(super) partial: Option<AssistantMessage>,
+    pub(super) deltas: Deltas<'a>,
+}
+
+/// Ends a model call that was cut short. An interrupted run keeps what the model has said, with its calls
+/// as not executed, and ends in the same commit. Of an aborted run, and where nothing was said, nothing is
+/// kept: the loop ends the run.
+pub(super) async fn cut_short(
+    cx: EffectContext<'_>,
+    hooks: &Hooks<'_>,
+    cut: Cut<'_>,
+) -> Result<Event, PerformError> {
+    let cx = cx.renewed();
+    let (scope, at) = (cx.scope, cx.at());
+    let Cut {
+        partial,
+        mut deltas,
+    } = cut;
+    let request = scope.snapshot().await?.stop;
+    let kind = request
+        .as_ref()
+        .map_or(StopKind::Interrupt, |stop| stop.kind);
+    let Some(mut message) = partial.filter(|_| kind == StopKind::Interrupt) else {
+        deltas.discard("the run was stopped").await?;
+        return Ok(scope.event(EventKind::Cut {}).with_stop(true));
+    };
+    let stop = json!({ "stop": "interrupt" });
+    message.metadata.insert(INTERRUPTED.to_owned(), stop);
+
+    let mut chunks = deltas.take().await?;
+    let results: Vec<_> = message
+        .tool_calls()
+        .map(|call| synthesize_not_executed_result(&call.id, &call.name, WHY))
+        .collect();
+    let told = results.iter().map(tool_end_chunk);
+    chunks.extend(told.map(|payload| Chunk::new(scope.base.clone(), cx.now, payload)));
+    let mut results = results.into_iter();
+    let mut open = OpenStep::new(
+        cx.ports().ids.step_id()?,
+        at.run_id.clone(),
+        at.step,
+        message,
+        |_| OpenCall::new(CallPhase::Regular, crate::session::CallState::Ready),
+    );
+    for call in &mut open.calls {
+        if let Some(result) = results.next() {
+            call.settle(result);
+        }
+    }
+    let begun = || cx.begin().unless_moved(None).chunks(&chunks);
+    let reason = request.and_then(|request| request.reason);
+    let settling = Settling {
+        writes: hooks.writes()?,
+        streamed: Streamed {
+            after: None,
+            unsent: &chunks,
+        },
+        ending: Some(Ending::Interrupted { reason }),
+        heeds_stop: false,
+        ..Settling::new(open, begun)
+    };
+    settle(cx, settling).await
+}
