@@ -18,6 +18,7 @@
 #![expect(clippy::cast_precision_loss, reason = "figures are for people")]
 
 mod bare;
+mod bytes;
 mod flat;
 mod growing;
 mod http;
@@ -41,10 +42,11 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
+    ("bytes", bytes::run),
     ("flat", flat::run),
     ("suspended", suspended::run),
     ("sweeps", sweeps::run),

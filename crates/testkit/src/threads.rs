@@ -174,7 +174,8 @@ impl ThreadRuntime {
             Arc::clone(&self.clock),
             Arc::clone(&self.ids),
             Arc::clone(&self.agents),
-        );
+        )
+        .with_stops(Arc::clone(&self.backend.stops));
         let ports = match &self.models {
             Some(models) => ports.with_models(Arc::clone(models)),
             None => ports,

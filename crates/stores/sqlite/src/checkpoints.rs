@@ -1,17 +1,22 @@
 //! The table `checkpoint`: checkpoints, in the order in which they were written.
 
-use helix_agents_core::session::Checkpoint;
+use std::borrow::Cow;
+
+use helix_agents_core::session::{Checkpoint, SessionStatus};
 use helix_agents_core::store::{Lookup, PageRoom, Paged, SessionKey};
 use helix_agents_core::{CheckpointId, SessionId};
+use rusqlite::types::{FromSqlError, Type, Value as SqlValue};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::headers;
-use crate::key::{
-    OwnerId, from_name, millis, parse_column, signed, size, time, unsigned, variant_name, wide,
-};
+use crate::key::{OwnerId, from_name, millis, signed, size, time, unsigned, variant_name, wide};
 use crate::operation_error::OperationError;
 use crate::runs::{self, RunNumber, Runs, one};
+use crate::short_id::{self, IdCell};
 use crate::write_connection::WriteConnection;
+
+/// The prefix of generated ids.
+const PREFIX: &str = "cp";
 
 /// Inserts a checkpoint, or replaces the one of the same id. `n` is larger than that of any other, so that
 /// it becomes the latest.
@@ -22,12 +27,16 @@ pub(crate) fn put(
     one: &Checkpoint,
 ) -> Result<(), OperationError> {
     let run = runs::number(db, session, &one.run_id)?;
-    let status = variant_name("status", one.status)?;
+    let status = match one.status {
+        SessionStatus::Active => None,
+        other => Some(variant_name("status", other)?),
+    };
+    let id = IdCell::pack(one.id.as_str(), PREFIX, one.timestamp.as_millis());
     let write = |sql: &str, key: i64| -> Result<usize, OperationError> {
         let written = db.conn.prepare_cached(sql)?.execute(params![
             key,
             n,
-            one.id.as_str(),
+            id,
             run,
             one.step_count,
             signed(wide(one.message_count)),
@@ -38,9 +47,9 @@ pub(crate) fn put(
         ])?;
         Ok(written)
     };
-    // The row at the hash of its id is nearly always free, and need not be read first.
-    if write(INSERT, session.hashed_key(one.id.as_str()))? == 0 {
-        write(REPLACE, place(&db.conn, session, &one.id)?)?;
+    // The first row that it may have is nearly always free, and need not be read first.
+    if write(INSERT, first_place(session, one.id.as_str()))? == 0 {
+        write(REPLACE, place(&db.conn, session, one.id.as_str())?)?;
     }
     Ok(())
 }
@@ -48,17 +57,25 @@ pub(crate) fn put(
 const INSERT: &str = "INSERT OR IGNORE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const REPLACE: &str = "INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
+/// The key at which the checkpoint of this id is stored, unless another has it.
+fn first_place(session: OwnerId, id: &str) -> i64 {
+    match short_id::uuid(id, PREFIX) {
+        Some(uuid) => session.timed_key(uuid),
+        None => session.hashed_key(id),
+    }
+}
+
 /// The key at which the checkpoint of this id is stored, or is to be stored.
-fn place(conn: &Connection, session: OwnerId, id: &CheckpointId) -> Result<i64, OperationError> {
-    let mut key = session.hashed_key(id.as_str());
+fn place(conn: &Connection, session: OwnerId, id: &str) -> Result<i64, OperationError> {
+    let mut key = first_place(session, id);
     loop {
-        let there: Option<String> = conn
-            .prepare_cached("SELECT id FROM checkpoint WHERE at = ?")?
-            .query_row([key], |row| row.get(0))
+        let is_other: Option<bool> = conn
+            .prepare_cached("SELECT id, time FROM checkpoint WHERE at = ?")?
+            .query_row([key], |row| Ok(long_id(row, 0, 1)? != id))
             .optional()?;
-        match there {
+        match is_other {
             // Rows are never removed one by one, so a gap ends the search.
-            Some(other) if other != id.as_str() => {
+            Some(true) => {
                 key = if key == session.last() {
                     session.first()
                 } else {
@@ -68,6 +85,47 @@ fn place(conn: &Connection, session: OwnerId, id: &CheckpointId) -> Result<i64, 
             _ => return Ok(key),
         }
     }
+}
+
+/// The id of a row, in this column beside that of its time.
+fn long_id<'a>(row: &'a Row<'_>, column: usize, time: usize) -> rusqlite::Result<Cow<'a, str>> {
+    let cell = row.get_ref(column)?;
+    let id = IdCell::unpack(cell, PREFIX, unsigned(row.get(time)?));
+    id.ok_or_else(|| {
+        let broken = FromSqlError::Other("the id of a checkpoint is broken".into());
+        rusqlite::Error::FromSqlConversionFailure(column, cell.data_type(), Box::new(broken))
+    })
+}
+
+/// Moves the rows of the schema before into the table.
+pub(crate) fn move_old(conn: &Connection) -> Result<(), OperationError> {
+    let mut statement = conn.prepare(
+        "SELECT at >> 32, n, id, run, step, messages, state, nullif(status, 'active'), \
+         open_step, time FROM old_checkpoint ORDER BY at >> 32, n",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let id: String = row.get(2)?;
+        let time: i64 = row.get(9)?;
+        let short = IdCell::pack(&id, PREFIX, unsigned(time));
+        let value = |column: usize| row.get::<_, SqlValue>(column);
+        conn.prepare_cached(INSERT)?.execute(params![
+            place(conn, row.get(0)?, &id)?,
+            value(1)?,
+            short,
+            value(3)?,
+            value(4)?,
+            value(5)?,
+            value(6)?,
+            value(7)?,
+            value(8)?,
+            value(9)?,
+        ])?;
+    }
+    drop(rows);
+    drop(statement);
+    conn.execute_batch("DROP TABLE old_checkpoint")?;
+    Ok(())
 }
 
 const COLUMNS: &str = "id, run, step, messages, state, status, open_step, time";
@@ -87,7 +145,7 @@ pub(crate) fn find(
             let sql = format!("SELECT {COLUMNS} FROM checkpoint WHERE at = ?");
             let found = conn
                 .prepare_cached(&sql)?
-                .query_row([place(conn, owner, &id)?], read)
+                .query_row([place(conn, owner, id.as_str())?], read)
                 .optional()?;
             let found = found.map(|raw| raw.finish(session.session, &mut runs));
             Ok(one(found.transpose()?))
@@ -132,14 +190,18 @@ struct CheckpointRow {
     step: u32,
     messages: i64,
     state: i64,
-    status: String,
+    status: Option<String>,
     open_step: Option<String>,
     time: i64,
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<CheckpointRow> {
+    let id = CheckpointId::new(long_id(row, 0, 7)?).map_err(|error| {
+        let error = FromSqlError::Other(Box::new(error));
+        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
+    })?;
     Ok(CheckpointRow {
-        id: parse_column(row, 0)?,
+        id,
         run: row.get(1)?,
         step: row.get(2)?,
         messages: row.get(3)?,
@@ -160,7 +222,10 @@ impl CheckpointRow {
             id: self.id,
             session_id: session.clone(),
             run_id: runs.id(self.run)?,
-            status: from_name("status", self.status)?,
+            status: match self.status {
+                Some(name) => from_name("status", name)?,
+                None => SessionStatus::Active,
+            },
             timestamp: time(self.time),
             step_count: self.step,
             message_count: size(unsigned(self.messages)),

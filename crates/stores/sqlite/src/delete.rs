@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::content::{self, ValueKind};
 use crate::key::OwnerId;
 use crate::operation_error::OperationError;
+use crate::origins;
 
 /// The kinds of values that belong to a session.
 const KINDS: [ValueKind; 9] = [
@@ -70,5 +71,6 @@ fn stream(conn: &Connection, root: &SessionId) -> Result<(), OperationError> {
     };
     conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
         .execute([stream.first(), stream.last()])?;
+    origins::remove(conn, stream)?;
     content::release_range(conn, stream, ValueKind::Chunk, i64::MIN, i64::MAX)
 }

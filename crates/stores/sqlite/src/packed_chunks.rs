@@ -1,191 +1,192 @@
 //! The packed form of a batch of chunks that were written at once.
 //!
-//! A batch is `[1, [base, ...], item, ...]`: the format's version, the bases, and the chunks in their
-//! order. An item is a string, more text; an object, another payload; or `[base, time]`, the
-//! writer and the time of the chunks after it.
+//! A batch is `[2, author, step, item, ...]`: the format's version, who wrote its first chunk (a number
+//! of the table `origin`) and in which step, and the chunks in their order. Their time is that of the
+//! row, until an item says otherwise. An item is
+//!
+//! - a string: more text.
+//! - a number: the chunks after it are this many milliseconds later.
+//! - `[0, effect, attempt, step, author]`: the origin of the chunks after it. Without the last two they
+//!   are as before; `[0]` is no effect.
+//! - `[1, content]`: thinking, with a `1` behind it when it is complete.
+//! - `[2, call, name]`, `[3, call, delta]`, `[4, call]`: a call's streamed arguments.
+//! - `[5, call, name, arguments]`: a call is running.
+//! - `[6, call, name, result]`: a call succeeded. One that did not has a `0` behind it, and its error.
+//! - `[7, id]`: a checkpoint. `[8, count]`: a committed step; with an id behind it, and then its
+//!   checkpoint.
+//! - `[9]`: the chunks after it are of the next step and of no effect.
+//! - `[10, count]`, `[9, count]`: so many chunks are missing here; their sequences are left out.
+//! - an object: any other payload in its stored form.
+//!
+//! The id of a call and the name of a tool are texts where they occur first, and then numbers: how many
+//! others of the batch first occurred after them.
 
-use std::fmt;
+mod first;
+mod payloads;
+mod reading;
+
 use std::sync::Arc;
 
-use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload};
+use helix_agents_core::stream::{Chunk, ChunkOrigin, Sequence, StoredChunk};
 use helix_agents_core::time::Timestamp;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
-use serde::{Deserialize, Serialize};
 
 use crate::json;
 use crate::operation_error::OperationError;
+use payloads::Words;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// The codes of items that are arrays.
+mod code {
+    pub(super) const ORIGIN: u8 = 0;
+    pub(super) const THINKING: u8 = 1;
+    pub(super) const ARGUMENTS_START: u8 = 2;
+    pub(super) const ARGUMENTS_DELTA: u8 = 3;
+    pub(super) const ARGUMENTS_END: u8 = 4;
+    pub(super) const TOOL_START: u8 = 5;
+    pub(super) const TOOL_END: u8 = 6;
+    pub(super) const CHECKPOINT: u8 = 7;
+    pub(super) const STEP: u8 = 8;
+    pub(super) const NEXT_STEP: u8 = 9;
+    pub(super) const GAP: u8 = 10;
+}
+
+/// The chunks of a row.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    pub(crate) chunks: &'a [Chunk],
+    /// The number of each chunk's author.
+    pub(crate) authors: &'a [u64],
+    /// How many chunks are missing before each; empty when none are.
+    pub(crate) gaps: &'a [u64],
+    /// The time of the row.
+    pub(crate) time: Timestamp,
+}
 
 /// Packs a batch of chunks.
-pub(crate) fn pack(chunks: &[Chunk]) -> Result<String, OperationError> {
-    json::text("chunk", &Packed(chunks))
+pub(crate) fn pack(batch: &Batch<'_>) -> Result<String, OperationError> {
+    json::text("chunk", batch)
 }
 
-/// Unpacks the chunks of a batch.
-pub(crate) fn unpack(text: &str) -> Result<Vec<Chunk>, OperationError> {
-    serde_json::from_str::<Unpacked>(text)
-        .map(|batch| batch.0)
-        .map_err(|error| OperationError::corrupt("chunk", error.to_string()))
+/// Unpacks the chunks of a batch whose row has this first sequence and this time. `author` gives the
+/// origin of a number, without its step.
+pub(crate) fn unpack(
+    text: &str,
+    first: Sequence,
+    time: Timestamp,
+    author: impl FnMut(u64) -> Result<Arc<ChunkOrigin>, OperationError>,
+) -> Result<Vec<StoredChunk>, OperationError> {
+    reading::read(text, first, time, author)
 }
 
-struct Packed<'a>(&'a [Chunk]);
+/// The origin of a chunk, with its author by number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Place {
+    author: u64,
+    step: u32,
+    effect: u32,
+    attempt: u32,
+}
 
-impl Serialize for Packed<'_> {
+impl Place {
+    fn of(chunk: &Chunk, author: u64) -> Self {
+        let ChunkOrigin {
+            step,
+            effect,
+            attempt,
+            ..
+        } = *chunk.base;
+        Self {
+            author,
+            step,
+            effect,
+            attempt,
+        }
+    }
+}
+
+impl Place {
+    /// The beginning of the step after it.
+    fn next_step(self) -> Option<Self> {
+        Some(Self {
+            author: self.author,
+            step: self.step.checked_add(1)?,
+            effect: 0,
+            attempt: 0,
+        })
+    }
+
+    /// Writes the item that says where the chunks after it are from, unless it is the same.
+    fn write_change<S: SerializeSeq>(self, all: &mut S, next: Self) -> Result<(), S::Error> {
+        let Self {
+            author,
+            step,
+            effect,
+            attempt,
+        } = next;
+        if next == self {
+            Ok(())
+        } else if (author, step) != (self.author, self.step) {
+            all.serialize_element(&(code::ORIGIN, effect, attempt, step, author))
+        } else if (effect, attempt) == (0, 0) {
+            all.serialize_element(&(code::ORIGIN,))
+        } else {
+            all.serialize_element(&(code::ORIGIN, effect, attempt))
+        }
+    }
+}
+
+impl Serialize for Batch<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bases: Vec<&Arc<ChunkOrigin>> = Vec::new();
-        let numbers: Vec<usize> = self
-            .0
-            .iter()
-            .map(|chunk| {
-                // Most often it is the very same one.
-                let is_same = |base: &&Arc<ChunkOrigin>| {
-                    Arc::ptr_eq(base, &chunk.base) || **base == chunk.base
-                };
-                let known = bases.iter().rposition(is_same);
-                known.unwrap_or_else(|| {
-                    bases.push(&chunk.base);
-                    bases.len() - 1
-                })
-            })
-            .collect();
+        let chunks = || self.chunks.iter().zip(self.authors.iter().copied());
+        let first = chunks()
+            .next()
+            .map(|(chunk, author)| Place::of(chunk, author));
+        let (author, step) = first.map_or((0, 0), |first| (first.author, first.step));
+        let mut place = Place {
+            author,
+            step,
+            effect: 0,
+            attempt: 0,
+        };
+        let mut time = self.time.as_millis();
+        let mut words = Words::default();
         let mut all = serializer.serialize_seq(None)?;
         all.serialize_element(&VERSION)?;
-        all.serialize_element(&bases)?;
-        let mut context = None;
-        for (chunk, base) in self.0.iter().zip(numbers) {
-            if context != Some((base, chunk.timestamp)) {
-                all.serialize_element(&(base, chunk.timestamp))?;
-                context = Some((base, chunk.timestamp));
+        all.serialize_element(&author)?;
+        all.serialize_element(&step)?;
+        let gaps = self.gaps.iter().copied().chain(std::iter::repeat(0));
+        let mut chunks = chunks().zip(gaps).peekable();
+        while let Some(((chunk, author), gap)) = chunks.next() {
+            let next = Place::of(chunk, author);
+            if place.next_step() == Some(next) {
+                match gap {
+                    0 => all.serialize_element(&(code::NEXT_STEP,))?,
+                    gap => all.serialize_element(&(code::NEXT_STEP, gap))?,
+                }
+            } else {
+                if gap > 0 {
+                    all.serialize_element(&(code::GAP, gap))?;
+                }
+                place.write_change(&mut all, next)?;
             }
-            match &chunk.payload {
-                ChunkPayload::TextDelta { delta } => all.serialize_element(delta)?,
-                payload => all.serialize_element(payload)?,
+            place = next;
+            let millis = chunk.timestamp.as_millis();
+            if millis != time {
+                all.serialize_element(&millis.wrapping_sub(time).cast_signed())?;
+                time = millis;
             }
+            let with = chunks.next_if(|((after, author), gap)| {
+                *gap == 0 && payloads::are_pair(chunk, after) && Place::of(after, *author) == place
+            });
+            let with = with.map(|((after, _), _)| &after.payload);
+            words.write(&mut all, &chunk.payload, with, millis)?;
         }
         all.end()
     }
 }
 
-struct Unpacked(Vec<Chunk>);
-
-impl<'de> Deserialize<'de> for Unpacked {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(BatchVisitor)
-    }
-}
-
-struct BatchVisitor;
-
-impl<'de> Visitor<'de> for BatchVisitor {
-    type Value = Unpacked;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a batch of chunks")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Unpacked, A::Error> {
-        let version: Option<u32> = seq.next_element()?;
-        if version != Some(VERSION) {
-            let text = format!("its format is {version:?}, this program reads {VERSION}");
-            return Err(A::Error::custom(text));
-        }
-        let bases: Vec<Arc<ChunkOrigin>> = seq.next_element()?.unwrap_or_default();
-        let mut context: Option<(Arc<ChunkOrigin>, Timestamp)> = None;
-        let mut chunks = Vec::new();
-        while let Some(item) = seq.next_element()? {
-            match item {
-                Item::Context(base, time) => {
-                    context = bases.get(base).map(|base| (Arc::clone(base), time));
-                }
-                Item::Payload(payload) => {
-                    let Some((base, time)) = &context else {
-                        return Err(A::Error::custom("a chunk has no context"));
-                    };
-                    chunks.push(Chunk::new(Arc::clone(base), *time, payload));
-                }
-            }
-        }
-        Ok(Unpacked(chunks))
-    }
-}
-
-enum Item {
-    Context(usize, Timestamp),
-    Payload(ChunkPayload),
-}
-
-impl<'de> Deserialize<'de> for Item {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ItemVisitor)
-    }
-}
-
-struct ItemVisitor;
-
-impl<'de> Visitor<'de> for ItemVisitor {
-    type Value = Item;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a chunk")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, delta: &str) -> Result<Item, E> {
-        self.visit_string(delta.to_owned())
-    }
-
-    fn visit_string<E: serde::de::Error>(self, delta: String) -> Result<Item, E> {
-        Ok(Item::Payload(ChunkPayload::TextDelta { delta }))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
-        ChunkPayload::deserialize(MapAccessDeserializer::new(map)).map(Item::Payload)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Item, A::Error> {
-        match (seq.next_element()?, seq.next_element()?) {
-            (Some(base), Some(time)) => Ok(Item::Context(base, time)),
-            _ => Err(A::Error::custom("a context is incomplete")),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// Rows that were written stay readable: this text is never changed, only joined by others when
-    /// the version is raised.
-    const FIRST: &str = concat!(
-        r#"[1,[{"agentId":"s","agentType":"a","sessionId":"s","runId":"r","step":1},"#,
-        r#"{"agentId":"s","agentType":"a","sessionId":"s","runId":"r","step":2}],"#,
-        r#"[0,5],"He","llo",{"type":"run_resumed"},[1,7],"!"]"#
-    );
-
-    #[test]
-    fn rows_of_the_first_format_are_read_and_written_unchanged() {
-        let chunk = |step: u32, time: u64, payload: serde_json::Value| {
-            let mut chunk = json!({
-                "agentId": "s", "agentType": "a", "sessionId": "s", "runId": "r",
-                "step": step, "timestamp": time,
-            });
-            let (all, more) = (chunk.as_object_mut().unwrap(), payload.as_object().unwrap());
-            all.extend(more.clone());
-            serde_json::from_value::<Chunk>(chunk).unwrap()
-        };
-        let text = |delta: &str| json!({"type": "text_delta", "delta": delta});
-        let expected = vec![
-            chunk(1, 5, text("He")),
-            chunk(1, 5, text("llo")),
-            chunk(1, 5, json!({"type": "run_resumed"})),
-            chunk(2, 7, text("!")),
-        ];
-        assert_eq!(unpack(FIRST).unwrap(), expected);
-        assert_eq!(pack(&expected).unwrap(), FIRST);
-        assert!(unpack(&FIRST.replacen("[1,", "[2,", 1)).is_err());
-    }
-}
+mod tests;

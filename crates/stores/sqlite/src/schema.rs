@@ -10,6 +10,7 @@ use std::path::Path;
 use helix_agents_core::store::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::checkpoints;
 use crate::due;
 use crate::error::{Error, Result};
 use crate::headers;
@@ -33,6 +34,10 @@ const MIGRATIONS: &[Migration] = &[
         backfill: Some(headers::fill_roots),
     },
     Migration::sql(include_str!("schema/v7.sql")),
+    Migration {
+        sql: include_str!("schema/v8.sql"),
+        backfill: Some(checkpoints::move_old),
+    },
 ];
 
 type Backfill = fn(&Connection) -> Result<(), OperationError>;
@@ -155,8 +160,10 @@ fn version(connection: &Connection, path: &Path) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use helix_agents_core::SessionId;
-    use helix_agents_core::store::{DueQuery, SessionKey};
+    use helix_agents_core::session::SessionStatus;
+    use helix_agents_core::store::{DueQuery, Lookup, Page, SessionKey};
     use helix_agents_core::time::Timestamp;
+    use rusqlite::params;
 
     use super::*;
 
@@ -263,6 +270,63 @@ mod tests {
         assert!(!is_there(child.as_root()));
         let found = [&root, &child].map(|id| headers::root_of(&connection, id).unwrap());
         assert_eq!(found, [None, Some(root)]);
+    }
+
+    /// Checkpoints of an older file are found by their ids and in their order, whatever those look like.
+    ///
+    /// proves: STO-12
+    #[test]
+    fn the_checkpoints_of_an_older_file_are_found() {
+        let path = Path::new("x.db");
+        let mut connection = memory();
+        migrate_to(&mut connection, path, true, &MIGRATIONS[..7]).unwrap();
+        let header = r#"["header",1,{"session":{"sessionId":"s","agentType":"desk","customState":{},
+            "status":"active","stepCount":0,"resumeCount":0,"version":1,"createdAt":1,
+            "updatedAt":1},"fence":1,"messages":0,"stateVersion":1}]"#;
+        let sql = "INSERT INTO session (name, agent, status, created, header) \
+                   VALUES ('s', 'desk', 'active', 1, ?)";
+        connection.execute(sql, [header]).unwrap();
+        let session = SessionId::new("s").unwrap();
+        let owner = headers::owner(&connection, session.as_root()).unwrap();
+        let owner = owner.unwrap();
+        // The last two have the same place in the new table.
+        let ids = [
+            "cp-1",
+            "cp-01a1e2dc7e617486a0672d26c8bef820",
+            "cp-01a1e2dc7e617486a0672d26c8bef8e0",
+        ];
+        for (n, id) in (0_i64..).zip(ids) {
+            let sql =
+                "INSERT INTO checkpoint VALUES (?, ?, ?, 'r', 1, 2, 3, ?, NULL, 1794807463521)";
+            let status = if n == 0 { "completed" } else { "active" };
+            connection
+                .execute(sql, params![owner.hashed_key(id), n, id, status])
+                .unwrap();
+        }
+        migrate(&mut connection, path, true).unwrap();
+        let find = |which| {
+            checkpoints::find(&connection, session.as_root(), which)
+                .unwrap()
+                .items
+        };
+        let all = find(Lookup::Page(Page::ALL));
+        let found: Vec<_> = all.iter().map(|one| one.id.as_str()).rev().collect();
+        assert_eq!(found, ids);
+        let statuses: Vec<_> = all.iter().map(|one| one.status).rev().collect();
+        assert_eq!(
+            statuses,
+            [
+                SessionStatus::Completed,
+                SessionStatus::Active,
+                SessionStatus::Active
+            ]
+        );
+        for one in all {
+            assert_eq!(find(Lookup::One(one.id.clone())), [one]);
+        }
+        let old = "SELECT count(*) FROM sqlite_schema WHERE name = 'old_checkpoint'";
+        let left: u32 = connection.query_row(old, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0);
     }
 
     /// proves: STO-12

@@ -6,14 +6,16 @@ use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamInfo, StreamStatus, StreamWriter,
 };
 use helix_agents_core::time::Timestamp;
+use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::condense::{self, Part};
 use crate::content::{self, RowRef, ValueKind};
 use crate::headers;
-use crate::key::{OwnerId, from_name, millis, signed, unsigned, variant_name, wide};
+use crate::key::{self, OwnerId, from_name, millis, signed, unsigned, variant_name, wide};
 use crate::operation_error::OperationError;
-use crate::packed_chunks;
+use crate::origins::{AuthorReader, Authors};
+use crate::packed_chunks::{self, Batch};
 use crate::write_connection::WriteConnection;
 
 /// The most chunks in one row, so that a reader of a few does not read thousands.
@@ -22,6 +24,10 @@ const BATCH: usize = 256;
 /// The most rows that are condensed in one transaction, so that other writers do not wait for long.
 const CONDENSED_ROWS: usize = 512;
 
+/// The size up to which rows are joined when they are condensed, so that a reader of a few chunks does not
+/// read much.
+const JOINED_BYTES: usize = 64 * 1024;
+
 /// A stream as it is stored.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -29,6 +35,21 @@ pub(crate) struct Stream {
     info: StreamInfo,
     /// The status and the trimmed sequence as the row of the stream has them.
     row: (StreamStatus, Sequence),
+    authors: Authors,
+}
+
+impl Stream {
+    /// A stream whose row says this.
+    fn stored(id: OwnerId, info: StreamInfo) -> Self {
+        let row = (info.status, info.trimmed);
+        let authors = Authors::default();
+        Self {
+            id,
+            info,
+            row,
+            authors,
+        }
+    }
 }
 
 fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, OperationError> {
@@ -54,8 +75,7 @@ fn find(conn: &Connection, root: &SessionId) -> Result<Option<Stream>, Operation
             trimmed,
             condensed,
         };
-        let row = (info.status, info.trimmed);
-        Ok(Stream { id, info, row })
+        Ok(Stream::stored(id, info))
     })
     .transpose()
 }
@@ -91,8 +111,7 @@ fn open(db: &WriteConnection, root: &SessionId) -> Result<Stream, OperationError
         trimmed: start,
         condensed: start,
     };
-    let row = (info.status, info.trimmed);
-    Ok(Stream { id, info, row })
+    Ok(Stream::stored(id, info))
 }
 
 impl Stream {
@@ -137,23 +156,29 @@ impl Stream {
         for batch in chunks.chunks(BATCH) {
             let first = self.info.last.next();
             self.info.last = Sequence(self.info.last.0 + wide(batch.len()));
-            self.insert(conn, first, self.info.last, batch, delta)?;
+            self.insert(conn, (first, self.info.last), batch, &[], delta)?;
         }
         Ok(())
     }
 
     fn insert(
-        &self,
+        &mut self,
         conn: &Connection,
-        first: Sequence,
-        last: Sequence,
+        (first, last): (Sequence, Sequence),
         batch: &[Chunk],
+        gaps: &[u64],
         delta: bool,
     ) -> Result<(), OperationError> {
         let key = self.id.row(last.0)?;
         let time = batch.last().map_or(0, |chunk| millis(chunk.timestamp));
+        let packed = packed_chunks::pack(&Batch {
+            chunks: batch,
+            authors: self.authors.numbers(conn, self.id, batch)?,
+            gaps,
+            time: key::time(time),
+        })?;
         let holder = RowRef::new(self.id, ValueKind::Chunk, key);
-        let cell = content::put(conn, holder, packed_chunks::pack(batch)?)?;
+        let cell = content::put(conn, holder, packed)?;
         conn.prepare_cached(
             "INSERT INTO chunk (at, first, delta, time, data) VALUES (?, ?, ?, ?, ?)",
         )?
@@ -161,28 +186,56 @@ impl Stream {
         Ok(())
     }
 
-    /// Removes chunks from a batch. Each unbroken range of the rest becomes a row.
+    /// Removes chunks from a batch.
     fn retain(
-        &self,
+        &mut self,
         conn: &Connection,
         key: i64,
-        first: u64,
-        kept: impl Fn(u64, &Chunk) -> bool,
+        kept: impl Fn(&StoredChunk) -> bool,
     ) -> Result<(), OperationError> {
-        let cell = conn
-            .prepare_cached("SELECT data FROM chunk WHERE at = ?")?
-            .query_row([key], |row| row.get(0))?;
-        let batch = packed_chunks::unpack(&content::get(conn, cell)?)?;
-        let whole = batch.len();
-        let mut rest: Vec<(u64, Chunk)> = (first..).zip(batch).collect();
-        rest.retain(|(number, chunk)| kept(*number, chunk));
+        let (first, time, cell) = conn
+            .prepare_cached("SELECT first, time, data FROM chunk WHERE at = ?")?
+            .query_row([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let mut authors = AuthorReader::new(conn, self.id);
+        let mut rest = unpack(conn, first, time, cell, &mut authors)?;
+        let whole = rest.len();
+        rest.retain(kept);
         if rest.len() == whole {
             return Ok(());
         }
         conn.prepare_cached("DELETE FROM chunk WHERE at = ?")?
             .execute([key])?;
         content::release(conn, RowRef::new(self.id, ValueKind::Chunk, key))?;
-        self.insert_ranges(conn, &rest, true)
+        self.insert_rest(conn, rest, true)
+    }
+
+    /// Inserts what is left of batches, as many chunks in a row as it takes.
+    fn insert_rest(
+        &mut self,
+        conn: &Connection,
+        rest: Vec<StoredChunk>,
+        delta: bool,
+    ) -> Result<(), OperationError> {
+        let (numbers, chunks): (Vec<Sequence>, Vec<Chunk>) = rest
+            .into_iter()
+            .map(|stored| (stored.sequence, stored.chunk))
+            .unzip();
+        for (numbers, chunks) in numbers.chunks(BATCH).zip(chunks.chunks(BATCH)) {
+            let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+                continue;
+            };
+            let mut next = *first;
+            let gaps: Vec<u64> = numbers
+                .iter()
+                .map(|number| {
+                    let gap = number.0 - next.0;
+                    next = number.next();
+                    gap
+                })
+                .collect();
+            self.insert(conn, (*first, *last), chunks, &gaps, delta)?;
+        }
+        Ok(())
     }
 
     /// Removes the chunks up to a sequence. A batch that ends after it stays whole, and readers skip its
@@ -193,6 +246,9 @@ impl Stream {
         conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
             .execute([from, to])?;
         content::release_range(conn, self.id, ValueKind::Chunk, from, to)?;
+        if up_to == self.info.last {
+            self.authors.clear(conn, self.id)?;
+        }
         self.info.trimmed = self.info.trimmed.max(up_to);
         Ok(())
     }
@@ -217,48 +273,65 @@ impl Stream {
         let (from, to) = (self.id.bound(after.0) + 1, self.id.bound(up_to.0));
         let rows = conn
             .prepare_cached(
-                "SELECT at, first, data FROM chunk WHERE at BETWEEN ? AND ? ORDER BY at LIMIT ?",
+                "SELECT at, first, time, data FROM chunk WHERE at BETWEEN ? AND ? ORDER BY at \
+                 LIMIT ?",
             )?
             .query_map([from, to, signed(wide(CONDENSED_ROWS))], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                Ok((row.get(0)?, (row.get(1)?, row.get(2)?), row.get(3)?))
             })?
-            .collect::<Result<Vec<(i64, i64, _)>, _>>()?;
+            .collect::<Result<Vec<(i64, (i64, i64), SqlValue)>, _>>()?;
         let Some(last) = rows.last().map(|(key, ..)| *key) else {
             return Ok(Part::Done);
         };
-        let mut kept = Vec::new();
         let count = rows.len();
-        for (_, first, data) in rows {
-            let batch = packed_chunks::unpack(&content::get(conn, data)?)?;
-            let numbered = (unsigned(first)..).zip(batch);
-            kept.extend(numbered.filter(|(_, chunk)| !chunk.payload.is_in_messages()));
+        let mut groups = vec![Vec::new()];
+        let mut bytes = 0;
+        let mut authors = AuthorReader::new(conn, self.id);
+        for (_, (first, time), cell) in rows {
+            bytes += cell_bytes(&cell);
+            let mut batch = unpack(conn, first, time, cell, &mut authors)?;
+            batch.retain(|stored| !stored.chunk.payload.is_in_messages());
+            if bytes > JOINED_BYTES {
+                groups.push(Vec::new());
+                bytes = 0;
+            }
+            if let Some(group) = groups.last_mut() {
+                group.extend(batch);
+            }
         }
         conn.prepare_cached("DELETE FROM chunk WHERE at BETWEEN ? AND ?")?
             .execute([from, last])?;
         content::release_range(conn, self.id, ValueKind::Chunk, from, last)?;
-        self.insert_ranges(conn, &kept, false)?;
+        for group in groups {
+            self.insert_rest(conn, group, false)?;
+        }
         Ok(match count < CONDENSED_ROWS {
             true => Part::Done,
             false => Part::More(Sequence(self.id.number(last))),
         })
     }
+}
 
-    /// Inserts numbered chunks, each unbroken range as a row.
-    fn insert_ranges(
-        &self,
-        conn: &Connection,
-        chunks: &[(u64, Chunk)],
-        delta: bool,
-    ) -> Result<(), OperationError> {
-        for part in chunks.chunk_by(|one, next| one.0 + 1 == next.0) {
-            let (Some((first, _)), Some((last, _))) = (part.first(), part.last()) else {
-                continue;
-            };
-            let chunks: Vec<Chunk> = part.iter().map(|(_, chunk)| chunk.clone()).collect();
-            self.insert(conn, Sequence(*first), Sequence(*last), &chunks, delta)?;
-        }
-        Ok(())
+/// The size of a value in a row.
+fn cell_bytes(cell: &SqlValue) -> usize {
+    match cell {
+        SqlValue::Text(text) => text.len(),
+        SqlValue::Blob(bytes) => bytes.len(),
+        _ => 0,
     }
+}
+
+/// Unpacks the chunks of a row.
+fn unpack(
+    conn: &Connection,
+    first: i64,
+    time: i64,
+    cell: SqlValue,
+    authors: &mut AuthorReader<'_>,
+) -> Result<Vec<StoredChunk>, OperationError> {
+    let (first, time) = (Sequence(unsigned(first)), key::time(time));
+    let text = content::get(conn, cell)?;
+    packed_chunks::unpack(&text, first, time, |number| authors.get(number))
 }
 
 /// Appends the chunks of a commit, sets the status, and returns the last sequence of the stream.
@@ -330,17 +403,17 @@ pub(crate) fn discard_deltas(
     admit(db, writer)?;
     let conn = &db.conn;
     let mut stream = open(db, &writer.root)?;
-    let batches: Vec<(i64, i64)> = conn
-        .prepare_cached("SELECT at, first FROM chunk WHERE at > ? AND at <= ? AND delta = 1")?
+    let batches: Vec<i64> = conn
+        .prepare_cached("SELECT at FROM chunk WHERE at > ? AND at <= ? AND delta = 1")?
         .query_map([stream.id.bound(after.0), stream.id.last()], |row| {
-            Ok((row.get(0)?, row.get(1)?))
+            row.get(0)
         })?
         .collect::<Result<_, _>>()?;
-    for (key, first) in batches {
-        let kept = |number: u64, chunk: &Chunk| {
-            number <= after.0 || chunk.base.session_id != writer.session
+    for key in batches {
+        let kept = |stored: &StoredChunk| {
+            stored.sequence <= after || stored.chunk.base.session_id != writer.session
         };
-        stream.retain(conn, key, unsigned(first), kept)?;
+        stream.retain(conn, key, kept)?;
     }
     stream.append(conn, std::slice::from_ref(say), false)?;
     stream.save(db, &writer.root, say.timestamp)
@@ -366,18 +439,17 @@ pub(crate) fn read(
         return Ok(read);
     };
     let after = after.max(stream.info.trimmed);
-    let mut statement =
-        conn.prepare_cached("SELECT first, data FROM chunk WHERE at > ? AND at <= ? ORDER BY at")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT first, time, data FROM chunk WHERE at > ? AND at <= ? ORDER BY at",
+    )?;
+    let mut authors = AuthorReader::new(conn, stream.id);
     let mut rows = statement.query([stream.id.bound(after.0), stream.id.last()])?;
     while read.len() < limit
         && let Some(row) = rows.next()?
     {
-        let first = unsigned(row.get(0)?);
-        let batch = packed_chunks::unpack(&content::get(conn, row.get(1)?)?)?;
-        let numbered = batch.into_iter().zip(first..);
-        let wanted = numbered.filter(|(_, number)| *number > after.0);
-        let wanted = wanted.take(limit - read.len());
-        read.extend(wanted.map(|(chunk, number)| StoredChunk::new(Sequence(number), chunk)));
+        let batch = unpack(conn, row.get(0)?, row.get(1)?, row.get(2)?, &mut authors)?;
+        let wanted = batch.into_iter().filter(|stored| stored.sequence > after);
+        read.extend(wanted.take(limit - read.len()));
     }
     Ok(read)
 }

@@ -1,134 +1,71 @@
-//! The table `usage`: the entries of one commit in one packed row.
-//!
-//! A row is a JSON array of entries. `[id, run, step, time, 0, model, input, output, cached,
-//! reasoning]` is a model call, `[id, run, step, time, 1, name, success, duration]` a tool call; what
-//! is missing at the end is not known. Anything else is an object, the entry's stored form. A run is
-//! named by its number in the session, or by its id when there is no such run.
+//! The table `usage`: the entries of one commit or several, in packed rows.
 
-use helix_agents_core::model::TokenUsage;
 use helix_agents_core::store::{Page, PageRoom, Paged, SessionKey};
-use helix_agents_core::time::Timestamp;
-use helix_agents_core::usage::{UsageEntry, UsageKind};
-use helix_agents_core::{RunId, UsageId};
+use helix_agents_core::usage::UsageEntry;
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
 
 use crate::content::{self, RowRef, ValueKind};
+use crate::headers;
 use crate::key::{OwnerId, signed, size, wide};
 use crate::operation_error::OperationError;
-use crate::runs::{self, RunNumber, Runs};
+use crate::packed_usage::{self, PackedUsage};
+use crate::runs::{self, Runs};
 use crate::write_connection::WriteConnection;
-use crate::{headers, json};
 
-const TOKENS: u8 = 0;
-const TOOL: u8 = 1;
+/// The last row of a session, for its writer.
+#[derive(Debug)]
+pub(crate) struct LastUsage {
+    key: i64,
+    row: PackedUsage,
+}
 
-/// Inserts the usage entries of a commit.
+/// Writes the usage entries of a commit: into the last row, if it is known and takes them, or into another.
 pub(crate) fn append(
     db: &WriteConnection,
     session: OwnerId,
     entries: &[UsageEntry],
 ) -> Result<(), OperationError> {
-    let conn = &db.conn;
-    let mut packed = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let run = runs::number(db, session, &entry.run_id)?;
-        packed.push(Packed { entry, run });
-    }
-    let known = db.cache.borrow().usage(session);
-    let count = match known {
-        Some(count) => count,
-        None => wide(total(conn, session)?),
+    let Some(first) = entries.first() else {
+        return Ok(());
     };
-    let key = session.row(count)?;
+    let conn = &db.conn;
+    let known = db.cache.borrow_mut().take_usage(session);
+    let end = known.as_ref().map(LastUsage::end);
+    if let Some(mut last) = known
+        && last.row.extend(entries)?
+    {
+        let holder = RowRef::new(session, ValueKind::Usage, last.key);
+        let cell = content::put(conn, holder, last.row.text())?;
+        conn.prepare_cached("UPDATE usage SET count = ?, data = ? WHERE at = ?")?
+            .execute(params![signed(wide(last.row.count())), cell, last.key])?;
+        db.cache.borrow_mut().put_usage(session, last);
+        return Ok(());
+    }
+    let key = match end {
+        Some(end) => session.row(session.number(end))?,
+        None => session.row(wide(total(conn, session)?))?,
+    };
+    let run = runs::number(db, session, &first.run_id)?;
+    let row = PackedUsage::new(&run, first, entries)?;
     let holder = RowRef::new(session, ValueKind::Usage, key);
-    let cell = content::put(conn, holder, json::text("usage", &packed)?)?;
+    let cell = content::put(conn, holder, row.text())?;
     conn.prepare_cached("INSERT INTO usage (at, count, data) VALUES (?, ?, ?)")?
-        .execute(params![key, signed(wide(entries.len())), cell])?;
-    let count = count + wide(entries.len());
-    db.cache.borrow_mut().put_usage(session, count);
+        .execute(params![key, signed(wide(row.count())), cell])?;
+    let last = LastUsage { key, row };
+    db.cache.borrow_mut().put_usage(session, last);
     Ok(())
 }
 
-struct Packed<'a> {
-    entry: &'a UsageEntry,
-    run: RunNumber,
-}
-
-impl Serialize for Packed<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { entry, run } = self;
-        let (id, step, time) = (&entry.id, entry.step, entry.timestamp);
-        match &entry.kind {
-            UsageKind::Tokens { model, tokens } => {
-                let (input, output) = (tokens.input, tokens.output);
-                match (tokens.cached, tokens.reasoning) {
-                    (None, None) => {
-                        (id, run, step, time, TOKENS, model, input, output).serialize(serializer)
-                    }
-                    (cached, reasoning) => (
-                        id, run, step, time, TOKENS, model, input, output, cached, reasoning,
-                    )
-                        .serialize(serializer),
-                }
-            }
-            UsageKind::Tool {
-                name,
-                success,
-                duration_ms,
-            } => (id, run, step, time, TOOL, name, success, duration_ms).serialize(serializer),
-            _ => entry.serialize(serializer),
-        }
+impl LastUsage {
+    /// Whether it takes no more entries, and need not be known.
+    pub(crate) fn is_full(&self) -> bool {
+        self.row.is_full()
     }
-}
 
-fn unpack(value: Value, runs: &mut Runs<'_>) -> Result<UsageEntry, OperationError> {
-    let corrupt =
-        |error: serde_json::Error| OperationError::corrupt("usage entry", error.to_string());
-    let Value::Array(mut parts) = value else {
-        return UsageEntry::deserialize(value).map_err(corrupt);
-    };
-    let rest = parts.split_off(parts.len().min(5));
-    let (id, run, step, time, kind): (UsageId, RunNumber, u32, Timestamp, u8) =
-        Deserialize::deserialize(Value::Array(parts)).map_err(corrupt)?;
-    let run: RunId = runs.id(run)?;
-    let kind = match kind {
-        TOKENS => {
-            let mut tokens = TokenUsage::default();
-            let mut rest = rest.into_iter();
-            let mut next = || rest.next().unwrap_or_default();
-            let model = String::deserialize(next()).map_err(corrupt)?;
-            tokens.input = u64::deserialize(next()).map_err(corrupt)?;
-            tokens.output = u64::deserialize(next()).map_err(corrupt)?;
-            tokens.cached = Option::deserialize(next()).map_err(corrupt)?;
-            tokens.reasoning = Option::deserialize(next()).map_err(corrupt)?;
-            UsageKind::Tokens {
-                model: model.into(),
-                tokens,
-            }
-        }
-        TOOL => {
-            let (name, success, duration_ms) =
-                Deserialize::deserialize(Value::Array(rest)).map_err(corrupt)?;
-            UsageKind::Tool {
-                name,
-                success,
-                duration_ms,
-            }
-        }
-        other => {
-            let reason = format!("there is no usage kind {other}");
-            return Err(OperationError::corrupt("usage entry", reason));
-        }
-    };
-    Ok(UsageEntry {
-        id,
-        run_id: run,
-        step,
-        timestamp: time,
-        kind,
-    })
+    /// The key of the next row.
+    fn end(&self) -> i64 {
+        self.key + signed(wide(self.row.count()))
+    }
 }
 
 fn total(conn: &Connection, session: OwnerId) -> Result<usize, OperationError> {
@@ -163,11 +100,9 @@ pub(crate) fn page(
     'rows: while let Some(row) = rows.next()? {
         let at = size(owner.number(row.get(0)?));
         let text = content::get(conn, row.get(1)?)?;
-        let entries: Vec<Value> = serde_json::from_str(&text)
-            .map_err(|error| OperationError::corrupt("usage entry", error.to_string()))?;
+        let entries = packed_usage::unpack(&text, |run| runs.id(run))?;
         for (entry, position) in entries.into_iter().zip(at..) {
             if (page.offset..end).contains(&position) {
-                let entry = unpack(entry, &mut runs)?;
                 if !room.takes(&entry) {
                     break 'rows;
                 }

@@ -12,6 +12,7 @@ use helix_agents_core::{RunId, SessionId};
 use crate::headers::StoredHeader;
 use crate::key::OwnerId;
 use crate::streams::Stream;
+use crate::usage::LastUsage;
 
 /// The most entries of a kind.
 const CAPACITY: usize = 256;
@@ -28,10 +29,10 @@ pub(crate) struct WriteCache {
     has_subscribers: Option<bool>,
 }
 
-/// Numbers of a session's rows; `None` where they are not known.
+/// Rows of a session; `None` where they are not known.
 #[derive(Debug, Default)]
 struct SessionRows {
-    usage: Option<u64>,
+    usage: Option<LastUsage>,
     run: Option<RunRow>,
 }
 
@@ -92,13 +93,16 @@ impl WriteCache {
         put(&mut self.streams, root, stream);
     }
 
-    /// The number of usage entries of a session, if it is known.
-    pub(crate) fn usage(&self, session: OwnerId) -> Option<u64> {
-        self.rows.get(&session)?.usage
+    /// Removes and returns the last usage row of a session. The caller puts back the one that is stored
+    /// afterwards.
+    pub(crate) fn take_usage(&mut self, session: OwnerId) -> Option<LastUsage> {
+        self.rows.get_mut(&session)?.usage.take()
     }
 
-    pub(crate) fn put_usage(&mut self, session: OwnerId, count: u64) {
-        self.rows_of(session).usage = Some(count);
+    pub(crate) fn put_usage(&mut self, session: OwnerId, last: LastUsage) {
+        if !last.is_full() {
+            self.rows_of(session).usage = Some(last);
+        }
     }
 
     /// Where a run is stored, if that is known.

@@ -95,7 +95,8 @@ impl Process {
             Arc::clone(&world.clock) as Arc<dyn Clock>,
             Arc::clone(&world.ids) as Arc<dyn IdSource>,
             agents,
-        );
+        )
+        .with_stops(Arc::clone(&backend.stops));
         let mortal = KillBeforeTool(world.switch.clone());
         ports.execution_hooks = vec![
             Arc::new(observer.clone()) as Arc<dyn AgentHooks>,

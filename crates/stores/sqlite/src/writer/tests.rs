@@ -6,6 +6,7 @@ use std::task::Wake;
 use super::*;
 use crate::change_notifier::{ChangeListener, SessionHash};
 use crate::key::OwnerId;
+use crate::write_cache::RunRow;
 
 struct Count(AtomicUsize);
 
@@ -158,16 +159,21 @@ fn the_writes_of_a_broken_group_are_made_again_one_by_one() {
 
 fn finds_empty_cache(db: &WriteConnection) -> Result<i64, OperationError> {
     // The part before was undone, so the cache must not have its writes.
-    match db.cache.borrow().usage(OwnerId(1)) {
+    match db.cache.borrow().run(OwnerId(1), &"r".parse().unwrap()) {
         None => Ok(0),
-        Some(count) => Err(OperationError::internal(format!("{count} are remembered"))),
+        Some(row) => Err(OperationError::internal(format!("{row:?} is remembered"))),
     }
 }
 
 #[test]
 fn the_cache_is_emptied_when_a_part_of_a_group_is_refused() {
     let fills_cache: Step = |db| {
-        db.cache.borrow_mut().put_usage(OwnerId(1), 5);
+        let row = RunRow {
+            id: "r".parse().unwrap(),
+            key: 5,
+            is_split: false,
+        };
+        db.cache.borrow_mut().put_run(OwnerId(1), row);
         Err(OperationError::internal("refused"))
     };
     let outcomes = write_group(&writer(), &[fills_cache, finds_empty_cache]);

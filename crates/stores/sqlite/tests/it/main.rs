@@ -13,10 +13,14 @@ mod folder;
 
 /// Answered calls, also in files of an earlier version.
 mod answered_calls;
+/// Who wrote the chunks of a stream.
+mod authors;
 /// The contract suites of the ports.
 mod contract;
 /// Every scenario, killed at every point.
 mod crashes;
+/// What is left of a batch from which deltas are removed.
+mod discarded_deltas;
 /// A full disk, and a locked file.
 mod full_disk;
 /// Commits that share a transaction.
