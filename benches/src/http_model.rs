@@ -8,11 +8,10 @@ use futures_util::stream;
 use helix_agents_core::message::{AssistantMessage, AssistantPart, Message};
 use helix_agents_core::model::{
     EventStream, MessageFormat, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest,
-    TokenUsage,
+    TokenUsage, ToolSchema,
 };
 use helix_agents_core::step::StopReason;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::openai::{ChatChunk, Client, Delta, Reply};
 use crate::sqlite::Outcome;
@@ -24,22 +23,19 @@ pub(crate) struct HttpModel {
     pub(crate) name: String,
 }
 
-/// The body of a request without its messages.
-#[derive(Serialize)]
-struct Head<'a> {
-    model: &'a str,
-    stream: bool,
-    tools: Vec<WireTool<'a>>,
-}
+/// The room that is made for a body without its messages.
+const USUAL_HEAD: usize = 1 << 10;
 
-#[derive(Serialize)]
-#[serde(tag = "type", content = "function", rename_all = "lowercase")]
-enum WireTool<'a> {
-    Function {
-        name: &'a str,
-        description: &'a str,
-        parameters: &'a Value,
-    },
+/// Writes a tool as the server is told of it.
+fn write_tool(tool: &ToolSchema, out: &mut Vec<u8>) -> Outcome<()> {
+    out.extend(br#"{"type":"function","function":{"name":"#);
+    serde_json::to_writer(&mut *out, &tool.name)?;
+    out.extend(br#","description":"#);
+    serde_json::to_writer(&mut *out, &tool.description)?;
+    out.extend(br#","parameters":"#);
+    out.extend(tool.input.text().as_bytes());
+    out.extend(b"}}");
+    Ok(())
 }
 
 #[derive(Serialize)]
@@ -139,19 +135,17 @@ impl MessageFormat for OpenAiMessages {
 
 impl HttpModel {
     fn body(&self, request: &ModelRequest<'_>) -> Outcome<Vec<u8>> {
-        let tools = request.tools.iter().map(|tool| WireTool::Function {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: tool.input.json(),
-        });
-        let mut body = serde_json::to_vec(&Head {
-            model: &self.name,
-            stream: true,
-            tools: tools.collect(),
-        })?;
-        // The messages come last, before the brace that ends the body.
-        body.pop();
-        body.extend(br#","messages":["#);
+        let mut body = Vec::with_capacity(USUAL_HEAD);
+        body.extend(br#"{"stream":true,"model":"#);
+        serde_json::to_writer(&mut body, &self.name)?;
+        body.extend(br#","tools":["#);
+        for (place, tool) in request.tools.iter().enumerate() {
+            if place > 0 {
+                body.push(b',');
+            }
+            write_tool(tool, &mut body)?;
+        }
+        body.extend(br#"],"messages":["#);
         let (system, history) = (request.prompt.system(), request.prompt.history());
         if !system.is_empty() {
             serde_json::to_writer(&mut body, &WireMessage::System { content: system })?;
@@ -165,12 +159,13 @@ impl HttpModel {
 
 impl Model for HttpModel {
     fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
-        let attempt = Attempt {
+        // It is moved with every event, so it is kept in a place of its own.
+        let attempt = Box::new(Attempt {
             client: &self.client,
             body: Some(self.body(&request)),
             reply: None,
             received: Received::default(),
-        };
+        });
         Box::pin(stream::unfold(Some(attempt), |attempt| async move {
             let mut attempt = attempt?;
             match attempt.next().await {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::bounds::{MAX_DEPTH, cut_reason, fits};
 use crate::error::{Coded, ErrorCode};
+use crate::json::Json;
 
 use quick_check::QuickCheck;
 
@@ -22,7 +23,7 @@ const MAX_ERROR_CHARS: usize = 300;
 /// A compiled JSON schema. Clones share it.
 #[derive(Clone)]
 pub struct Schema {
-    json: Arc<Value>,
+    json: Json,
     compiled: Arc<Compiled>,
 }
 
@@ -90,7 +91,7 @@ impl Schema {
             full.get_or_init(|| Some(validator));
         }
         Ok(Self {
-            json: Arc::new(json),
+            json: json.into(),
             compiled: Arc::new(Compiled { quick, full }),
         })
     }
@@ -107,6 +108,12 @@ impl Schema {
     #[must_use]
     pub fn json(&self) -> &Value {
         &self.json
+    }
+
+    /// Returns the schema as JSON text. It is made once: a model client sends it with every request.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.json.text()
     }
 
     /// Returns the validation errors of a value, one sentence each, for a model to act on. Empty
