@@ -135,9 +135,11 @@ impl Inner {
     fn commit(&mut self, commit: Commit, now: Timestamp) -> Result<Receipt, StoreError> {
         let root = commit.root.clone();
         let mut headers = Headers::new();
-        for id in commit.sessions() {
-            if let Some(record) = self.sessions.get(&id) {
-                headers.insert(id, Arc::clone(&record.header));
+        for id in commit.named() {
+            if !headers.contains_key(id)
+                && let Some(record) = self.sessions.get(id)
+            {
+                headers.insert(id.clone(), Arc::clone(&record.header));
             }
         }
         let kept = |session: &SessionId, count| Ok(self.record(session)?.kept(count));

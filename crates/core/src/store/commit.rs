@@ -374,20 +374,24 @@ impl Commit {
         })
     }
 
+    /// Iterates over the same sessions as [`Commit::sessions`], each as often as it is named.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &SessionId> {
+        let conditions = self.preconditions.iter().map(|(session, _)| session);
+        let changes = self.changes.iter().map(|(session, _)| session);
+        let root = (self.writes_stream() || self.creates_children()).then_some(&self.root);
+        let parents = self.new_children().map(|(_, parent)| parent);
+        conditions.chain(changes).chain(root).chain(parents)
+    }
+
     /// Returns every session that the commit names, once, in the order of first mention; also
     /// the root if the commit writes to its stream or creates a session under it, and the
     /// parents of new sessions.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
-        let conditions = self.preconditions.iter().map(|(session, _)| session);
-        let changes = self.changes.iter().map(|(session, _)| session);
-        let root = (self.writes_stream() || self.creates_children()).then_some(&self.root);
-        let named = conditions.chain(changes).chain(root);
-        let named = named.chain(self.new_children().map(|(_, parent)| parent));
         let mut all: Vec<SessionId> = Vec::new();
         // Most commits name one session; a set is worth it for those that name many.
         let mut known = BTreeSet::new();
-        for session in named {
+        for session in self.named() {
             let is_new = if all.len() < FEW_SESSIONS {
                 !all.contains(session)
             } else {
