@@ -11,12 +11,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::id::{CallId, RunId, SessionId};
 
+/// The room that is made for a text at first.
+const USUAL_BYTES: usize = 32;
+
 /// Returns the canonical text of a value: object keys sorted by their bytes, no white space,
 /// numbers as `serde_json` prints them.
 #[must_use]
 #[doc(hidden)]
 pub fn canonical_json(value: &Value) -> String {
-    let mut out = String::new();
+    let mut out = String::with_capacity(USUAL_BYTES);
     write_canonical(value, &mut out);
     out
 }

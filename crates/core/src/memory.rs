@@ -19,7 +19,7 @@ use crate::id::{CallId, CheckpointId, RunId, SessionId};
 use crate::message::Message;
 use crate::session::{Checkpoint, PendingCall, RunRecord, SessionState, StopRequest};
 use crate::store::{
-    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Fence, Headers, Lookup, Page, Paged,
+    AnsweredCall, Backlog, Commit, DuePage, DueQuery, Fence, Header, Headers, Lookup, Page, Paged,
     PendingQuery, Receipt, SessionExtras, SessionKey, SessionQuery, SessionStore, Snapshot,
     StoreError, WatchStops, plan,
 };
@@ -168,6 +168,9 @@ impl Inner {
                 && let Some(record) = self.sessions.get_mut(session)
             {
                 record.header.clone_from(header);
+                if before.is_some_and(Header::is_running) && header.is_at_rest() {
+                    record.rest();
+                }
             }
         }
         let sequence = self.say(&root, &mut plan, now);

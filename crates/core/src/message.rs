@@ -203,6 +203,21 @@ impl AssistantMessage {
         Self::new(vec![AssistantPart::Text { text: text.into() }])
     }
 
+    /// Keeps the arguments of its calls as texts only, which takes less memory.
+    pub(crate) fn pack(&mut self) {
+        if self.tool_calls().next().is_none() {
+            return;
+        }
+        let parts = self.parts.iter().map(|part| match part {
+            AssistantPart::ToolCall(call) => AssistantPart::ToolCall(ToolCall {
+                arguments: call.arguments.packed(),
+                ..call.clone()
+            }),
+            other => other.clone(),
+        });
+        self.parts = Arc::new(parts.collect());
+    }
+
     /// Returns all text parts as one string; `None` if there is no text.
     #[must_use]
     pub fn content(&self) -> Option<String> {

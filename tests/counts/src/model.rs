@@ -1,26 +1,19 @@
 //! A model that allocates next to nothing itself.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use futures_util::stream;
 use helix_agents_core::model::{EventStream, Model, ModelEvent, ModelRequest, TokenUsage};
 use helix_agents_core::step::StopReason;
 
-/// Calls the tool `add` so many times, and then answers with so many pieces of text.
+/// Calls the tool `add` so many times in each turn, and then answers with so many pieces of text.
 #[derive(Debug)]
 pub(crate) struct Fixed {
-    steps: u64,
-    pieces: u64,
-    asked: AtomicU64,
+    steps: usize,
+    pieces: usize,
 }
 
 impl Fixed {
-    pub(crate) fn new(steps: u64, pieces: u64) -> Self {
-        Self {
-            steps,
-            pieces,
-            asked: AtomicU64::new(0),
-        }
+    pub(crate) fn new(steps: usize, pieces: usize) -> Self {
+        Self { steps, pieces }
     }
 }
 
@@ -29,10 +22,10 @@ impl Model for Fixed {
         "fixed/model"
     }
 
-    fn stream<'a>(&'a self, _: ModelRequest<'a>) -> EventStream<'a> {
-        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        let asked = request.prompt.history().assistant_messages_since_user();
         let calls = asked < self.steps;
-        let events = move |n: u64| {
+        let events = move |n: usize| {
             let event = match (calls, n) {
                 (true, 0) => ModelEvent::CallStart {
                     id: Some(format!("call-{asked}")),

@@ -7,6 +7,8 @@ use axum::http::Request;
 use futures_util::StreamExt;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::{Backend, RuntimeExt, Turn};
+use helix_agents_core::stream::Retention;
+use helix_agents_core::time::Timestamp;
 use helix_agents_core::tool::{Tool, ToolCx};
 use helix_agents_core::{Agent, ToolResult};
 use helix_agents_runtime_local::LocalRuntime;
@@ -19,10 +21,14 @@ use crate::model::Fixed;
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// Performs one kind of work a number of times.
-pub(crate) fn perform(work: &str, times: u64) -> Done {
+/// The number of steps of an idle session.
+const IDLE_STEPS: usize = 5;
+
+/// Performs one kind of work a number of times. Returns what is left in memory of it.
+pub(crate) fn perform(work: &str, times: usize) -> Result<Option<MemoryStore>, Box<dyn Error>> {
     let tokio = tokio::runtime::Builder::new_current_thread();
     let tokio = { tokio }.enable_all().build()?;
+    let mut left = None;
     match work {
         "step" => tokio.block_on(turn(MemoryStore::new().into(), Fixed::new(times, 1))),
         "commit" => {
@@ -35,8 +41,14 @@ pub(crate) fn perform(work: &str, times: u64) -> Done {
         "start" => (0..times)
             .try_for_each(|_| tokio.block_on(turn(MemoryStore::new().into(), Fixed::new(0, 1)))),
         "frames" => tokio.block_on(frames(times)),
-        _ => Err("counts WORK N; WORK is step, commit, delta, frames or start".into()),
-    }
+        "idle" => {
+            let store = MemoryStore::new();
+            left = Some(store.clone());
+            tokio.block_on(finished_sessions(store, times))
+        }
+        _ => Err("counts WORK N; WORK is step, commit, delta, frames, start or idle".into()),
+    }?;
+    Ok(left)
 }
 
 fn adder(model: Fixed) -> Result<Agent, helix_agents_core::Error> {
@@ -71,7 +83,7 @@ async fn turn(backend: Backend, model: Fixed) -> Done {
 }
 
 /// Sends the 1,000 frames of a past turn so many times.
-async fn frames(times: u64) -> Done {
+async fn frames(times: usize) -> Done {
     let agent = adder(Fixed::new(0, 1_000))?;
     let runtime = LocalRuntime::builder(MemoryStore::new()).recovery(false);
     let runtime = runtime.agent(&agent).build();
@@ -90,5 +102,19 @@ async fn frames(times: u64) -> Done {
             bytes?;
         }
     }
+    Ok(())
+}
+
+/// Runs so many sessions to the end of their first turn, one after the other, and removes the deltas of
+/// these turns, as it happens after a while.
+async fn finished_sessions(store: MemoryStore, sessions: usize) -> Done {
+    let runtime = LocalRuntime::builder(store.clone()).recovery(false).build();
+    let agent = adder(Fixed::new(IDLE_STEPS, 1))?;
+    for _ in 0..sessions {
+        runtime.execute(&agent, "Add.").await?.output().await?;
+    }
+    let later = Timestamp::from_millis(u64::MAX);
+    let condensed = store.condense_old_turns(later, usize::MAX).await?;
+    assert_eq!(condensed, sessions);
     Ok(())
 }

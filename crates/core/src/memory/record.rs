@@ -34,6 +34,18 @@ pub(super) struct Record {
     children: Vec<SubSessionRef>,
     staged: Vec<(StepId, Staged)>,
     retired: BTreeSet<CallId>,
+    /// The number of messages that are packed.
+    packed: usize,
+}
+
+/// The length up to which a list is shrunk when its session comes to rest. A long one is left as it
+/// is: it would be copied with every turn.
+const SHORT: usize = 256;
+
+fn shrink<T>(list: &mut Vec<T>) {
+    if list.len() <= SHORT {
+        list.shrink_to_fit();
+    }
 }
 
 impl Record {
@@ -54,7 +66,24 @@ impl Record {
             children: Vec::new(),
             staged: Vec::new(),
             retired: BTreeSet::new(),
+            packed: 0,
         }
+    }
+
+    /// Gives back memory that is not needed while nobody runs the session.
+    pub(super) fn rest(&mut self) {
+        let new = self.messages.iter_mut().skip(self.packed);
+        for message in new {
+            if let Message::Assistant(message) = message {
+                message.pack();
+            }
+        }
+        self.packed = self.messages.len();
+        shrink(&mut self.messages);
+        shrink(&mut self.runs);
+        shrink(&mut self.checkpoints);
+        shrink(&mut self.usage);
+        shrink(&mut self.staged);
     }
 
     /// Returns how many messages stay when the history is truncated to `count`: no step is split.
@@ -73,6 +102,7 @@ impl Record {
             Row::DeleteAll => {}
             Row::Messages { mut messages, .. } => self.messages.append(&mut messages),
             Row::TruncateMessages { keep } => {
+                self.packed = self.packed.min(keep);
                 for message in self.messages.drain(keep.min(self.messages.len())..) {
                     if let Message::Assistant(assistant) = message {
                         let ids = assistant.tool_calls().map(|call| call.id.clone());

@@ -122,6 +122,9 @@ struct Call {
     arguments: String,
 }
 
+/// The number of parts up to which no room is made for more.
+const FEW_PARTS: usize = 3;
+
 /// Assembles a reply from its events.
 #[derive(Debug)]
 pub struct ReplyBuilder {
@@ -178,9 +181,10 @@ impl ReplyBuilder {
             }
             ModelEvent::Text(text) => {
                 self.close_thinking();
-                match self.parts.last_mut() {
-                    Some(AssistantPart::Text { text: so_far }) => so_far.push_str(&text),
-                    _ => self.parts.push(AssistantPart::Text { text: text.clone() }),
+                if let Some(AssistantPart::Text { text: so_far }) = self.parts.last_mut() {
+                    so_far.push_str(&text);
+                } else {
+                    self.add_part(AssistantPart::Text { text: text.clone() });
                 }
                 ReplyDelta::Text(text)
             }
@@ -195,7 +199,7 @@ impl ReplyBuilder {
             } => {
                 self.check_metadata(provider_metadata.as_ref())?;
                 let block = self.thinking.take().unwrap_or_default();
-                self.parts.push(AssistantPart::Thinking(Thinking {
+                self.add_part(AssistantPart::Thinking(Thinking {
                     signature,
                     redacted,
                     provider_metadata,
@@ -215,7 +219,7 @@ impl ReplyBuilder {
                 });
                 let name = SharedStr::from(name);
                 let call = ToolCall::new(id.clone(), name.clone(), Json::default());
-                self.parts.push(AssistantPart::ToolCall(call));
+                self.add_part(AssistantPart::ToolCall(call));
                 ReplyDelta::CallStart { id, name }
             }
             ModelEvent::CallArguments { call, delta } => {
@@ -255,9 +259,17 @@ impl ReplyBuilder {
         checked.map_err(|error| ModelError::new(ModelErrorKind::Invalid, error.to_string()))
     }
 
+    /// Adds a part. Most replies have one or two, and they are kept for as long as the session.
+    fn add_part(&mut self, part: AssistantPart) {
+        if self.parts.len() < FEW_PARTS {
+            self.parts.reserve_exact(1);
+        }
+        self.parts.push(part);
+    }
+
     fn close_thinking(&mut self) {
         if let Some(block) = self.thinking.take() {
-            self.parts.push(AssistantPart::Thinking(block));
+            self.add_part(AssistantPart::Thinking(block));
         }
     }
 

@@ -243,13 +243,18 @@ impl Header {
         }
     }
 
+    /// Whether its turn is over.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.may_have_open_step()
+    }
+
     /// Whether its latest run is running or suspended: only then may a step be open.
     pub(super) fn may_have_open_step(&self) -> bool {
         let run = self.run.as_ref();
         run.is_none_or(|run| run.status == RunStatus::Running || run.status.is_suspended())
     }
 
-    fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.run
             .as_ref()
             .is_some_and(|run| run.status == RunStatus::Running)

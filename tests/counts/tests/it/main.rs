@@ -27,6 +27,9 @@ const RECORDED: [Recorded; 5] = [
     recorded("start", 50, 215, [640_000, 0]),
 ];
 
+/// The bytes of a finished session of five steps in memory, once its deltas are removed.
+const IDLE_BYTES: u64 = 8_000;
+
 const fn recorded(
     work: &'static str,
     times: u64,
@@ -62,6 +65,14 @@ fn hold(work: &str, what: &str, found: u64, recorded: u64) {
     );
 }
 
+/// Performs work, and returns the number of allocations, and of the bytes that are in use at the end.
+fn counted(work: &str, times: &str) -> (u64, u64) {
+    let counts = Command::new(env!("CARGO_BIN_EXE_counts"));
+    let output = printed({ counts }.args([work, times]).output().unwrap());
+    let (allocations, bytes) = output.trim().split_once(' ').unwrap();
+    (allocations.parse().unwrap(), bytes.parse().unwrap())
+}
+
 fn printed(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -70,11 +81,7 @@ fn printed(output: Output) -> String {
 #[test]
 fn no_work_allocates_more_than_recorded() {
     for one in &RECORDED {
-        let found = each(one, |work, times| {
-            let counts = Command::new(env!("CARGO_BIN_EXE_counts"));
-            let output = { counts }.args([work, times]).output().unwrap();
-            printed(output).trim().parse().unwrap()
-        });
+        let found = each(one, |work, times| counted(work, times).0);
         hold(one.work, "allocations", found, one.allocations);
     }
 }
@@ -114,4 +121,11 @@ fn no_work_takes_more_instructions_than_recorded() {
         };
         hold(one.work, "instructions", found, recorded);
     }
+}
+
+#[test]
+fn a_finished_session_takes_no_more_memory_than_recorded() {
+    let idle = recorded("idle", 200, 0, [0, 0]);
+    let found = each(&idle, |work, times| counted(work, times).1);
+    hold(idle.work, "bytes", found, IDLE_BYTES);
 }
