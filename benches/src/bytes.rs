@@ -158,12 +158,14 @@ fn measure(report: &mut Report) -> Outcome<()> {
         what: "bytes a step on SQLite, while the turn runs",
         ours: running,
         bound: Bound::AtMost(600.0),
+        tolerated: None,
         beside: parts.join(", "),
     });
     report.target(Target {
         what: "bytes a step on SQLite, after the window",
         ours: past,
         bound: Bound::AtMost(300.0),
+        tolerated: None,
         beside: String::new(),
     });
     Ok(())

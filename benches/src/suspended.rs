@@ -116,7 +116,7 @@ fn fill(file: &std::path::Path) -> Outcome<()> {
     Ok(())
 }
 
-fn resident_kb() -> u64 {
+pub(crate) fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());

@@ -48,6 +48,8 @@ use streams::{EndedTurns, Log};
 pub struct MemoryStore {
     inner: Arc<Mutex<Inner>>,
     notifiers: Notifiers,
+    /// Rung when a session is asked to stop or deleted, and not with every commit.
+    stop_notifiers: Notifiers,
     clock: Option<Arc<dyn Clock>>,
     /// How long the deltas of a turn are kept after its end.
     window: Duration,
@@ -58,6 +60,7 @@ impl Default for MemoryStore {
         Self {
             inner: Arc::default(),
             notifiers: Notifiers::default(),
+            stop_notifiers: Notifiers::default(),
             clock: None,
             window: DELTA_WINDOW,
         }
@@ -214,9 +217,13 @@ impl SessionStore for MemoryStore {
         let mut inner = self.lock();
         let now = self.now(commit.at);
         let root = commit.root.clone();
+        let stops = commit.stopped_sessions().next().is_some();
         let receipt = inner.commit(commit, now)?;
         drop(inner);
         self.notifiers.of(&root).ring();
+        if stops {
+            self.stop_notifiers.of(&root).ring();
+        }
         Ok(receipt)
     }
 
@@ -341,7 +348,7 @@ impl WatchStops for MemoryStore {
         run: &RunId,
     ) -> Result<StopRequest, StoreError> {
         loop {
-            let heard = self.notifiers.of(session.root).heard();
+            let heard = self.stop_notifiers.of(session.root).heard();
             let stop = self.lock().get(session)?.header.stop.clone();
             if let Some(stop) = stop.filter(|stop| stop.run_id == *run) {
                 return Ok(stop);

@@ -42,6 +42,7 @@ pub use attempt::Attempt;
 pub use error::PerformError;
 pub use hold::Hold;
 pub use ports::{Models, Ports};
+pub use stops::stop_requested;
 
 use scope::{Scope, chunk_base};
 use view::SessionView;

@@ -1,6 +1,7 @@
 //! Streams in memory.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -8,8 +9,8 @@ use super::MemoryStore;
 use crate::id::SessionId;
 use crate::store::StoreError;
 use crate::stream::{
-    Chunk, Incarnation, Retention, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
-    StreamManager, StreamStatus, StreamWriter,
+    Chunk, ChunkOrigin, Incarnation, Retention, Sequence, StoredChunk, StreamError, StreamInfo,
+    StreamLimits, StreamManager, StreamStatus, StreamWriter,
 };
 use crate::time::Timestamp;
 
@@ -54,6 +55,16 @@ impl Log {
         self.chunks.retain(|Kept { stored, .. }| {
             stored.sequence > up_to || !stored.chunk.payload.is_in_messages()
         });
+        let past = self.after(up_to);
+        let mut base: Option<Arc<ChunkOrigin>> = None;
+        for Kept { stored, .. } in self.chunks.iter_mut().take(past) {
+            let chunk = &mut stored.chunk;
+            chunk.payload.pack();
+            if let Some(same) = base.filter(|base| *base == chunk.base) {
+                chunk.base = same;
+            }
+            base = Some(Arc::clone(&chunk.base));
+        }
         self.chunks.shrink_to_fit();
         self.condensed = self.condensed.max(up_to);
     }

@@ -53,21 +53,20 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
         hooks.fire_started(&history).await?;
     }
     match ask(cx, &hooks, &history).await? {
-        Asked::Replied(replied) => reply::take(cx, &hooks, *replied).await,
-        Asked::Failed(failure) => failed(cx, &hooks, failure).await,
-        Asked::Cut(cut) => cut_short(cx, &hooks, *cut).await,
+        Ok(replied) => reply::take(cx, &hooks, replied).await,
+        Err(NoReply::Failed(failure)) => failed(cx, &hooks, failure).await,
+        Err(NoReply::Cut(cut)) => cut_short(cx, &hooks, *cut).await,
     }
 }
 
-/// How a model call ended.
-enum Asked<'a> {
-    Replied(Box<Replied<'a>>),
+/// Why a model call gave no whole reply.
+enum NoReply<'a> {
     Failed(Failure),
     /// The run was asked to stop meanwhile.
     Cut(Box<Cut<'a>>),
 }
 
-impl<E: Into<Failure>> From<E> for Asked<'_> {
+impl<E: Into<Failure>> From<E> for NoReply<'_> {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -103,7 +102,7 @@ async fn ask<'a>(
     cx: EffectContext<'a>,
     hooks: &Hooks<'_>,
     history: &Transcript,
-) -> Result<Asked<'a>, PerformError> {
+) -> Result<Result<Replied<'a>, NoReply<'a>>, PerformError> {
     let EffectContext { scope, view, .. } = cx;
     let (at, ports, agent) = (scope.at(), scope.ports, view.agent());
     let (attempt, forced) = match &scope.effect.kind {
@@ -114,12 +113,12 @@ async fn ask<'a>(
     };
     let model = match resolve(agent, ports) {
         Ok(model) => model,
-        Err(error) => return Ok(error.into()),
+        Err(error) => return Ok(Err(error.into())),
     };
     let state = hooks.state()?;
     let prompt = match prompt(history, agent, &state) {
         Ok(prompt) => prompt,
-        Err(error) => return Ok(error.into()),
+        Err(error) => return Ok(Err(error.into())),
     };
     fire!(
         hooks,
@@ -134,7 +133,7 @@ async fn ask<'a>(
     } else {
         match self::prompt(history, agent, &state) {
             Ok(prompt) => prompt,
-            Err(error) => return Ok(error.into()),
+            Err(error) => return Ok(Err(error.into())),
         }
     };
 
@@ -165,7 +164,7 @@ async fn ask<'a>(
     let mut deltas = Deltas::of_model(cx);
     let events = match caught_now(|| model.stream(request)) {
         Ok(events) => events,
-        Err(panicked) => return Ok(adapter_panicked(&panicked).into()),
+        Err(panicked) => return Ok(Err(adapter_panicked(&panicked).into())),
     };
     let deadline = deadline(began, agent.model_config().timeout);
     let builder = ReplyBuilder::new(history).bounded(ports.bounds());
@@ -188,10 +187,10 @@ async fn ask<'a>(
         ReplyEnd::Whole(reply) => reply,
         ReplyEnd::Failed(error) => {
             deltas.discard("the model call failed").await?;
-            return Ok(error.into());
+            return Ok(Err(error.into()));
         }
         ReplyEnd::Stopped(partial) => {
-            return Ok(Asked::Cut(Box::new(Cut { partial, deltas })));
+            return Ok(Err(NoReply::Cut(Box::new(Cut { partial, deltas }))));
         }
     };
     fire!(
@@ -207,12 +206,12 @@ async fn ask<'a>(
         step = at.step,
         stop_reason = ?reply.stop_reason,
     );
-    Ok(Asked::Replied(Box::new(Replied {
+    Ok(Ok(Replied {
         reply,
         model: view.context.model.clone(),
         native: native.is_some(),
         deltas,
-    })))
+    }))
 }
 
 /// Notes that the call failed. What hooks wrote before it is kept: they are not called again for the

@@ -52,6 +52,9 @@ pub struct Ports {
     /// Where a run hears that it is asked to stop while the model replies, a tool runs, or it waits.
     /// Without it a run looks when that is over.
     pub stops: Option<Arc<dyn WatchStops>>,
+    /// Sent when the run is asked to stop, by a host that listens for the whole run. It spares every effect
+    /// to listen by itself.
+    pub stop: Option<AbortSignal>,
     /// Receives measurements, where somebody takes them.
     pub meter: Option<Arc<dyn Meter>>,
     /// Hooks of the parent, which come before the agent's own.
@@ -86,6 +89,7 @@ impl Ports {
             agents,
             models: Arc::new(BTreeMap::new()),
             stops: None,
+            stop: None,
             meter: None,
             parent_hooks: Vec::new(),
             execution_hooks: Vec::new(),

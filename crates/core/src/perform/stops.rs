@@ -3,27 +3,45 @@
 use std::time::Duration;
 
 use super::scope::Scope;
+use crate::id::RunId;
+use crate::store::{SessionKey, WatchStops};
+use crate::time::Clock;
 
 /// How long somebody who cannot hear waits before he listens again.
 const DEAF: Duration = Duration::from_millis(250);
 
+/// Resolves when a run is asked to stop, whichever process asks; never once the session is gone. Safe to
+/// drop. For hosts that listen once for a whole run, and say it in [`Ports::stop`](super::Ports::stop).
+#[doc(hidden)]
+pub async fn stop_requested(
+    stops: &dyn WatchStops,
+    session: SessionKey<'_>,
+    run: &RunId,
+    clock: &dyn Clock,
+) {
+    loop {
+        match stops.stopped(session, run).await {
+            Ok(_) => return,
+            Err(error) if error.may_pass() => {
+                let again = clock.now().saturating_add(DEAF);
+                clock.sleep_until(again).await;
+            }
+            Err(_) => return std::future::pending().await,
+        }
+    }
+}
+
 impl Scope<'_> {
-    /// Resolves when the run is asked to stop, whichever process asks. Without the port for it, and once the
-    /// session is gone, never. Safe to drop.
+    /// Resolves when the run is asked to stop. Where nobody listens, never. Safe to drop.
     pub(super) async fn stop_requested(self) {
         let (at, ports) = (self.at(), self.ports);
-        if let Some(stops) = &ports.stops {
-            loop {
-                match stops.stopped(at.key(), &at.run_id).await {
-                    Ok(_) => return,
-                    Err(error) if error.may_pass() => {
-                        let again = ports.clock.now().saturating_add(DEAF);
-                        ports.clock.sleep_until(again).await;
-                    }
-                    Err(_) => break,
-                }
+        match (&ports.stop, &ports.stops) {
+            (Some(signal), _) => signal.aborted().await,
+            (None, Some(stops)) => {
+                let (stops, clock) = (stops.as_ref(), ports.clock.as_ref());
+                stop_requested(stops, at.key(), &at.run_id, clock).await;
             }
+            (None, None) => std::future::pending().await,
         }
-        std::future::pending::<()>().await;
     }
 }

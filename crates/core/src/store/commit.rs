@@ -292,6 +292,14 @@ pub struct Commit {
 }
 
 impl Commit {
+    /// Returns the sessions that [`WatchStops`](super::WatchStops) has news of: they are asked to stop, or
+    /// deleted.
+    pub fn stopped_sessions(&self) -> impl Iterator<Item = &SessionId> {
+        let changes = self.changes.iter();
+        let news = changes.filter(|(_, change)| matches!(change, Change::Stop(_) | Change::Delete));
+        news.map(|(session, _)| session)
+    }
+
     /// Creates a commit without preconditions and changes.
     pub fn new(root: SessionId, at: Timestamp) -> Self {
         Self {

@@ -279,6 +279,20 @@ impl ChunkPayload {
         )
     }
 
+    /// Keeps arguments as their text alone, which takes less memory.
+    pub(crate) fn pack(&mut self) {
+        if let Self::ToolStart { arguments, .. }
+        | Self::ToolInputError {
+            input: arguments, ..
+        }
+        | Self::ToolApprovalRequest {
+            input: arguments, ..
+        } = self
+        {
+            *arguments = arguments.packed();
+        }
+    }
+
     /// Whether such a chunk is written after the reply of its step, and no later than its end.
     pub(super) fn follows_reply(&self) -> bool {
         matches!(

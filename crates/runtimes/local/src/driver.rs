@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use helix_agents_core::abort::{AbortHandle, AbortSignal};
 use helix_agents_core::machine::{AgentLimits, Effect, EffectKind, Event, RunState, decide};
-use helix_agents_core::perform::{Attempt, PerformError, Ports, perform};
+use helix_agents_core::perform::{Attempt, PerformError, Ports, perform, stop_requested};
 use helix_agents_core::time::Timestamp;
 
 use crate::lease::Holding;
@@ -56,6 +56,18 @@ impl Driver {
         // Tools that outlive their run are notified.
         let abort = AbortHandle::new();
         ports.abort = abort.signal();
+        // One listener serves all effects of the run.
+        let asked = AbortHandle::new();
+        ports.stop = Some(asked.signal());
+        let (stops, clock) = (ports.stops.take(), Arc::clone(&ports.clock));
+        let (key, run) = (state.clone(), state.run_id.clone());
+        let mut asking = std::pin::pin!(async move {
+            if let Some(stops) = stops {
+                stop_requested(&*stops, key.key(), &run, &*clock).await;
+                asked.abort();
+            }
+            std::future::pending::<()>().await;
+        });
         let (ports, hold, session) = (&ports, &*holding.hold, &state.session_id.clone());
         let perform = |effect: Effect| async move {
             // No effect is started under a lapsed lease, because another process may have taken the
@@ -90,6 +102,8 @@ impl Driver {
                 if let Poll::Ready(event) = under_way.poll_next(cx) {
                     return Poll::Ready(Next::Event(event));
                 }
+                // It never ends: a stop is heard by the effects.
+                let _ = asking.as_mut().poll(cx);
                 if leaving.is_none() && stopped.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Next::Stop);
                 }

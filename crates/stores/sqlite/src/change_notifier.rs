@@ -22,6 +22,11 @@ impl SessionHash {
         Self(bytes.fold(0xcbf2_9ce4_8422_2325, mix))
     }
 
+    /// The hash under which stops and the deletion of a session are told.
+    pub(crate) fn of_stops(session: &SessionId) -> Self {
+        Self(Self::of(session).0.rotate_left(32))
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
@@ -58,8 +63,7 @@ impl ChangeNotifier {
     }
 
     /// Adds a listener for changes of a session. It is removed when the result is dropped.
-    pub(crate) fn listen(self: &Arc<Self>, session: &SessionId) -> ChangeListener {
-        let session = SessionHash::of(session);
+    pub(crate) fn listen(self: &Arc<Self>, session: SessionHash) -> ChangeListener {
         let mut state = self.lock();
         let listeners = state.sessions.entry(session).or_default();
         listeners.count += 1;

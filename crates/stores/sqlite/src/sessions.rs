@@ -34,6 +34,7 @@ impl SessionStore for SqliteStore {
         if !sessions.contains(&root) {
             changed_sessions.push(SessionHash::of(&root));
         }
+        changed_sessions.extend(commit.stopped_sessions().map(SessionHash::of_stops));
         let config = Arc::clone(self.config());
         let mut commit = Some(commit);
         let work = move |db: &WriteConnection, attempt| {
@@ -165,7 +166,7 @@ impl WatchStops for SqliteStore {
         session: SessionKey<'_>,
         run: &RunId,
     ) -> Result<StopRequest, StoreError> {
-        let listener = self.listen(session.session);
+        let listener = self.listen(SessionHash::of_stops(session.session));
         loop {
             let changed = listener.changed();
             let place = Place::of(session);

@@ -265,7 +265,7 @@ impl SqliteStore {
     }
 
     /// Adds a listener for changes of a session, by this process or another.
-    pub(crate) fn listen(&self, session: &SessionId) -> ChangeListener {
+    pub(crate) fn listen(&self, session: SessionHash) -> ChangeListener {
         self.inner.notifier.listen(session)
     }
 }

@@ -105,7 +105,7 @@ impl StreamManager for SqliteStore {
         root: &SessionId,
         known: Option<StreamInfo>,
     ) -> Result<(), StreamError> {
-        let listener = self.listen(root);
+        let listener = self.listen(SessionHash::of(root));
         loop {
             let changed = listener.changed();
             let now = self.info(root).await?;

@@ -185,7 +185,9 @@ fn the_cache_is_emptied_when_a_part_of_a_group_is_refused() {
 fn listeners_are_notified_of_the_writes_of_a_group() {
     let writer = writer();
     let heard_by = |name: &str| {
-        let listener: ChangeListener = writer.notifier.listen(&name.parse().unwrap());
+        let listener: ChangeListener = writer
+            .notifier
+            .listen(SessionHash::of(&name.parse().unwrap()));
         let mut change = Box::pin(listener.changed());
         let count = Arc::new(Count(AtomicUsize::new(0)));
         let waker = Arc::clone(&count).into();
@@ -247,7 +249,9 @@ struct Counter {
 impl Counter {
     fn new(writer: &Writer, name: &str) -> Self {
         let mut counter = Self {
-            listener: writer.notifier.listen(&name.parse().unwrap()),
+            listener: writer
+                .notifier
+                .listen(SessionHash::of(&name.parse().unwrap())),
             change: None,
             count: Arc::new(Count(AtomicUsize::new(0))),
         };
