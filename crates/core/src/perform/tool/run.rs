@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -238,6 +239,8 @@ async fn execute(
     let mut left = pin!(async {
         scope.stop_requested().await;
         abort.abort();
+        // A tool that ends at once is heard before the time is looked at.
+        once_more().await;
         let until = clock.now().saturating_add(scope.ports.stop_grace);
         clock.sleep_until(until).await;
     });
@@ -269,6 +272,19 @@ async fn execute(
     };
     sink.drain(deltas);
     Ok(execution)
+}
+
+/// Lets whatever else is polled with this be polled once more.
+async fn once_more() {
+    let mut is_polled = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut is_polled, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl Execution {

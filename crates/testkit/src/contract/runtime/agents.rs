@@ -1,8 +1,10 @@
 //! Agents, tools, logs and gates for the cases.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::select;
 use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::notify::Notify;
 use helix_agents_core::tool::{Tool, ToolBuilder, ToolCx, ToolResult};
@@ -109,6 +111,12 @@ impl Gate {
         self.until(|passing| passing.open).await;
     }
 
+    /// Waits at the gate until it is open, or the run of a tool is stopped.
+    pub(in crate::contract) async fn pass_or_stop(&self, cx: &ToolCx) {
+        let (open, stopped) = (pin!(self.pass()), pin!(cx.abort_signal().aborted()));
+        select(open, stopped).await;
+    }
+
     /// Waits until so many tasks have arrived at the gate.
     pub(in crate::contract) async fn reached(&self, many: usize) {
         let come = self.until(|passing| passing.came >= many);
@@ -136,13 +144,13 @@ impl Gate {
     }
 }
 
-/// A tool that waits at a gate.
+/// A tool that waits at a gate, unless its run is stopped.
 pub(in crate::contract) fn gated(name: &str, gate: &Gate) -> ToolBuilder {
     let gate = gate.clone();
-    tool(name, move |_, _| {
+    tool(name, move |_, cx: ToolCx| {
         let gate = gate.clone();
         async move {
-            gate.pass().await;
+            gate.pass_or_stop(&cx).await;
             Ok(json!("done"))
         }
     })

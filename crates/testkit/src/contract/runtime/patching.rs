@@ -25,7 +25,7 @@ fn writer(gate: &Gate) -> helix_agents_core::tool::ToolBuilder {
             cx.edit_state(|draft| draft.push("/items", &by))?;
             cx.edit_state(|draft| draft.increment("/count", 1))?;
             if arguments.get("waits").is_some() {
-                gate.pass().await;
+                gate.pass_or_stop(&cx).await;
             }
             cx.edit_state(|draft| {
                 draft.set("/last", &by)?;
