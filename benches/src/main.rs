@@ -35,6 +35,7 @@ mod sessions;
 mod sqlite;
 mod state;
 mod steps;
+mod stops;
 mod suspended;
 mod sweeps;
 
@@ -44,7 +45,7 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 16] = [
+const GROUPS: [Group; 17] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
@@ -53,6 +54,7 @@ const GROUPS: [Group; 16] = [
     ("suspended", suspended::run),
     ("idle", idle::run),
     ("sweeps", sweeps::run),
+    ("stops", stops::run),
     ("steps", steps::run),
     ("durable", steps::durable),
     ("growing", growing::run),
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
             "one-side" => Some(sessions::side(rest)),
             "http-side" => Some(http_side::run(rest)),
             "mock-llm" => Some(mock_process::serve()),
+            "stops-side" => Some(stops::side(rest)),
             "idle-side" => Some(idle::side()),
             "stay-awake" => Some(awake::stay_awake()),
             _ => None,

@@ -4,6 +4,7 @@
 mod attempts;
 mod changed_meanwhile;
 mod concurrent_writes;
+mod cut_short;
 mod dead_process;
 mod failing;
 mod faulty_store;
@@ -30,6 +31,10 @@ pub use concurrent_writes::{
     a_pending_call_that_was_lost_is_written_again, a_stop_before_a_pause_stops, a_stop_ends_a_wait,
     an_answer_beside_a_stop_reaches_the_model,
 };
+pub use cut_short::{
+    a_stop_reaches_a_running_tool, an_aborted_reply_is_discarded, an_interrupted_reply_is_kept,
+    an_interrupted_reply_without_text_leaves_nothing,
+};
 pub use dead_process::{
     a_run_fails_even_if_its_last_hook_kills_the_process, a_run_that_cannot_continue_fails,
     a_run_that_only_begins_again_is_given_up, a_run_without_progress_fails_after_five_take_overs,
@@ -51,11 +56,9 @@ pub use stopping::{
     a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,
     a_stop_beside_a_pause_stops, a_stop_beside_an_answer_that_is_taken_begins_nothing,
-    a_stop_reaches_a_running_tool, a_turn_does_not_begin_in_a_session_that_was_replaced,
+    a_turn_does_not_begin_in_a_session_that_was_replaced,
     a_turn_that_sets_keys_of_the_state_keeps_the_other_keys,
-    an_abort_beside_a_taken_interrupt_is_not_lost, an_aborted_reply_is_discarded,
-    an_answer_beside_a_pause_is_taken, an_interrupted_reply_is_kept,
-    an_interrupted_reply_without_text_leaves_nothing,
+    an_abort_beside_a_taken_interrupt_is_not_lost, an_answer_beside_a_pause_is_taken,
 };
 pub use unknown_results::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,
