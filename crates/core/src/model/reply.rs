@@ -283,8 +283,8 @@ impl ReplyBuilder {
     }
 
     /// Returns the reply so far, for a reply that is cut off on purpose: its texts and the calls that have
-    /// begun, without its reasoning. The arguments of the last call may be incomplete. `None` if there is
-    /// nothing yet.
+    /// begun, without its reasoning. The arguments of the last call may be incomplete. `None` if the model
+    /// has neither said a text nor begun a call.
     pub(crate) fn into_partial(mut self) -> Option<AssistantMessage> {
         self.fill_arguments();
         self.parts.retain(|part| match part {

@@ -19,7 +19,7 @@ use crate::transcript::Transcript;
 pub(super) struct Hooks<'a> {
     cx: EffectContext<'a>,
     state: Option<SharedState>,
-    /// What they told readers, once one was called.
+    /// The chunks that hooks emitted and no commit has taken; made when the first hook is called.
     said: OnceLock<Arc<Mutex<Vec<ChunkPayload>>>>,
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Intents {
     pub(super) told: Vec<ChunkPayload>,
 }
 
-/// Sorts the calls of a reply: refused, for a client, for a person to decide, or ready to run. `calls`
-/// is replaced.
+/// Sorts the calls of a reply: refused, for a client, for a person to decide, or ready to run. The list
+/// `calls` is emptied, and used again for the result.
 pub(super) async fn intents(
     cx: EffectContext<'_>,
     hooks: &Hooks<'_>,

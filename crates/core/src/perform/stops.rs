@@ -7,7 +7,7 @@ use crate::id::RunId;
 use crate::store::{SessionKey, WatchStops};
 use crate::time::Clock;
 
-/// How long somebody who cannot hear waits before he listens again.
+/// The wait before a watch that failed is begun again.
 const DEAF: Duration = Duration::from_millis(250);
 
 /// Resolves when a run is asked to stop, whichever process asks; never once the session is gone. Safe to

@@ -36,7 +36,7 @@ pub(super) struct RunContext {
 #[derive(Debug)]
 struct Held(Mutex<Arc<Value>>);
 
-/// What is held instead of a state that was let go of.
+/// The value that takes the place of a state that was let go of: `null`, shared by all.
 static LET_GO: LazyLock<Arc<Value>> = LazyLock::new(Arc::default);
 
 impl Held {

@@ -11,7 +11,8 @@ use crate::shared_str::SharedStr;
 
 /// The key of a call, which a tool passes to other systems so that they notice a repetition.
 ///
-/// It is a digest that many tools never ask for, so it is computed when somebody reads or stores it.
+/// The key is the SHA-256 of session, run and call, in hexadecimal: the same in every process and for every
+/// attempt at the call. It is computed when it is first read or stored.
 #[derive(Clone)]
 pub struct IdempotencyKey {
     text: OnceLock<SharedStr>,

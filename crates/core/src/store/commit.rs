@@ -292,8 +292,8 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Returns the sessions that [`WatchStops`](super::WatchStops) has news of: they are asked to stop, or
-    /// deleted.
+    /// Returns the sessions that this commit asks to stop or deletes. After it is made, a store wakes those
+    /// who wait for them in [`WatchStops::stopped`](super::WatchStops::stopped); no other commit concerns them.
     pub fn stopped_sessions(&self) -> impl Iterator<Item = &SessionId> {
         let changes = self.changes.iter();
         let news = changes.filter(|(_, change)| matches!(change, Change::Stop(_) | Change::Delete));

@@ -30,8 +30,8 @@ pub struct StreamInfo {
     pub last: Sequence,
     /// The last sequence that retention removed; a reader before it gets a notice.
     pub trimmed: Sequence,
-    /// Deltas up to this sequence were removed where the messages hold their content, too: a reader makes
-    /// them again.
+    /// The end of the condensed part: deltas up to this sequence whose content is in the messages count as
+    /// removed, even if a store still has them. A reader makes them from the messages.
     pub condensed: Sequence,
 }
 

@@ -55,7 +55,7 @@ pub struct StreamReader {
     /// The incarnation that is read, once it is known.
     incarnation: Option<Incarnation>,
     buffer: VecDeque<StoredChunk>,
-    /// What stands before the first chunk of the buffer, and is made.
+    /// The chunks of a removed reply, made from the messages. They come before those of the buffer.
     made: VecDeque<StoredChunk>,
     replay: Replay,
     /// The part of the stream that is condensed, as of the chunks in the buffer.

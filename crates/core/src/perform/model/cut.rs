@@ -13,7 +13,7 @@ use crate::perform::hooks::Hooks;
 use crate::perform::patches::Streamed;
 use crate::perform::scope::EffectContext;
 use crate::perform::settle::{Settling, settle};
-use crate::session::{CallPhase, OpenCall, OpenStep, StopKind};
+use crate::session::{CallPhase, CallState, OpenCall, OpenStep, StopKind};
 use crate::step::synthesize_not_executed_result;
 use crate::stream::Chunk;
 
@@ -67,7 +67,7 @@ pub(super) async fn cut_short(
         at.run_id.clone(),
         at.step,
         message,
-        |_| OpenCall::new(CallPhase::Regular, crate::session::CallState::Ready),
+        |_| OpenCall::new(CallPhase::Regular, CallState::Ready),
     );
     for call in &mut open.calls {
         if let Some(result) = results.next() {

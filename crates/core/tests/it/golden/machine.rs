@@ -66,6 +66,7 @@ pub(super) fn events() -> Vec<Event> {
         settled,
         with(&settled, json!({ "ended": "completed" })),
         { "n": 4, "step": 1, "what": "slept" },
+        { "n": 4, "step": 1, "stop": true, "what": "cut" },
         { "n": 5, "step": 1, "what": "answered", "open": open },
         { "n": 6, "step": 1, "what": "ended", "status": "suspended_client_tool" },
     ]))
