@@ -33,6 +33,7 @@ pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
 pub(crate) use recover::plan_recover;
 pub(crate) use resume::plan_resume;
+pub use resume::{ResumeMode, ResumeRequest};
 pub use start::Performer;
 pub(crate) use start::{Drive, Start};
 pub use submit::{Continuation, Submitted, ToolAnswer};
@@ -92,21 +93,30 @@ impl Entries {
         }
     }
 
-    /// Continues after a suspension whose calls are all answered, or after an interruption.
+    /// Resumes a session: by default after a suspension whose calls are all answered, or after an
+    /// interruption.
     ///
     /// # Errors
     /// [`EntryError`] if the session cannot be resumed; nothing is written then.
     pub async fn resume(
         &self,
-        session: impl Into<KnownSession>,
+        request: impl Into<ResumeRequest>,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
-        let session = session.into();
+        let ResumeRequest { session, mode } = request.into();
         let id = session.id.clone();
-        self.drive(session, performer, |found, start| {
-            plan_resume(or_not_found(found, &id)?, start)
-        })
-        .await
+        match mode {
+            ResumeMode::Continue => {
+                self.drive(session, performer, |found, start| {
+                    plan_resume(or_not_found(found, &id)?, start)
+                })
+                .await
+            }
+            ResumeMode::Retry | ResumeMode::FromCheckpoint(_) => Err(EntryError::Stale {
+                session: id,
+                why: "this mode is not supported yet",
+            }),
+        }
     }
 
     /// Takes over a run whose process is gone.

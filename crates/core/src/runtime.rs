@@ -23,14 +23,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::agent::AgentRegistry;
-use crate::entries::{ExecuteRequest, KnownSession, Submitted, ToolAnswer};
+use crate::entries::{ExecuteRequest, ResumeRequest, Submitted, ToolAnswer};
 use crate::hooks::AgentHooks;
 use crate::id::{IdSource, RunId, SessionId};
 use crate::session::RunRecord;
 use crate::store::SessionKey;
 use crate::time::Clock;
 
-pub use asking::{Messages, Pending, Stop};
+pub use asking::{Messages, Pending, Resume, Stop};
 pub use backend::Backend;
 pub use chunks::ChunkStream;
 pub use error::RuntimeError;
@@ -147,11 +147,10 @@ pub trait Runtime: Send + Sync + fmt::Debug {
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError>;
 
-    /// Resumes a session of an agent that is registered: after a pause whose calls are all answered, or
-    /// after an interruption.
+    /// Resumes a session of an agent that is registered, in the mode of the request.
     async fn resume_session(
         &self,
-        session: KnownSession,
+        request: ResumeRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError>;
 
@@ -196,10 +195,10 @@ impl<R: Runtime + ?Sized> Runtime for Arc<R> {
 
     async fn resume_session(
         &self,
-        session: KnownSession,
+        request: ResumeRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        (**self).resume_session(session, options).await
+        (**self).resume_session(request, options).await
     }
 
     async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {

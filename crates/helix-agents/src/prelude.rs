@@ -6,7 +6,9 @@ pub use helix_agents_core::error::Error;
 pub use helix_agents_core::id::{RunId, SessionId, UserId};
 pub use helix_agents_core::memory::MemoryStore;
 pub use helix_agents_core::model::Model;
-pub use helix_agents_core::runtime::{Handle, Outcome, Pending, Runtime, RuntimeExt, Stop, Turn};
+pub use helix_agents_core::runtime::{
+    Handle, Outcome, Pending, Resume, Runtime, RuntimeExt, Stop, Turn,
+};
 pub use helix_agents_core::tool::{Tool, ToolCx, ToolError, ToolResult};
 pub use helix_agents_macros::{tool, toolset};
 #[cfg(feature = "runtime-local")]

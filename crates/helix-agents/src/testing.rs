@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use helix_agents_core::AgentRegistry;
-use helix_agents_core::entries::{ExecuteRequest, KnownSession, Submitted, ToolAnswer};
+use helix_agents_core::entries::{ExecuteRequest, ResumeRequest, Submitted, ToolAnswer};
 use helix_agents_core::id::IdSource;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
@@ -99,10 +99,10 @@ impl Runtime for TestRuntime {
 
     async fn resume_session(
         &self,
-        session: KnownSession,
+        request: ResumeRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        self.runtime.resume_session(session, options).await
+        self.runtime.resume_session(request, options).await
     }
 
     async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {

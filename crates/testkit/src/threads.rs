@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use futures_util::future::{BoxFuture, Either, select};
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, ExecuteRequest, KnownSession, Performer, Submitted,
-    ToolAnswer,
+    Continuation, Entries, EntryError, ExecuteRequest, KnownSession, Performer, ResumeRequest,
+    Submitted, ToolAnswer,
 };
 use helix_agents_core::id::{IdSource, RunId, SessionId};
 use helix_agents_core::machine::{AgentLimits, RunState};
@@ -270,12 +270,14 @@ impl Runtime for ThreadRuntime {
 
     async fn resume_session(
         &self,
-        session: KnownSession,
+        request: ResumeRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
+        let ResumeRequest { session, mode, .. } = request;
         let found = session.load(self.backend.store.as_ref()).await?;
         let agent = self.agent_of(&found)?;
-        let state = self.entries().resume(found, &performer()).await?;
+        let request = ResumeRequest::new(found, mode);
+        let state = self.entries().resume(request, &performer()).await?;
         self.perform(&agent, state, options)
     }
 

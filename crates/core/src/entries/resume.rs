@@ -2,11 +2,66 @@
 
 use super::answers::take_answers;
 use super::start::{adopt, base, commit_on, raised, say, take_lease};
-use super::{Drive, EntryError, Start};
+use super::{Drive, EntryError, KnownSession, Start};
+use crate::id::{CheckpointId, SessionId};
 use crate::machine::RunState;
 use crate::session::{RunStatus, RunTrigger, SessionStatus, StopRequest};
 use crate::store::{Change, Field, Snapshot};
 use crate::stream::ChunkPayload;
+
+/// How a session is resumed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResumeMode {
+    /// Continues after a suspension whose calls are all answered, or after an interruption.
+    #[default]
+    Continue,
+    /// Tries a failed or interrupted turn again, from its last good checkpoint.
+    Retry,
+    /// Rewinds the session to a checkpoint and continues from there.
+    FromCheckpoint(CheckpointId),
+}
+
+/// The request to resume a session.
+///
+/// Made from the id of the session, or from a [`Snapshot`], which saves the entry a read.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ResumeRequest {
+    /// The session.
+    pub session: KnownSession,
+    /// How it is resumed.
+    pub mode: ResumeMode,
+}
+
+impl ResumeRequest {
+    /// Resumes a session in this mode.
+    #[must_use]
+    pub fn new(session: impl Into<KnownSession>, mode: ResumeMode) -> Self {
+        Self {
+            session: session.into(),
+            mode,
+        }
+    }
+}
+
+impl From<KnownSession> for ResumeRequest {
+    fn from(session: KnownSession) -> Self {
+        Self::new(session, ResumeMode::Continue)
+    }
+}
+
+impl From<&SessionId> for ResumeRequest {
+    fn from(session: &SessionId) -> Self {
+        Self::new(session, ResumeMode::Continue)
+    }
+}
+
+impl From<Snapshot> for ResumeRequest {
+    fn from(found: Snapshot) -> Self {
+        Self::new(found, ResumeMode::Continue)
+    }
+}
 
 /// Plans to continue after a suspension or an interruption.
 ///

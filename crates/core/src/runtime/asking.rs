@@ -1,8 +1,9 @@
-//! Arguments of the verbs of a runtime: whose pending calls to list, which run to stop, which messages to
-//! read.
+//! Arguments of the verbs of a runtime: whose pending calls to list, which run to stop, how to resume, which
+//! messages to read.
 
+use crate::entries::{ResumeMode, ResumeRequest};
 use crate::error::Error;
-use crate::id::{IdError, SessionId, UserId};
+use crate::id::{CheckpointId, IdError, SessionId, UserId};
 use crate::store::Page;
 
 /// Which pending calls are asked for.
@@ -121,6 +122,78 @@ impl From<&SessionId> for Stop {
 
 impl From<&str> for Stop {
     fn from(session: &str) -> Self {
+        Self::of(session)
+    }
+}
+
+/// The session to resume, and how.
+///
+/// A session or its id continues it: after a pause whose calls are all answered, or after an
+/// interruption.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::Resume;
+///
+/// async fn try_again(runtime: &dyn Runtime, agent: &Agent) -> Result<String, Error> {
+///     runtime.resume(agent, Resume::of("chat-7").retry()).await?.output().await
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "nothing is resumed before it is given to a runtime"]
+pub struct Resume {
+    session: Result<SessionId, IdError>,
+    mode: Result<ResumeMode, IdError>,
+}
+
+impl Resume {
+    /// Continues a session.
+    pub fn of(session: impl AsRef<str>) -> Self {
+        Self {
+            session: SessionId::new(session),
+            mode: Ok(ResumeMode::Continue),
+        }
+    }
+
+    /// Tries a failed or interrupted turn again, from its last good checkpoint.
+    pub fn retry(mut self) -> Self {
+        self.mode = Ok(ResumeMode::Retry);
+        self
+    }
+
+    /// Rewinds the session to a checkpoint and continues from there.
+    pub fn from_checkpoint(mut self, checkpoint: impl AsRef<str>) -> Self {
+        self.mode = CheckpointId::new(checkpoint).map(ResumeMode::FromCheckpoint);
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<(SessionId, ResumeRequest), Error> {
+        let session = self.session?;
+        let request = ResumeRequest::new(&session, self.mode?);
+        Ok((session, request))
+    }
+}
+
+impl From<&SessionId> for Resume {
+    fn from(session: &SessionId) -> Self {
+        Self::of(session)
+    }
+}
+
+impl From<SessionId> for Resume {
+    fn from(session: SessionId) -> Self {
+        Self::of(session)
+    }
+}
+
+impl From<&str> for Resume {
+    fn from(session: &str) -> Self {
+        Self::of(session)
+    }
+}
+
+impl From<&String> for Resume {
+    fn from(session: &String) -> Self {
         Self::of(session)
     }
 }

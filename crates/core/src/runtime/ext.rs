@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::asking::Wanted;
 use super::{
-    ChunkStream, Handle, Messages, Pending, RunOptions, Runtime, RuntimeError, StartedRun, Stop,
-    Turn,
+    ChunkStream, Handle, Messages, Pending, Resume, RunOptions, Runtime, RuntimeError, StartedRun,
+    Stop, Turn,
 };
 use crate::agent::Agent;
-use crate::entries::{EntryError, KnownSession, Submitted, ToolAnswer};
+use crate::entries::{EntryError, Submitted, ToolAnswer};
 use crate::error::Error;
 use crate::id::{RunId, SessionId};
 use crate::maybe_send::MaybeSend;
@@ -92,22 +92,22 @@ pub trait RuntimeExt: Runtime {
         self.execute(agent, turn.into().in_session(session)).await
     }
 
-    /// Resumes a session: after a pause whose calls are all answered, or after an interruption.
+    /// Resumes a session. Its id continues it: after a pause whose calls are all answered, or after an
+    /// interruption. [`Resume`] has the other modes.
     ///
     /// # Errors
     /// When there is nothing to resume, or calls still wait for an answer; nothing is written then.
     async fn resume<Out>(
         &self,
         agent: &Agent<Out>,
-        session: impl AsRef<str> + MaybeSend,
+        resume: impl Into<Resume> + MaybeSend,
     ) -> Result<Handle<Out>, Error>
     where
         Out: DeserializeOwned + 'static,
     {
-        let session = SessionId::new(session)?;
+        let (session, request) = resume.into().checked()?;
         self.agents().keep(agent)?;
-        let known = KnownSession::from(&session);
-        let run = self.resume_session(known, RunOptions::default()).await;
+        let run = self.resume_session(request, RunOptions::default()).await;
         let run = run.map_err(|error| Error::from(error).in_session(&session))?;
         Ok(Handle::new(self.shared(), run))
     }

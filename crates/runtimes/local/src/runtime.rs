@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent, ResolveError};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, ExecuteRequest, KnownSession, Performer, Submitted,
-    ToolAnswer,
+    Continuation, Entries, EntryError, ExecuteRequest, Performer, ResumeMode, ResumeRequest,
+    Submitted, ToolAnswer,
 };
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, RunState};
@@ -220,11 +220,13 @@ impl LocalRuntime {
     pub(crate) async fn resume_found(
         &self,
         found: Snapshot,
+        mode: ResumeMode,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
-        let entry = async move { entries.resume(found, &performer).await };
+        let request = ResumeRequest::new(found, mode);
+        let entry = async move { entries.resume(request, &performer).await };
         self.enter(&agent, options, entry).await
     }
 
@@ -345,12 +347,13 @@ impl Runtime for LocalRuntime {
 
     async fn resume_session(
         &self,
-        session: KnownSession,
+        request: ResumeRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
+        let ResumeRequest { session, mode, .. } = request;
         let found = session.load(self.inner.backend.store.as_ref()).await;
         let found = found.map_err(EntryError::from)?;
-        self.resume_found(found, options).await
+        self.resume_found(found, mode, options).await
     }
 
     async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::future::{Either, select};
 use helix_agents_core::agent::ResolveError;
-use helix_agents_core::entries::EntryError;
+use helix_agents_core::entries::{EntryError, ResumeMode};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{
@@ -264,7 +264,11 @@ impl LocalRuntime {
         };
         let entered = match todo {
             Todo::Recover => self.take_over(found).await,
-            Todo::Continue | Todo::Stop => self.resume_found(found, RunOptions::default()).await,
+            Todo::Continue | Todo::Stop => {
+                let options = RunOptions::default();
+                self.resume_found(found, ResumeMode::Continue, options)
+                    .await
+            }
         };
         match entered {
             Ok(run) => Ok(Some(run)),

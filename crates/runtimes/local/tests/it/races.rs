@@ -108,7 +108,7 @@ async fn an_entry_on_an_outdated_read_is_refused_or_repeated() {
         let answered = store.find(&session("s")).await.unwrap().unwrap();
         let resume = |read: &Snapshot| {
             let read = KnownSession::from(read.clone());
-            runtime.resume_session(read, RunOptions::default())
+            runtime.resume_session(read.into(), RunOptions::default())
         };
         let refused = resume(&waiting).await.unwrap_err();
         let RuntimeError::Entry(EntryError::AwaitingAnswers { .. }) = refused else {
