@@ -7,6 +7,7 @@
 
 mod answers;
 mod close;
+mod double_texting;
 mod error;
 mod execute;
 mod known;
@@ -18,14 +19,17 @@ mod submit;
 
 use std::sync::Arc;
 
-use crate::id::{IdSource, IdSourceExt, SessionId};
+use crate::id::{IdSource, IdSourceExt, RunId, SessionId};
 use crate::machine::RunState;
-use crate::store::{Precondition, SessionStore, Snapshot, StoreError};
+use crate::store::{Commit, Precondition, SessionStore, Snapshot, StoreError};
 use crate::stream::StreamManager;
 use crate::time::Clock;
 
 pub(crate) use answers::{take_answers, tool_end_chunk, tool_start_chunk};
 pub(crate) use close::{BegunCalls, close_calls, close_step, may_have_begun};
+pub(crate) use double_texting::waiting_run;
+pub use double_texting::{DoubleTexting, WaitingRun};
+use double_texting::{plan_deliver, plan_send};
 pub use error::EntryError;
 pub(crate) use execute::plan_execute;
 pub use execute::{ExecuteRequest, ExpectedSession};
@@ -93,6 +97,51 @@ impl Entries {
         }
     }
 
+    /// Starts a turn as [`Entries::execute`] does. While a run of the session is in progress, the
+    /// [rule](ExecuteRequest::double_texting) of the request decides: the message may wait for the end of
+    /// the run, which may be interrupted for it.
+    ///
+    /// # Errors
+    /// As [`Entries::execute`].
+    pub async fn send(
+        &self,
+        mut request: ExecuteRequest,
+        performer: &Performer,
+    ) -> Result<Entered, EntryError> {
+        let rule = request.double_texting;
+        let Some(rule) = rule.filter(|_| request.expects != ExpectedSession::New) else {
+            return self.execute(request, performer).await.map(Entered::Run);
+        };
+        request.choose_session(self.ids.as_ref())?;
+        request.check_messages()?;
+        let session = KnownSession {
+            id: request.session()?.clone(),
+            read: std::mem::take(&mut request.read),
+        };
+        self.enter(session, performer, |found, start| match found {
+            Some(found) => plan_send(found, &request, rule, start),
+            None => plan_execute(None, &request, start).map(Planned::Run),
+        })
+        .await
+    }
+
+    /// Starts the run that the messages in the inbox of a session wait for.
+    ///
+    /// # Errors
+    /// [`EntryError::NothingWaits`]; and the errors of a new turn while the last one is not over.
+    pub async fn deliver(
+        &self,
+        session: impl Into<KnownSession>,
+        performer: &Performer,
+    ) -> Result<RunState, EntryError> {
+        let session = session.into();
+        let id = session.id.clone();
+        self.drive(session, performer, |found, start| {
+            plan_deliver(or_not_found(found, &id)?, start)
+        })
+        .await
+    }
+
     /// Resumes a session: by default after a suspension whose calls are all answered, or after an
     /// interruption.
     ///
@@ -145,14 +194,29 @@ impl Entries {
         submit::submit(self, answer).await
     }
 
-    /// Reads, plans and commits until no other caller was faster. What the caller has read is not
-    /// read again, unless it has changed.
+    /// As [`Entries::enter`], for an entry that starts or continues a run.
     async fn drive(
         &self,
         session: KnownSession,
         performer: &Performer,
         plan: impl Fn(Option<&Snapshot>, &Start) -> Result<Drive, EntryError>,
     ) -> Result<RunState, EntryError> {
+        let id = session.id.clone();
+        let plan = |found: Option<&Snapshot>, start: &Start| plan(found, start).map(Planned::Run);
+        match self.enter(session, performer, plan).await? {
+            Entered::Run(state) => Ok(state),
+            Entered::Waits(_) => Err(EntryError::NotRunning { session: id }),
+        }
+    }
+
+    /// Reads, plans and commits until no other caller was faster. What the caller has read is not
+    /// read again, unless it has changed.
+    async fn enter(
+        &self,
+        session: KnownSession,
+        performer: &Performer,
+        plan: impl Fn(Option<&Snapshot>, &Start) -> Result<Planned, EntryError>,
+    ) -> Result<Entered, EntryError> {
         let KnownSession { id, mut read } = session;
         let session = &id;
         let run_id = self.ids.run_id()?;
@@ -171,45 +235,97 @@ impl Entries {
                 performer: performer.clone(),
                 after: info.map(|info| info.last).unwrap_or_default(),
             };
-            let drive = plan(found.as_ref(), &start)?;
+            let (commit, planned) = match plan(found.as_ref(), &start)? {
+                Planned::Run(drive) => (drive.commit, Some(drive.state)),
+                Planned::Wait(commit) => (commit, None),
+            };
             attempts += 1;
-            let commit = drive.commit.fitting(self.streams.limits());
-            match self.store.commit(commit).await {
-                Ok(receipt) => return Ok(drive.state.fenced(&receipt)),
-                Err(StoreError::Refused {
-                    expected: Precondition::LeaseFree,
-                    ..
-                }) => {
-                    let lease = found.and_then(|found| found.lease);
-                    return Err(EntryError::StillHeld {
-                        session: session.clone(),
-                        run: drive.state.run_id,
-                        holder: lease
-                            .map(|lease| lease.holder)
-                            .unwrap_or_default()
-                            .to_string(),
-                    });
-                }
-                Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {
-                    tracing::debug!(event = "entry.conflict", %session, %error);
-                }
-                Err(error) if error.may_pass() => {
-                    // The commit may have been made all the same: then this process performs the run.
-                    let Ok(Some(now)) = self.store.find(session).await else {
-                        return Err(error.into());
-                    };
-                    if !was_committed(&now, &drive.state, performer) {
-                        return Err(error.into());
+            let commit = commit.fitting(self.streams.limits());
+            let error = match self.store.commit(commit).await {
+                Ok(receipt) => match planned {
+                    Some(state) => return Ok(Entered::Run(state.fenced(&receipt))),
+                    None => {
+                        let mine = receipt.sessions.get(session);
+                        let inbox = mine.map(|mine| mine.inbox.as_slice());
+                        let run = inbox.and_then(waiting_run).unwrap_or(&run_id);
+                        return Ok(waits(found.as_ref(), session, run));
                     }
-                    return Ok(RunState {
-                        fence: now.fence,
-                        ..drive.state
-                    });
-                }
-                Err(error) => return Err(error.into()),
+                },
+                Err(error) => error,
+            };
+            if let (StoreError::Refused { expected, .. }, Some(state)) = (&error, &planned)
+                && *expected == Precondition::LeaseFree
+            {
+                let lease = found.and_then(|found| found.lease);
+                return Err(EntryError::StillHeld {
+                    session: session.clone(),
+                    run: state.run_id.clone(),
+                    holder: lease
+                        .map(|lease| lease.holder)
+                        .unwrap_or_default()
+                        .to_string(),
+                });
             }
+            if error.is_conflict() && attempts < MAX_ATTEMPTS {
+                tracing::debug!(event = "entry.conflict", %session, %error);
+                continue;
+            }
+            if error.may_pass()
+                && let Ok(Some(now)) = self.store.find(session).await
+            {
+                // The commit may have been made all the same.
+                match planned {
+                    Some(state) if was_committed(&now, &state, performer) => {
+                        let fence = now.fence;
+                        return Ok(Entered::Run(RunState { fence, ..state }));
+                    }
+                    None => {
+                        if let Some(run) = taken_by(&now, &run_id) {
+                            return Ok(waits(Some(&now), session, run));
+                        }
+                    }
+                    Some(_) => {}
+                }
+            }
+            return Err(error.into());
         }
     }
+}
+
+/// The commit that an entry plans.
+enum Planned {
+    /// Starts or continues a run.
+    Run(Drive),
+    /// Writes a message that waits for the next run.
+    Wait(Commit),
+}
+
+/// The result of an entry that sends a message.
+#[derive(Debug)]
+pub enum Entered {
+    /// A run was started, for the caller to drive.
+    Run(RunState),
+    /// The message waits: a run with this id starts when the run in progress has ended.
+    Waits(WaitingRun),
+}
+
+fn waits(found: Option<&Snapshot>, session: &SessionId, run: &RunId) -> Entered {
+    let root = found.map_or(session, |found| found.state.root());
+    Entered::Waits(WaitingRun {
+        session: session.clone(),
+        root: root.clone(),
+        run: run.clone(),
+    })
+}
+
+/// Returns the run that takes, or has taken, the waiting row of this id.
+fn taken_by<'a>(now: &'a Snapshot, row: &RunId) -> Option<&'a RunId> {
+    if now.inbox.iter().any(|waiting| waiting.id == row.as_str()) {
+        return waiting_run(&now.inbox);
+    }
+    let run = now.run.as_ref()?;
+    let took_it = run.inbox.iter().any(|taken| taken == row.as_str());
+    took_it.then_some(&run.id)
 }
 
 /// Whether the run that was to start, or to be taken over, is now held by this performer.

@@ -279,7 +279,9 @@ pub mod testing;
 pub use async_trait::async_trait;
 pub use helix_agents_core as core;
 pub use helix_agents_core::agent::{AgentBuilder, AnyAgent, ModelRef};
-pub use helix_agents_core::entries::{Continuation, ExpectedSession, Submitted, ToolAnswer};
+pub use helix_agents_core::entries::{
+    Continuation, DoubleTexting, ExpectedSession, Submitted, ToolAnswer,
+};
 pub use helix_agents_core::hooks::{
     AfterModelCall, AfterTool, AgentComplete, AgentFail, AgentHooks, AgentResumed, AgentStart,
     AgentSuspended, BeforeModelCall, BeforeTool, HookCx, HookResult, MessageAdded, StateChange,

@@ -148,6 +148,15 @@ suite! { ($)
         a_step_is_announced_with_the_messages_that_there_are,
     }
     performing {
+        a_message_abandons_pending_calls,
+        a_message_beside_the_end_of_a_run_starts_a_turn,
+        a_message_interrupts_the_run_in_progress,
+        a_message_whose_acknowledgement_is_lost_waits_once,
+        a_queued_message_waits_for_a_suspended_turn,
+        a_rejected_message_leaves_nothing,
+        an_inbox_has_room_for_so_many_messages,
+        messages_that_wait_enter_one_run,
+        waiting_messages_come_before_other_entries,
         two_attempts_at_a_model_call_come_to_one_reply,
         an_attempt_that_ends_after_the_run_adds_nothing,
         a_call_begun_before_is_not_run_again,

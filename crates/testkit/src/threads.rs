@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use futures_util::future::{BoxFuture, Either, select};
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, ExecuteRequest, KnownSession, Performer, ResumeRequest,
-    Submitted, ToolAnswer,
+    Continuation, Entered, Entries, EntryError, ExecuteRequest, KnownSession, Performer,
+    ResumeRequest, Submitted, ToolAnswer,
 };
 use helix_agents_core::id::{IdSource, RunId, SessionId};
 use helix_agents_core::machine::{AgentLimits, RunState};
@@ -19,7 +19,7 @@ use helix_agents_core::notify::Notify;
 use helix_agents_core::perform::{Models, PerformError, Ports};
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
-use helix_agents_core::store::Snapshot;
+use helix_agents_core::store::{SessionKey, Snapshot};
 use helix_agents_core::time::{Clock, Timestamp};
 
 use crate::contract::Runner;
@@ -159,6 +159,18 @@ impl ThreadRuntime {
         self.perform(&agent, state, RunOptions::default())
     }
 
+    /// Starts the run that the messages in the inbox of a session wait for.
+    ///
+    /// # Errors
+    /// As [`Entries::deliver`].
+    pub async fn deliver(&self, session: &SessionId) -> Result<StartedRun, RuntimeError> {
+        let found = KnownSession::from(session).load(self.backend.store.as_ref());
+        let found = found.await?;
+        let agent = self.agent_of(&found)?;
+        let state = self.entries().deliver(found, &performer()).await?;
+        self.perform(&agent, state, RunOptions::default())
+    }
+
     /// The clock of the runtime.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
@@ -216,10 +228,19 @@ impl ThreadRuntime {
         ports.execution_hooks = options.hooks;
         let this = self.clone();
         let id = run.run_id.clone();
+        let session = run.session_id.clone();
         let performing = move || {
             let driven = this.runner.block_on((this.driver)(facts, state, ports));
-            if let Err(error) = driven {
-                this.stalls.note(id, error);
+            match driven {
+                Ok(state) if state.messages_wait => {
+                    // Another process may have been faster.
+                    let _ = this.runner.block_on(Box::pin({
+                        let this = this.clone();
+                        async move { this.deliver(&session).await.map(drop) }
+                    }));
+                }
+                Ok(_) => {}
+                Err(error) => this.stalls.note(id, error),
             }
         };
         let name = format!("run {}", run.run_id);
@@ -264,8 +285,13 @@ impl Runtime for ThreadRuntime {
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         let (agent, request) = request.complete(&self.ports())?;
-        let state = self.entries().execute(request, &performer()).await?;
-        self.perform(&agent, state, options)
+        match self.entries().send(request, &performer()).await? {
+            Entered::Run(state) => self.perform(&agent, state, options),
+            Entered::Waits(waiting) => {
+                let session = SessionKey::new(&waiting.root, &waiting.session);
+                Ok(StartedRun::new(session, waiting.run))
+            }
+        }
     }
 
     async fn resume_session(

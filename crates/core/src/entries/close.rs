@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::answers::tool_end_chunk;
+use super::answers::{take_answers, tool_end_chunk};
 use super::start::base;
 use crate::machine::started_calls;
-use crate::session::{EffectState, OpenCall, OpenStep, SessionState};
+use crate::session::{EffectState, OpenCall, OpenStep, RunStatus, SessionState};
 use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{Change, Commit, Field, PendingStatus, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkOrigin, ChunkPayload};
@@ -70,23 +70,26 @@ pub(crate) fn close_calls(
 }
 
 /// Closes the open step, whichever run left it, and keeps it in the history: a run that ends leaves
-/// no step open, and a turn begins without leftovers of another.
+/// no step open, and a turn begins without leftovers of another. Answers that were submitted are taken:
+/// the results of clients are kept, and an approved call is not executed any more.
 pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
     let Some(step) = &found.open_step else {
         return commit;
     };
     let session = &found.state.session_id;
-    let mut step = step.clone();
     let base = base(&found.state, &step.run_id, step.step);
-    let why = "its run ended before it.";
-    let commit = close_calls(
-        commit,
-        &found.state,
-        &mut step,
-        BegunCalls::Reached,
-        why,
-        &base,
-    );
+    let run = found.run.as_ref();
+    // Nothing of a suspended run is in progress.
+    let (begun, why) = if run.is_some_and(|run| run.status.is_suspended()) {
+        (BegunCalls::Recorded, "a new message was sent before it.")
+    } else {
+        (BegunCalls::Reached, "its run ended before it.")
+    };
+    let taken = take_answers(&found.state, step, &step.run_id, commit.at);
+    let at = commit.at;
+    let commit = taken.write(commit, session, &base, at);
+    let mut step = taken.step;
+    let commit = close_calls(commit, &found.state, &mut step, begun, why, &base);
     let commit = commit.then_in(session.clone(), Change::OpenStep(None));
     match step.into_paired() {
         Ok(paired) => {
@@ -101,4 +104,16 @@ pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
             commit
         }
     }
+}
+
+/// Ends a suspended run whose calls are abandoned: as interrupted.
+pub(super) fn end_suspended_run(commit: Commit, found: &Snapshot) -> Commit {
+    let run = found.run.as_ref();
+    let Some(run) = run.filter(|run| run.status.is_suspended()) else {
+        return commit;
+    };
+    let mut ended = run.clone();
+    ended.status = RunStatus::Interrupted;
+    let session = found.state.session_id.clone();
+    commit.then_in(session, Change::Run(Box::new(ended)))
 }

@@ -119,6 +119,34 @@ pub enum EntryError {
         /// The id of the session.
         session: SessionId,
     },
+    /// No message waits for a run.
+    #[error("no message waits in session {session}; there is nothing to deliver")]
+    NothingWaits {
+        /// The id of the session.
+        session: SessionId,
+    },
+    /// Too many messages wait for the end of the run.
+    #[error(
+        "{waiting} messages wait in session {session} and there is no room for another; send it when the run \
+         has ended"
+    )]
+    InboxFull {
+        /// The id of the session.
+        session: SessionId,
+        /// The number of requests whose messages wait.
+        waiting: usize,
+    },
+    /// The request sets keys of the state while a run is in progress.
+    #[error(
+        "run {run} of session {session} is still running, and only it may change the state; send the message \
+         without state, or wait for the end of the run"
+    )]
+    StateWhileRunning {
+        /// The id of the session.
+        session: SessionId,
+        /// The run that is running.
+        run: RunId,
+    },
     /// The answer does not fit the pending call.
     #[error(transparent)]
     Answer(#[from] SubmissionError),
@@ -145,6 +173,7 @@ impl EntryError {
         match self {
             Self::AlreadyRunning { session, run }
             | Self::AlreadyStarted { session, run, .. }
+            | Self::StateWhileRunning { session, run }
             | Self::StillHeld { session, run, .. }
             | Self::OtherHost { session, run, .. } => (Some(session), Some(run)),
             Self::AwaitingAnswers { session, .. }
@@ -152,6 +181,8 @@ impl EntryError {
             | Self::Stale { session, .. }
             | Self::NotRunning { session }
             | Self::StartedOtherwise { session }
+            | Self::NothingWaits { session }
+            | Self::InboxFull { session, .. }
             | Self::OtherAgent { session, .. } => (Some(session), None),
             Self::Store(error) => (error.session(), None),
             Self::Stream(error) => (error.session(), None),
@@ -176,16 +207,19 @@ impl From<EntryError> for Error {
 impl Coded for EntryError {
     fn code(&self) -> ErrorCode {
         match self {
-            Self::AlreadyRunning { .. } | Self::StillHeld { .. } | Self::OtherHost { .. } => {
-                ErrorCode::SessionRunning
-            }
+            Self::AlreadyRunning { .. }
+            | Self::StillHeld { .. }
+            | Self::OtherHost { .. }
+            | Self::InboxFull { .. }
+            | Self::StateWhileRunning { .. } => ErrorCode::SessionRunning,
             Self::AwaitingAnswers { .. } => ErrorCode::SessionAwaitingAnswers,
             Self::AlreadyCompleted { .. } | Self::StartedOtherwise { .. } => {
                 ErrorCode::SessionCompleted
             }
-            Self::AlreadyStarted { .. } | Self::Stale { .. } | Self::NotRunning { .. } => {
-                ErrorCode::StateStale
-            }
+            Self::AlreadyStarted { .. }
+            | Self::Stale { .. }
+            | Self::NotRunning { .. }
+            | Self::NothingWaits { .. } => ErrorCode::StateStale,
             Self::OtherAgent { .. } | Self::NoMessage | Self::Incomplete { .. } => {
                 ErrorCode::ValidationError
             }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::close::close_step;
+use super::close::{close_step, end_suspended_run};
+use super::double_texting::{DoubleTexting, refuse_while_messages_wait, waiting_run};
 use super::start::{base, commit_on, raised, say, take_lease};
 use super::{AsRead, Drive, EntryError, Start};
 use crate::agent::Agent;
@@ -66,6 +67,10 @@ pub struct ExecuteRequest {
     pub expects: ExpectedSession,
     /// The session, where the caller has read it.
     pub read: AsRead,
+    /// The rule while a run is in progress; `None` refuses the turn then.
+    pub double_texting: Option<DoubleTexting>,
+    /// Whether the turn may start over pending calls. Those without an answer are not executed.
+    pub abandon_pending: bool,
 }
 
 impl ExecuteRequest {
@@ -93,6 +98,8 @@ impl ExecuteRequest {
             metadata: BTreeMap::new(),
             expects: ExpectedSession::Any,
             read: AsRead::Unread,
+            double_texting: None,
+            abandon_pending: false,
         }
     }
 
@@ -135,6 +142,31 @@ impl ExecuteRequest {
     pub fn as_read(mut self, read: impl Into<AsRead>) -> Self {
         self.read = read.into();
         self
+    }
+
+    /// Sets the rule for a message that is sent while a run is in progress.
+    #[must_use]
+    pub fn double_texting(mut self, rule: DoubleTexting) -> Self {
+        self.double_texting = Some(rule);
+        self
+    }
+
+    /// Lets the turn start over pending calls: those without an answer are not executed.
+    #[must_use]
+    pub fn abandon_pending(mut self, abandon: bool) -> Self {
+        self.abandon_pending = abandon;
+        self
+    }
+
+    /// Checks the messages.
+    pub(super) fn check_messages(&self) -> Result<(), EntryError> {
+        if self.messages.is_empty() {
+            return Err(EntryError::NoMessage);
+        }
+        for message in &self.messages {
+            Bounds::default().check_metadata(&message.metadata)?;
+        }
+        Ok(())
     }
 
     /// Sets the session in which the turn may start.
@@ -202,12 +234,7 @@ pub(crate) fn plan_execute(
     start: &Start,
 ) -> Result<Drive, EntryError> {
     let session = request.session()?;
-    if request.messages.is_empty() {
-        return Err(EntryError::NoMessage);
-    }
-    for message in &request.messages {
-        Bounds::default().check_metadata(&message.metadata)?;
-    }
+    request.check_messages()?;
     let named = session.clone();
     match (found, request.expects) {
         (None, ExpectedSession::Existing) => Err(StoreError::NotFound { session: named }.into()),
@@ -242,6 +269,7 @@ fn plan_new_session(
         .when(Precondition::Absent)
         .then(Change::Create(Box::new(state.clone())));
     let run = start.run(session.clone(), RunTrigger::Execute);
+    let messages = request.messages.clone();
     let snapshot = Snapshot::new(
         Header::created(state.clone(), Fence::default()),
         state,
@@ -249,7 +277,7 @@ fn plan_new_session(
         None,
         |_| Ok::<_, EntryError>(false),
     )?;
-    Ok(begin(&snapshot, commit, run, request, start))
+    Ok(begin(&snapshot, commit, run, messages, start))
 }
 
 fn plan_next_turn(
@@ -257,16 +285,35 @@ fn plan_next_turn(
     request: &ExecuteRequest,
     start: &Start,
 ) -> Result<Drive, EntryError> {
-    let session = &found.state.session_id;
     request.check_agent(found)?;
-    refuse_unless_ended(found)?;
+    refuse_while_messages_wait(found)?;
+    plan_turn(found, request, start)
+}
+
+/// Plans the next turn of a session: with the messages that wait in its inbox, and then those of the
+/// request.
+///
+/// # Errors
+/// As [`plan_execute`]. Over pending calls, [`EntryError::AwaitingAnswers`] unless the request abandons
+/// them.
+pub(super) fn plan_turn(
+    found: &Snapshot,
+    request: &ExecuteRequest,
+    start: &Start,
+) -> Result<Drive, EntryError> {
+    let session = &found.state.session_id;
+    refuse_unless_ended(found, request.abandon_pending)?;
     let trigger = match request.expects {
         ExpectedSession::Existing => RunTrigger::WithMessage,
         ExpectedSession::Any | ExpectedSession::New => RunTrigger::Execute,
     };
+    let start = &Start {
+        run_id: waiting_run(&found.inbox).unwrap_or(&start.run_id).clone(),
+        ..start.clone()
+    };
     let mut run = start.run(session.clone(), trigger);
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
-    let mut commit = close_step(commit_on(found, start), found);
+    let mut commit = end_suspended_run(close_step(commit_on(found, start), found), found);
     if let Some(keys) = &request.state {
         // The whole state is replaced: writes made since it was read must not be lost.
         let as_read = Precondition::Version(found.state.version);
@@ -274,7 +321,7 @@ fn plan_next_turn(
         let state = with_keys(&found.state.custom_state, Some(keys))?;
         commit = commit.then_in(session.clone(), Change::SetState(state));
     }
-    for field in of_request(found, request) {
+    for field in fields_of(found, request) {
         commit = commit.then_in(session.clone(), Change::Set(field));
     }
     for field in [
@@ -283,14 +330,25 @@ fn plan_next_turn(
         Field::Error(None),
         Field::FailureReason(None),
         Field::InterruptContext(None),
+        Field::SuspendedStep(None),
     ] {
         commit = commit.then_in(session.clone(), Change::Set(field));
     }
-    Ok(begin(found, commit, run, request, start))
+    let waiting = found.inbox.iter().flat_map(|row| &row.messages);
+    let messages = waiting.chain(&request.messages).cloned().collect();
+    if !found.inbox.is_empty() {
+        // A row that is written after this was read starts the next run.
+        let as_read = Precondition::Inbox(found.inbox.len());
+        run.inbox = found.inbox.iter().map(|row| row.id.clone()).collect();
+        commit = commit
+            .when_in(session.clone(), as_read)
+            .then_in(session.clone(), Change::DrainInbox(run.inbox.clone()));
+    }
+    Ok(begin(found, commit, run, messages, start))
 }
 
 /// The fields that set the metadata and the tags of a turn in its session.
-fn of_request(found: &Snapshot, request: &ExecuteRequest) -> impl Iterator<Item = Field> {
+pub(super) fn fields_of(found: &Snapshot, request: &ExecuteRequest) -> impl Iterator<Item = Field> {
     let metadata = request.metadata.iter();
     let metadata = metadata.map(|(key, value)| (key.clone(), Some(value.clone())));
     let metadata = (!request.metadata.is_empty()).then(|| Field::Metadata(metadata.collect()));
@@ -301,8 +359,8 @@ fn of_request(found: &Snapshot, request: &ExecuteRequest) -> impl Iterator<Item 
     metadata.into_iter().chain(tags)
 }
 
-/// Refuses a new turn while the last one is running or suspended.
-pub(super) fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
+/// Refuses a new turn while the last one is running, or suspended and not abandoned.
+pub(super) fn refuse_unless_ended(found: &Snapshot, abandons: bool) -> Result<(), EntryError> {
     let session = || found.state.session_id.clone();
     if let Some(run) = &found.run {
         if run.status == RunStatus::Running {
@@ -311,7 +369,7 @@ pub(super) fn refuse_unless_ended(found: &Snapshot) -> Result<(), EntryError> {
                 run: run.id.clone(),
             });
         }
-        if run.status.is_suspended() {
+        if run.status.is_suspended() && !abandons {
             let calls = found.state.unanswered_calls();
             if calls.is_empty() {
                 return Err(EntryError::Stale {
@@ -338,15 +396,15 @@ fn begin(
     found: &Snapshot,
     commit: Commit,
     mut run: RunRecord,
-    request: &ExecuteRequest,
+    messages: Vec<UserMessage>,
     start: &Start,
 ) -> Drive {
     let session = &found.state.session_id;
     let then = |commit: Commit, change| commit.then_in(session.clone(), change);
-    run.messages = u32::try_from(request.messages.len()).unwrap_or(u32::MAX);
+    run.messages = u32::try_from(messages.len()).unwrap_or(u32::MAX);
     let mut commit = take_lease(commit, session, start);
-    for message in &request.messages {
-        commit = then(commit, Change::AppendUser(message.clone()));
+    for message in messages {
+        commit = then(commit, Change::AppendUser(message));
     }
     commit = then(commit, Change::Set(Field::Status(SessionStatus::Active)));
     commit = then(commit, Change::StartRun(Box::new(run.clone())));
@@ -369,6 +427,7 @@ fn begin(
         first: true,
         resync: false,
         stop: false,
+        messages_wait: false,
         effects: 0,
         doing: None,
         open: None,

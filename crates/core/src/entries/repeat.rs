@@ -23,7 +23,7 @@ impl Entries {
                 root: found.state.root().clone(),
                 run: run.id,
             },
-            Ok(None) => match refuse_unless_ended(found) {
+            Ok(None) => match refuse_unless_ended(found, false) {
                 Err(error) => error,
                 Ok(()) => EntryError::StartedOtherwise {
                     session: found.state.session_id.clone(),

@@ -1,6 +1,7 @@
 //! The entry that continues a turn.
 
 use super::answers::take_answers;
+use super::double_texting::refuse_while_messages_wait;
 use super::start::{adopt, base, commit_on, raised, say, take_lease};
 use super::{Drive, EntryError, KnownSession, Start};
 use crate::id::{CheckpointId, SessionId};
@@ -95,8 +96,8 @@ pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, Entr
             });
         }
         RunStatus::Failed => return Err(stale("its last turn failed; retry it instead")),
-        RunStatus::Interrupted
-        | RunStatus::SuspendedClientTool
+        RunStatus::Interrupted => refuse_while_messages_wait(found)?,
+        RunStatus::SuspendedClientTool
         | RunStatus::SuspendedAwaitingChildren
         | RunStatus::SuspendedStepPartial => {}
     }

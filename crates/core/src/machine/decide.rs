@@ -24,6 +24,7 @@ pub fn decide(facts: &AgentLimits, mut state: RunState, event: Event) -> (RunSta
         return (state, Vec::new());
     }
     state.stop |= event.stop;
+    state.messages_wait = event.messages_wait;
     let effects = match event.what {
         EventKind::Started {} | EventKind::Slept {} | EventKind::Cut {} => next(facts, &mut state),
         EventKind::Replied { open } => {

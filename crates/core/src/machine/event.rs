@@ -27,6 +27,9 @@ pub struct Event {
     /// Whether a stop of the run is requested.
     #[serde(default)]
     pub stop: bool,
+    /// Whether messages wait for the next run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub messages_wait: bool,
     /// The outcome that the event reports.
     #[serde(flatten)]
     pub what: EventKind,
@@ -156,6 +159,7 @@ impl Event {
             n: 0,
             step: 0,
             stop: false,
+            messages_wait: false,
             what: EventKind::Started {},
         }
     }
@@ -168,8 +172,16 @@ impl Event {
             n: at.n,
             step: at.step,
             stop: false,
+            messages_wait: false,
             what,
         }
+    }
+
+    /// Sets whether messages wait for the next run.
+    #[must_use]
+    pub(crate) fn with_messages(mut self, wait: bool) -> Self {
+        self.messages_wait = wait;
+        self
     }
 
     /// Sets whether a stop of the run is requested.

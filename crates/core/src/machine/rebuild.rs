@@ -42,6 +42,7 @@ impl RunState {
                 .stop
                 .as_ref()
                 .is_some_and(|stop| stop.run_id == run.id),
+            messages_wait: false,
             effects: 0,
             doing: None,
             open: step.map(|step| {

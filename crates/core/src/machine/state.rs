@@ -47,6 +47,9 @@ pub struct RunState {
     /// Whether a stop of the run is requested.
     #[serde(default)]
     pub stop: bool,
+    /// Whether messages wait for the next run, once this one has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub messages_wait: bool,
     /// The number of the last effect.
     pub effects: u32,
     /// The number of the exclusive effect in progress.

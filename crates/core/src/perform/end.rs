@@ -157,9 +157,10 @@ async fn finish(
         ending.write(commit, &run)
     };
     match scope.write(commit).await? {
-        CommitOutcome::Made(_) => {
+        CommitOutcome::Made(committed) => {
             ending.log(at);
-            Ok(scope.event(EventKind::Ended { status }))
+            let event = scope.event(EventKind::Ended { status });
+            Ok(event.with_messages(!committed.inbox.is_empty()))
         }
         CommitOutcome::Before(event) => Ok(event),
     }

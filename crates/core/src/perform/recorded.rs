@@ -50,5 +50,6 @@ pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
         EffectKind::Sleep { .. } | EffectKind::Children {} => None,
     }?;
     let stop = scope.is_stopped_by(snapshot.stop.as_ref());
-    Some(scope.event(what).with_stop(stop))
+    let event = scope.event(what).with_stop(stop);
+    Some(event.with_messages(!snapshot.inbox.is_empty()))
 }

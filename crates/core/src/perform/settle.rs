@@ -190,7 +190,10 @@ pub(super) async fn settle<'a, F: Fn() -> EffectCommit<'a>>(
     tracing::debug!(event = "step.committed", session = %at.session_id, run = %at.run_id, step = at.step, %step_id);
     let settled = TurnProgress::new(at.step, corrections_made, ended);
     let stop = committed.stop.is_some() && ended.is_none();
-    Ok(scope.event(EventKind::Settled(settled)).with_stop(stop))
+    let event = scope.event(EventKind::Settled(settled));
+    Ok(event
+        .with_stop(stop)
+        .with_messages(!committed.inbox.is_empty()))
 }
 
 /// The commit of a step that is put together, but for what follows the step.

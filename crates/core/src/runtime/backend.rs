@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::RuntimeError;
+use crate::entries::waiting_run;
 use crate::id::RunId;
 use crate::memory::MemoryStore;
 use crate::meter::Meter;
 use crate::session::RunRecord;
-use crate::store::{CheckWritable, Lookup, SessionKey, SessionStore, WatchStops};
+use crate::store::{CheckWritable, Lookup, SessionKey, SessionStore, StoreError, WatchStops};
 use crate::stream::{Retention, StreamManager};
 
 /// Where sessions and streams are. Every store of ours turns into one.
@@ -87,7 +88,8 @@ impl Backend {
         self
     }
 
-    /// Waits until a run has ended, wherever it is performed.
+    /// Waits until a run has ended, wherever it is performed. A run whose messages wait for the end of
+    /// another run is waited for, too.
     ///
     /// # Errors
     /// When the store cannot be read, or has no such run.
@@ -99,19 +101,51 @@ impl Backend {
         loop {
             // The stream is looked at first: what happens after this is not missed.
             let known = self.streams.info(session.root).await?;
-            let found = self.store.runs(session, Lookup::One(run.clone())).await?;
-            let Some(record) = found.items.into_iter().next() else {
-                return Err(RuntimeError::NoSuchRun {
-                    session: session.session.clone(),
-                    run: run.clone(),
-                });
-            };
-            if record.status.is_ended() {
-                return Ok(record);
+            match started(&*self.store, session, run).await? {
+                Started::Run(record) if record.status.is_ended() => return Ok(*record),
+                Started::Run(_) | Started::Waits => {}
+                Started::Unknown => {
+                    return Err(RuntimeError::NoSuchRun {
+                        session: session.session.clone(),
+                        run: run.clone(),
+                    });
+                }
             }
             self.streams.changed(session.root, known).await?;
         }
     }
+}
+
+/// Whether a run was started.
+pub(super) enum Started {
+    /// It was: its record.
+    Run(Box<RunRecord>),
+    /// Its messages wait for the end of another run.
+    Waits,
+    /// There is no such run.
+    Unknown,
+}
+
+/// Looks whether a run was started.
+pub(super) async fn started(
+    store: &dyn SessionStore,
+    session: SessionKey<'_>,
+    run: &RunId,
+) -> Result<Started, StoreError> {
+    let record = async || {
+        let found = store.runs(session, Lookup::One(run.clone())).await?;
+        Ok::<_, StoreError>(found.items.into_iter().next())
+    };
+    if let Some(record) = record().await? {
+        return Ok(Started::Run(Box::new(record)));
+    }
+    let found = store.load(session).await?;
+    if found.is_some_and(|found| waiting_run(&found.inbox) == Some(run)) {
+        return Ok(Started::Waits);
+    }
+    // It may have started between the two looks.
+    let record = record().await?;
+    Ok(record.map_or(Started::Unknown, |record| Started::Run(Box::new(record))))
 }
 
 impl From<MemoryStore> for Backend {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::backend::{Started, started};
 use super::{Backend, RuntimeError, StartedRun};
 use crate::session::{RunRecord, RunStatus};
 use crate::store::{Lookup, SessionStore};
@@ -88,13 +89,13 @@ impl RunReader {
                     if let Some(run) = self.outcome.take() {
                         return Ok(self.end(run));
                     }
-                    match self.record().await? {
-                        None => return Ok(self.gone()),
+                    match self.started().await? {
+                        Started::Unknown => return Ok(self.gone()),
                         // What it said last may have come after the last look.
-                        Some(run) if run.status.is_ended() => {
-                            self.outcome = Some(run);
+                        Started::Run(run) if run.status.is_ended() => {
+                            self.outcome = Some(*run);
                         }
-                        Some(_) => self.reader.wait(info).await?,
+                        Started::Run(_) | Started::Waits => self.reader.wait(info).await?,
                     }
                 }
             }
@@ -152,10 +153,22 @@ impl RunReader {
         }
     }
 
-    /// Goes to where the run begins, if it is to begin there.
+    /// Goes to where the run begins, if it is to begin there. A run that has not started yet is waited for.
     async fn find_start(&mut self) -> Result<(), RuntimeError> {
-        if self.from_start {
-            let start = self.record().await?.map_or(0, |run| run.start_sequence);
+        let mut known = None;
+        while self.from_start {
+            let start = match self.started().await? {
+                Started::Run(run) => run.start_sequence,
+                Started::Unknown => 0,
+                Started::Waits => {
+                    // The stream is looked at before the run is: its start is not missed.
+                    match known.take() {
+                        Some(known) => self.reader.wait(known).await?,
+                        None => known = Some(self.reader.info().await?),
+                    }
+                    continue;
+                }
+            };
             self.reader.skip_to(Sequence(start));
             self.from_start = false;
         }
@@ -178,8 +191,15 @@ impl RunReader {
     /// Whether the run began before this place, where another of its session begins. They come one
     /// after another, so it has ended then.
     async fn came_before(&self, place: Sequence) -> Result<bool, RuntimeError> {
-        let run = self.record().await?;
-        Ok(run.is_none_or(|run| run.start_sequence < place.0))
+        Ok(match self.started().await? {
+            Started::Run(run) => run.start_sequence < place.0,
+            Started::Waits => false,
+            Started::Unknown => true,
+        })
+    }
+
+    async fn started(&self) -> Result<Started, RuntimeError> {
+        Ok(started(&*self.store, self.run.key(), &self.run.run_id).await?)
     }
 
     async fn record(&self) -> Result<Option<RunRecord>, RuntimeError> {

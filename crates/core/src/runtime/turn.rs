@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::RunOptions;
 use crate::canonical::canonical_json;
-use crate::entries::{AsRead, ExecuteRequest, ExpectedSession};
+use crate::entries::{AsRead, DoubleTexting, ExecuteRequest, ExpectedSession};
 use crate::error::Error;
 use crate::hooks::AgentHooks;
 use crate::id::{SessionId, UserId};
@@ -38,6 +38,8 @@ pub struct Turn {
     state: Option<Value>,
     expects: ExpectedSession,
     read: AsRead,
+    double_texting: Option<DoubleTexting>,
+    abandon_pending: bool,
     options: RunOptions,
     mistake: Option<Error>,
 }
@@ -124,6 +126,23 @@ impl Turn {
         self
     }
 
+    /// Sets the rule for the case that a run of the session is in progress. Without it the turn is refused
+    /// then.
+    ///
+    /// The message may have to wait for the end of that run: the handle is on the run that takes it, and
+    /// waits for its start. Messages that wait enter that run together, in the order in which they were sent.
+    pub fn double_texting(mut self, rule: DoubleTexting) -> Self {
+        self.double_texting = Some(rule);
+        self
+    }
+
+    /// Lets the turn begin although calls wait for an answer. Those are not executed any more: the model
+    /// reads so before it reads the message. Without it the turn is refused then.
+    pub fn abandon_pending(mut self) -> Self {
+        self.abandon_pending = true;
+        self
+    }
+
     /// Which session it may begin in; any, unless this says otherwise.
     pub fn expecting(mut self, expects: ExpectedSession) -> Self {
         self.expects = expects;
@@ -159,6 +178,8 @@ impl Turn {
             metadata: self.metadata,
             expects: self.expects,
             read: self.read,
+            double_texting: self.double_texting,
+            abandon_pending: self.abandon_pending,
             ..ExecuteRequest::by_name(agent, self.messages)
         };
         Ok((request, self.options))

@@ -54,6 +54,9 @@ pub struct RunRecord {
     /// The number of user messages with which the run started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u32,
+    /// The rows of the inbox with whose messages the run started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbox: Vec<String>,
     /// The number of steps in the turn so far.
     pub step_count: u32,
     /// The number of those steps that earlier runs of the turn made.
@@ -119,6 +122,7 @@ impl RunRecord {
             trigger,
             turn: 1,
             messages: 0,
+            inbox: Vec::new(),
             step_count: 0,
             steps_before: 0,
             corrections: 0,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{ModelFailure, OpenStepMark, PerSession, Precondition, RepeatedAttempt};
 use crate::error::ErrorRecord;
-use crate::id::{CallId, SessionId, StepId, StreamId, UserId};
+use crate::id::{CallId, RunId, SessionId, StepId, StreamId, UserId};
 use crate::message::UserMessage;
 use crate::session::{
     Answer, Checkpoint, CheckpointSource, ChildWait, InterruptContext, OpenCall, OpenStep,
@@ -120,6 +120,12 @@ pub struct InboxRow {
     pub messages: Vec<UserMessage>,
     /// The instant since which the row has been waiting.
     pub created_at: Timestamp,
+    /// The id of a run. The run that takes all waiting rows has the id that the first of them names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The run whose turn is removed from the history before the messages enter it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<RunId>,
 }
 
 impl InboxRow {
@@ -130,6 +136,8 @@ impl InboxRow {
             id: id.into(),
             messages,
             created_at,
+            run_id: None,
+            replaces: None,
         }
     }
 }

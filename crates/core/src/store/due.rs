@@ -33,7 +33,7 @@ pub enum DueReason {
         /// The id of the run.
         run: RunId,
     },
-    /// Messages wait, and no run is running.
+    /// Messages wait, and the last turn is over.
     Inbox,
     /// A stop is requested of a run that no process is performing.
     OwedStop {
@@ -69,7 +69,7 @@ pub enum DueKind {
     Deadline,
     /// A suspended run whose calls are all answered.
     Answered,
-    /// Messages that wait while no run is running.
+    /// Messages that wait after the end of a turn.
     Inbox,
     /// A stop request for a run that is not running.
     OwedStop,

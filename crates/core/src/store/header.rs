@@ -176,6 +176,7 @@ impl Header {
                 let lease = self.lease.as_ref();
                 lease.is_none_or(|lease| !lease.is_valid(now))
             }
+            Precondition::Inbox(count) => self.inbox.len() == *count,
             Precondition::Version(version) => self.session.version == *version,
             Precondition::Effect(effect) => self.is_uncommitted(effect),
             Precondition::Open(open) => self.mark.open == *open,
@@ -332,7 +333,8 @@ impl Header {
             // Waiting messages belong to the run, and nothing is deleted while a run is running.
             return;
         }
-        if !self.inbox.is_empty() {
+        // While a run is suspended, its turn is not over: the messages wait for its end.
+        if !self.inbox.is_empty() && (self.run.is_none() || self.is_at_rest()) {
             report(now, DueKind::Inbox, None);
         }
         if let Some(at) = self.session.expires_at {

@@ -45,6 +45,8 @@ pub enum Precondition {
     /// No lease is valid when the commit is made, by the store's clock. The caller's own lease counts
     /// too: a process that lost track of its run cannot rule out that it is still running here.
     LeaseFree,
+    /// This many rows of messages wait for the next run.
+    Inbox(usize),
     /// The session has this version.
     Version(u64),
     /// Neither this effect nor a later one of its run is committed, and no later attempt
@@ -105,6 +107,7 @@ impl fmt::Display for Precondition {
             Self::Stop(run, false) => write!(f, "run {run} is not asked to stop"),
             Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
             Self::LeaseFree => f.write_str("no process holds its lease"),
+            Self::Inbox(count) => write!(f, "{count} rows of messages wait in it"),
             Self::Version(version) => write!(f, "its version is {version}"),
             Self::Effect(effect) => write!(
                 f,

@@ -156,6 +156,11 @@ impl StreamReader {
         info.filter(|info| info.status == StreamStatus::Active && info.last == self.cursor)
     }
 
+    /// Returns the current description of the stream.
+    pub(crate) async fn info(&self) -> Result<Option<StreamInfo>, StreamError> {
+        self.streams.info(&self.root).await
+    }
+
     /// Waits until the stream differs from this description.
     pub(crate) async fn wait(&mut self, known: Option<StreamInfo>) -> Result<(), StreamError> {
         self.streams.changed(&self.root, known).await

@@ -142,7 +142,9 @@ impl Driver {
             }
         }
         if state.is_ended() {
-            return Report::Ended;
+            return Report::Ended {
+                messages_wait: state.messages_wait,
+            };
         }
         match leaving {
             Some(Leaving::Failed(error)) => report(error),

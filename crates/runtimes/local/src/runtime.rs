@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,15 +11,15 @@ use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent, ResolveError};
 use helix_agents_core::entries::{
-    Continuation, Entries, EntryError, ExecuteRequest, Performer, ResumeMode, ResumeRequest,
-    Submitted, ToolAnswer,
+    Continuation, Entered, Entries, EntryError, ExecuteRequest, Performer, ResumeMode,
+    ResumeRequest, Submitted, ToolAnswer, WaitingRun,
 };
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, RunState};
 use helix_agents_core::perform::Ports;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
-use helix_agents_core::store::{Lookup, Snapshot};
+use helix_agents_core::store::{Lookup, SessionKey, Snapshot};
 use helix_agents_core::time::{Clock, Timestamp};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -178,7 +179,7 @@ impl LocalRuntime {
         entry: F,
     ) -> Result<StartedRun, RuntimeError>
     where
-        F: Future<Output = Result<RunState, EntryError>> + Send + 'static,
+        F: Future<Output = Result<Entered, EntryError>> + Send + 'static,
     {
         let host = tokio_here()?;
         self.ensure_recovery();
@@ -189,23 +190,40 @@ impl LocalRuntime {
         host.spawn(async move {
             // The lease is counted from before it is requested.
             let asked = inner.clock.now();
+            // The caller may have stopped waiting for the result.
             let state = match entry.await {
-                Ok(state) => state,
+                Ok(Entered::Run(state)) => state,
+                Ok(Entered::Waits(WaitingRun {
+                    root, session, run, ..
+                })) => {
+                    drop(entering);
+                    let run = StartedRun::new(SessionKey::new(&root, &session), run);
+                    let _ = tell.send(Ok(run));
+                    return;
+                }
                 Err(error) => {
                     drop(entering);
-                    // The caller may have stopped waiting.
                     let _ = tell.send(Err(RuntimeError::from(error)));
                     return;
                 }
             };
             let run = StartedRun::new(state.key(), state.run_id.clone());
             let performing = entering.perform(&run);
-            let _ = tell.send(Ok(run));
+            let _ = tell.send(Ok(run.clone()));
             let report = inner.driver(facts, state, options, asked).drive().await;
             if let Report::Stalled(error) = &report {
                 tracing::error!(event = "run.stalled", host = HOST, %error);
             }
+            let delivers = matches!(
+                report,
+                Report::Ended {
+                    messages_wait: true
+                }
+            );
             performing.done(report);
+            if delivers {
+                Self { inner }.deliver_waiting(run).await;
+            }
         });
         told.await.unwrap_or_else(|_| {
             Err(RuntimeError::Host {
@@ -214,6 +232,35 @@ impl LocalRuntime {
                     .to_owned(),
             })
         })
+    }
+
+    /// Starts the run that messages have waited for until this run ended. A failure is left to the
+    /// sweeper of any process.
+    fn deliver_waiting(self, ended: StartedRun) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let session = &ended.session_id;
+            let delivered = match self.inner.backend.store.load(ended.key()).await {
+                Ok(Some(found)) => self.deliver(found).await.map(drop),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error.into()),
+            };
+            match delivered {
+                Ok(()) | Err(RuntimeError::ShuttingDown) => {}
+                Err(RuntimeError::Entry(error)) if is_late(&error) => {}
+                Err(error) => tracing::warn!(event = "run.not_started", %session, %error),
+            }
+        })
+    }
+
+    /// Starts the run that the messages in the inbox of a session wait for.
+    pub(crate) async fn deliver(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
+        let agent = self.agent_of(&found)?;
+        let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
+        let entry = async move {
+            let entered = entries.deliver(found, &performer).await;
+            entered.map(Entered::Run)
+        };
+        self.enter(&agent, RunOptions::default(), entry).await
     }
 
     /// Resumes a session as it was read.
@@ -226,7 +273,10 @@ impl LocalRuntime {
         let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let request = ResumeRequest::new(found, mode);
-        let entry = async move { entries.resume(request, &performer).await };
+        let entry = async move {
+            let entered = entries.resume(request, &performer).await;
+            entered.map(Entered::Run)
+        };
         self.enter(&agent, options, entry).await
     }
 
@@ -300,6 +350,7 @@ pub(crate) fn is_late(error: &EntryError) -> bool {
             | EntryError::AlreadyCompleted { .. }
             | EntryError::Stale { .. }
             | EntryError::NotRunning { .. }
+            | EntryError::NothingWaits { .. }
             | EntryError::StillHeld { .. }
             | EntryError::OtherHost { .. }
     )
@@ -341,7 +392,7 @@ impl Runtime for LocalRuntime {
     ) -> Result<StartedRun, RuntimeError> {
         let (agent, request) = request.complete(&self.inner.ports)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
-        let entry = async move { entries.execute(request, &performer).await };
+        let entry = async move { entries.send(request, &performer).await };
         self.enter(&agent, options, entry).await
     }
 
@@ -368,7 +419,9 @@ impl Runtime for LocalRuntime {
     async fn ended(&self, run: &StartedRun) -> Result<RunRecord, RuntimeError> {
         self.ensure_recovery();
         let report = match self.inner.table.known(run) {
-            Known::Nothing => Report::Ended,
+            Known::Nothing => Report::Ended {
+                messages_wait: false,
+            },
             Known::Left(report) => report,
             Known::Performed(mut pending) => {
                 let report = pending.wait_for(Option::is_some).await;

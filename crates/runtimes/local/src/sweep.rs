@@ -1,12 +1,12 @@
 //! Finds and continues due work: runs whose process is gone, answered calls that no run has
-//! continued, and stop requests for paused runs.
+//! continued, stop requests for paused runs, and messages that wait for a run.
 
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 
 use futures_util::future::{Either, select};
 use helix_agents_core::agent::ResolveError;
-use helix_agents_core::entries::{EntryError, ResumeMode};
+use helix_agents_core::entries::{Entered, EntryError, ResumeMode};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{
@@ -44,6 +44,8 @@ pub struct SweepReport {
     pub continued: Vec<StartedRun>,
     /// The runs that were started to end a paused run that was asked to stop.
     pub stopped: Vec<StartedRun>,
+    /// The runs that were started with messages that waited for the end of another run.
+    pub delivered: Vec<StartedRun>,
     /// The number of expired sessions that were removed.
     pub removed: usize,
     /// The number of due sessions that this runtime could not continue; the log says why.
@@ -52,7 +54,8 @@ pub struct SweepReport {
 
 impl SweepReport {
     fn started(&self) -> usize {
-        self.recovered.len() + self.continued.len() + self.stopped.len()
+        let continued = self.continued.len() + self.delivered.len();
+        self.recovered.len() + continued + self.stopped.len()
     }
 }
 
@@ -62,6 +65,7 @@ enum Todo {
     Recover,
     Continue,
     Stop,
+    Deliver,
 }
 
 impl LocalRuntime {
@@ -69,7 +73,8 @@ impl LocalRuntime {
     ///
     /// It takes over runs of this kind of host whose lease has lapsed (see
     /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), ends paused runs that were asked to
-    /// stop, and with [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) continues paused
+    /// stop, starts runs with messages that waited for the end of another run, and with
+    /// [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) continues paused
     /// runs whose calls are all answered. Sessions of agents that are not registered here are
     /// skipped. Then it removes expired data (see
     /// [`clean_up`](crate::LocalRuntimeBuilder::clean_up)).
@@ -99,7 +104,7 @@ impl LocalRuntime {
     /// Reads due work page by page, until there is no more or `STARTS` runs are started. A session
     /// that cannot continue stays due and is skipped.
     async fn continue_due_work(&self, report: &mut SweepReport) -> Result<(), RuntimeError> {
-        let mut kinds = vec![DueKind::OwedStop];
+        let mut kinds = vec![DueKind::OwedStop, DueKind::Inbox];
         kinds.extend(self.inner.take_over.then_some(DueKind::LapsedLease));
         kinds.extend(self.inner.auto_continue.then_some(DueKind::Answered));
         let mut query = DueQuery::at(self.inner.clock.now())
@@ -121,6 +126,7 @@ impl LocalRuntime {
                         Todo::Recover => report.recovered.push(run),
                         Todo::Continue => report.continued.push(run),
                         Todo::Stop => report.stopped.push(run),
+                        Todo::Deliver => report.delivered.push(run),
                     },
                     Err(RuntimeError::ShuttingDown) => return Err(RuntimeError::ShuttingDown),
                     // A session that cannot continue does not block the others.
@@ -241,6 +247,7 @@ impl LocalRuntime {
             }
             DueReason::OwedStop { .. } => Some(Todo::Stop),
             DueReason::Answered { .. } => Some(Todo::Continue),
+            DueReason::Inbox => Some(Todo::Deliver),
             _ => None,
         };
         let mut todo = due.reasons.iter().filter_map(of);
@@ -264,6 +271,7 @@ impl LocalRuntime {
         };
         let entered = match todo {
             Todo::Recover => self.take_over(found).await,
+            Todo::Deliver => self.deliver(found).await,
             Todo::Continue | Todo::Stop => {
                 let options = RunOptions::default();
                 self.resume_found(found, ResumeMode::Continue, options)
@@ -281,7 +289,10 @@ impl LocalRuntime {
     async fn take_over(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
-        let entry = async move { entries.recover(found, &performer).await };
+        let entry = async move {
+            let entered = entries.recover(found, &performer).await;
+            entered.map(Entered::Run)
+        };
         self.enter(&agent, RunOptions::default(), entry).await
     }
 }

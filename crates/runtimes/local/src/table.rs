@@ -18,7 +18,10 @@ const REMEMBERED: usize = 1_024;
 #[derive(Debug, Clone)]
 pub(crate) enum Report {
     /// The run has ended; its outcome is in the store.
-    Ended,
+    Ended {
+        /// Whether messages wait for the next run of the session.
+        messages_wait: bool,
+    },
     /// Another process took the run over.
     Superseded,
     /// An effect failed, and the run cannot continue here.
@@ -34,7 +37,7 @@ impl Report {
     pub(crate) fn error(&self, run: &RunId) -> Option<RuntimeError> {
         let run = run.clone();
         match self {
-            Self::Ended => None,
+            Self::Ended { .. } => None,
             Self::Superseded => Some(RuntimeError::Superseded { run }),
             Self::Stalled(source) => {
                 let source = Arc::clone(source);
@@ -207,7 +210,7 @@ impl Drop for Performing {
     fn drop(&mut self) {
         let mut inner = self.table.lock();
         inner.performed.remove(&self.key);
-        if !matches!(self.report, Report::Ended) {
+        if !matches!(self.report, Report::Ended { .. }) {
             if inner.left.len() == REMEMBERED {
                 inner.left.pop_front();
             }

@@ -6,6 +6,7 @@ mod changed_meanwhile;
 mod concurrent_writes;
 mod cut_short;
 mod dead_process;
+mod double_texting;
 mod failing;
 mod faulty_store;
 mod remembering;
@@ -40,6 +41,13 @@ pub use dead_process::{
     a_run_that_only_begins_again_is_given_up, a_run_without_progress_fails_after_five_take_overs,
     a_started_call_beside_a_fatal_one_is_unknown, a_started_call_of_a_changed_agent_is_unknown,
     an_unfinished_reply_is_found_behind_a_long_stream,
+};
+pub use double_texting::{
+    a_message_abandons_pending_calls, a_message_beside_the_end_of_a_run_starts_a_turn,
+    a_message_interrupts_the_run_in_progress, a_message_whose_acknowledgement_is_lost_waits_once,
+    a_queued_message_waits_for_a_suspended_turn, a_rejected_message_leaves_nothing,
+    an_inbox_has_room_for_so_many_messages, messages_that_wait_enter_one_run,
+    waiting_messages_come_before_other_entries,
 };
 pub use failing::{
     a_commit_whose_acknowledgement_is_lost_is_made_once,

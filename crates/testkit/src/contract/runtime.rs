@@ -21,6 +21,7 @@ mod recording_hooks;
 mod refusing;
 mod renewing;
 mod results;
+mod sending;
 mod showing;
 pub(super) mod stepwise_model;
 mod subject;
@@ -54,6 +55,11 @@ suite! { ($)
         a_new_turn_has_steps_and_an_output_of_its_own,
         a_new_turn_follows_a_failed_one,
         an_interrupted_run_is_paired_and_resumed,
+    }
+    sending {
+        a_queued_message_is_answered_by_its_own_run,
+        a_message_interrupts_the_run_of_another_process,
+        a_message_over_pending_calls_is_answered,
     }
     results {
         a_text_is_a_result_as_it_is,

@@ -22,7 +22,7 @@ use crate::MockModel;
 
 /// A model that says these things, and then nothing more.
 #[derive(Debug)]
-struct Hanging(Vec<ModelEvent>);
+pub(super) struct Hanging(pub(super) Vec<ModelEvent>);
 
 impl Model for Hanging {
     fn name(&self) -> &'static str {
@@ -51,7 +51,7 @@ async fn cut_off(on: &Subject, said: Vec<ModelEvent>, kind: StopKind) -> RunDriv
     driver
 }
 
-fn half_a_reply() -> Vec<ModelEvent> {
+pub(super) fn half_a_reply() -> Vec<ModelEvent> {
     vec![
         ModelEvent::Thinking("Hm. ".to_owned()),
         ModelEvent::ThinkingEnd {

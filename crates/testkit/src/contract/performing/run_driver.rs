@@ -83,6 +83,11 @@ impl RunDriver {
         }
     }
 
+    /// The limits of the agent.
+    pub(super) fn limits(&self) -> AgentLimits {
+        self.facts.clone()
+    }
+
     /// The effects with which the run begins.
     pub(super) fn begin(&mut self) -> Vec<Effect> {
         self.feed(Event::started())
