@@ -187,6 +187,7 @@ suite! { ($)
         an_interrupted_reply_is_kept,
         an_interrupted_reply_without_text_leaves_nothing,
         an_aborted_reply_is_discarded,
+        a_model_is_not_asked_after_a_stop,
         a_stop_reaches_a_running_tool,
         a_stop_beside_a_failing_model_call_ends_the_run,
         a_stop_beside_an_answer_that_is_taken_begins_nothing,
@@ -285,6 +286,7 @@ suite! { ($)
     }
     stops {
         nothing_is_asked_to_stop_when_nothing_runs,
+        a_suspended_run_is_asked_to_stop,
         a_request_to_stop_is_for_one_run,
         an_abort_is_not_taken_back,
         a_request_to_stop_has_exactly_one_observer,

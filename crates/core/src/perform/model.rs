@@ -36,6 +36,10 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
         Reading::View(view) => view,
         Reading::Recorded(event) => return Ok(event),
     };
+    if view.stop {
+        // The loop ends the run; nobody pays for a reply that is not wanted any more.
+        return Ok(scope.event(EventKind::Cut {}).with_stop(true));
+    }
     if attempt != Attempt::First {
         begin_again(scope, &mut view, attempt).await?;
     } else if view.attempt > 0 {

@@ -33,7 +33,8 @@ pub use concurrent_writes::{
     an_answer_beside_a_stop_reaches_the_model,
 };
 pub use cut_short::{
-    a_stop_reaches_a_running_tool, an_aborted_reply_is_discarded, an_interrupted_reply_is_kept,
+    a_model_is_not_asked_after_a_stop, a_stop_reaches_a_running_tool,
+    an_aborted_reply_is_discarded, an_interrupted_reply_is_kept,
     an_interrupted_reply_without_text_leaves_nothing,
 };
 pub use dead_process::{

@@ -33,6 +33,23 @@ pub async fn nothing_is_asked_to_stop_when_nothing_runs(on: &Subject) {
     assert_eq!(on.sessions().check_interrupt_flag(&id).await.unwrap(), None);
 }
 
+/// A suspended run can be asked to stop: the request waits for the run that continues it. The
+/// interrupt flag is only for a running one.
+pub async fn a_suspended_run_is_asked_to_stop(on: &Subject) {
+    let id = created(on, "s").await;
+    let (waits, _) = running(on, &id, "waits").await;
+    let suspended = RunStatus::SuspendedClientTool;
+    let sessions = on.sessions();
+    let updated = sessions.update_run_status(&id, &waits, suspended).await;
+    updated.unwrap();
+    assert!(!sessions.set_interrupt_flag(&id, None).await.unwrap());
+    let asked = sessions.request_stop(&id, StopKind::Abort, None).await;
+    assert_eq!(asked.unwrap().as_ref(), Some(&waits));
+    let stop = on.store.load(id.as_root()).await.unwrap().unwrap().stop;
+    let stop = stop.map(|stop| (stop.run_id, stop.kind));
+    assert_eq!(stop, Some((waits, StopKind::Abort)));
+}
+
 /// A request names a run, and applies to no other run.
 ///
 /// proves: STO-04

@@ -16,15 +16,17 @@ impl Sessions<'_> {
         session: &SessionId,
         reason: Option<String>,
     ) -> Result<bool, StoreError> {
+        let running = |status: RunStatus| status == RunStatus::Running;
         let asked = self
-            .request_stop(session, StopKind::Interrupt, reason)
+            .request(session, StopKind::Interrupt, reason, running)
             .await?;
         Ok(asked.is_some())
     }
 
-    /// Requests that the running run stop, and returns its id. Returns `None` if none is running;
-    /// nothing is written then. The request is durable when this returns, and the process that
-    /// performs the run obeys it.
+    /// Requests that the run in progress stop, and returns its id. Returns `None` if the last run has
+    /// ended; nothing is written then. The request is durable when this returns. The process that
+    /// performs the run obeys it. A suspended run is ended by whoever resumes the session next, or by a
+    /// sweeper.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the session does not exist.
@@ -34,23 +36,31 @@ impl Sessions<'_> {
         kind: StopKind,
         reason: Option<String>,
     ) -> Result<Option<RunId>, StoreError> {
+        let in_progress = |status: RunStatus| !status.is_ended() || status.is_suspended();
+        self.request(session, kind, reason, in_progress).await
+    }
+
+    /// Requests that the last run stop, if its status allows it.
+    async fn request(
+        &self,
+        session: &SessionId,
+        kind: StopKind,
+        reason: Option<String>,
+        can_stop: impl Fn(RunStatus) -> bool,
+    ) -> Result<Option<RunId>, StoreError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             let found = self.snapshot(session).await?;
-            let Some(run) = found
-                .run
-                .clone()
-                .filter(|run| run.status == RunStatus::Running)
-            else {
+            let Some(run) = found.run.clone().filter(|run| can_stop(run.status)) else {
                 return Ok(None);
             };
-            let running = Precondition::Run(run.id.clone(), vec![RunStatus::Running]);
+            let as_read = Precondition::Run(run.id.clone(), vec![run.status]);
             let mut stop = StopRequest::new(run.id.clone(), kind, self.clock.now());
             stop.reason.clone_from(&reason);
             let commit = self
                 .commit_after(&found)
-                .when(running)
+                .when(as_read)
                 .then(Change::Stop(stop));
             match self.write(commit).await {
                 Ok(_) => return Ok(Some(run.id)),

@@ -18,7 +18,7 @@ use super::super::Subject;
 use super::super::runner::in_time;
 use super::super::runtime::agents::{calling, of_model};
 use super::run_driver::{RunDriver, session_id, stop, under_way};
-use crate::MockModel;
+use crate::{MockModel, MockReply};
 
 /// A model that says these things, and then nothing more.
 #[derive(Debug)]
@@ -121,6 +121,24 @@ pub async fn an_aborted_reply_is_discarded(on: &Subject) {
     assert_eq!(code, Some(ErrorCode::FrameworkCancelled));
     assert_eq!(driver.messages().await.len(), 1);
     assert_eq!(driver.text().await, "");
+}
+
+/// A model is not asked once the run is asked to stop, whichever attempt it is.
+pub async fn a_model_is_not_asked_after_a_stop(on: &Subject) {
+    for attempt in [Attempt::First, Attempt::Repeat, Attempt::Untold] {
+        let model = Arc::new(MockModel::replies([MockReply::text("too late")]));
+        let mut driver = RunDriver::new(on, of_model(&model).build().unwrap()).await;
+        let effects = driver.begin();
+        stop(on, StopKind::Abort).await;
+        let asking = perform(&effects[0], attempt, &driver.ports);
+        let event = in_time("a stop ends a model call", asking).await.unwrap();
+        let effects = driver.feed(event);
+        driver.through(effects).await;
+        assert_eq!(model.seen().len(), 0, "{attempt:?}");
+        assert_eq!(driver.run().await.status, RunStatus::Failed);
+        let sessions = driver.on.sessions();
+        sessions.delete_session(&session_id()).await.unwrap();
+    }
 }
 
 /// A stop is told to a running tool. One that ends then has its result; one that does not is left behind,
