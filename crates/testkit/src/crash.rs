@@ -1,6 +1,7 @@
 //! Crash tests: kill a run at every point where a process can die, and check the outcome.
 //!
-//! A [`Scenario`] is an agent, the messages of a user, and the answers to its pending calls.
+//! A [`Scenario`] is an agent, the messages of a user, the answers to its pending calls, and the moments
+//! at which somebody stops a run.
 //! [`CrashTest`] plays it once undisturbed and counts the points at which the process could have
 //! died: before and after every effect, before every durable write and between it and its
 //! acknowledgement, and at the kill points inside tools. Then it plays the scenario once for each
@@ -15,6 +16,7 @@ mod kill_switch;
 mod killable_host;
 mod killable_store;
 mod observer;
+mod people;
 mod play;
 mod process;
 mod report;
@@ -24,6 +26,7 @@ mod test;
 
 pub use disturbance::{Disturbance, Meddling};
 pub use kill_switch::KillSwitch;
+pub use people::Moment;
 pub use process::World;
 pub use report::CrashReport;
 pub use scenario::Scenario;

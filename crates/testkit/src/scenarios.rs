@@ -2,6 +2,7 @@
 
 mod people;
 mod replies;
+mod stops;
 mod tools;
 
 use std::sync::Arc;
@@ -24,6 +25,11 @@ pub use replies::{
     a_model_that_fails_first, a_slow_reply, finish_beside_other_calls, forced_completion,
     plain_text, several_turns, structured_output,
 };
+pub use stops::{
+    an_abort_mid_reply, an_abort_mid_tool, an_abort_while_suspended, an_interrupt_mid_reply,
+    an_interrupt_mid_tool, an_interrupt_that_a_tool_ignores, an_interrupt_while_suspended,
+    two_interrupts_in_one_turn,
+};
 pub use tools::{
     a_call_that_is_not_idempotent, a_finishing_tool, a_tool_that_ends_the_run, a_tool_that_fails,
     three_tools_in_parallel,
@@ -44,6 +50,9 @@ macro_rules! crash_tests {
             an_approval_that_is_denied a_mixed_batch two_pauses_in_one_turn
             an_answer_while_siblings_run a_call_that_is_not_idempotent a_finishing_tool
             a_model_that_fails_first a_tool_that_ends_the_run several_turns a_slow_reply
+            an_interrupt_mid_reply an_interrupt_mid_tool an_interrupt_that_a_tool_ignores
+            an_interrupt_while_suspended an_abort_mid_reply an_abort_mid_tool
+            an_abort_while_suspended two_interrupts_in_one_turn
         );
     };
     (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(
@@ -80,6 +89,14 @@ pub fn all() -> Vec<Scenario> {
         a_tool_that_ends_the_run(),
         several_turns(),
         a_slow_reply(),
+        an_interrupt_mid_reply(),
+        an_interrupt_mid_tool(),
+        an_interrupt_that_a_tool_ignores(),
+        an_interrupt_while_suspended(),
+        an_abort_mid_reply(),
+        an_abort_mid_tool(),
+        an_abort_while_suspended(),
+        two_interrupts_in_one_turn(),
     ]
 }
 

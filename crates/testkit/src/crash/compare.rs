@@ -1,19 +1,23 @@
 //! The outcome of a play, its checks, and its comparison with an undisturbed one.
 
+mod stopped;
 mod under_schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use helix_agents_core::message::{AssistantPart, Message, ResultStatus};
 use helix_agents_core::runtime::Backend;
-use helix_agents_core::session::{RunRecord, SessionStatus};
+use helix_agents_core::session::{PendingCall, RunRecord, RunTrigger, SessionStatus};
 use helix_agents_core::state::apply_patch;
 use helix_agents_core::store::{Lookup, Page, Snapshot};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo};
 use helix_agents_core::transcript::Transcript;
 use helix_agents_core::usage::{UsageEntry, UsageKind, UsageRollup};
 use helix_agents_core::{CallId, SessionId};
+
+use super::people::is_stopped;
 
 /// Everything that is stored of a session.
 #[derive(Debug)]
@@ -57,6 +61,37 @@ impl Stored {
             session: found,
             first_state,
         })
+    }
+
+    /// Whether a step is open.
+    pub(super) fn has_open_step(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| session.open_step.is_some())
+    }
+
+    /// Whether the latest run was asked to stop.
+    pub(super) fn is_asked_to_stop(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| session.stop.is_some())
+    }
+
+    /// The number of turns that were begun.
+    pub(super) fn turns_begun(&self) -> usize {
+        let runs = self.runs.iter();
+        runs.filter(|run| run.trigger == RunTrigger::Execute)
+            .count()
+    }
+
+    /// The pending calls without an answer, perhaps in reverse order.
+    pub(super) fn unanswered(&self, backwards: bool) -> Vec<PendingCall> {
+        let session = self.session.iter();
+        let pending = session.flat_map(|one| one.state.pending_client_tool_calls.values());
+        let open = pending.filter(|call| call.answer.is_none()).cloned();
+        let mut open: Vec<_> = open.collect();
+        if backwards {
+            open.reverse();
+        }
+        open
     }
 
     /// Violations of what must hold at every moment, also in the middle of a run.
@@ -162,35 +197,30 @@ impl Stored {
     }
 
     /// The differences from an undisturbed play. `unsure` are calls whose outcome may be unknown.
+    ///
+    /// The part of a reply that an interruption keeps is lost if its process dies first. Only then the
+    /// replies that were cut off, and the numbers of steps and checkpoints, are not compared. The state
+    /// is not compared if a stopped run left other calls unknown than the undisturbed one.
     pub(super) fn differences(&self, wanted: &Self, unsure: &BTreeSet<CallId>) -> Vec<String> {
-        let mut all = Vec::new();
-        let mut differ = |what: &str, wanted: String, found: String| {
-            if wanted != found {
-                all.push(format!("{what}: {found} instead of {wanted}"));
-            }
+        let mut differences = Differences::default();
+        let same_cuts = self.cut_replies() == wanted.cut_replies();
+        let comparable = |stored: &Self| match same_cuts {
+            true => stored.messages.clone(),
+            false => stored.messages_without_cuts(),
         };
-        let calls = self.calls();
-        let numbers = unsure.iter();
-        let unsure: BTreeSet<usize> = numbers
-            .filter_map(|id| calls.iter().position(|call| call == id))
-            .collect();
-        let (have, want) = (
-            self.normalized_messages(&unsure),
-            wanted.normalized_messages(&unsure),
-        );
-        differ("messages", want.len().to_string(), have.len().to_string());
-        for (place, (have, want)) in have.iter().zip(&want).enumerate() {
-            differ(&format!("message {place}"), want.clone(), have.clone());
-        }
+        let (have, want) = (comparable(self), comparable(wanted));
+        let unsure = places(&have, unsure);
+        differences.of_messages(&have, &want, &unsure);
         let runs = |stored: &Self| -> Vec<String> {
+            let steps = |run: &RunRecord| same_cuts.then_some(run.step_count);
             let runs = stored.runs.iter();
             runs.map(|run| {
                 format!(
-                    "{:?} {:?} turn {} steps {} corrections {} output {:?} error {:?}",
+                    "{:?} {:?} turn {} steps {:?} corrections {} output {:?} error {:?}",
                     run.trigger,
                     run.status,
                     run.turn,
-                    run.step_count,
+                    steps(run),
                     run.corrections,
                     run.output,
                     run.error.as_ref().map(|error| error.code),
@@ -198,78 +228,37 @@ impl Stored {
             })
             .collect()
         };
-        differ(
-            "runs",
-            format!("{:?}", runs(wanted)),
-            format!("{:?}", runs(self)),
-        );
+        differences.of("runs", &runs(wanted), &runs(self));
+        let was_stopped = wanted.runs.iter().any(is_stopped);
+        let unknown =
+            |stored: &Self, messages: &[Message]| places(messages, &stored.unknown_results());
+        let same_state = !was_stopped || unknown(self, &have) == unknown(wanted, &want);
         let rest = |stored: &Self| {
             let session = stored.session.as_ref();
             format!(
-                "state {:?}, status {:?}, answered {:?}, checkpoints {}, stream {:?}, tokens {:?}",
-                session.map(|one| one.state.custom_state.to_string()),
+                "state {:?}, status {:?}, answered {:?}, checkpoints {:?}, stream {:?}, tokens {:?}",
+                session
+                    .filter(|_| same_state)
+                    .map(|one| one.state.custom_state.to_string()),
                 session.map(|one| one.state.status),
                 session.map(|_| stored.answered),
-                stored.checkpoints,
+                same_cuts.then_some(stored.checkpoints),
                 stored.stream.map(|info| info.status),
                 stored.usage.iter().collect::<UsageRollup>().tokens,
             )
         };
-        differ("session", rest(wanted), rest(self));
+        differences.of("session", &rest(wanted), &rest(self));
         if unsure.is_empty() {
-            let tools = |stored: &Self| {
-                let mut kinds: Vec<_> = stored.usage.iter().filter_map(tool_usage).collect();
-                kinds.sort();
-                format!("{kinds:?}")
-            };
-            differ("usage", tools(wanted), tools(self));
+            differences.of("usage", &wanted.tool_usage(), &self.tool_usage());
         }
-        all
+        differences.0
     }
 
-    /// The calls of the history in their order. Generated ids may differ between two plays.
-    fn calls(&self) -> Vec<CallId> {
-        let assistants = self.messages.iter().filter_map(|message| match message {
-            Message::Assistant(assistant) => Some(assistant.tool_calls()),
-            _ => None,
-        });
-        assistants.flatten().map(|call| call.id.clone()).collect()
-    }
-
-    /// Each message as a text in which calls are named by their order, and all unknown results are
-    /// equal.
-    fn normalized_messages(&self, unsure: &BTreeSet<usize>) -> Vec<String> {
-        let calls = self.calls();
-        let number = |id: &CallId| calls.iter().position(|call| call == id);
-        let renamed = |id: &mut CallId| {
-            let name = number(id).map(|number| CallId::new(format!("call.{number}")));
-            if let Some(Ok(name)) = name {
-                *id = name;
-            }
-        };
-        let messages = self.messages.iter().cloned();
-        messages
-            .map(|mut message| {
-                match &mut message {
-                    Message::Tool(result) => {
-                        let number = number(&result.tool_call_id);
-                        if number.is_some_and(|number| unsure.contains(&number)) {
-                            return format!("the result of call {number:?}, known or not");
-                        }
-                        renamed(&mut result.tool_call_id);
-                    }
-                    Message::Assistant(assistant) => {
-                        for part in Arc::make_mut(&mut assistant.parts) {
-                            if let AssistantPart::ToolCall(call) = part {
-                                renamed(&mut call.id);
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-                serde_json::to_string(&message).unwrap_or_default()
-            })
-            .collect()
+    /// The usage of tools and clients, in a fixed order.
+    fn tool_usage(&self) -> Vec<String> {
+        let mut kinds: Vec<_> = self.usage.iter().filter_map(tool_usage).collect();
+        kinds.sort();
+        kinds
     }
 
     /// Calls whose result is unknown.
@@ -291,4 +280,80 @@ fn tool_usage(entry: &UsageEntry) -> Option<String> {
         UsageKind::Custom(usage) => Some(format!("{} {}", usage.name, usage.quantity())),
         _ => None,
     }
+}
+
+/// The differences between two outcomes, one sentence each.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn of<T: Debug + PartialEq>(&mut self, what: &str, wanted: &T, found: &T) {
+        if wanted != found {
+            let difference = format!("{what}: {found:?} instead of {wanted:?}");
+            self.0.push(difference);
+        }
+    }
+
+    /// Compares messages; `unsure` are the places of calls whose outcome may be unknown.
+    fn of_messages(&mut self, have: &[Message], want: &[Message], unsure: &BTreeSet<usize>) {
+        let (have, want) = (normalized(have, unsure), normalized(want, unsure));
+        self.of("messages", &want.len(), &have.len());
+        for (place, (have, want)) in have.iter().zip(&want).enumerate() {
+            self.of(&format!("message {place}"), want, have);
+        }
+    }
+}
+
+/// The calls of a history in their order. Generated ids may differ between two plays.
+fn calls(messages: &[Message]) -> Vec<CallId> {
+    let assistants = messages.iter().filter_map(|message| match message {
+        Message::Assistant(assistant) => Some(assistant.tool_calls()),
+        _ => None,
+    });
+    assistants.flatten().map(|call| call.id.clone()).collect()
+}
+
+/// The places of calls in a history.
+fn places(messages: &[Message], of: &BTreeSet<CallId>) -> BTreeSet<usize> {
+    let calls = calls(messages);
+    let places = of.iter();
+    places
+        .filter_map(|id| calls.iter().position(|call| call == id))
+        .collect()
+}
+
+/// Each message as a text in which calls are named by their order, and all unknown results are
+/// equal.
+fn normalized(messages: &[Message], unsure: &BTreeSet<usize>) -> Vec<String> {
+    let calls = calls(messages);
+    let number = |id: &CallId| calls.iter().position(|call| call == id);
+    let renamed = |id: &mut CallId| {
+        let name = number(id).map(|number| CallId::new(format!("call.{number}")));
+        if let Some(Ok(name)) = name {
+            *id = name;
+        }
+    };
+    let messages = messages.iter().cloned();
+    messages
+        .map(|mut message| {
+            match &mut message {
+                Message::Tool(result) => {
+                    let number = number(&result.tool_call_id);
+                    if number.is_some_and(|number| unsure.contains(&number)) {
+                        return format!("the result of call {number:?}, known or not");
+                    }
+                    renamed(&mut result.tool_call_id);
+                }
+                Message::Assistant(assistant) => {
+                    for part in Arc::make_mut(&mut assistant.parts) {
+                        if let AssistantPart::ToolCall(call) = part {
+                            renamed(&mut call.id);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            serde_json::to_string(&message).unwrap_or_default()
+        })
+        .collect()
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helix_agents_core::entries::{EntryError, ExecuteRequest};
+use helix_agents_core::entries::{EntryError, ExecuteRequest, ToolAnswer};
 use helix_agents_core::machine::RunState;
 use helix_agents_core::runtime::Backend;
-use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
+use helix_agents_core::session::{PendingCall, RunStatus, StopKind, SubmissionOutcome};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{CallId, SessionId};
 
@@ -15,6 +15,7 @@ use super::compare::Stored;
 use super::durable_work::DurableWork;
 use super::killable_host::KillableHost;
 use super::observer::{ObservedCounts, Observer};
+use super::people::{Moment, People, is_stopped};
 use super::process::{LEASE, Process, World};
 use super::{Disturbance, KillSwitch, Meddling, Scenario};
 use crate::host::drive_on;
@@ -41,7 +42,9 @@ pub(super) struct Play<'a> {
     pub(super) places: Vec<String>,
     pub(super) flaws: Vec<String>,
     points: usize,
-    last_answer: Option<helix_agents_core::entries::ToolAnswer>,
+    last_answer: Option<ToolAnswer>,
+    /// The answers to calls of a run that was stopped before they were given.
+    late_answers: Vec<ToolAnswer>,
 }
 
 /// How a process ended.
@@ -64,6 +67,7 @@ impl<'a> Play<'a> {
             clock: Arc::new(clock),
             ids: Arc::new(SequentialIds::new()),
             session: session(),
+            people: People::new(&scenario.stops),
         };
         Self {
             scenario,
@@ -76,6 +80,7 @@ impl<'a> Play<'a> {
             flaws: Vec::new(),
             points: 0,
             last_answer: None,
+            late_answers: Vec::new(),
         }
     }
 
@@ -89,6 +94,16 @@ impl<'a> Play<'a> {
         let stored = self.stored().await?;
         if let Some(flaw) = stored.flaws_at_the_end().first() {
             return Err(format!("undisturbed: {flaw}"));
+        }
+        let people = &self.world.people;
+        if let Some(flaw) = people.unmet(&stored.runs).first() {
+            return Err(format!("undisturbed: {flaw}"));
+        }
+        let (cuts, wanted) = (stored.cut_replies(), people.planned_cuts());
+        if cuts != wanted {
+            return Err(format!(
+                "undisturbed: {cuts} replies were cut off, not {wanted}"
+            ));
         }
         let state = stored.session.as_ref().map(|one| &one.state.custom_state);
         if let (Some(wanted), Some(state)) = (&self.scenario.leaves, state)
@@ -151,59 +166,99 @@ impl<'a> Play<'a> {
         ))
     }
 
-    /// Takes the next action of the scenario.
+    /// Takes the next action of the scenario, which what is stored decides.
     async fn next(&mut self, process: &Process, disturbance: &Disturbance) -> ProcessEnd {
         let session = &self.world.session;
         let stored = match self.stored().await {
             Ok(stored) => stored,
             Err(why) => return ProcessEnd::Failed(why),
         };
-        let executed = stored
-            .runs
-            .iter()
-            .filter(|run| run.trigger == RunTrigger::Execute)
-            .count();
-        let status = stored.runs.last().map(|run| run.status);
-        let driven = match status {
-            Some(RunStatus::Running) => process.entries.recover(session, &process.performer).await,
-            Some(status) if status.is_suspended() => {
-                let snapshot = stored.session.as_ref();
-                let pending = snapshot.map(|one| &one.state.pending_client_tool_calls);
-                let mut open: Vec<_> = pending
-                    .into_iter()
-                    .flat_map(|pending| pending.values())
-                    .filter(|call| call.answer.is_none())
-                    .collect();
-                if disturbance.backwards {
-                    open.reverse();
+        let due = self.world.people.due(&stored.runs);
+        let last = stored.runs.last();
+        let driven = match last.map(|run| run.status) {
+            Some(RunStatus::Running) => {
+                // A call that was begun is not begun again, so nobody waits for that moment.
+                let due = due.filter(|_| stored.has_open_step());
+                if let Some(stop) = due.filter(|stop| stop.moment == Moment::MidTool)
+                    && let Err(why) = asks_to_stop(process, stop.kind).await
+                {
+                    return ProcessEnd::Failed(why);
+                }
+                process.entries.recover(session, &process.performer).await
+            }
+            Some(status) if status.is_suspended() && !stored.is_asked_to_stop() => {
+                let open = stored.unanswered(disturbance.backwards);
+                if let Some(stop) = due.filter(|stop| stop.moment == Moment::Suspended) {
+                    return self.stop_suspended(process, stop.kind, &open).await;
                 }
                 if let Some(call) = open.first() {
-                    let answer = self.scenario.answer(call);
-                    self.last_answer = Some(answer.clone());
-                    return match process.entries.submit(&answer).await {
-                        Ok(submitted) if submitted.outcome == SubmissionOutcome::Accepted => {
-                            ProcessEnd::Continues
-                        }
-                        other => {
-                            ProcessEnd::Failed(format!("an answer was not accepted: {other:?}"))
-                        }
-                    };
+                    return self.submit(process, call).await;
                 }
                 process.entries.resume(session, &process.performer).await
             }
-            _ => match self.scenario.turns.get(executed) {
-                None => return ProcessEnd::Over,
-                Some(message) => {
-                    let execute = ExecuteRequest::new(&process.agent, message.as_str());
-                    let execute = execute.in_session(session.clone());
-                    process.entries.execute(execute, &process.performer).await
+            Some(status) if status.is_suspended() => {
+                process.entries.resume(session, &process.performer).await
+            }
+            Some(RunStatus::Interrupted)
+                if last.is_some_and(|run| self.scenario.resumes_turn(run.turn)) =>
+            {
+                process.entries.resume(session, &process.performer).await
+            }
+            _ => {
+                if let Err(why) = self.submit_late(process).await {
+                    return ProcessEnd::Failed(why);
                 }
-            },
+                match self.scenario.turns.get(stored.turns_begun()) {
+                    None => return ProcessEnd::Over,
+                    Some(message) => {
+                        let execute = ExecuteRequest::new(&process.agent, message.as_str());
+                        let execute = execute.in_session(session.clone());
+                        process.entries.execute(execute, &process.performer).await
+                    }
+                }
+            }
         };
         match driven {
             Err(error) => ProcessEnd::Failed(format!("an entry was refused: {error}")),
             Ok(state) => self.drive(process, state).await,
         }
+    }
+
+    /// Answers a pending call.
+    async fn submit(&mut self, process: &Process, call: &PendingCall) -> ProcessEnd {
+        let answer = self.scenario.answer(call);
+        self.last_answer = Some(answer.clone());
+        match process.entries.submit(&answer).await {
+            Ok(submitted) if submitted.outcome == SubmissionOutcome::Accepted => {
+                ProcessEnd::Continues
+            }
+            other => ProcessEnd::Failed(format!("an answer was not accepted: {other:?}")),
+        }
+    }
+
+    /// Stops a suspended run, and keeps the answers to its calls for later.
+    async fn stop_suspended(
+        &mut self,
+        process: &Process,
+        kind: StopKind,
+        open: &[PendingCall],
+    ) -> ProcessEnd {
+        self.late_answers = open.iter().map(|call| self.scenario.answer(call)).collect();
+        match asks_to_stop(process, kind).await {
+            Ok(()) => ProcessEnd::Continues,
+            Err(why) => ProcessEnd::Failed(why),
+        }
+    }
+
+    /// Submits the answers to calls of a run that was stopped before, which nobody takes any more.
+    async fn submit_late(&self, process: &Process) -> Result<(), String> {
+        for answer in &self.late_answers {
+            match process.entries.submit(answer).await {
+                Ok(late) if late.outcome == SubmissionOutcome::UnknownToolCall => {}
+                other => return Err(format!("an answer after a stop was not refused: {other:?}")),
+            }
+        }
+        Ok(())
     }
 
     async fn drive(&self, process: &Process, state: RunState) -> ProcessEnd {
@@ -232,7 +287,11 @@ impl<'a> Play<'a> {
                 }
             }
             // Actions that would succeed are left to the play itself.
-            Meddling::Resume if !matches!(status, Some(status) if status.is_suspended()) => {
+            Meddling::Resume
+                if !status.is_some_and(|status| {
+                    status == RunStatus::Interrupted || status.is_suspended()
+                }) =>
+            {
                 drop(refused(
                     process.entries.resume(session, &process.performer).await,
                 ));
@@ -287,7 +346,10 @@ impl<'a> Play<'a> {
         // A call that died before its tool was reached was never seen to start.
         let unknown = stored.unknown_results();
         if !self.deaths.is_empty() {
-            let repeatable = |call: &&CallId| seen.starts.get(*call).is_some_and(|(_, may)| *may);
+            // A stopped run does not run them again.
+            let is_stopped = stored.runs.iter().any(is_stopped);
+            let repeatable =
+                |call: &&CallId| !is_stopped && seen.starts.get(*call).is_some_and(|(_, may)| *may);
             for call in unknown.iter().filter(repeatable) {
                 all.push(format!(
                     "call {call} may be run again, but was left unknown"
@@ -296,7 +358,19 @@ impl<'a> Play<'a> {
             unsure.extend(unknown);
         }
         all.extend(stored.differences(&wanted.stored, &unsure));
+        all.extend(self.world.people.unmet(&stored.runs));
+        let (accepted, failures) = (self.world.people.accepted(), wanted.stored.failures());
+        all.extend(stored.flaws_of_the_stops(&accepted, &failures));
         all
+    }
+}
+
+/// Asks the run to stop, which it must be able to.
+async fn asks_to_stop(process: &Process, kind: StopKind) -> Result<(), String> {
+    match process.world.asks_to_stop(kind).await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(format!("a stop ({kind:?}) found nothing to stop")),
+        Err(error) => Err(format!("a stop ({kind:?}) was refused: {error}")),
     }
 }
 

@@ -16,6 +16,7 @@ use helix_agents_core::time::Clock;
 
 use super::killable_store::KillableStore;
 use super::observer::Observer;
+use super::people::People;
 use super::{KillSwitch, Scenario};
 use crate::{SequentialIds, VirtualClock};
 
@@ -36,6 +37,7 @@ pub struct World {
     pub ids: Arc<SequentialIds>,
     /// The session of the play.
     pub session: SessionId,
+    pub(super) people: People,
 }
 
 impl World {
@@ -53,6 +55,8 @@ impl World {
 
 /// A process that plays a scenario.
 pub(super) struct Process {
+    /// The world of those who act through this process, with the store that its effects use.
+    pub(super) world: World,
     pub(super) entries: Entries,
     pub(super) ports: Ports,
     pub(super) facts: AgentLimits,
@@ -108,6 +112,7 @@ impl Process {
         };
         Self {
             entries: world.entries(),
+            world,
             ports,
             facts: AgentLimits::of(&agent),
             agent,

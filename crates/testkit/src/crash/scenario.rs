@@ -1,19 +1,21 @@
 //! Scenarios of crash tests.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::entries::ToolAnswer;
-use helix_agents_core::session::{PendingCall, PendingKind};
+use helix_agents_core::session::{PendingCall, PendingKind, StopKind};
 use serde_json::Value;
 
-use super::World;
+use super::people::PlannedStop;
+use super::{Moment, World};
 
 type MakeAgent = Arc<dyn Fn(&World) -> AnyAgent + Send + Sync>;
 type Reply = Arc<dyn Fn(&PendingCall) -> ToolAnswer + Send + Sync>;
 
-/// An agent, the messages of a user, and the answers to the agent's pending calls.
+/// An agent, the messages of a user, the answers to the agent's pending calls, and the stops of its runs.
 ///
 /// The agent's model must give the same reply to the same request, as a scripted one does: the
 /// outcome is compared with that of an undisturbed run.
@@ -37,6 +39,9 @@ pub struct Scenario {
     pub(super) leaves: Option<Value>,
     /// Whether calls without an answer of their own are approved.
     pub(super) approves: bool,
+    pub(super) stops: Vec<PlannedStop>,
+    /// The turns that are resumed after an interruption, counted from 1.
+    resumed: BTreeSet<u32>,
 }
 
 impl Scenario {
@@ -53,6 +58,8 @@ impl Scenario {
             answers: Vec::new(),
             leaves: None,
             approves: false,
+            stops: Vec::new(),
+            resumed: BTreeSet::new(),
         }
     }
 
@@ -79,6 +86,43 @@ impl Scenario {
     pub fn approves(mut self) -> Self {
         self.approves = true;
         self
+    }
+
+    /// Interrupts the turn of the last message at this moment. Several stops of one turn come one after
+    /// the other. Answers that come too late for the interrupted calls must be refused.
+    #[must_use]
+    pub fn interrupts_when(self, moment: Moment) -> Self {
+        self.stops(StopKind::Interrupt, moment)
+    }
+
+    /// Aborts the turn of the last message at this moment, as [`Scenario::interrupts_when`].
+    #[must_use]
+    pub fn aborts_when(self, moment: Moment) -> Self {
+        self.stops(StopKind::Abort, moment)
+    }
+
+    fn stops(mut self, kind: StopKind, moment: Moment) -> Self {
+        let turn = self.last_turn();
+        self.stops.push(PlannedStop { turn, moment, kind });
+        self
+    }
+
+    /// Resumes the turn of the last message after each interruption. Without it, an interrupted turn is
+    /// over.
+    #[must_use]
+    pub fn resumes(mut self) -> Self {
+        self.resumed.insert(self.last_turn());
+        self
+    }
+
+    /// The number of the turn of the last message.
+    fn last_turn(&self) -> u32 {
+        u32::try_from(self.turns.len()).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Whether a turn is resumed after an interruption.
+    pub(super) fn resumes_turn(&self, turn: u32) -> bool {
+        self.resumed.contains(&turn)
     }
 
     /// Sets the state that the session must have at the end.

@@ -31,7 +31,7 @@ proptest! {
     /// disturbance, which is all that is random here.
     #[test]
     fn any_disturbance_leaves_what_an_undisturbed_run_leaves(
-        place in 0usize..18,
+        place in 0..scenarios::all().len(),
         disturbance in disturbance(),
         forgets in any::<bool>(),
     ) {

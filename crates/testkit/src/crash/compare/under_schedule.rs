@@ -9,7 +9,7 @@ use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::usage::{UsageKind, UsageRollup};
 use serde_json::Value;
 
-use super::{Stored, tool_usage};
+use super::{Differences, Stored, places};
 
 impl Stored {
     /// The result of a call.
@@ -133,25 +133,9 @@ impl Stored {
         unsure: &BTreeSet<CallId>,
         early: bool,
     ) -> Vec<String> {
-        let mut all = Vec::new();
-        let mut differ = |what: &str, wanted: String, found: String| {
-            if wanted != found {
-                all.push(format!("{what}: {found} instead of {wanted}"));
-            }
-        };
-        let calls = self.calls();
-        let places: BTreeSet<usize> = unsure
-            .iter()
-            .filter_map(|id| calls.iter().position(|call| call == id))
-            .collect();
-        let (have, want) = (
-            self.normalized_messages(&places),
-            wanted.normalized_messages(&places),
-        );
-        differ("messages", want.len().to_string(), have.len().to_string());
-        for (place, (have, want)) in have.iter().zip(&want).enumerate() {
-            differ(&format!("message {place}"), want.clone(), have.clone());
-        }
+        let mut differences = Differences::default();
+        let places = places(&self.messages, unsure);
+        differences.of_messages(&self.messages, &wanted.messages, &places);
         let turns = |stored: &Self| -> Vec<String> {
             let ends = stored.ends().into_iter();
             ends.map(|(turn, run)| {
@@ -166,11 +150,7 @@ impl Stored {
             })
             .collect()
         };
-        differ(
-            "turns",
-            format!("{:?}", turns(wanted)),
-            format!("{:?}", turns(self)),
-        );
+        differences.of("turns", &turns(wanted), &turns(self));
         let statuses = |stored: &Self| -> Vec<_> {
             let runs = stored.runs.iter();
             runs.map(|run| run.status).collect()
@@ -187,16 +167,11 @@ impl Stored {
                 stored.usage.iter().collect::<UsageRollup>().tokens,
             )
         };
-        differ("session", rest(wanted), rest(self));
+        differences.of("session", &rest(wanted), &rest(self));
         if unsure.is_empty() {
-            let tools = |stored: &Self| {
-                let mut kinds: Vec<_> = stored.usage.iter().filter_map(tool_usage).collect();
-                kinds.sort();
-                format!("{kinds:?}")
-            };
-            differ("usage", tools(wanted), tools(self));
+            differences.of("usage", &wanted.tool_usage(), &self.tool_usage());
         }
-        all
+        differences.0
     }
 }
 

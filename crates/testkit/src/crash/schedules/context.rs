@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use helix_agents_core::entries::{Entries, EntryError, Performer, ToolAnswer};
 use helix_agents_core::error::{Coded, ErrorCode};
@@ -13,6 +14,7 @@ use super::Hosting;
 use super::schedule::{Kill, Schedule};
 use crate::crash::compare::Stored;
 use crate::crash::observer::Observer;
+use crate::crash::people::People;
 use crate::crash::play::session;
 use crate::crash::process::{LEASE, Process};
 use crate::crash::{KillSwitch, Scenario, World};
@@ -103,6 +105,7 @@ impl ScheduleContext {
             clock: Arc::clone(clock),
             ids: Arc::new(SequentialIds::new()),
             session: session(),
+            people: People::new(&scenario.stops).patient_for(Duration::from_secs(60)),
         };
         Self {
             scenario: scenario.clone(),
@@ -223,12 +226,9 @@ impl ScheduleContext {
         Ok(submitted.outcome)
     }
 
-    /// The pending calls.
+    /// The pending calls without an answer.
     pub(super) fn open_questions(&self) -> Result<Vec<PendingCall>, String> {
-        let session = self.stored()?.session;
-        let pending = session.map(|found| found.state.pending_client_tool_calls);
-        let pending = pending.unwrap_or_default().into_values();
-        Ok(pending.filter(|call| call.answer.is_none()).collect())
+        Ok(self.stored()?.unanswered(false))
     }
 }
 

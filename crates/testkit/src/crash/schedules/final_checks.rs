@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use helix_agents_core::CallId;
-use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::ResultStatus;
-use helix_agents_core::session::{RunStatus, StopKind, Submission};
+use helix_agents_core::session::Submission;
 
 use super::context::{Ledger, ScheduleContext, WriteOutcome};
 use super::interference::BESIDE;
@@ -45,12 +44,14 @@ pub(super) fn violations_at_the_end(
         WriteOutcome::Perhaps => 0..=1,
         WriteOutcome::Yes => 1..=1,
     };
-    let was_stopped = ledger.stop != WriteOutcome::No;
+    let is_planned = !context.scenario.stops.is_empty();
+    let was_stopped = is_planned || ledger.stop != WriteOutcome::No;
     let turns = &context.scenario.turns;
     all.extend(stored.flaws_of_the_account(turns, (BESIDE, appended), was_stopped));
-    all.extend(stops(&ledger, &stored, wanted));
+    let stops = [ledger.stops.clone(), context.world.people.accepted()].concat();
+    all.extend(stored.flaws_of_the_stops(&stops, &wanted.stored.failures()));
     all.extend(answers(&ledger, &stored));
-    if ledger.stop == WriteOutcome::No && ledger.appended == WriteOutcome::No {
+    if !was_stopped && ledger.appended == WriteOutcome::No {
         all.extend(compared(context.eager, &ledger, &stored, &seen, wanted));
     }
     all
@@ -68,36 +69,6 @@ fn once(seen: &ObservedCounts, stored: &Stored) -> Vec<String> {
         if result.is_some_and(|result| result.status == ResultStatus::NotExecuted) {
             all.push(format!(
                 "call {call} was started, but is reported as not executed"
-            ));
-        }
-    }
-    all
-}
-
-/// Checks that every accepted stop stopped its run.
-fn stops(ledger: &Ledger, stored: &Stored, wanted: &Wanted) -> Vec<String> {
-    let mut all = Vec::new();
-    let fails_by_itself = wanted.stored.runs.iter();
-    let fails_by_itself = fails_by_itself.filter_map(|run| run.error.as_ref());
-    let fails_by_itself: Vec<ErrorCode> = fails_by_itself.map(|error| error.code).collect();
-    for (run, kind) in &ledger.stops {
-        let Some(record) = stored.runs.iter().find(|record| record.id == *run) else {
-            all.push(format!("run {run} was asked to stop, but is not stored"));
-            continue;
-        };
-        let status = record.status;
-        let code = record.error.as_ref().map(|error| error.code);
-        let honoured = match (kind, status) {
-            // It may have failed before it could stop.
-            (StopKind::Interrupt, RunStatus::Interrupted | RunStatus::Failed) => true,
-            (StopKind::Abort, RunStatus::Failed) => code.is_some_and(|code| {
-                code == ErrorCode::FrameworkCancelled || fails_by_itself.contains(&code)
-            }),
-            _ => false,
-        };
-        if !honoured {
-            all.push(format!(
-                "run {run} was asked to stop ({kind:?}), but ended as {status:?} {code:?}"
             ));
         }
     }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use helix_agents_core::entries::{EntryError, ExecuteRequest};
 use helix_agents_core::machine::RunState;
 use helix_agents_core::notify::Notify;
-use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
+use helix_agents_core::session::{PendingCall, RunStatus, StopKind, SubmissionOutcome};
+use helix_agents_core::store::StoreError;
 use helix_agents_core::time::Clock;
 
 use super::context::{Attempts, ScheduleContext, is_temporary};
 use super::schedule::Kill;
+use crate::crash::Moment;
 use crate::crash::process::{LEASE, Process};
 use crate::host::drive_on;
 use crate::{TaskId, yields};
@@ -43,34 +45,32 @@ pub(super) async fn supervise(context: &Arc<ScheduleContext>) {
 async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
     let session = &context.world.session;
     let stored = context.stored()?;
-    let executed = stored
-        .runs
-        .iter()
-        .filter(|run| run.trigger == RunTrigger::Execute)
-        .count();
-    let status = stored.runs.last().map(|run| run.status);
+    let last = stored.runs.last();
     let process = context.process();
-    let begun = match status {
+    let begun = match last.map(|run| run.status) {
         Some(RunStatus::Running) => recover(context, &process).await,
-        Some(status) if status.is_suspended() => {
-            if let Some(call) = context.open_questions()?.first() {
-                let times = if context.twice { 2 } else { 1 };
-                for _ in 0..times {
-                    match context.answer(call).await {
-                        Ok(SubmissionOutcome::Accepted | SubmissionOutcome::AlreadyCompleted) => {}
-                        Err(error) if is_temporary(&error) => wait(context).await,
-                        other => return Err(format!("an answer was not accepted: {other:?}")),
-                    }
-                }
-                return Ok(true);
+        Some(status) if status.is_suspended() && !stored.is_asked_to_stop() => {
+            let due = context.world.people.due(&stored.runs);
+            if let Some(stop) = due.filter(|stop| stop.moment == Moment::Suspended) {
+                return stop_suspended(context, &process, stop.kind).await;
+            }
+            if let Some(call) = stored.unanswered(false).first() {
+                return answer(context, call).await;
             }
             process.entries.resume(session, &process.performer).await
         }
-        // The run was stopped: the turn is continued, or the user sends the next message.
-        Some(RunStatus::Interrupted) if context.dice.chance(500) => {
+        // It was asked to stop, and continues only to end.
+        Some(status) if status.is_suspended() => {
             process.entries.resume(session, &process.performer).await
         }
-        _ => match context.scenario.turns.get(executed) {
+        // The run was stopped: the turn is continued, or the user sends the next message.
+        Some(RunStatus::Interrupted)
+            if last.is_some_and(|run| context.scenario.resumes_turn(run.turn))
+                || context.dice.chance(500) =>
+        {
+            process.entries.resume(session, &process.performer).await
+        }
+        _ => match context.scenario.turns.get(stored.turns_begun()) {
             None => return Ok(false),
             Some(message) => {
                 let execute = ExecuteRequest::new(&process.agent, message.as_str());
@@ -89,6 +89,37 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
         // It came to its end under the hands of a process that was given up.
         Err(EntryError::NotRunning { .. }) => Ok(true),
         Err(error) => Err(format!("an entry was refused: {error}")),
+    }
+}
+
+/// Answers a call, perhaps twice.
+async fn answer(context: &ScheduleContext, call: &PendingCall) -> Result<bool, String> {
+    let times = if context.twice { 2 } else { 1 };
+    for _ in 0..times {
+        match context.answer(call).await {
+            Ok(SubmissionOutcome::Accepted | SubmissionOutcome::AlreadyCompleted) => {}
+            Err(error) if is_temporary(&error) => wait(context).await,
+            other => return Err(format!("an answer was not accepted: {other:?}")),
+        }
+    }
+    Ok(true)
+}
+
+/// Asks a suspended run to stop.
+async fn stop_suspended(
+    context: &ScheduleContext,
+    process: &Process,
+    kind: StopKind,
+) -> Result<bool, String> {
+    match process.world.asks_to_stop(kind).await {
+        Ok(Some(_)) => Ok(true),
+        Ok(None) => Err(format!("a stop ({kind:?}) found nothing to stop")),
+        // It was asked or not; who looks again knows.
+        Err(StoreError::Unavailable { .. }) => {
+            wait(context).await;
+            Ok(true)
+        }
+        Err(error) => Err(format!("a stop ({kind:?}) was refused: {error}")),
     }
 }
 
