@@ -25,7 +25,7 @@ use crate::reference::TOP;
 use crate::tools::HttpClient;
 
 pub use error::ConfigError;
-pub use runtime::{DoubleTexting, RuntimeConfig};
+pub use runtime::RuntimeConfig;
 pub(crate) use section::{At, Section, Source};
 pub(crate) use server::listen_address;
 pub use server::{ServerConfig, TokenConfig, TokenSecret};

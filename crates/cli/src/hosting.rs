@@ -13,7 +13,7 @@ use helix_agents_server::{Limits, RunMetrics, ServeError, Server, ServerBuilder,
 use tokio::net::TcpListener;
 
 use crate::UsageError;
-use crate::config::ServerConfig;
+use crate::config::{Config, ServerConfig};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Setup;
@@ -40,11 +40,13 @@ pub(crate) fn runtime(setup: &Setup, metrics: &RunMetrics) -> LocalRuntime {
 pub(crate) fn server(
     runtime: &LocalRuntime,
     metrics: RunMetrics,
-    config: &ServerConfig,
+    config: &Config,
     agent: Option<&AnyAgent>,
 ) -> ServerBuilder {
+    let (rule, config) = (config.runtime.double_texting, &config.server);
     let starts = u32::try_from(config.max_starts_per_minute).unwrap_or(u32::MAX);
     let mut server = Server::builder(Arc::new(runtime.clone()))
+        .double_texting(rule)
         .run_metrics(metrics)
         .max_body_bytes(whole(config.max_body_bytes))
         .max_runs_per_user(whole(config.max_runs_per_user))

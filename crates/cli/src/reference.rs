@@ -256,7 +256,7 @@ mod tests {
     /// A file that states every default of a table is the same as an empty one.
     #[test]
     fn the_documented_defaults_are_used() {
-        for (name, count) in [("server", 10), ("runtime", 6)] {
+        for (name, count) in [("server", 10), ("runtime", 7)] {
             let keys = TOP.inner(name).keys.iter();
             let lines = keys.filter_map(|key| match key.presence {
                 Presence::Default(value) => Some(format!("{} = {value}\n", key.name)),

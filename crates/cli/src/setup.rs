@@ -200,6 +200,7 @@ impl Setup {
             .clock(Arc::clone(&self.clock))
             .ids(Arc::clone(&self.ids))
             .lease(self.plan.config.runtime.lease)
+            .stop_grace(self.plan.config.runtime.stop_grace)
             .recovery(false)
     }
 

@@ -41,7 +41,7 @@ use crate::machine::{Effect, EffectKind, Event, EventKind};
 pub use attempt::Attempt;
 pub use error::PerformError;
 pub use hold::Hold;
-pub use ports::{Models, Ports};
+pub use ports::{Models, Ports, STOP_GRACE};
 pub use stops::stop_requested;
 
 use scope::{Scope, chunk_base};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderValue, Uri};
+use helix_agents_core::entries::DoubleTexting;
 use helix_agents_core::runtime::Runtime;
 use helix_agents_core::store::{SessionStore, Sessions};
 use helix_agents_core::stream::StreamManager;
@@ -92,6 +93,7 @@ impl Server {
             max_runs_per_user: MAX_RUNS_PER_USER,
             max_starts_per_minute: MAX_STARTS_PER_MINUTE,
             run_metrics: None,
+            double_texting: DoubleTexting::default(),
         }
     }
 
@@ -141,6 +143,7 @@ pub struct ServerBuilder {
     max_runs_per_user: usize,
     max_starts_per_minute: u32,
     run_metrics: Option<RunMetrics>,
+    double_texting: DoubleTexting,
 }
 
 impl ServerBuilder {
@@ -192,6 +195,13 @@ impl ServerBuilder {
     /// are always accepted; a server with authentication accepts every host name.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Sets the rule for a new message while a run of the session is in progress; it is interrupted by
+    /// default.
+    pub fn double_texting(mut self, rule: DoubleTexting) -> Self {
+        self.double_texting = rule;
         self
     }
 
@@ -278,6 +288,7 @@ impl ServerBuilder {
                 quota: Quota::new(self.max_runs_per_user, self.max_starts_per_minute),
                 readiness: Readiness::default(),
                 budget: Budget::new(self.answers_bytes, self.answers_bytes_per_user),
+                double_texting: self.double_texting,
             })),
             cors_origins,
         }
@@ -329,6 +340,7 @@ pub(crate) struct Inner {
     pub(crate) budget: Budget,
     pub(crate) quota: Quota,
     pub(crate) readiness: Readiness,
+    pub(crate) double_texting: DoubleTexting,
 }
 
 impl std::ops::Deref for App {

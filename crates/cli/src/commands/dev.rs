@@ -41,7 +41,7 @@ impl Dev {
         let setup = plan.open().await?;
         let metrics = RunMetrics::new();
         let runtime = runtime(&setup, &metrics);
-        let config = &setup.plan.config.server;
+        let config = &setup.plan.config;
         let server = server(&runtime, metrics, config, agent.as_ref()).allow_unauthenticated();
         let routes = page::routes().merge(router(server)?);
         host(&runtime, routes, listen, &setup.plan.config.server).await

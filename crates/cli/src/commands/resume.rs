@@ -3,7 +3,7 @@
 use clap::Args;
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::AnyAgent;
-use helix_agents_core::runtime::{Handle, RuntimeExt};
+use helix_agents_core::runtime::{self, Handle, RuntimeExt};
 use helix_agents_core::stream::Sequence;
 use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::{id, is_running, load};
 use crate::exit::{Exit, UsageError};
 use crate::live::Live;
 use crate::screen::Screen;
-use crate::setup::Place;
+use crate::setup::{Place, Setup};
 use crate::show::TakenOver;
 use crate::turn::Turn;
 
@@ -21,6 +21,18 @@ use crate::turn::Turn;
 pub(crate) struct Resume {
     /// The id of the session
     session: String,
+    /// Try a failed or interrupted turn again, from its last good checkpoint
+    #[arg(long, group = "mode")]
+    retry: bool,
+    /// Rewind the session to this checkpoint and continue from there
+    #[arg(long, value_name = "CHECKPOINT", group = "mode")]
+    from: Option<String>,
+    /// Send this message as the next turn
+    #[arg(long, value_name = "TEXT", group = "mode")]
+    message: Option<String>,
+    /// Send the message although calls wait for an answer; those are not executed
+    #[arg(long, requires = "message")]
+    abandon_pending: bool,
     /// Print one chunk per line, as JSON
     #[arg(long)]
     json: bool,
@@ -44,6 +56,16 @@ impl Resume {
         let runtime = setup.runtime();
         let live = Live::new(Screen::of_process(), self.json);
         let mut turn = Turn::new(&runtime, &agent, &self.place, live)?;
+        if let Some(message) = &self.message {
+            let handle = self
+                .sent(&setup, &runtime, &agent, &session, message)
+                .await?;
+            return turn.follow(handle, None).await;
+        }
+        if let Some(mode) = self.mode(&session) {
+            let handle = runtime.resume(&agent, mode).await?;
+            return turn.follow(handle, None).await;
+        }
         if is_running(found.run.as_ref()) {
             let streams = setup.backend.streams.as_ref();
             let info = streams.info(found.state.root()).await?;
@@ -59,6 +81,34 @@ impl Resume {
             Some(handle) => turn.follow(handle, None).await,
             None => Ok(Exit::Done),
         }
+    }
+}
+
+impl Resume {
+    /// The mode that the options name; `None` continues the session.
+    fn mode(&self, session: &SessionId) -> Option<runtime::Resume> {
+        let resume = runtime::Resume::of(session);
+        match &self.from {
+            Some(checkpoint) => Some(resume.from_checkpoint(checkpoint)),
+            None => self.retry.then(|| resume.retry()),
+        }
+    }
+
+    /// Sends a message. While a run is in progress, the configured rule for double texting decides.
+    async fn sent(
+        &self,
+        setup: &Setup,
+        runtime: &LocalRuntime,
+        agent: &AnyAgent,
+        session: &SessionId,
+        message: &str,
+    ) -> anyhow::Result<Handle<Value>> {
+        let rule = setup.plan.config.runtime.double_texting;
+        let mut turn = runtime::Turn::new(message).double_texting(rule);
+        if self.abandon_pending {
+            turn = turn.abandon_pending();
+        }
+        Ok(runtime.send(agent, session, turn).await?)
     }
 }
 

@@ -41,7 +41,7 @@ impl Serve {
         let setup = plan.open().await?;
         let metrics = RunMetrics::new();
         let runtime = runtime(&setup, &metrics);
-        let server = server(&runtime, metrics, &setup.plan.config.server, agent.as_ref());
+        let server = server(&runtime, metrics, &setup.plan.config, agent.as_ref());
         let server = match tokens {
             Some(tokens) => server.authenticate(tokens),
             None => {

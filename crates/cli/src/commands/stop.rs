@@ -1,8 +1,8 @@
 //! Asks a run to stop; shared by `interrupt` and `abort`.
 
 use helix_agents_core::SessionId;
+use helix_agents_core::runtime::{self, Runtime, RuntimeExt, StartedRun};
 use helix_agents_core::session::StopKind;
-use helix_agents_core::store::{Sessions, Snapshot};
 use serde_json::json;
 
 use super::{id, is_orphaned, load};
@@ -11,7 +11,7 @@ use crate::screen::{Look, Screen};
 use crate::setup::Place;
 
 /// Asks the run of a session to stop. The request is durable; the process that performs the run
-/// obeys it.
+/// obeys it. A suspended run is ended here, if its agent is configured.
 pub(super) async fn stop(
     place: &Place,
     session: &str,
@@ -23,53 +23,45 @@ pub(super) async fn stop(
     let setup = place.open_existing().await?;
     let store = setup.backend.store.as_ref();
     let screen = Screen::of_process();
-    let sessions = Sessions::new(store, setup.clock.as_ref());
-    let resume = place.command(&format!("resume {session}"));
-    let Some(run) = sessions.request_stop(&session, kind, reason).await? else {
+    let runtime = setup.runtime();
+    let mut stop = runtime::Stop::of(&session);
+    if let Some(reason) = reason {
+        stop = stop.because(reason);
+    }
+    let asked = match kind {
+        StopKind::Abort => runtime.abort(stop).await?,
+        _ => runtime.interrupt(stop).await?,
+    };
+    let Some(run) = asked else {
         if json {
             screen.json(&json!({ "accepted": false }))?;
         }
-        let why = match idle_state(&load(store, &session).await?) {
-            IdleState::Pending => {
-                let submit = place.command(&format!("submit {session} CALL --error TEXT"));
-                format!("it has pending calls; `{submit}` ends one")
-            }
-            IdleState::Answered => format!("all its calls are answered; `{resume}` continues it"),
-            IdleState::Done => "there is nothing to stop".to_owned(),
-        };
-        let text = format!("session {session} has no running run: {why}");
+        let text = format!("session {session} has no run in progress: there is nothing to stop");
         screen.note(Look::Yellow, text)?;
         return Ok(Exit::Failed);
     };
+    let found = load(store, &session).await?;
+    let latest = found.run.as_ref();
+    if let Some(ending) = latest.filter(|latest| latest.id != run) {
+        let ending = StartedRun::new(found.state.key(), ending.id.clone());
+        runtime.ended(&ending).await?;
+    }
     if json {
         screen.json(&json!({ "accepted": true, "runId": run }))?;
     } else {
         screen.print_line(format!("accepted: run {run} is asked to stop"))?;
     }
-    if is_orphaned(store, &session, setup.clock.now()).await? {
+    if latest.is_some_and(|latest| latest.status.is_suspended()) {
+        let agent = &found.state.agent_type;
+        let text = format!(
+            "it is suspended, and its agent `{agent}` is not configured here; it ends when a server that has \
+             the agent runs"
+        );
+        screen.note(Look::Yellow, text)?;
+    } else if is_orphaned(store, &session, setup.clock.now()).await? {
+        let resume = place.command(&format!("resume {session}"));
         let text = format!("its process is gone; it stops when `{resume}` takes it over");
         screen.note(Look::Yellow, text)?;
     }
     Ok(Exit::Done)
-}
-
-/// The state of a session without a running run.
-enum IdleState {
-    /// A call is pending.
-    Pending,
-    /// All calls are answered, and the session was not resumed.
-    Answered,
-    /// No call is open.
-    Done,
-}
-
-fn idle_state(found: &Snapshot) -> IdleState {
-    let mut calls = found.state.pending_client_tool_calls.values().peekable();
-    if calls.peek().is_none() {
-        return IdleState::Done;
-    }
-    match calls.any(|call| call.answer.is_none()) {
-        true => IdleState::Pending,
-        false => IdleState::Answered,
-    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use helix_agents_core::entries::DoubleTexting;
+use helix_agents_core::perform::STOP_GRACE;
 use helix_agents_core::stream::DELTA_WINDOW;
 
 use super::suggest::remedy;
@@ -19,6 +21,8 @@ pub struct RuntimeConfig {
     pub lease: Duration,
     /// Whether the last answer, or a passed deadline, resumes the session automatically.
     pub auto_continue: bool,
+    /// How long a tool may take to end after its run was asked to stop.
+    pub stop_grace: Duration,
     /// How long the deltas of a turn are kept after its end.
     pub keep_deltas: Duration,
 }
@@ -26,37 +30,17 @@ pub struct RuntimeConfig {
 impl Default for RuntimeConfig {
     fn default() -> Self {
         Self {
-            double_texting: DoubleTexting::Reject,
+            double_texting: DoubleTexting::Interrupt,
             recover_on_start: true,
             lease: Duration::from_millis(10_000),
             auto_continue: true,
+            stop_grace: STOP_GRACE,
             keep_deltas: DELTA_WINDOW,
         }
     }
 }
 
-/// How a new message is handled while a run is running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DoubleTexting {
-    /// The run is interrupted and keeps its results.
-    Interrupt,
-    /// The message is refused.
-    Reject,
-    /// The message waits until the run has ended.
-    Queue,
-    /// The run is rolled back.
-    Rollback,
-}
-
 const ENGINES: [&str; 3] = ["local", "temporal", "dbos"];
-const TEXTINGS: [(&str, DoubleTexting); 4] = [
-    ("interrupt", DoubleTexting::Interrupt),
-    ("reject", DoubleTexting::Reject),
-    ("queue", DoubleTexting::Queue),
-    ("rollback", DoubleTexting::Rollback),
-];
-
 pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, ConfigError> {
     let mut runtime = RuntimeConfig::default();
     let Some(section) = section else {
@@ -76,20 +60,13 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
         }
     }
     if let Some(At { value, at }) = section.text("double_texting")? {
-        let found = TEXTINGS.iter().find(|(name, _)| *name == value);
-        let (_, texting) = found.ok_or_else(|| {
-            let remedy = remedy(&value, TEXTINGS.map(|(name, _)| name));
+        let mut rules = DoubleTexting::ALL.into_iter();
+        let found = rules.find(|rule| rule.as_str() == value);
+        runtime.double_texting = found.ok_or_else(|| {
+            let remedy = remedy(&value, DoubleTexting::ALL.map(DoubleTexting::as_str));
             let message = format!("`double_texting` cannot be `{value}`; {remedy}");
             section.error(&at, message)
         })?;
-        if *texting != DoubleTexting::Reject {
-            let message = format!(
-                "`double_texting = \"{value}\"` is not supported yet; write \"reject\", or leave it out, \
-                 which is the same for now"
-            );
-            return Err(section.error(&at, message));
-        }
-        runtime.double_texting = *texting;
     }
     if let Some(flag) = section.flag("recover_on_start")? {
         runtime.recover_on_start = flag.value;
@@ -99,6 +76,9 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
     }
     if let Some(flag) = section.flag("auto_continue")? {
         runtime.auto_continue = flag.value;
+    }
+    if let Some(millis) = section.count("stop_grace_ms", 0)? {
+        runtime.stop_grace = Duration::from_millis(millis.value);
     }
     if let Some(millis) = section.count("keep_deltas_ms", 0)? {
         runtime.keep_deltas = Duration::from_millis(millis.value);

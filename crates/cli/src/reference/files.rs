@@ -159,10 +159,12 @@ static RUNTIME: Table = Table {
         .default("\"local\""),
         Key::new(
             "double_texting",
-            Shape::Choice(&["reject"]),
-            "How a new message is handled while a run is running.",
+            Shape::Choice(&["interrupt", "reject", "queue", "rollback"]),
+            "How a new message is handled while a run is in progress: the run is interrupted and keeps what it \
+             has; the message is refused; it waits for the end of the turn; or the run is interrupted and its \
+             turn is removed.",
         )
-        .default("\"reject\""),
+        .default("\"interrupt\""),
         Key::new(
             "recover_on_start",
             Shape::Flag,
@@ -181,6 +183,13 @@ static RUNTIME: Table = Table {
             "Whether the last answer resumes the session automatically.",
         )
         .default("true"),
+        Key::new(
+            "stop_grace_ms",
+            Shape::Count(0),
+            "How long a tool may take to end after its run was asked to stop. Then it is left behind, and the \
+             outcome of the call is unknown.",
+        )
+        .default("5000"),
         Key::new(
             "keep_deltas_ms",
             Shape::Count(0),

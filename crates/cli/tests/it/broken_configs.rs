@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 67] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -125,11 +125,6 @@ pub(crate) const BROKEN: [(&str, &str, &str); 68] = [
         "a choice that does not exist",
         "",
         "[runtime]\ndouble_texting = \"ignore\"",
-    ),
-    (
-        "double texting that is not supported yet",
-        "",
-        "[runtime]\ndouble_texting = \"interrupt\"",
     ),
     (
         "a header that every call has",

@@ -73,23 +73,25 @@ fn values_may_look_like_flags() {
     folder.helix(&["run", "a", "--unknown", "hi"]).ends(2);
     folder.helix(&["interrupt", "t", "--reason", "-1"]).ends(1);
 
-    // Answered, and not resumed.
-    folder.helix(&["run", "a", "hi", "--session", "u"]).ends(4);
-    let did = folder.helix(&["abort", "u"]).ends(1);
-    assert!(
-        did.err
-            .contains("it has pending calls; `helix submit u CALL"),
-        "{}",
-        did.err
-    );
-    folder.helix(&["submit", "u", "c", "--result", "1"]).ends(0);
-    let did = folder.helix(&["abort", "u"]).ends(1);
-    assert!(
-        did.err
-            .contains("all its calls are answered; `helix resume u` continues it"),
-        "{}",
-        did.err
-    );
+    // Suspended, answered or not: it is ended here.
+    for answered in [false, true] {
+        let session = format!("u-{answered}");
+        folder
+            .helix(&["run", "a", "hi", "--session", &session])
+            .ends(4);
+        if answered {
+            folder
+                .helix(&["submit", &session, "c", "--result", "1"])
+                .ends(0);
+        }
+        folder.helix(&["abort", &session]).ends(0);
+        let did = folder
+            .helix(&["sessions", "show", &session, "--json"])
+            .ends(0);
+        assert!(did.out.contains("framework_cancelled"), "{}", did.out);
+        let did = folder.helix(&["abort", &session]).ends(1);
+        assert!(did.err.contains("nothing to stop"), "{}", did.err);
+    }
 }
 
 #[test]

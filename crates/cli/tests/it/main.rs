@@ -82,3 +82,5 @@ mod stores;
 mod streams;
 /// A real terminal, in a private tmux.
 mod terminal;
+/// Two servers over one store.
+mod two_servers;

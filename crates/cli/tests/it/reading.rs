@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use helix_agents_cli::config::{Config, DoubleTexting, StoreUrl, TokenSecret};
+use helix_agents_cli::config::{Config, StoreUrl, TokenSecret};
+use helix_agents_core::entries::DoubleTexting;
 use helix_agents_core::tool::{ApprovalMode, ExecutedBy, OnUnknown};
 use serde_json::json;
 
@@ -174,9 +175,10 @@ fn missing_keys_have_their_defaults() {
     assert_eq!(config.server.max_runs_per_user, 256);
     assert_eq!(config.server.max_starts_per_minute, 1200);
     assert_eq!(config.store, None);
-    assert_eq!(config.runtime.double_texting, DoubleTexting::Reject);
+    assert_eq!(config.runtime.double_texting, DoubleTexting::Interrupt);
     assert!(config.runtime.recover_on_start && config.runtime.auto_continue);
     assert_eq!(config.runtime.lease, Duration::from_millis(10_000));
+    assert_eq!(config.runtime.stop_grace, Duration::from_secs(5));
     assert_eq!(config.runtime.keep_deltas, Duration::from_secs(600));
     assert!(config.agents.is_empty());
 }

@@ -19,7 +19,7 @@ use crate::stream::StreamManager;
 use crate::time::Clock;
 
 /// How long a tool may take to end after its run was asked to stop, unless the host says otherwise.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+pub const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Models by their names.
 pub trait Models: Send + Sync + fmt::Debug {

@@ -123,7 +123,8 @@ pub trait RuntimeExt: Runtime {
     }
 
     /// Asks the run of a session to stop where it is. It keeps what it has, and can be resumed. Gives
-    /// the run, or `None` when none is in progress. The request is durable when this returns.
+    /// the run, or `None` when none is in progress or suspended. The request is durable when this returns;
+    /// the end of the run is not waited for.
     ///
     /// # Errors
     /// When there is no such session, or the store cannot be reached.
@@ -269,7 +270,27 @@ async fn request_stop<R: Runtime + ?Sized>(
     let (session, reason) = stop.checked()?;
     let store = Arc::clone(&runtime.backend().store);
     let sessions = Sessions::new(store.as_ref(), runtime.clock().as_ref());
-    Ok(sessions.request_stop(&session, kind, reason).await?)
+    let asked = sessions.request_stop(&session, kind, reason).await?;
+    if asked.is_some() {
+        end_suspended(runtime, &session).await;
+    }
+    Ok(asked)
+}
+
+/// Ends a suspended run that was asked to stop: no process performs it. Where this runtime cannot, a
+/// process that looks for due work does.
+async fn end_suspended<R: Runtime + ?Sized>(runtime: &R, session: &SessionId) {
+    let Ok(Some(found)) = runtime.backend().store.find(session).await else {
+        return;
+    };
+    let run = found.run.as_ref();
+    if !run.is_some_and(|run| run.status.is_suspended()) {
+        return;
+    }
+    let options = RunOptions::default();
+    if let Err(error) = runtime.resume_session(found.into(), options).await {
+        tracing::debug!(event = "run.not_ended", %session, %error);
+    }
 }
 
 async fn list_pending<R: Runtime + ?Sized>(

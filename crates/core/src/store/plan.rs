@@ -148,6 +148,7 @@ pub fn plan(
             plan.headers.insert(commit.root.clone(), Some(root));
         }
     }
+    keep_stream_open(&mut plan, &commit.root);
     check_parents(&new_children, |parent| {
         let there = match plan.headers.get(parent) {
             Some(changed) => changed.as_ref(),
@@ -178,6 +179,19 @@ pub fn plan(
         }
     }
     Ok(plan)
+}
+
+/// Keeps the stream active at the end of a run while messages wait for the next one: its readers wait for
+/// that run.
+fn keep_stream_open(plan: &mut Plan, root: &SessionId) {
+    let ends = matches!(
+        plan.stream,
+        Some(StreamStatus::Ended | StreamStatus::Failed)
+    );
+    let header = plan.headers.get(root).and_then(Option::as_ref);
+    if ends && header.is_some_and(|header| !header.inbox.is_empty()) {
+        plan.stream = Some(StreamStatus::Active);
+    }
 }
 
 /// Checks that the parents of new sessions exist and lead to the root: deleting a root finds the

@@ -8,7 +8,7 @@ use std::time::Duration;
 use helix_agents_core::agent::{Agent, AgentRegistry};
 use helix_agents_core::id::IdSource;
 use helix_agents_core::model::Model;
-use helix_agents_core::perform::Models;
+use helix_agents_core::perform::{Models, STOP_GRACE};
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Clock;
 
@@ -51,6 +51,7 @@ pub struct LocalRuntimeBuilder {
     pub(crate) clean_up: bool,
     pub(crate) lease: Duration,
     pub(crate) sweep_every: Duration,
+    pub(crate) stop_grace: Duration,
     pub(crate) holder: Option<String>,
 }
 
@@ -68,6 +69,7 @@ impl LocalRuntimeBuilder {
             clean_up: true,
             lease: LEASE,
             sweep_every: SWEEP_EVERY,
+            stop_grace: STOP_GRACE,
             holder: None,
         }
     }
@@ -152,6 +154,13 @@ impl LocalRuntimeBuilder {
     /// Sets the interval between two sweeps for due work; one second by default.
     pub fn sweep_every(mut self, every: Duration) -> Self {
         self.sweep_every = every;
+        self
+    }
+
+    /// Sets how long a tool may take to end after its run was asked to stop; 5 s by default. A tool that takes
+    /// longer is left behind, and the outcome of its call is unknown.
+    pub fn stop_grace(mut self, grace: Duration) -> Self {
+        self.stop_grace = grace;
         self
     }
 

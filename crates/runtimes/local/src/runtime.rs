@@ -124,6 +124,7 @@ impl LocalRuntime {
             clean_up,
             lease,
             sweep_every,
+            stop_grace,
             holder,
         } = with;
         let holder = holder.or_else(|| backend.holder.as_deref().map(instance_of));
@@ -135,7 +136,7 @@ impl LocalRuntime {
             Arc::clone(&clock),
             Arc::clone(&ids),
         );
-        let ports = Ports::new(
+        let mut ports = Ports::new(
             Arc::clone(store),
             Arc::clone(streams),
             Arc::clone(&clock),
@@ -145,6 +146,7 @@ impl LocalRuntime {
         .with_models(Arc::new(models))
         .with_stops(Arc::clone(&backend.stops))
         .with_meter(backend.meter.clone());
+        ports.stop_grace = stop_grace;
         let runtime = Self {
             inner: Arc::new(Inner {
                 backend,

@@ -2,11 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use helix_agents_core::SessionId;
-use helix_agents_core::entries::{EntryError, ExpectedSession};
+use helix_agents_core::entries::{self, ExpectedSession, ResumeRequest};
 use helix_agents_core::runtime::{RunOptions, RuntimeExt, StartedRun, Turn};
-use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::Snapshot;
+use helix_agents_core::{CheckpointId, SessionId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -29,11 +28,14 @@ pub(crate) struct ResumeBody {
     #[serde(default)]
     message: Option<MessagesBody>,
     #[serde(default)]
+    #[schema(value_type = Option<IdSchema>)]
+    checkpoint_id: Option<CheckpointId>,
+    #[serde(default)]
     abandon_pending: Option<bool>,
 }
 
 /// How a session is resumed.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResumeMode {
     Continue,
@@ -42,65 +44,92 @@ pub(crate) enum ResumeMode {
     FromCheckpoint,
 }
 
+impl ResumeMode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Continue => "continue",
+            Self::Retry => "retry",
+            Self::WithMessage => "with_message",
+            Self::FromCheckpoint => "from_checkpoint",
+        }
+    }
+}
+
 pub(crate) async fn resume(
     State(app): State<App>,
     caller: Caller,
     JsonBody(body): JsonBody<ResumeBody>,
 ) -> Result<Json<StartedView>, ApiError> {
     let found = caller.open(&app, &body.session_id).await?;
-    let mode = body.mode.unwrap_or(ResumeMode::Continue);
     let user = caller.principal.user.as_ref();
     let admitted = app.quota.admit(app.store(), user).await?;
-    let started = match mode {
-        ResumeMode::Continue => {
+    let started = match body.checked_mode()? {
+        None => with_message(&app, found, body).await?,
+        Some(mode) => {
+            let request = ResumeRequest::new(found, mode);
             let options = RunOptions::default();
-            app.runtime.resume_session(found.into(), options).await?
+            app.runtime.resume_session(request, options).await?
         }
-        ResumeMode::WithMessage => with_message(&app, found, body).await?,
-        ResumeMode::Retry => return Err(unsupported_mode(&found, "retry")),
-        ResumeMode::FromCheckpoint => return Err(unsupported_mode(&found, "from_checkpoint")),
     };
     admitted.started(&started);
     Ok(Json(StartedView::of(&started)))
 }
 
-/// Starts a new turn in a session whose last turn has ended.
+impl ResumeBody {
+    /// Returns the mode of a body whose fields fit it; `None` for one with a message.
+    fn checked_mode(&self) -> Result<Option<entries::ResumeMode>, ApiError> {
+        let mode = self.mode.unwrap_or(ResumeMode::Continue);
+        let named = mode.name();
+        let refuse = |what: &str| ApiError::invalid(format!("mode {named:?} {what}"));
+        if mode == ResumeMode::WithMessage {
+            if self.message.is_none() {
+                return Err(refuse("has no message; give one"));
+            }
+        } else if self.message.is_some() {
+            return Err(refuse(
+                "takes no message; use \"with_message\", or leave the message out",
+            ));
+        } else if self.abandon_pending == Some(true) {
+            return Err(refuse(
+                "does not abandon pending calls; only \"with_message\" does",
+            ));
+        }
+        if mode != ResumeMode::FromCheckpoint && self.checkpoint_id.is_some() {
+            return Err(refuse(
+                "takes no checkpointId; use \"from_checkpoint\", or leave it out",
+            ));
+        }
+        Ok(match (mode, &self.checkpoint_id) {
+            (ResumeMode::WithMessage, _) => None,
+            (ResumeMode::Continue, _) => Some(entries::ResumeMode::Continue),
+            (ResumeMode::Retry, _) => Some(entries::ResumeMode::Retry),
+            (ResumeMode::FromCheckpoint, Some(id)) => {
+                Some(entries::ResumeMode::FromCheckpoint(id.clone()))
+            }
+            (ResumeMode::FromCheckpoint, None) => {
+                return Err(refuse("has no checkpointId; give one"));
+            }
+        })
+    }
+}
+
+/// Sends a message. While a run is in progress, the server's rule for double texting decides.
 async fn with_message(
     app: &App,
     found: Snapshot,
     body: ResumeBody,
 ) -> Result<StartedRun, ApiError> {
-    let missing = || ApiError::invalid("mode \"with_message\" has no message; give one");
-    let messages = body.message.ok_or_else(missing)?.read()?;
-    let is_suspended = found
-        .run
-        .as_ref()
-        .is_some_and(|run| run.status.is_suspended());
-    if is_suspended && body.abandon_pending == Some(true) {
-        return Err(ApiError::invalid(
-            "abandoning pending calls is not supported yet; answer them with an error and resume",
-        ));
-    }
+    let messages = body.message.map(MessagesBody::read).transpose()?;
     let agent = found.state.agent_type.clone();
-    let turn = Turn::default()
-        .messages(messages)
+    let mut turn = Turn::default()
+        .messages(messages.unwrap_or_default())
         .session(&body.session_id)
         .expecting(ExpectedSession::Existing)
+        .double_texting(app.double_texting)
         .as_read(Some(found));
+    if body.abandon_pending == Some(true) {
+        turn = turn.abandon_pending();
+    }
     let run = app.runtime.execute_by_name(agent, turn).await?;
     Ok(run.started().clone())
-}
-
-/// Returns the error of an unsupported mode, or that a run is running.
-fn unsupported_mode(found: &Snapshot, mode: &str) -> ApiError {
-    match &found.run {
-        Some(run) if run.status == RunStatus::Running => EntryError::AlreadyRunning {
-            session: found.state.session_id.clone(),
-            run: run.id.clone(),
-        }
-        .into(),
-        _ => ApiError::invalid(format!(
-            "mode {mode:?} is not supported yet; use \"continue\" or \"with_message\""
-        )),
-    }
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use helix_agents_core::runtime::{RuntimeExt, Stop};
 use helix_agents_core::session::{MAX_ERROR_BYTES, StopKind};
 use helix_agents_core::{RunId, SessionId};
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,8 @@ pub(crate) async fn abort(
     stop(&app, &caller, body, StopKind::Abort).await
 }
 
-/// Stores a stop request for the current run. The process that performs the run obeys it.
+/// Stores a stop request for the current run. The process that performs the run obeys it; a suspended run
+/// is ended here.
 async fn stop(
     app: &App,
     caller: &Caller,
@@ -64,9 +66,14 @@ async fn stop(
     }
     let session = body.session_id;
     let found = caller.open(app, &session).await?;
-    // No process performs a paused run, so it would not obey the request.
-    let sessions = app.sessions();
-    let asked = sessions.request_stop(&session, kind, body.reason).await?;
+    let mut stop = Stop::of(&session);
+    if let Some(reason) = body.reason {
+        stop = stop.because(reason);
+    }
+    let asked = match kind {
+        StopKind::Abort => app.runtime.abort(stop).await?,
+        _ => app.runtime.interrupt(stop).await?,
+    };
     Ok(Json(StopView {
         accepted: asked.is_some(),
         run_id: asked.or_else(|| found.run.map(|run| run.id)),

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, Response, StatusCode};
 use helix_agents_core::agent::Agent;
+use helix_agents_core::entries::DoubleTexting;
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::model::Model;
 use helix_agents_core::runtime::{Backend, Runtime, StartedRun};
@@ -195,6 +196,12 @@ impl Place {
 
     pub(crate) fn over(backend: impl Into<Backend>) -> Self {
         Self::with(clock(), backend, |server| server)
+    }
+
+    /// Creates a server in memory with this rule for double texting.
+    pub(crate) fn ruled(rule: DoubleTexting) -> Self {
+        let more = |server: ServerBuilder| server.double_texting(rule);
+        Self::with(clock(), MemoryStore::new(), more)
     }
 
     /// Creates a server with metrics of runs, on this clock.

@@ -1,5 +1,6 @@
 //! Tests of `/resume`.
 
+use helix_agents_core::entries::DoubleTexting;
 use serde_json::json;
 
 use crate::kit::Place;
@@ -37,18 +38,86 @@ async fn a_failed_session_continues_with_a_message() {
     assert_eq!(status["status"], "completed");
 }
 
-#[tokio::test]
-async fn a_running_session_cannot_be_resumed() {
-    let place = Place::new();
+/// Starts a session whose tool waits.
+async fn waiting(place: &Place) {
     let body = json!({ "sessionId": "s", "agentType": "desk", "message": "wait" });
     place.post("/start", body).await.ok();
     place.outside.reached().await;
-    for mode in ["continue", "retry", "from_checkpoint", "with_message"] {
-        let body = json!({ "sessionId": "s", "mode": mode, "message": "hello" });
+}
+
+#[tokio::test]
+async fn a_running_session_cannot_be_resumed() {
+    let place = Place::ruled(DoubleTexting::Reject);
+    waiting(&place).await;
+    for body in [
+        json!({ "sessionId": "s" }),
+        json!({ "sessionId": "s", "mode": "continue" }),
+        json!({ "sessionId": "s", "mode": "retry" }),
+        json!({ "sessionId": "s", "mode": "from_checkpoint", "checkpointId": "cp-1" }),
+        json!({ "sessionId": "s", "mode": "with_message", "message": "hello" }),
+    ] {
         place.post("/resume", body).await.is(409, "ALREADY_RUNNING");
     }
     place.outside.open();
     place.settled("s").await;
+}
+
+/// proves in part: SRV-01
+#[tokio::test]
+async fn a_message_during_a_run_is_handled_as_the_rule_says() {
+    for rule in [DoubleTexting::Interrupt, DoubleTexting::Queue] {
+        let place = Place::ruled(rule);
+        waiting(&place).await;
+        let body = json!({ "sessionId": "s", "mode": "with_message", "message": "hello" });
+        let first = place.post("/resume", body.clone()).await.ok();
+        let again = place.post("/resume", body).await.ok();
+        assert_eq!(first, again, "both messages enter one run");
+        assert_ne!(first["runId"], "run-1");
+        let status = place.get("/status?sessionId=s").await.ok();
+        assert_eq!(status["runId"], "run-1");
+        place.outside.open();
+        place.run_ended("s", "run-1").await;
+        place.run_ended("s", first["runId"].as_str().unwrap()).await;
+        let runs = place.get("/sessions/s/runs").await.ok();
+        let wanted = match rule {
+            DoubleTexting::Queue => "completed",
+            _ => "interrupted",
+        };
+        assert_eq!(runs["items"][0]["status"], wanted);
+        assert_eq!(runs["items"][1]["runId"], first["runId"]);
+        assert_eq!(runs["items"][1]["status"], "completed");
+        assert_eq!(runs["total"], 2);
+        let messages = place.get("/sessions/s/messages").await.ok();
+        let said = messages["messages"].as_array().unwrap();
+        let asked = said.iter().filter(|one| one["content"] == "hello");
+        assert_eq!(asked.count(), 2);
+        assert_eq!(said[said.len() - 1]["content"], "Hello, how are you?");
+    }
+}
+
+#[tokio::test]
+async fn a_message_over_pending_calls_abandons_them_on_request() {
+    let place = Place::new();
+    place.ended("ask").await;
+    let body = json!({
+        "sessionId": "s", "mode": "with_message", "message": "hello", "abandonPending": true,
+    });
+    place.post("/resume", body).await.ok();
+    place.settled("s").await;
+    let messages = place.get("/sessions/s/messages").await.ok();
+    let said = messages["messages"].as_array().unwrap();
+    let roles: Vec<_> = said
+        .iter()
+        .map(|one| one["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "user", "assistant"]);
+    assert!(said[2]["content"].as_str().unwrap().contains("error"));
+    let late = json!({
+        "sessionId": "s", "kind": "client-tool-result", "toolCallId": "q1", "result": "blue",
+    });
+    let late = place.post("/submit-tool-result", late).await;
+    late.is(404, "NOT_FOUND");
+    assert!(late.text().contains("unknown_tool_call"));
 }
 
 #[tokio::test]
@@ -70,15 +139,24 @@ async fn a_session_with_a_pending_call_is_not_resumed_without_its_answer() {
 async fn invalid_resume_requests_are_refused() {
     let place = Place::new();
     place.ended("hello").await;
-    for mode in ["retry", "from_checkpoint"] {
-        let body = json!({ "sessionId": "s", "mode": mode });
+    for (body, why) in [
+        (
+            json!({ "mode": "retry", "message": "hello" }),
+            "takes no message",
+        ),
+        (json!({ "message": "hello" }), "takes no message"),
+        (
+            json!({ "mode": "retry", "checkpointId": "cp-1" }),
+            "takes no checkpointId",
+        ),
+        (json!({ "mode": "from_checkpoint" }), "has no checkpointId"),
+        (json!({ "abandonPending": true }), "does not abandon"),
+    ] {
+        let mut body = body;
+        body["sessionId"] = json!("s");
         let answer = place.post("/resume", body).await;
         answer.is(400, "VALIDATION_ERROR");
-        assert!(
-            answer.text().contains("not supported yet"),
-            "{}",
-            answer.text()
-        );
+        assert!(answer.text().contains(why), "{}", answer.text());
     }
     let no_message = json!({ "sessionId": "s", "mode": "with_message" });
     let answer = place.post("/resume", no_message).await;

@@ -56,12 +56,38 @@ async fn a_run_that_has_ended_cannot_be_stopped() {
         let nobody = json!({ "sessionId": "never" });
         place.post(path, nobody).await.is(404, "NOT_FOUND");
     }
-    let place = Place::new();
-    place.ended("ask").await;
-    let answer = place.post("/interrupt", json!({ "sessionId": "s" })).await;
-    assert_eq!(answer.ok(), json!({ "accepted": false, "runId": "run-1" }));
     let body = json!({ "messageIndex": 0, "newSessionId": "copy" });
     place.post("/sessions/s/branch", body).await.ok();
     let answer = place.post("/abort", json!({ "sessionId": "copy" })).await;
     assert_eq!(answer.ok(), json!({ "accepted": false }));
+}
+
+/// A session that waits for an answer is stopped like any other: its calls are not executed, and an answer
+/// is too late.
+#[tokio::test]
+async fn a_suspended_run_is_stopped() {
+    for (path, status) in [("/interrupt", "interrupted"), ("/abort", "failed")] {
+        let place = Place::new();
+        place.ended("ask").await;
+        let answer = place.post(path, json!({ "sessionId": "s" })).await;
+        assert_eq!(answer.ok(), json!({ "accepted": true, "runId": "run-1" }));
+        place.settled("s").await;
+        let found = place.get("/status?sessionId=s").await.ok();
+        assert_eq!(
+            (&found["status"], &found["pending"]),
+            (&json!(status), &json!([]))
+        );
+        let late = json!({
+            "sessionId": "s", "kind": "client-tool-result", "toolCallId": "q1", "result": "blue",
+        });
+        place
+            .post("/submit-tool-result", late)
+            .await
+            .is(404, "NOT_FOUND");
+        let messages = place.get("/sessions/s/messages").await.ok();
+        assert_eq!(
+            messages["messages"][2]["toolCallId"], "q1",
+            "the call is paired"
+        );
+    }
 }

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use helix_agents_core::RunId;
 use helix_agents_core::agent::{Agent, AgentContext};
 use helix_agents_core::entries::{Continuation, ExecuteRequest, Performer};
+use helix_agents_core::message::{Message, UserMessage};
 use helix_agents_core::runtime::{Outcome, Runtime, RuntimeExt, Turn};
 use helix_agents_core::session::{StopKind, StopRequest};
-use helix_agents_core::store::{Change, Commit, Field, NewSession, Sessions};
+use helix_agents_core::store::{Change, Commit, Field, InboxRow, NewSession, Sessions};
 use helix_agents_core::stream::{ChunkPayload, Retention, Sequence, StoredChunk, StreamError};
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
@@ -383,5 +385,39 @@ async fn a_past_turn_is_read_from_its_messages() {
         }
         let text: String = handles[0].text().map(Result::unwrap).collect().await;
         assert_eq!(text, "Hello, how are you?");
+    }
+}
+
+/// Messages that wait although no run is in progress, because a process died between the end of one run
+/// and the start of the next, are delivered by the sweeper of any process that has the agent.
+#[tokio::test]
+async fn waiting_messages_are_due_work() {
+    for place in Place::all() {
+        let agent = desk(&Gate::new());
+        let asking = place.runtime().await;
+        let request = Turn::new("hello").session(session("s"));
+        let first = asking.execute(&agent, request).await.unwrap();
+        first.output().await.unwrap();
+        let store = &asking.backend().store;
+        let mut row = InboxRow::new("row", vec![UserMessage::new("and?")], Timestamp::default());
+        row.run_id = Some(RunId::new("promised").unwrap());
+        let waits = Commit::new(session("s"), Timestamp::default()).then(Change::Inbox(row));
+        store.commit(waits).await.unwrap();
+
+        let stranger = place.builder().await.build();
+        assert_eq!(stranger.recover().await.unwrap(), SweepReport::default());
+        let sweeping = place.builder().await.agent(&agent).build();
+        let report = sweeping.recover().await.unwrap();
+        let [run] = report.delivered.as_slice() else {
+            panic!("unexpected: {report:?}");
+        };
+        assert_eq!(run.run_id.as_str(), "promised");
+        assert!(sweeping.ended(run).await.unwrap().status.is_ended());
+        assert_eq!(sweeping.recover().await.unwrap(), SweepReport::default());
+        let messages = asking.messages(&session("s")).await.unwrap();
+        let said = messages
+            .into_iter()
+            .filter(|message| matches!(message, Message::User(_)));
+        assert_eq!(said.count(), 2);
     }
 }
