@@ -6,6 +6,8 @@ import { json, result, visible } from "./visible.js";
 
 /** How often the page checks whether a pending call was answered elsewhere, in milliseconds. */
 const POLL_INTERVAL = 1000;
+/** How often the time that is left for an answer is shown, in milliseconds. */
+const COUNTDOWN_INTERVAL = 500;
 
 const byId = (id) => document.getElementById(id);
 const [log, agent, form, text, send, stop, state] = ["log", "agent", "message-form", "text", "send", "stop", "state"].map(byId);
@@ -22,8 +24,13 @@ let following = false;
 let paused = null;
 /** The timer of the next check for answers. */
 let pollTimer = 0;
-/** The messages of the user, one text per turn. */
+/** The messages of the user, and how many of them are shown. */
 let userMessages = [];
+let shownMessages = 0;
+/** The number of user messages with which each run started. */
+let messagesOfRun = new Map();
+/** Resolves when the messages of all runs so far are shown. */
+let showing = Promise.resolve();
 /** The descriptions of the tools of each agent, from the configuration. */
 const configured = new Map();
 /** The agent of each session. */
@@ -133,28 +140,45 @@ function showToolEnd(chunk, word, value) {
   if (card) closeQuestion(card, word === "done" ? ["Answered."] : ["The call failed: ", result(value)], true);
 }
 
-async function showUserMessage(turn) {
-  const bubble = speech(show("user", userMessages[turn - 1] ?? ""));
-  if (userMessages[turn - 1] === undefined) {
-    await attempt(loadUserMessages);
-    bubble.textContent = userMessages[turn - 1] ?? "";
+/** Shows the messages with which a run started, at this place of the log. */
+function showUserMessages({ runId }) {
+  const place = append(element("div"));
+  showing = showing.then(() =>
+    attempt(async () => {
+      if (!messagesOfRun.has(runId)) await loadRuns();
+      const end = shownMessages + (messagesOfRun.get(runId) ?? 1);
+      if (userMessages.length < end) await loadUserMessages();
+      place.append(...userMessages.slice(shownMessages, end).map((one) => speech(element("p", "user", one))));
+      shownMessages = end;
+    }),
+  );
+}
+
+/** Reads all pages of a list of the session. */
+async function readAll(list, of) {
+  const all = [];
+  for (let more = true; more; ) {
+    const path = `sessions/${encodeURIComponent(session)}/${list}?limit=200&offset=${all.length}`;
+    const page = await request(path);
+    all.push(...page[of]);
+    more = page.hasMore && page[of].length > 0;
   }
+  return all;
 }
 
 async function loadUserMessages() {
-  const all = [];
-  for (let more = true; more; ) {
-    const path = `sessions/${encodeURIComponent(session)}/messages?limit=200&offset=${all.length}`;
-    const page = await request(path);
-    all.push(...page.messages);
-    more = page.hasMore && page.messages.length > 0;
-  }
+  const all = await readAll("messages", "messages");
   userMessages = all.filter((one) => one.role === "user" && !one.metadata?.hidden).map((one) => one.content);
+}
+
+async function loadRuns() {
+  const all = await readAll("runs", "items");
+  messagesOfRun = new Map(all.map((run) => [run.runId, run.messages]));
 }
 
 const chunks = {
   run_started: (chunk) => {
-    if (["execute", "with_message"].includes(chunk.trigger)) showUserMessage(chunk.turn);
+    if (["execute", "with_message"].includes(chunk.trigger)) showUserMessages(chunk);
   },
   text_delta: (chunk) => {
     elementFor("text", chunk, () => speech(show("text"))).textContent += chunk.delta;
@@ -181,7 +205,11 @@ const chunks = {
   error: (chunk) => show(chunk.recoverable ? "note" : "error", visible(chunk.error, "\n")),
   run_interrupted: (chunk) => show("note", "Stopped. ", visible(chunk.reason ?? "")),
   step_discarded: discard,
-  stream_resync: discard,
+  stream_resync: (chunk) => {
+    // Steps that are shown here may be gone.
+    if (chunk.reason?.includes("rewound")) location.reload();
+    else discard(chunk);
+  },
 };
 
 /** Removes the elements of a step whose attempt was discarded. */
@@ -192,8 +220,8 @@ function discard(chunk) {
 // --- reading the stream of a run
 
 function setBusy(is) {
-  text.disabled = send.disabled = is;
-  // Before the server has answered there is nothing to stop.
+  // Before the server has answered there is nothing to stop, and no session for another message.
+  text.disabled = send.disabled = is && !session;
   stop.hidden = !is || !session;
   if (!is) setStopping(false);
   state.textContent = is ? "Working…" : "";
@@ -245,7 +273,6 @@ async function ended(end) {
     return;
   }
   state.textContent = "Waiting for you.";
-  text.disabled = send.disabled = true;
   const now = await statusOf(session);
   paused = now.runId;
   await showPending(now);
@@ -312,6 +339,7 @@ function question(call, about) {
   title.append(visible(call.toolName), isApproval ? "?" : "");
   if (about) made.append(element("p", "about", visible(about, "\n")));
   made.append(element("pre", "", json(call.input)));
+  if (call.deadline) countDown(made.appendChild(element("p", "deadline")), call.deadline);
   const fields = !isApproval && Array.isArray(call.input?.fields) ? call.input.fields.map(String) : [];
   const inputs = (fields.length ? fields : [isApproval ? "Reason for a denial" : "Result, as JSON or text"]).map((name) => {
     const label = element("label", "", visible(name));
@@ -337,6 +365,25 @@ function question(call, about) {
   return made;
 }
 
+/** Shows how much time is left for an answer. An answer after the deadline is not used as the result. */
+function countDown(place, deadline) {
+  const tick = () => {
+    if (!place.isConnected && place.dataset.shown) return;
+    place.dataset.shown = "yes";
+    const seconds = Math.ceil((deadline - Date.now()) / 1000);
+    if (seconds <= 0) {
+      place.textContent = "The deadline has passed.";
+      return;
+    }
+    const two = (number) => String(number).padStart(2, "0");
+    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+    place.textContent = `${hours ? `${hours}:` : ""}${two(minutes)}:${two(seconds % 60)} left to answer`;
+    setTimeout(tick, COUNTDOWN_INTERVAL);
+  };
+  // The first time is shown when the question is in the log.
+  setTimeout(tick);
+}
+
 /** The text of a decision, with the name of who made it if that is known. */
 function decision({ approved, reason, decidedBy }) {
   const word = approved === undefined ? "Answered" : approved ? "Approved" : "Denied";
@@ -347,7 +394,7 @@ function decision({ approved, reason, decidedBy }) {
 /** Closes a question: removes its inputs and shows its outcome. A final outcome is not replaced. */
 function closeQuestion(card, what, isFinal = false) {
   if (card.classList.replace("card", "decided")) {
-    for (const one of card.querySelectorAll("button, label")) one.remove();
+    for (const one of card.querySelectorAll("button, label, .deadline")) one.remove();
     card.appendChild(element("p", "outcome")).append(element("span", "late"), element("span", "what"));
   }
   if (card.dataset.final) return;
@@ -356,9 +403,12 @@ function closeQuestion(card, what, isFinal = false) {
 }
 
 /** Shows that an answer came too late. The earlier decision is read from the stream or the status. */
-function showTooLate(card) {
+function showTooLate(card, status) {
   if (card.classList.contains("card")) closeQuestion(card, ["No longer pending."]);
-  card.querySelector(".late").textContent = "Your answer came too late and was not used. ";
+  const isTold = status === "late_answer_after_timeout";
+  card.querySelector(".late").textContent = isTold
+    ? "Your answer came after the deadline. It was not used, and the agent is told about it. "
+    : "Your answer came too late and was not used. ";
   if (!following) follow();
 }
 
@@ -378,7 +428,7 @@ async function submit(call, made, answer) {
   for (const one of buttons) one.disabled = true;
   try {
     const { status, continuation } = await request("submit-tool-result", body);
-    if (status !== "accepted") return showTooLate(made);
+    if (status !== "accepted") return showTooLate(made, status);
     closeQuestion(made, decision(answer));
     if (continuation === "caller_resumes") return await resume();
     if (continuation !== "none" || !log.querySelector(".card")) follow();
@@ -398,14 +448,14 @@ form.onsubmit = (event) => {
   setBusy(true);
   attempt(async () => {
     if (session) {
-      await request("resume", { sessionId: session, mode: "with_message", message });
+      // While a run is in progress, the server's rule for double texting decides.
+      await request("resume", { sessionId: session, mode: "with_message", message, abandonPending: true });
     } else {
       const started = await request("start", { agentType: agent.value, message });
       session = started.sessionId;
       history.replaceState(null, "", `#${encodeURIComponent(session)}`);
       agent.disabled = true;
     }
-    userMessages.push(message);
     text.value = "";
     follow();
     return true;
@@ -440,6 +490,6 @@ attempt(async () => {
   const { agentType } = await statusOf(session);
   agent.value = agentType;
   agent.disabled = true;
-  await loadUserMessages();
+  await Promise.all([loadUserMessages(), loadRuns()]);
   follow();
 });

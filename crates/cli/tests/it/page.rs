@@ -3,13 +3,15 @@
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::kit::Folder;
+use crate::kit::{Folder, config};
 use crate::programs;
 use crate::serving::Served;
 
 pub(crate) fn send_message(browser: &mut Browser, text: &str) {
     let text = json!(text);
-    browser.until("!document.getElementById('send').disabled");
+    browser.until(
+        "!document.getElementById('send').disabled && document.getElementById('stop').hidden",
+    );
     browser.value(&format!(
         "document.getElementById('text').value = {text}; document.getElementById('message-form').requestSubmit()"
     ));
@@ -85,6 +87,47 @@ async fn a_chat_survives_a_refresh_and_is_answered_in_the_page() {
     assert_eq!(browser.value("window.wrong"), json!([]));
 }
 
+/// A message during a run interrupts it. What was said is kept, and every message is shown once, also after
+/// a refresh.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_during_a_run_interrupts_it() {
+    let Some(chromium) = programs::find("chromium") else {
+        return;
+    };
+    let script = r#"{ "rules": [
+        { "match": "long", "steps": [ { "text": "TEXT", "chunk_chars": 5, "delay_ms": 20 } ] } ],
+      "default": [ { "text": "Echo: {{last_user}}" } ] }"#;
+    let script = script.replace("TEXT", &"word ".repeat(4_000));
+    let folder = Folder::with(&config("[agents.a]\nmodel = \"fast\"\n"), &script);
+    let served = Served::start(&folder, &["dev"]);
+    let mut browser = Browser::start(&chromium);
+    browser.open(served.url());
+    browser.until("document.getElementById('agent').value === 'a'");
+    send_message(&mut browser, "A long story, please.");
+    browser.shows("word word");
+    browser.value(
+        "document.getElementById('text').value = 'and you?'; \
+         document.getElementById('message-form').requestSubmit()",
+    );
+    browser.shows("Stopped. a new message was sent");
+    browser.shows("Echo: and you?");
+    for _ in 0..2 {
+        let shown = browser.value("document.getElementById('log').innerText");
+        let shown = shown.as_str().unwrap();
+        for text in ["A long story, please.", "Echo: and you?"] {
+            assert_eq!(shown.matches(text).count(), 1, "{text}: {shown}");
+        }
+        assert!(shown.contains("word word"));
+        assert_eq!(
+            browser.value("[...document.querySelectorAll('.user')].map((one) => one.textContent)"),
+            json!(["A long story, please.", "and you?"])
+        );
+        browser.reload();
+        browser.shows("Echo: and you?");
+        browser.until("document.querySelectorAll('.user').length === 2");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_is_filled_in_and_a_denial_is_shown() {
     let Some(chromium) = programs::find("chromium") else {
@@ -123,7 +166,7 @@ async fn an_error_is_shown_once() {
     };
     let agent = "[agents.a]\nmodel = \"fast\"\n";
     let script = r#"{ "default": [ { "error": { "kind": "auth", "attempts": 9 } } ] }"#;
-    let folder = Folder::with(&crate::kit::config(agent), script);
+    let folder = Folder::with(&config(agent), script);
     let served = Served::start(&folder, &["dev"]);
     let mut browser = Browser::start(&chromium);
     browser.open(&format!("{}/#%", served.url()));
@@ -164,7 +207,7 @@ async fn the_page_loads_nothing_external_and_cannot_be_framed() {
     }
     // The production server has no page.
     let open = "[server]\nallow_unauthenticated = true\n";
-    let folder = Folder::with(&crate::kit::config(open), r#"{ "default": [] }"#);
+    let folder = Folder::with(&config(open), r#"{ "default": [] }"#);
     let served = Served::start(&folder, &["serve"]);
     assert_eq!(served.get("/").await.status().as_u16(), 404);
 }

@@ -21,6 +21,8 @@ pub(crate) struct RunView {
     #[schema(value_type = RunTriggerSchema)]
     trigger: RunTrigger,
     turn: u32,
+    /// The number of user messages with which the run started.
+    messages: u32,
     step_count: u32,
     #[schema(value_type = RunStatusSchema)]
     status: RunStatus,
@@ -50,6 +52,7 @@ impl From<RunRecord> for RunView {
             session_id: run.session_id,
             trigger: run.trigger,
             turn: run.turn,
+            messages: run.messages,
             step_count: run.step_count,
             status: run.status,
             start_sequence: run.start_sequence,
