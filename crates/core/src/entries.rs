@@ -10,10 +10,13 @@ mod close;
 mod double_texting;
 mod error;
 mod execute;
+mod go_back;
 mod known;
 mod recover;
 mod repeat;
 mod resume;
+mod rewind;
+mod rewind_point;
 mod start;
 mod submit;
 
@@ -33,6 +36,7 @@ use double_texting::{plan_deliver, plan_send};
 pub use error::EntryError;
 pub(crate) use execute::plan_execute;
 pub use execute::{ExecuteRequest, ExpectedSession};
+use go_back::{FirstRead, GoBack};
 pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
 pub(crate) use recover::plan_recover;
@@ -156,15 +160,20 @@ impl Entries {
         let id = session.id.clone();
         match mode {
             ResumeMode::Continue => {
+                let first = FirstRead::default();
                 self.drive(session, performer, |found, start| {
-                    plan_resume(or_not_found(found, &id)?, start)
+                    let found = or_not_found(found, &id)?;
+                    let drive = plan_resume(found, start)?;
+                    first.check(found)?;
+                    Ok(drive)
                 })
                 .await
             }
-            ResumeMode::Retry | ResumeMode::FromCheckpoint(_) => Err(EntryError::Stale {
-                session: id,
-                why: "this mode is not supported yet",
-            }),
+            ResumeMode::Retry => self.go_back(session, &GoBack::Retry, performer).await,
+            ResumeMode::FromCheckpoint(checkpoint) => {
+                let back = GoBack::To(checkpoint);
+                self.go_back(session, &back, performer).await
+            }
         }
     }
 
@@ -203,10 +212,7 @@ impl Entries {
     ) -> Result<RunState, EntryError> {
         let id = session.id.clone();
         let plan = |found: Option<&Snapshot>, start: &Start| plan(found, start).map(Planned::Run);
-        match self.enter(session, performer, plan).await? {
-            Entered::Run(state) => Ok(state),
-            Entered::Waits(_) => Err(EntryError::NotRunning { session: id }),
-        }
+        self.enter(session, performer, plan).await?.run(&id)
     }
 
     /// Reads, plans and commits until no other caller was faster. What the caller has read is not
@@ -218,77 +224,142 @@ impl Entries {
         plan: impl Fn(Option<&Snapshot>, &Start) -> Result<Planned, EntryError>,
     ) -> Result<Entered, EntryError> {
         let KnownSession { id, mut read } = session;
-        let session = &id;
-        let run_id = self.ids.run_id()?;
-        let mut attempts = 0;
+        let mut entering = self.entering(&id, performer)?;
         loop {
-            let found = match std::mem::take(&mut read) {
-                AsRead::Unread => self.store.find(session).await?,
-                AsRead::Absent => None,
-                AsRead::Found(found) => Some(*found),
-            };
-            let root = found.as_ref().map_or(session, |found| found.state.root());
-            let info = self.streams.info(root).await?;
-            let start = Start {
-                run_id: run_id.clone(),
-                at: self.clock.now(),
-                performer: performer.clone(),
-                after: info.map(|info| info.last).unwrap_or_default(),
-            };
-            let (commit, planned) = match plan(found.as_ref(), &start)? {
-                Planned::Run(drive) => (drive.commit, Some(drive.state)),
-                Planned::Wait(commit) => (commit, None),
-            };
-            attempts += 1;
-            let commit = commit.fitting(self.streams.limits());
-            let error = match self.store.commit(commit).await {
-                Ok(receipt) => match planned {
-                    Some(state) => return Ok(Entered::Run(state.fenced(&receipt))),
-                    None => {
-                        let mine = receipt.sessions.get(session);
-                        let inbox = mine.map(|mine| mine.inbox.as_slice());
-                        let run = inbox.and_then(waiting_run).unwrap_or(&run_id);
-                        return Ok(waits(found.as_ref(), session, run));
-                    }
-                },
-                Err(error) => error,
-            };
-            if let (StoreError::Refused { expected, .. }, Some(state)) = (&error, &planned)
-                && *expected == Precondition::LeaseFree
-            {
-                let lease = found.and_then(|found| found.lease);
+            let found = self.read(&id, std::mem::take(&mut read)).await?;
+            let start = self.start(&entering, found.as_ref()).await?;
+            let planned = plan(found.as_ref(), &start)?;
+            let entered = self.make(&mut entering, found.as_ref(), planned).await?;
+            if let Some(entered) = entered {
+                return Ok(entered);
+            }
+        }
+    }
+
+    fn entering<'a>(
+        &self,
+        session: &'a SessionId,
+        performer: &'a Performer,
+    ) -> Result<Entering<'a>, EntryError> {
+        Ok(Entering {
+            session,
+            performer,
+            run_id: self.ids.run_id()?,
+            attempts: 0,
+        })
+    }
+
+    /// Reads a session, unless the caller has.
+    async fn read(
+        &self,
+        session: &SessionId,
+        read: AsRead,
+    ) -> Result<Option<Snapshot>, EntryError> {
+        Ok(match read {
+            AsRead::Unread => self.store.find(session).await?,
+            AsRead::Absent => None,
+            AsRead::Found(found) => Some(*found),
+        })
+    }
+
+    /// Collects the inputs of a plan on a session as it was read.
+    async fn start(
+        &self,
+        entering: &Entering<'_>,
+        found: Option<&Snapshot>,
+    ) -> Result<Start, EntryError> {
+        let root = found.map_or(entering.session, |found| found.state.root());
+        let info = self.streams.info(root).await?;
+        Ok(Start {
+            run_id: entering.run_id.clone(),
+            at: self.clock.now(),
+            performer: entering.performer.clone(),
+            after: info.map(|info| info.last).unwrap_or_default(),
+        })
+    }
+
+    /// Makes the commit of an entry. Returns `None` if another caller was faster, so that the session is to be
+    /// read again.
+    async fn make(
+        &self,
+        entering: &mut Entering<'_>,
+        found: Option<&Snapshot>,
+        planned: Planned,
+    ) -> Result<Option<Entered>, EntryError> {
+        let session = entering.session;
+        let (commit, state) = match planned {
+            Planned::Run(drive) => (drive.commit, Some(drive.state)),
+            Planned::Wait(commit) => (commit, None),
+        };
+        entering.attempts += 1;
+        let commit = commit.fitting(self.streams.limits());
+        let error = match (self.store.commit(commit).await, state) {
+            (Ok(receipt), Some(state)) => {
+                return Ok(Some(Entered::Run(state.fenced(&receipt))));
+            }
+            (Ok(receipt), None) => {
+                let mine = receipt.sessions.get(session);
+                let inbox = mine.map(|mine| mine.inbox.as_slice());
+                let run = inbox.and_then(waiting_run).unwrap_or(&entering.run_id);
+                return Ok(Some(waits(found, session, run)));
+            }
+            (
+                Err(StoreError::Refused {
+                    expected: Precondition::LeaseFree,
+                    ..
+                }),
+                Some(state),
+            ) => {
+                let lease = found.and_then(|found| found.lease.as_ref());
                 return Err(EntryError::StillHeld {
                     session: session.clone(),
-                    run: state.run_id.clone(),
+                    run: state.run_id,
                     holder: lease
-                        .map(|lease| lease.holder)
+                        .map(|lease| lease.holder.clone())
                         .unwrap_or_default()
                         .to_string(),
                 });
             }
-            if error.is_conflict() && attempts < MAX_ATTEMPTS {
+            (Err(error), _) if error.is_conflict() && entering.attempts < MAX_ATTEMPTS => {
                 tracing::debug!(event = "entry.conflict", %session, %error);
-                continue;
+                return Ok(None);
             }
-            if error.may_pass()
-                && let Ok(Some(now)) = self.store.find(session).await
-            {
+            (Err(error), state) if error.may_pass() => {
                 // The commit may have been made all the same.
-                match planned {
-                    Some(state) if was_committed(&now, &state, performer) => {
-                        let fence = now.fence;
-                        return Ok(Entered::Run(RunState { fence, ..state }));
-                    }
-                    None => {
-                        if let Some(run) = taken_by(&now, &run_id) {
-                            return Ok(waits(Some(&now), session, run));
-                        }
-                    }
-                    Some(_) => {}
+                if let Ok(Some(now)) = self.store.find(session).await
+                    && let Some(entered) = entering.made(&now, state)
+                {
+                    return Ok(Some(entered));
                 }
+                error
             }
-            return Err(error.into());
-        }
+            (Err(error), _) => error,
+        };
+        Err(error.into())
+    }
+}
+
+/// An entry in progress.
+struct Entering<'a> {
+    session: &'a SessionId,
+    performer: &'a Performer,
+    /// The id of the run that it starts, and of the row that waits for one.
+    run_id: RunId,
+    /// How often its commit was tried.
+    attempts: usize,
+}
+
+impl Entering<'_> {
+    /// Returns the result of a commit whose acknowledgement was lost, if it was made. `state` is the run that
+    /// was to start; without one, a message was to wait.
+    fn made(&self, now: &Snapshot, state: Option<RunState>) -> Option<Entered> {
+        let Some(state) = state else {
+            let run = taken_by(now, &self.run_id)?;
+            return Some(waits(Some(now), self.session, run));
+        };
+        let fence = now.fence;
+        was_committed(now, &state, self.performer)
+            .then_some(Entered::Run(RunState { fence, ..state }))
     }
 }
 
@@ -307,6 +378,18 @@ pub enum Entered {
     Run(RunState),
     /// The message waits: a run with this id starts when the run in progress has ended.
     Waits(WaitingRun),
+}
+
+impl Entered {
+    /// Returns the run of an entry that starts one.
+    fn run(self, session: &SessionId) -> Result<RunState, EntryError> {
+        match self {
+            Self::Run(state) => Ok(state),
+            Self::Waits(_) => Err(EntryError::NotRunning {
+                session: session.clone(),
+            }),
+        }
+    }
 }
 
 fn waits(found: Option<&Snapshot>, session: &SessionId, run: &RunId) -> Entered {

@@ -190,10 +190,13 @@ impl Inner {
 
     fn say(&mut self, root: &SessionId, plan: &mut crate::store::Plan, now: Timestamp) -> Sequence {
         let chunks = std::mem::take(&mut plan.chunks);
-        if chunks.is_empty() && plan.stream.is_none() {
+        if chunks.is_empty() && plan.stream.is_none() && plan.rewind.is_none() {
             return self.streams.get(root).map_or(Sequence::START, Log::last);
         }
         let log = self.stream(root);
+        if let Some(rewind) = &plan.rewind {
+            log.rewind(rewind);
+        }
         log.append(chunks, false);
         if let Some(status) = plan.stream {
             log.status = status;

@@ -30,6 +30,8 @@ pub use open_step::OpenStep;
 pub use open_step::{Approval, CallPhase, CallState, OpenCall, ReplyUsage};
 pub use pending::{Answer, PendingCall, PendingKind, WaitingCall};
 pub use run::{RunRecord, RunTrigger, Suspended};
+#[doc(hidden)]
+pub use run::{StepStart, TurnStart};
 pub use state::{InterruptContext, SessionState};
 #[doc(hidden)]
 pub use state::{SessionMode, TracingContext, WorkspaceRef};

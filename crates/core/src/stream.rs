@@ -11,6 +11,7 @@ mod pieces;
 mod reader;
 mod replay;
 mod retention;
+mod rewind;
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(crate) use reader::ReadOutcome;
 #[doc(hidden)]
 pub use reader::{StreamItem, StreamReader};
 pub use retention::{DELTA_WINDOW, Retention};
+pub use rewind::StreamRewind;
 
 /// A position in a stream: from 1, never used twice.
 ///

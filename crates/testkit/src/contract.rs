@@ -52,6 +52,7 @@ mod preconditions;
 mod reading;
 mod reopening;
 mod retention;
+mod rewinding;
 mod roots;
 mod runner;
 mod runs;
@@ -301,6 +302,11 @@ suite! { ($)
         a_branch_that_cannot_be_made_leaves_nothing,
         a_branch_uses_no_call_id_again,
     }
+    rewinding {
+        checkpoints_after_one_are_dropped,
+        the_answers_to_rewound_calls_are_forgotten,
+        a_run_records_the_session_before_its_turn,
+    }
     deleting {
         deleting_takes_children_rows_and_stream,
         deleting_takes_more_children_than_a_page_holds,
@@ -398,6 +404,12 @@ suite! { ($)
         a_batch_is_discarded_in_parts,
         a_batch_is_trimmed_in_parts,
         trimming_removes_the_oldest_and_renumbers_nothing,
+    }
+    rewinding {
+        a_rewound_stream_uses_no_sequence_again,
+        a_refused_commit_rewinds_nothing,
+        a_child_rewinds_its_own_chunks_only,
+        readers_of_a_rewound_stream_are_told,
     }
     reading {
         a_reader_resumes_at_every_sequence,

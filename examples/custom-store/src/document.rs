@@ -135,6 +135,13 @@ impl Document {
                 self.checkpoints.retain(|have| have.id != checkpoint.id);
                 self.checkpoints.push(checkpoint);
             }
+            Row::DropCheckpoints { after } => {
+                let kept = self
+                    .checkpoints
+                    .iter()
+                    .position(|one| Some(&one.id) == after.as_ref());
+                self.checkpoints.truncate(kept.map_or(0, |kept| kept + 1));
+            }
             Row::OpenStep(step) => self.open_step = step.map(Arc::unwrap_or_clone),
             Row::OpenCall(call, open) => {
                 if let Some(step) = &mut self.open_step {
@@ -149,6 +156,7 @@ impl Document {
             }
             Row::RemovePending(call) => drop(self.pending.remove(&call)),
             Row::Answered(call, at) => drop(self.answered.insert(call, at)),
+            Row::ForgetAnswered(calls) => self.answered.retain(|call, _| !calls.contains(call)),
             Row::Child(child) => upsert(&mut self.children, *child, |a, b| {
                 a.session_id == b.session_id
             }),

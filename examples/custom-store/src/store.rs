@@ -192,8 +192,7 @@ fn commit(transaction: &mut Transaction<'_>, commit: Commit) -> Result<Receipt> 
     for (session, header) in plan.headers.iter() {
         transaction.open(session)?.header.clone_from(header);
     }
-    let (chunks, status) = (std::mem::take(&mut plan.chunks), plan.stream);
-    let sequence = transaction.open(&root)?.commit_chunks(chunks, status);
+    let sequence = transaction.open(&root)?.commit_chunks(&mut plan);
     Ok(plan.receipt(&headers, sequence))
 }
 

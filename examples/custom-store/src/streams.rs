@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use helix_agents::core::SessionId;
-use helix_agents::core::store::{Fence, StoreError};
+use helix_agents::core::store::{Fence, Plan, StoreError};
 use helix_agents::core::stream::{
     Chunk, Incarnation, Sequence, StoredChunk, StreamError, StreamInfo, StreamLimits,
     StreamManager, StreamStatus, StreamWriter,
@@ -58,19 +58,19 @@ impl Document {
         })
     }
 
-    /// Appends the chunks of a commit and sets the status.
-    pub(crate) fn commit_chunks(
-        &mut self,
-        chunks: Vec<Chunk>,
-        status: Option<StreamStatus>,
-    ) -> Sequence {
-        if chunks.is_empty() && status.is_none() {
+    /// Removes the chunks that a commit rewinds, appends those of the commit and sets the status.
+    pub(crate) fn commit_chunks(&mut self, plan: &mut Plan) -> Sequence {
+        let (chunks, status) = (std::mem::take(&mut plan.chunks), plan.stream);
+        if chunks.is_empty() && status.is_none() && plan.rewind.is_none() {
             return self
                 .stream
                 .as_ref()
                 .map_or(Sequence::START, |stream| stream.last);
         }
         let stream = self.stream();
+        if let Some(rewind) = &plan.rewind {
+            stream.chunks.retain(|entry| rewind.keeps(&entry.stored));
+        }
         stream.status = status.unwrap_or(stream.status);
         stream.append(chunks, false)
     }

@@ -2,7 +2,7 @@
 
 use crate::bounds::Exceeded;
 use crate::error::{Coded, Error, ErrorCode};
-use crate::id::{IdError, RunId, SessionId};
+use crate::id::{CheckpointId, IdError, RunId, SessionId};
 use crate::session::{SubmissionError, WaitingCall};
 use crate::state::StateError;
 use crate::store::StoreError;
@@ -41,6 +41,16 @@ pub enum EntryError {
         session: SessionId,
         /// Why not, and what to do instead.
         why: &'static str,
+    },
+    /// The session has no such checkpoint: it belongs to another session, or it was rewound.
+    #[error(
+        "session {session} has no checkpoint {checkpoint}; choose one of its own that was not rewound"
+    )]
+    UnknownCheckpoint {
+        /// The id of the session.
+        session: SessionId,
+        /// The checkpoint that was requested.
+        checkpoint: CheckpointId,
     },
     /// There is no run to take over.
     #[error("session {session} has no run in progress; there is nothing to recover")]
@@ -179,6 +189,7 @@ impl EntryError {
             Self::AwaitingAnswers { session, .. }
             | Self::AlreadyCompleted { session }
             | Self::Stale { session, .. }
+            | Self::UnknownCheckpoint { session, .. }
             | Self::NotRunning { session }
             | Self::StartedOtherwise { session }
             | Self::NothingWaits { session }
@@ -220,9 +231,10 @@ impl Coded for EntryError {
             | Self::Stale { .. }
             | Self::NotRunning { .. }
             | Self::NothingWaits { .. } => ErrorCode::StateStale,
-            Self::OtherAgent { .. } | Self::NoMessage | Self::Incomplete { .. } => {
-                ErrorCode::ValidationError
-            }
+            Self::OtherAgent { .. }
+            | Self::UnknownCheckpoint { .. }
+            | Self::NoMessage
+            | Self::Incomplete { .. } => ErrorCode::ValidationError,
             Self::Answer(error) => error.code(),
             Self::Exceeded(error) => error.code(),
             Self::State(error) => error.code(),

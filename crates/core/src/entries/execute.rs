@@ -14,7 +14,7 @@ use crate::bounds::Bounds;
 use crate::id::{IdError, IdSource, IdSourceExt, SessionId, StreamId, UserId};
 use crate::machine::RunState;
 use crate::message::UserMessage;
-use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus};
+use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus, TurnStart};
 use crate::shared_str::SharedStr;
 use crate::state::{StateError, check_state};
 use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError};
@@ -269,7 +269,7 @@ fn plan_new_session(
         .when(Precondition::Absent)
         .then(Change::Create(Box::new(state.clone())));
     let run = start.run(session.clone(), RunTrigger::Execute);
-    let messages = request.messages.clone();
+    let messages = (request.messages.clone(), request.state.is_some());
     let snapshot = Snapshot::new(
         Header::created(state.clone(), Fence::default()),
         state,
@@ -344,7 +344,8 @@ pub(super) fn plan_turn(
             .when_in(session.clone(), as_read)
             .then_in(session.clone(), Change::DrainInbox(run.inbox.clone()));
     }
-    Ok(begin(found, commit, run, messages, start))
+    let sets_state = request.state.is_some();
+    Ok(begin(found, commit, run, (messages, sets_state), start))
 }
 
 /// The fields that set the metadata and the tags of a turn in its session.
@@ -396,12 +397,17 @@ fn begin(
     found: &Snapshot,
     commit: Commit,
     mut run: RunRecord,
-    messages: Vec<UserMessage>,
+    (messages, sets_state): (Vec<UserMessage>, bool),
     start: &Start,
 ) -> Drive {
     let session = &found.state.session_id;
     let then = |commit: Commit, change| commit.then_in(session.clone(), change);
     run.messages = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+    let turn_start = TurnStart::after(start.after.0);
+    run.turn_start = Some(match sets_state {
+        true => turn_start.replacing(found.state_version),
+        false => turn_start,
+    });
     let mut commit = take_lease(commit, session, start);
     for message in messages {
         commit = then(commit, Change::AppendUser(message));
@@ -423,6 +429,7 @@ fn begin(
         turn: run.turn,
         steps: 0,
         corrections: 0,
+        budget_from: 0,
         attempt: 1,
         first: true,
         resync: false,

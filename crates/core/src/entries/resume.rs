@@ -116,6 +116,8 @@ pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, Entr
     run.step_count = last.step_count;
     run.steps_before = last.step_count;
     run.corrections = last.corrections;
+    run.budget_from = last.budget_from;
+    run.turn_start = last.turn_start;
     let mut commit = take_lease(commit_on(found, start), session, start);
     let step = found.open_step.as_ref();
     let base = base(&found.state, &run.id, step.map_or(0, |step| step.step));

@@ -245,7 +245,8 @@ fn run_call(state: &mut RunState, open: &mut OpenStepRef, index: u32, call: Call
 fn ask_model(facts: &AgentLimits, state: &mut RunState) -> Vec<Effect> {
     // Steps in which the model is forced to give its output do not count against the limit.
     let forced = state.corrections > 0;
-    let at_limit = |limit| state.steps.saturating_add(1) >= limit;
+    let made = state.steps.saturating_sub(state.budget_from);
+    let at_limit = |limit| made.saturating_add(1) >= limit;
     let kind = EffectKind::Model {
         attempt: state.attempt,
         last_step: !forced && facts.max_steps.is_some_and(at_limit),

@@ -31,6 +31,7 @@ impl RunState {
             turn: run.turn,
             steps: run.step_count,
             corrections: run.corrections,
+            budget_from: run.budget_from,
             attempt: 1,
             // A run has begun if a step of its own is open, or one was settled since it started.
             first: match step {

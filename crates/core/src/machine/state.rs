@@ -36,6 +36,9 @@ pub struct RunState {
     /// How many times the model was asked for a missing output.
     #[serde(default)]
     pub corrections: u32,
+    /// The number of steps of the turn at which the step budget began.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub budget_from: u32,
     /// The number of the next attempt of the current model call, from 1.
     pub attempt: u32,
     /// Whether the hooks were not yet notified that the run has begun.
@@ -64,6 +67,11 @@ pub struct RunState {
     /// The status with which the run ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<RunStatus>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 impl Stored for RunState {

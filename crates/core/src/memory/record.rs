@@ -120,6 +120,14 @@ impl Record {
                 }
                 self.checkpoints.push(checkpoint);
             }
+            Row::DropCheckpoints { after } => {
+                let is_kept = |one: &Checkpoint| Some(&one.id) == after.as_ref();
+                let kept = self.checkpoints.iter().rposition(is_kept);
+                let keep = kept.map_or(0, |kept| kept + 1);
+                for dropped in self.checkpoints.drain(keep..) {
+                    self.checkpoint_ids.remove(&dropped.id);
+                }
+            }
             Row::OpenStep(step) => self.open_step = step,
             Row::OpenCall(call, open) => {
                 if let Some(step) = &mut self.open_step {
@@ -138,6 +146,11 @@ impl Record {
             Row::Answered(call, at) => {
                 let answered = AnsweredCall::new(call.clone(), at);
                 self.answered.insert(call, answered);
+            }
+            Row::ForgetAnswered(calls) => {
+                for call in &calls {
+                    self.answered.remove(call);
+                }
             }
             Row::Child(child) => {
                 put(&mut self.children, *child, |a, b| {

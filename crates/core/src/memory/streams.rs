@@ -10,7 +10,7 @@ use crate::id::SessionId;
 use crate::store::StoreError;
 use crate::stream::{
     Chunk, ChunkOrigin, Incarnation, Retention, Sequence, StoredChunk, StreamError, StreamInfo,
-    StreamLimits, StreamManager, StreamStatus, StreamWriter,
+    StreamLimits, StreamManager, StreamRewind, StreamStatus, StreamWriter,
 };
 use crate::time::Timestamp;
 
@@ -67,6 +67,14 @@ impl Log {
         }
         self.chunks.shrink_to_fit();
         self.condensed = self.condensed.max(up_to);
+    }
+
+    /// Removes chunks from the end. Their sequences are not used again.
+    pub(super) fn rewind(&mut self, rewind: &StreamRewind) {
+        let kept = self.after(rewind.to);
+        let mut removable = self.chunks.split_off(kept);
+        removable.retain(|kept| rewind.keeps(&kept.stored));
+        self.chunks.append(&mut removable);
     }
 
     pub(super) fn last(&self) -> Sequence {

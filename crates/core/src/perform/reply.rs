@@ -149,6 +149,7 @@ pub(super) async fn take(
             .map_or(Sequence::START, |info| info.last),
     };
     open.start_sequence = before;
+    open.state_before = view.state_version();
     chunks.extend(hooks.take_said().into_iter().map(chunk));
     if !writes.is_empty() {
         // Readers learn of it before any call of the step begins.

@@ -121,6 +121,11 @@ impl SessionView {
         Arc::clone(&self.state.get())
     }
 
+    /// The version of the committed state.
+    pub(super) fn state_version(&self) -> u64 {
+        self.state_version
+    }
+
     /// Lets go of the state: what this effect knew of it is no longer needed.
     pub(super) fn let_go(&self) {
         *self.state.get() = Arc::clone(&LET_GO);

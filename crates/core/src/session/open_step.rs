@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::EffectRecord;
+use super::{EffectRecord, StepStart};
 use crate::canonical::Digest;
 use crate::error::ErrorRecord;
 use crate::id::{ApprovalId, CallId, RunId, StepId, UserId};
@@ -43,6 +43,9 @@ pub struct OpenStep {
     /// A position in the stream before the step's own chunks.
     #[serde(default, skip_serializing_if = "Sequence::is_start")]
     pub start_sequence: Sequence,
+    /// The version of the state before the step; 0 where an earlier version of the library wrote the step.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub state_before: u64,
 }
 
 impl Stored for OpenStep {
@@ -249,7 +252,14 @@ impl OpenStep {
             after: NextAction::Continue,
             usage: None,
             start_sequence: Sequence::START,
+            state_before: 0,
         }
+    }
+
+    /// Returns the session before the step, if it is known.
+    pub(crate) fn before(&self) -> Option<StepStart> {
+        let is_known = self.state_before > 0;
+        is_known.then(|| StepStart::new(self.state_before, self.start_sequence.0))
     }
 
     /// Returns a call and its state, by its index in the model's order.

@@ -66,6 +66,13 @@ pub struct RunRecord {
     /// count against the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrections: u32,
+    /// The number of steps of the turn at which the step budget of the run began. A retry begins a
+    /// fresh one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub budget_from: u32,
+    /// The session before the turn of the run, so that the turn can be rewound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_start: Option<TurnStart>,
     /// The status of the run.
     pub status: RunStatus,
     /// The last sequence of the stream before the run: its own chunks come after it.
@@ -126,6 +133,8 @@ impl RunRecord {
             step_count: 0,
             steps_before: 0,
             corrections: 0,
+            budget_from: 0,
+            turn_start: None,
             status: RunStatus::Running,
             start_sequence: 0,
             started_at,
@@ -135,6 +144,85 @@ impl RunRecord {
             error: None,
             suspended: None,
             host: host.into(),
+        }
+    }
+}
+
+/// The session as it was before a turn began.
+///
+/// The commit that starts a turn fills in the counts: see [`Change::StartRun`](crate::store::Change::StartRun).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct TurnStart {
+    /// The number of messages before the user messages of the turn.
+    pub messages: usize,
+    /// The number of user messages with which the turn began.
+    pub user_messages: u32,
+    /// The version of the state before the turn.
+    pub state_version: u64,
+    /// The version of the state once the turn had begun. It is a later one if the request set keys of
+    /// the state.
+    pub state_after: u64,
+    /// The last sequence of the stream before the turn.
+    pub sequence: u64,
+}
+
+impl TurnStart {
+    /// Creates the start of a turn whose counts are not filled in yet.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn after(sequence: u64) -> Self {
+        Self {
+            sequence,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the version of the state before a commit that also replaces the state.
+    pub(crate) fn replacing(mut self, state_version: u64) -> Self {
+        self.state_version = state_version;
+        self
+    }
+
+    /// Fills in the counts of the session as it is when the run starts: after the user messages of the turn, and
+    /// after the state of the request.
+    pub(crate) fn filled(self, user_messages: u32, messages: usize, state_after: u64) -> Self {
+        let before = usize::try_from(user_messages).unwrap_or(usize::MAX);
+        let is_replaced = self.state_version > 0;
+        Self {
+            messages: messages.saturating_sub(before),
+            user_messages,
+            state_version: if is_replaced {
+                self.state_version
+            } else {
+                state_after
+            },
+            state_after,
+            sequence: self.sequence,
+        }
+    }
+}
+
+/// The session as it was before a step, which a rewind to the pause in that step restores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct StepStart {
+    /// The version of the state before the step.
+    pub state_version: u64,
+    /// A position in the stream before the step's own chunks.
+    pub sequence: u64,
+}
+
+impl StepStart {
+    /// Creates the start of a step.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn new(state_version: u64, sequence: u64) -> Self {
+        Self {
+            state_version,
+            sequence,
         }
     }
 }
@@ -153,6 +241,9 @@ pub struct Suspended {
     /// The open step in which the run suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_id: Option<StepId>,
+    /// The session before that step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<StepStart>,
 }
 
 impl Suspended {
@@ -164,6 +255,7 @@ impl Suspended {
             tool_call_ids,
             children,
             step_id: Some(step_id),
+            before: None,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::session::{
 };
 use crate::shared_str::SharedStr;
 use crate::state::StepWrites;
-use crate::stream::{Chunk, Sequence, StreamLimits, StreamStatus};
+use crate::stream::{Chunk, Sequence, StreamLimits, StreamRewind, StreamStatus};
 use crate::time::Timestamp;
 use crate::transcript::PairedStep;
 use crate::usage::UsageEntry;
@@ -223,12 +223,16 @@ pub enum Change {
     TakeOver,
     /// Writes a run that becomes the latest. It drops the stop request of the run before it, unless
     /// that run is suspended and this one continues it. While a step is open, only a continuation
-    /// of its run can start.
+    /// of its run can start. The [start of its turn](RunRecord::turn_start) is filled in if the run
+    /// begins one.
     StartRun(Box<RunRecord>),
     /// Updates the record of a run.
     Run(Box<RunRecord>),
     /// Writes a checkpoint and makes it the session's latest.
     Checkpoint(Checkpoint, CheckpointSource),
+    /// Drops every checkpoint that was written after this one, which becomes the session's latest; `None` drops
+    /// all. A dropped checkpoint is not found any more.
+    DropCheckpointsAfter(Option<Box<Checkpoint>>),
     /// Writes a checkpoint of the session as it is at this point of the commit: its
     /// counts are filled in.
     CheckpointHere(Checkpoint),
@@ -269,6 +273,8 @@ pub enum Change {
     Unstage(Unstage),
     /// Marks call ids as used that no message carries any more.
     RetireCallIds(Vec<CallId>),
+    /// Forgets that these calls were answered, because their steps were rewound. Roots only.
+    ForgetAnswered(Vec<CallId>),
 }
 
 /// Selects the staged writes to discard. Exhaustive, as [`Row`](super::Row) is.
@@ -297,6 +303,8 @@ pub struct Commit {
     pub chunks: Vec<Chunk>,
     /// The new status of the root's stream; `None` leaves it as it is.
     pub stream: Option<StreamStatus>,
+    /// The chunks to remove from the root's stream, before those of this commit are appended.
+    pub rewind: Option<StreamRewind>,
 }
 
 impl Commit {
@@ -317,6 +325,7 @@ impl Commit {
             changes: Vec::new(),
             chunks: Vec::new(),
             stream: None,
+            rewind: None,
         }
     }
 
@@ -362,6 +371,12 @@ impl Commit {
         self
     }
 
+    /// Removes chunks from the end of the root's stream.
+    pub fn rewind_stream(mut self, rewind: StreamRewind) -> Self {
+        self.rewind = Some(rewind);
+        self
+    }
+
     /// Shrinks its chunks to the limits of the stream: see [`StreamLimits::fit`].
     #[doc(hidden)]
     pub fn fitting(mut self, limits: StreamLimits) -> Self {
@@ -371,7 +386,7 @@ impl Commit {
 
     /// Whether the commit writes to the root's stream.
     pub(super) fn writes_stream(&self) -> bool {
-        !self.chunks.is_empty() || self.stream.is_some()
+        !self.chunks.is_empty() || self.stream.is_some() || self.rewind.is_some()
     }
 
     /// Whether the commit creates a session under the root.

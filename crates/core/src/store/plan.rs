@@ -13,7 +13,9 @@ use super::header::Header;
 use super::{Change, Commit, Fence, PerSession, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::machine::CallStatus;
-use crate::stream::{Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamStatus};
+use crate::stream::{
+    Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamRewind, StreamStatus,
+};
 use crate::time::Timestamp;
 
 use applying::Applying;
@@ -35,6 +37,9 @@ pub struct Plan {
     pub chunks: Vec<Chunk>,
     /// The new status of the root's stream.
     pub stream: Option<StreamStatus>,
+    /// The chunks to remove from the root's stream before the others are appended. Sequences of removed
+    /// chunks are not used again.
+    pub rewind: Option<StreamRewind>,
     /// The fence at which new sessions begin from now on, because a session with a lower one is
     /// deleted. The store keeps the highest value there ever was: see [`plan`].
     pub floor: Option<Fence>,
@@ -111,6 +116,7 @@ pub fn plan(
         rows: Vec::with_capacity(commit.changes.len()),
         chunks: commit.chunks,
         stream: commit.stream,
+        rewind: commit.rewind,
         ..Plan::default()
     };
     // The sessions whose run this commit updates: a run that ends must not leave a step open.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::id::{CallId, StepId};
+use crate::id::{CallId, CheckpointId, StepId};
 use crate::message::Message;
 use crate::session::{
     Answer, Checkpoint, OpenCall, OpenStep, PendingCall, RunRecord, SubSessionRef,
@@ -64,6 +64,11 @@ pub enum Row {
     Run(Box<RunRecord>),
     /// Writes a checkpoint, which is now the most recently written one.
     Checkpoint(Checkpoint),
+    /// Removes every checkpoint that was written after the one of this id; `None` removes all of the session.
+    DropCheckpoints {
+        /// The checkpoint that is the most recently written one from now on.
+        after: Option<CheckpointId>,
+    },
     /// Writes the open step, or removes it.
     OpenStep(Option<Arc<OpenStep>>),
     /// Writes one call of the open step. Its place in [`OpenStep::calls`] is that of the call with this id
@@ -77,8 +82,10 @@ pub enum Row {
     /// Removes a pending call.
     RemovePending(CallId),
     /// Records that a call was answered, and when, under its id. The record stays as
-    /// long as the session.
+    /// long as the session, unless the call is rewound.
     Answered(CallId, Timestamp),
+    /// Removes the records that these calls were answered.
+    ForgetAnswered(Vec<CallId>),
     /// Writes a child reference under its session id.
     Child(Box<SubSessionRef>),
     /// Appends a usage entry.

@@ -52,6 +52,12 @@ impl Progress {
                 self.committed = Some((base.run_id.clone(), base.step));
             }
             ChunkPayload::RunStarted { .. } => self.is_between = true,
+            // The session was rewound: what the reader had of a reply is gone.
+            ChunkPayload::StreamResync { .. } => {
+                self.has_reply = false;
+                self.committed = None;
+                self.is_between = true;
+            }
             payload if payload.follows_reply() => self.has_reply = true,
             _ => {}
         }

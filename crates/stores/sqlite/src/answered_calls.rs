@@ -24,6 +24,19 @@ pub(crate) fn put(
     Ok(())
 }
 
+/// Removes answered calls.
+pub(crate) fn remove(
+    conn: &Connection,
+    session: OwnerId,
+    calls: &[CallId],
+) -> Result<(), OperationError> {
+    for call in calls {
+        conn.prepare_cached("DELETE FROM answered WHERE session = ? AND call = ?")?
+            .execute(params![session, call.as_str()])?;
+    }
+    Ok(())
+}
+
 /// The time at which a call was answered; `None` when it was not.
 pub(crate) fn find(
     conn: &Connection,

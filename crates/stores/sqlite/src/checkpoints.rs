@@ -74,16 +74,65 @@ fn place(conn: &Connection, session: OwnerId, id: &str) -> Result<i64, Operation
             .query_row([key], |row| Ok(long_id(row, 0, 1)? != id))
             .optional()?;
         match is_other {
-            // Rows are never removed one by one, so a gap ends the search.
+            // `drop_after` closes the gaps that it makes, so a gap ends the search.
             Some(true) => {
-                key = if key == session.last() {
-                    session.first()
-                } else {
-                    key + 1
-                };
+                key = next_place(session, key);
             }
             _ => return Ok(key),
         }
+    }
+}
+
+/// The key that is tried when another checkpoint has this one.
+fn next_place(session: OwnerId, key: i64) -> i64 {
+    if key == session.last() {
+        session.first()
+    } else {
+        key + 1
+    }
+}
+
+/// Deletes the checkpoints that were written after one, or all of them.
+pub(crate) fn drop_after(
+    conn: &Connection,
+    session: OwnerId,
+    kept: Option<&CheckpointId>,
+) -> Result<(), OperationError> {
+    let written: Option<i64> = match kept {
+        Some(id) => conn
+            .prepare_cached("SELECT n FROM checkpoint WHERE at = ?")?
+            .query_row([place(conn, session, id.as_str())?], |row| row.get(0))
+            .optional()?,
+        None => None,
+    };
+    let dropped: Vec<i64> = conn
+        .prepare_cached("DELETE FROM checkpoint WHERE at BETWEEN ? AND ? AND n > ? RETURNING at")?
+        .query_map(
+            [session.first(), session.last(), written.unwrap_or(i64::MIN)],
+            |row| row.get(0),
+        )?
+        .collect::<Result<_, _>>()?;
+    for gap in dropped {
+        close_gap(conn, session, gap)?;
+    }
+    Ok(())
+}
+
+/// Moves the checkpoints behind a gap that were not stored in their first place because it was taken.
+fn close_gap(conn: &Connection, session: OwnerId, gap: i64) -> Result<(), OperationError> {
+    let mut key = next_place(session, gap);
+    loop {
+        let id: Option<String> = conn
+            .prepare_cached("SELECT id, time FROM checkpoint WHERE at = ?")?
+            .query_row([key], |row| Ok(long_id(row, 0, 1)?.into_owned()))
+            .optional()?;
+        let Some(id) = id else { return Ok(()) };
+        let better = place(conn, session, &id)?;
+        if better != key {
+            conn.prepare_cached("UPDATE checkpoint SET at = ? WHERE at = ?")?
+                .execute([better, key])?;
+        }
+        key = next_place(session, key);
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn commit(
         headers::raise_floor(conn, fence)?;
     }
     row_writer::write(db, &mut places, &headers, &mut plan)?;
-    let sequence = streams::append_committed(db, &root, at, &plan.chunks, plan.stream)?;
+    let sequence = streams::append_committed(db, &root, at, &plan)?;
     let receipt = plan.receipt(&headers, sequence);
     for (session, place) in places {
         let changed = plan.headers.remove(&session);

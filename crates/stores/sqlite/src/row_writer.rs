@@ -121,6 +121,7 @@ impl RowWriter<'_> {
                 let moment = self.moment(&session, at);
                 checkpoints::put(self.db, owner, moment, &one)
             }
+            Row::DropCheckpoints { after } => checkpoints::drop_after(conn, owner, after.as_ref()),
             Row::OpenStep(step) => {
                 self.steps.insert(session, OpenStepChange::Replaced(step));
                 Ok(())
@@ -137,6 +138,7 @@ impl RowWriter<'_> {
             Row::Answer(call, answer) => pending::answer(conn, owner, &call, *answer),
             Row::RemovePending(call) => pending::remove(conn, owner, &call),
             Row::Answered(call, at) => answered_calls::put(conn, owner, &call, at),
+            Row::ForgetAnswered(calls) => answered_calls::remove(conn, owner, &calls),
             Row::Child(child) => extras::put_child(conn, owner, &child),
             Row::Usage(entry) => {
                 self.usage.entry(session).or_default().push(entry);

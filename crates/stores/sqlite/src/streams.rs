@@ -1,7 +1,9 @@
 //! The tables `stream` and `chunk`: reads and writes of streams inside a transaction.
 
+mod rewind;
+
 use helix_agents_core::SessionId;
-use helix_agents_core::store::StoreError;
+use helix_agents_core::store::{Plan, StoreError};
 use helix_agents_core::stream::{
     Chunk, Sequence, StoredChunk, StreamInfo, StreamStatus, StreamWriter,
 };
@@ -193,9 +195,11 @@ impl Stream {
         key: i64,
         kept: impl Fn(&StoredChunk) -> bool,
     ) -> Result<(), OperationError> {
-        let (first, time, cell) = conn
-            .prepare_cached("SELECT first, time, data FROM chunk WHERE at = ?")?
-            .query_row([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let ((first, time), cell, delta) = conn
+            .prepare_cached("SELECT first, time, data, delta FROM chunk WHERE at = ?")?
+            .query_row([key], |row| {
+                Ok(((row.get(0)?, row.get(1)?), row.get(2)?, row.get(3)?))
+            })?;
         let mut authors = AuthorReader::new(conn, self.id);
         let mut rest = unpack(conn, first, time, cell, &mut authors)?;
         let whole = rest.len();
@@ -206,7 +210,7 @@ impl Stream {
         conn.prepare_cached("DELETE FROM chunk WHERE at = ?")?
             .execute([key])?;
         content::release(conn, RowRef::new(self.id, ValueKind::Chunk, key))?;
-        self.insert_rest(conn, rest, true)
+        self.insert_rest(conn, rest, delta)
     }
 
     /// Inserts what is left of batches, as many chunks in a row as it takes.
@@ -334,15 +338,15 @@ fn unpack(
     packed_chunks::unpack(&text, first, time, |number| authors.get(number))
 }
 
-/// Appends the chunks of a commit, sets the status, and returns the last sequence of the stream.
+/// Removes the chunks that a commit rewinds, appends those of the commit, sets the status, and returns the last sequence of the stream.
 pub(crate) fn append_committed(
     db: &WriteConnection,
     root: &SessionId,
     at: Timestamp,
-    chunks: &[Chunk],
-    status: Option<StreamStatus>,
+    plan: &Plan,
 ) -> Result<Sequence, OperationError> {
-    if chunks.is_empty() && status.is_none() {
+    let (chunks, status) = (&plan.chunks, plan.stream);
+    if chunks.is_empty() && status.is_none() && plan.rewind.is_none() {
         let Some(stream) = take(db, root)? else {
             return Ok(Sequence::START);
         };
@@ -352,6 +356,9 @@ pub(crate) fn append_committed(
     }
     let conn = &db.conn;
     let mut stream = open(db, root)?;
+    if let Some(rewind) = &plan.rewind {
+        stream.rewind(conn, rewind)?;
+    }
     stream.append(conn, chunks, false)?;
     stream.info.status = status.unwrap_or(stream.info.status);
     if matches!(status, Some(StreamStatus::Ended | StreamStatus::Failed)) {

@@ -21,10 +21,12 @@ mod recording_hooks;
 mod refusing;
 mod renewing;
 mod results;
+mod retrying;
 mod sending;
 mod showing;
 pub(super) mod stepwise_model;
 mod subject;
+mod time_travel;
 mod turns;
 
 use super::Runner;
@@ -178,6 +180,24 @@ suite! { ($)
         a_tool_can_use_everything_in_its_context,
         every_call_has_a_unique_idempotency_key,
         a_long_history_is_kept_and_shown_whole,
+    }
+    retrying {
+        a_retry_begins_at_the_last_good_checkpoint,
+        a_retry_drops_a_fatal_step,
+        a_retry_of_a_first_step_keeps_the_request,
+        a_retry_after_the_limit_of_steps_has_a_fresh_budget,
+        a_retry_drops_a_stopped_step,
+        a_turn_that_did_not_fail_is_not_retried,
+        a_retry_keeps_a_step_that_was_answered,
+    }
+    time_travel {
+        a_session_goes_back_to_an_earlier_turn,
+        a_session_goes_back_within_a_turn_again_and_again,
+        a_completed_turn_goes_on_from_its_end,
+        a_session_goes_back_over_a_pause,
+        a_session_goes_back_over_an_answered_pause,
+        a_session_goes_back_to_its_own_checkpoints_only,
+        a_failed_return_is_retried_from_where_it_went,
     }
     logging {
         waits_and_answers_are_logged,

@@ -106,14 +106,19 @@ fn plan(exported: Exported, now: Timestamp, ids: &dyn IdSource) -> anyhow::Resul
             "run {} cannot be imported: it belongs to another session, or was running",
             run.id
         );
-        // The session gets a new stream.
+        // The session gets a new stream, and its state new versions.
         run.start_sequence = 0;
+        run.turn_start = None;
+        if let Some(suspended) = &mut run.suspended {
+            suspended.before = None;
+        }
         commit = commit.then(Change::StartRun(Box::new(run)));
     }
     for entry in usage {
         commit = commit.then(Change::Usage(entry));
     }
-    if let Some(step) = open_step {
+    if let Some(mut step) = open_step {
+        step.state_before = 0;
         commit = commit.then(Change::OpenStep(Some(Arc::new(step))));
     }
     if !retired_call_ids.is_empty() {

@@ -164,7 +164,9 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
     let mut run = RunRecord::clone(&view.run);
     run.status = status;
     run.ended_at = Some(now);
-    run.suspended = Some(Suspended::new(open.id.clone(), waiting.clone(), Vec::new()));
+    let mut suspended = Suspended::new(open.id.clone(), waiting.clone(), Vec::new());
+    suspended.before = open.before();
+    run.suspended = Some(suspended);
     let (mut checkpoint, created) = cx.checkpoint()?;
     checkpoint.open_step = Some(open.id.clone());
     told.push(created);

@@ -10,6 +10,7 @@ use crate::id::{CallId, SessionId};
 use crate::message::Message;
 use crate::session::{
     Checkpoint, CheckpointSource, RunStatus, RunTrigger, SessionState, StopKind, StopRequest,
+    TurnStart,
 };
 use crate::state::check_whole;
 use crate::store::header::{Header, LatestRun, PendingCallMark};
@@ -226,7 +227,7 @@ impl Applying<'_> {
                 let in_order = header.lease.as_ref().is_some_and(|lease| lease.given_up);
                 header.takeovers = header.takeovers.saturating_add(u32::from(!in_order));
             }
-            Change::StartRun(run) => {
+            Change::StartRun(mut run) => {
                 if header.mark.open.is_some() && run.trigger != RunTrigger::Continue {
                     return Err(self.invalid(STEP_IS_OPEN));
                 }
@@ -237,6 +238,11 @@ impl Applying<'_> {
                     run_id: run.id.clone(),
                     ..stop
                 });
+                if matches!(run.trigger, RunTrigger::Execute | RunTrigger::WithMessage) {
+                    let (sent, messages) = (run.messages, header.messages);
+                    let filled = |one: TurnStart| one.filled(sent, messages, header.state_version);
+                    run.turn_start = run.turn_start.map(filled);
+                }
                 header.run = Some(LatestRun::of(&run));
                 header.takeovers = 0;
                 self.row(Row::Run(run));
@@ -271,6 +277,20 @@ impl Applying<'_> {
                 header.session.checkpointed_at = Some(checkpoint.timestamp);
                 header.session.checkpoint_source = Some(source);
                 self.row(Row::Checkpoint(checkpoint));
+            }
+            Change::DropCheckpointsAfter(kept) => {
+                if kept
+                    .as_ref()
+                    .is_some_and(|kept| kept.session_id != *self.session)
+                {
+                    return Err(self.invalid("a checkpoint belongs to another session"));
+                }
+                let session = &mut header.session;
+                session.checkpoint_id = kept.as_ref().map(|kept| kept.id.clone());
+                session.checkpointed_at = kept.as_ref().map(|kept| kept.timestamp);
+                session.checkpoint_source = kept.as_ref().map(|_| CheckpointSource::Staging);
+                let after = kept.map(|kept| kept.id);
+                self.row(Row::DropCheckpoints { after });
             }
             Change::OpenStep(step) => {
                 header.mark.open = step.as_deref().map(OpenStepMark::of);
@@ -338,6 +358,7 @@ impl Applying<'_> {
             }
             Change::Unstage(which) => self.row(Row::Unstage(which)),
             Change::RetireCallIds(ids) => self.row(Row::RetireCallIds(ids)),
+            Change::ForgetAnswered(ids) => self.row(Row::ForgetAnswered(ids)),
         }
         Ok(())
     }

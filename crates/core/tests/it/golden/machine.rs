@@ -44,6 +44,7 @@ pub(super) fn states() -> Vec<RunState> {
         ),
     ];
     all.push(with(&fresh, json!({ "broken": error() })));
+    all.push(with(&fresh, json!({ "steps": 4, "budgetFrom": 3 })));
     all.extend(RUN_STATUSES.map(|status| with(&fresh, json!({ "ended": status }))));
     serde_json::from_value(Value::Array(all)).unwrap()
 }

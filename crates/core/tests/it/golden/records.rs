@@ -12,8 +12,8 @@ use helix_agents_core::session::{
     Answer, Approval, CallPhase, CallState, Checkpoint, CheckpointSource, ChildLocation, ChildMode,
     ChildStatus, ChildWait, EffectRecord, EffectState, InterruptContext, OpenCall, OpenStep,
     PendingCall, ReplyUsage, RunRecord, RunStatus, RunTrigger, SessionMode, SessionState,
-    SessionStatus, StopKind, StopRequest, SubSessionRef, Submission, Suspended, TracingContext,
-    WorkspaceRef,
+    SessionStatus, StepStart, StopKind, StopRequest, SubSessionRef, Submission, Suspended,
+    TracingContext, TurnStart, WorkspaceRef,
 };
 use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
@@ -226,6 +226,19 @@ fn run_record() -> RunRecord {
     record
 }
 
+fn turn_start() -> TurnStart {
+    let start = json!({
+        "messages": 3, "userMessages": 1, "stateVersion": 5, "stateAfter": 6, "sequence": 41,
+    });
+    serde_json::from_value(start).unwrap()
+}
+
+fn waits_before() -> Suspended {
+    let mut waits = Suspended::new(step_id(), vec![call_id("c2")], vec![]);
+    waits.before = Some(StepStart::new(5, 41));
+    waits
+}
+
 pub(super) fn runs() -> Vec<RunRecord> {
     let with = |change: &dyn Fn(&mut RunRecord)| {
         let mut record =
@@ -237,6 +250,8 @@ pub(super) fn runs() -> Vec<RunRecord> {
     let mut samples = vec![
         run_record(),
         with(&|run| run.output = Some(Value::Null)),
+        with(&|run| (run.budget_from, run.turn_start) = (4, Some(turn_start()))),
+        with(&|run| run.suspended = Some(waits_before())),
         with(&|run| run.suspended = Some(waits.clone())),
         with(&|run| run.suspended = Some(Suspended::default())),
     ];
@@ -302,6 +317,9 @@ pub(super) fn open_steps() -> Vec<OpenStep> {
     approved.start_sequence = Sequence(17);
     approved.usage = Some(ReplyUsage::new("openai/gpt", TokenUsage::new(12, 3)));
     samples.push(approved);
+    let mut begun = step(&|_| OpenCall::new(CallPhase::Regular, CallState::Ready));
+    begun.state_before = 5;
+    samples.push(begun);
     samples
 }
 

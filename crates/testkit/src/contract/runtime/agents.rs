@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::select;
 use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::notify::Notify;
-use helix_agents_core::tool::{Tool, ToolBuilder, ToolCx, ToolResult};
+use helix_agents_core::tool::{Tool, ToolBuilder, ToolCx, ToolError, ToolResult};
 use serde_json::{Value, json};
 
 use super::super::runner::in_time;
@@ -49,6 +49,19 @@ pub(in crate::contract) fn noted(name: &'static str, log: &Log) -> ToolBuilder {
         log.note(format!("{name} {} {arguments}", cx.call_id()));
         async { Ok(json!("done")) }
     })
+}
+
+/// A tool that increments the key `count` of the state.
+pub(in crate::contract) fn counting(name: &str) -> ToolBuilder {
+    tool(name, async |_, cx: ToolCx| {
+        cx.edit_state(|draft| draft.increment("/count", 1))?;
+        Ok(json!("done"))
+    })
+}
+
+/// A tool whose calls end the run.
+pub(in crate::contract) fn fatal(name: &str) -> ToolBuilder {
+    tool(name, async |_, _| Err(ToolError::fatal("it is broken")))
 }
 
 /// A tool that the client runs.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 use helix_agents_core::agent::{Agent, AnyAgent};
-use helix_agents_core::entries::{ExecuteRequest, Submitted, ToolAnswer};
+use helix_agents_core::entries::{
+    ExecuteRequest, ResumeMode, ResumeRequest, Submitted, ToolAnswer,
+};
 use helix_agents_core::message::Message;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SubmissionOutcome};
@@ -192,11 +194,25 @@ impl RuntimeSubject {
     }
 
     pub(super) async fn try_resume(&self) -> Result<StartedRun, RuntimeError> {
-        let session = session();
-        let resuming = self
-            .runtime
-            .resume_session((&session).into(), RunOptions::default());
+        self.try_resume_as(ResumeMode::Continue).await
+    }
+
+    /// Resumes the session of the case in a mode, which may be refused.
+    pub(super) async fn try_resume_as(&self, mode: ResumeMode) -> Result<StartedRun, RuntimeError> {
+        let request = ResumeRequest::new(&session(), mode);
+        let resuming = self.runtime.resume_session(request, RunOptions::default());
         in_time("a session is resumed or refused", resuming).await
+    }
+
+    /// Resumes the session in a mode and waits until the next run has ended.
+    pub(super) async fn resumed_as(&self, mode: ResumeMode) -> RunRecord {
+        let run = self.try_resume_as(mode).await.unwrap();
+        self.ended(&run).await
+    }
+
+    /// Retries the last turn and waits until its run has ended.
+    pub(super) async fn retried(&self) -> RunRecord {
+        self.resumed_as(ResumeMode::Retry).await
     }
 
     /// Resumes the session and waits until the next run has ended.

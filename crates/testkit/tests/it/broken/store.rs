@@ -142,6 +142,7 @@ impl Broken {
             changes: Vec::new(),
             chunks: Vec::new(),
             stream: None,
+            rewind: None,
             ..commit.clone()
         }
     }
@@ -155,6 +156,7 @@ impl Broken {
         }
         let mut told = Commit::new(commit.root, commit.at);
         (told.chunks, told.stream) = (commit.chunks, commit.stream);
+        told.rewind = commit.rewind;
         let last = self.inner.commit(told).await?;
         receipt.sequence = last.sequence;
         Ok(receipt)
