@@ -214,6 +214,12 @@ suite! { ($)
         state_changes_of_hooks_are_kept_when_a_tool_is_missing,
         an_answer_to_a_call_with_a_result_is_not_used,
         a_failed_run_is_not_an_interrupted_one,
+        one_of_two_retries_runs,
+        a_retry_does_not_rewind_a_faster_one,
+        a_rewind_whose_acknowledgement_is_lost_is_made_once,
+        a_rewind_outlives_its_process,
+        an_answer_beside_a_rewind_leaves_nothing,
+        a_retry_drops_half_a_reply,
     }
     status {
         a_status_is_set_only_over_an_expected_one,

@@ -9,6 +9,7 @@ mod dead_process;
 mod double_texting;
 mod failing;
 mod faulty_store;
+mod going_back;
 mod remembering;
 mod run_driver;
 mod stopping;
@@ -56,6 +57,11 @@ pub use failing::{
     attempts_at_a_call_are_distinguished,
     state_changes_of_hooks_before_a_failed_call_are_written_once,
     unacknowledged_deltas_are_discarded_too,
+};
+pub use going_back::{
+    a_retry_does_not_rewind_a_faster_one, a_retry_drops_half_a_reply,
+    a_rewind_outlives_its_process, a_rewind_whose_acknowledgement_is_lost_is_made_once,
+    an_answer_beside_a_rewind_leaves_nothing, one_of_two_retries_runs,
 };
 pub use remembering::{
     a_message_that_was_replaced_meanwhile_is_shown_to_the_model,

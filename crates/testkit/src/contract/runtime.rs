@@ -198,6 +198,7 @@ suite! { ($)
         a_session_goes_back_over_an_answered_pause,
         a_session_goes_back_to_its_own_checkpoints_only,
         a_failed_return_is_retried_from_where_it_went,
+        a_rewound_stream_is_condensed,
     }
     logging {
         waits_and_answers_are_logged,

@@ -209,6 +209,12 @@ fn the_last_allowed_step_is_marked_as_the_last() {
             json!({ "steps": 3, "corrections": 2 }),
             "model 1 left 0 forced",
         ),
+        // A fresh budget begins after the steps before it.
+        (json!({ "steps": 2, "budgetFrom": 2 }), "model 1 left 2"),
+        (
+            json!({ "steps": 3, "budgetFrom": 2 }),
+            "model 1 left 2 last",
+        ),
         (json!({ "first": true }), "first model 1 left 2"),
         (json!({ "resync": true }), "model 1 left 2 resync"),
     ] {

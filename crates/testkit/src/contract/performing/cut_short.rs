@@ -36,7 +36,7 @@ impl Model for Hanging {
 }
 
 /// Stops a run whose model has said this and hangs, and lets it end.
-async fn cut_off(on: &Subject, said: Vec<ModelEvent>, kind: StopKind) -> RunDriver {
+pub(super) async fn cut_off(on: &Subject, said: Vec<ModelEvent>, kind: StopKind) -> RunDriver {
     let model = Arc::new(Hanging(said));
     let agent = Agent::builder("agent").model(model as Arc<dyn Model>);
     let mut driver = RunDriver::new(on, agent.build().unwrap()).await;

@@ -3,12 +3,15 @@
 use helix_agents_core::agent::AgentBuilder;
 use helix_agents_core::entries::ResumeMode;
 use helix_agents_core::error::ErrorCode;
+use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{
     Checkpoint, RunStatus, RunTrigger, SessionStatus, SubmissionOutcome,
 };
+use helix_agents_core::stream::{ChunkPayload, Sequence, StreamItem, StreamReader};
 use serde_json::json;
 
 use super::super::builders::checkpoint;
+use super::super::runner::in_time;
 use super::agents::{Gate, agent, browser, calling, counting, gated};
 use super::lines::names;
 use super::subject::session;
@@ -299,4 +302,68 @@ pub async fn a_failed_return_is_retried_from_where_it_went(on: &RuntimeSubject) 
         on.transcript_lines().await,
         ["user: go", "assistant: done", "assistant: more"]
     );
+}
+
+/// A rewound stream that is condensed is read right from every sequence there ever was: each reader is told of the
+/// rewind before it gets the reply that came after it, as a whole.
+///
+/// proves: CKP-02, STR-03
+pub async fn a_rewound_stream_is_condensed(on: &RuntimeSubject) {
+    let replies = [
+        MockReply::text("I count.").with_calls([("c1", "count", json!({}))]),
+        MockReply::text("I ask.").with_calls([("c2", "browser", json!({}))]),
+        MockReply::text("I count again.").with_calls([("c3", "count", json!({}))]),
+        MockReply::text("Done."),
+    ];
+    let agent = counter(replies).build().unwrap();
+    on.turn(&agent, "go").await;
+    let Backend { store, streams, .. } = on.backend().clone();
+    let before = on.chunks().await;
+    // They have read up to here, and wait.
+    let mut live = Vec::new();
+    for seen in &before {
+        let mut one = StreamReader::new(streams.clone(), store.clone(), session(), Sequence::START);
+        while one.cursor() < seen.sequence {
+            in_time("a reader reads", one.next()).await.unwrap();
+        }
+        live.push(one);
+    }
+    let pause = on.checkpoints().await.pop().unwrap();
+    assert_eq!(on.resumed_as(to(&pause)).await.status, RunStatus::Completed);
+    let end = on.chunks().await.last().unwrap().sequence;
+    for is_condensed in [false, true] {
+        if is_condensed {
+            streams.condense(&session(), end).await.unwrap();
+        }
+        for from in (0..=before.last().unwrap().sequence.0).map(Sequence) {
+            let mut one = StreamReader::new(streams.clone(), store.clone(), session(), from);
+            let (old, new) = texts(&mut one).await;
+            assert_eq!(new, "I count again.Done.", "from {from}");
+            assert!("I count.".ends_with(&old), "from {from}: {old}");
+        }
+    }
+    for mut one in live {
+        let (_, new) = texts(&mut one).await;
+        assert_eq!(new, "I count again.Done.", "at {}", one.cursor());
+    }
+}
+
+/// Reads to the end: the texts before the notice of the rewind and after it.
+async fn texts(reader: &mut StreamReader) -> (String, String) {
+    let (mut old, mut new, mut is_rewound) = (String::new(), String::new(), false);
+    while let Some(item) = in_time("a reader reads", reader.next()).await.unwrap() {
+        let StreamItem::Chunk(stored) = item else {
+            break;
+        };
+        match stored.chunk.payload {
+            ChunkPayload::TextDelta { delta } if is_rewound => new.push_str(&delta),
+            ChunkPayload::TextDelta { delta } => old.push_str(&delta),
+            ChunkPayload::StreamResync { reason } if reason.contains("rewound") => {
+                is_rewound = true;
+            }
+            ChunkPayload::StreamResync { .. } => old.clear(),
+            _ => {}
+        }
+    }
+    (old, new)
 }
