@@ -17,6 +17,7 @@ mod repeat;
 mod resume;
 mod rewind;
 mod rewind_point;
+mod rollback;
 mod start;
 mod submit;
 
@@ -270,7 +271,12 @@ impl Entries {
     ) -> Result<Start, EntryError> {
         let root = found.map_or(entering.session, |found| found.state.root());
         let info = self.streams.info(root).await?;
+        let rollback = match found {
+            Some(found) => self.rollback(found).await?,
+            None => None,
+        };
         Ok(Start {
+            rollback,
             run_id: entering.run_id.clone(),
             at: self.clock.now(),
             performer: entering.performer.clone(),

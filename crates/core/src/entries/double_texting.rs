@@ -110,12 +110,6 @@ pub(crate) fn plan_send(
             run: run.id.clone(),
         });
     }
-    if rule == DoubleTexting::Rollback {
-        return Err(EntryError::Stale {
-            session: found.state.session_id.clone(),
-            why: "rolling a turn back is not supported yet",
-        });
-    }
     plan_waiting(found, run, request, rule, start).map(Planned::Wait)
 }
 

@@ -7,11 +7,13 @@ use serde_json::Value;
 
 use super::close::{close_step, end_suspended_run};
 use super::double_texting::{DoubleTexting, refuse_while_messages_wait, waiting_run};
+use super::rewind::rewind;
+use super::rollback::Rollback;
 use super::start::{base, commit_on, raised, say, take_lease};
 use super::{AsRead, Drive, EntryError, Start};
 use crate::agent::Agent;
 use crate::bounds::Bounds;
-use crate::id::{IdError, IdSource, IdSourceExt, SessionId, StreamId, UserId};
+use crate::id::{IdError, IdSource, IdSourceExt, RunId, SessionId, StreamId, UserId};
 use crate::machine::RunState;
 use crate::message::UserMessage;
 use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus, TurnStart};
@@ -313,7 +315,14 @@ pub(super) fn plan_turn(
     };
     let mut run = start.run(session.clone(), trigger);
     run.turn = found.run.as_ref().map_or(1, |last| last.turn + 1);
-    let mut commit = end_suspended_run(close_step(commit_on(found, start), found), found);
+    let mut commit = commit_on(found, start);
+    commit = match &start.rollback {
+        Some(rollback) => {
+            run.turn = rollback.turn;
+            roll_back(commit, found, rollback, &run.id)
+        }
+        None => end_suspended_run(close_step(commit, found), found),
+    };
     if let Some(keys) = &request.state {
         // The whole state is replaced: writes made since it was read must not be lost.
         let as_read = Precondition::Version(found.state.version);
@@ -346,6 +355,17 @@ pub(super) fn plan_turn(
     }
     let sets_state = request.state.is_some();
     Ok(begin(found, commit, run, (messages, sets_state), start))
+}
+
+/// Takes the last turn back, and tells the model what remains of it.
+fn roll_back(commit: Commit, found: &Snapshot, rollback: &Rollback, run: &RunId) -> Commit {
+    let origin = base(&found.state, run, 0);
+    let commit = rewind(commit, found, &rollback.point, &rollback.cut, &origin);
+    let session = found.state.session_id.clone();
+    match &rollback.note {
+        Some(note) => commit.then_in(session, Change::AppendUser(note.clone())),
+        None => commit,
+    }
 }
 
 /// The fields that set the metadata and the tags of a turn in its session.

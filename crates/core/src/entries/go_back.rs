@@ -1,5 +1,6 @@
 //! The entries that go back to an earlier point of a session: a retry, and time travel.
 
+use super::double_texting::refuse_while_messages_wait;
 use super::rewind::rewind;
 use super::rewind_point::ReturnPoint;
 use super::start::{base, commit_on, raised, say, take_lease};
@@ -48,15 +49,14 @@ impl Entries {
             let found = self.read(&id, std::mem::take(&mut read)).await?;
             let found = or_not_found(found, &id)?;
             let start = self.start(&entering, Some(&found)).await?;
+            refuse_running(&found)?;
+            refuse_while_messages_wait(&found)?;
             let to = match back {
                 GoBack::Retry => {
                     let last = retryable(&found)?;
                     self.retry_point(&found, last).await?
                 }
-                GoBack::To(checkpoint) => {
-                    refuse_running(&found)?;
-                    self.point_of(&found, checkpoint).await?
-                }
+                GoBack::To(checkpoint) => self.point_of(&found, checkpoint).await?,
             };
             first.check(&found)?;
             let drive = plan_return(&found, &to, back.trigger(), &start)?;
@@ -115,7 +115,6 @@ fn retryable(found: &Snapshot) -> Result<&RunRecord, EntryError> {
     let Some(last) = &found.run else {
         return Err(stale("it never ran; execute it with a message"));
     };
-    refuse_running(found)?;
     match last.status {
         RunStatus::Failed | RunStatus::Interrupted => Ok(last),
         RunStatus::Completed => Err(EntryError::AlreadyCompleted {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::rollback::Rollback;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
 use crate::session::{OpenStep, RunRecord, RunTrigger};
@@ -57,6 +58,8 @@ pub(crate) struct Start {
     pub performer: Performer,
     /// The end of the stream.
     pub after: Sequence,
+    /// The turn that is taken back before the next one starts.
+    pub rollback: Option<Rollback>,
 }
 
 impl Start {

@@ -14,6 +14,7 @@ use helix_agents_core::model::{Model, ModelEvent};
 use helix_agents_core::perform::{Attempt, PerformError, perform};
 use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
 use helix_agents_core::store::{Change, Commit, DueKind, DueQuery, Page};
+use helix_agents_core::stream::ChunkPayload;
 use serde_json::json;
 
 use super::super::Subject;
@@ -361,4 +362,65 @@ pub async fn an_inbox_has_room_for_so_many_messages(on: &Subject) {
     driver.drive().await;
     deliver(&mut driver).await;
     assert_eq!(driver.messages().await.len(), 2 + 64);
+}
+
+/// A message takes the turn in progress back: its messages, state and chunks are removed, its call ids stay
+/// used, and the model is told which calls may have taken effect.
+pub async fn a_message_rolls_the_turn_back(on: &Subject) {
+    let log = Log::default();
+    let model = Arc::new(MockModel::replies([
+        MockReply::text("Done."),
+        calling([("c1", "charge"), ("p1", "pay")]),
+        calling([("c1", "charge")]),
+    ]));
+    let charge = noted("charge", &log);
+    let agent = of_model(&model)
+        .tools(charge)
+        .tools(noted("pay", &log).approval());
+    let mut driver = RunDriver::new(on, agent.build().unwrap()).await;
+    driver.drive().await;
+    let before = driver.found().await;
+    let turn = says("Charge me.", DoubleTexting::Reject).with_state(json!({ "n": 1 }));
+    driver.state = match driver.entries.send(turn, &performer()).await.unwrap() {
+        Entered::Run(state) => state,
+        other => panic!("it starts a run: {other:?}"),
+    };
+    let effects = driver.begin();
+    let effects = driver.next(&effects).await;
+    let run = waiting(&driver.entries, says("No, look.", DoubleTexting::Rollback)).await;
+    let more = waiting(&driver.entries, says("And that.", DoubleTexting::Queue)).await;
+    assert_eq!(run, more);
+    driver.through(effects).await;
+    assert_eq!(log.take(), ["charge c1 {}"]);
+    assert_eq!(driver.run().await.status, RunStatus::Interrupted);
+    assert_eq!(deliver(&mut driver).await, run);
+
+    let said = history(&driver).await;
+    assert_eq!(said[..2], ["user: go", "model: Done."]);
+    assert!(
+        said[2].contains("charge (c1)") && !said[2].contains("pay"),
+        "{said:?}"
+    );
+    assert_eq!(said[3..], ["user: No, look.", "user: And that."]);
+    let Message::User(note) = &driver.messages().await[2] else {
+        panic!("the model is told as by a user");
+    };
+    assert!(note.is_hidden());
+    let found = driver.found().await;
+    assert_eq!(found.state.custom_state, before.state.custom_state);
+    assert_eq!((found.inbox.len(), found.run.unwrap().turn), (0, 2));
+    let told = driver.streamed().await;
+    let of_the_turn = |payload: &ChunkPayload| matches!(payload, ChunkPayload::ToolStart { .. });
+    assert!(!told.iter().any(of_the_turn), "{told:?}");
+
+    // The same id again is another call.
+    let effects = driver.begin();
+    driver.next(&effects).await;
+    let open = driver.found().await.open_step.unwrap();
+    let ids: Vec<_> = open
+        .message
+        .tool_calls()
+        .map(|call| call.id.to_string())
+        .collect();
+    assert_eq!(ids, ["c1_2"]);
 }
