@@ -190,6 +190,7 @@ suite! { ($)
         an_interrupted_reply_without_text_leaves_nothing,
         an_aborted_reply_is_discarded,
         a_model_is_not_asked_after_a_stop,
+        an_abort_beside_the_end_of_an_interrupted_run_fails_it,
         a_stop_reaches_a_running_tool,
         a_stop_beside_a_failing_model_call_ends_the_run,
         a_stop_beside_an_answer_that_is_taken_begins_nothing,

@@ -106,6 +106,12 @@ impl EffectCommit<'_> {
         self.when(Precondition::Stop(run, false))
     }
 
+    /// Refuses the commit when the run is asked to fail: nothing takes an abort back.
+    pub(super) fn unless_aborted(self) -> Self {
+        let run = self.scope.at().run_id.clone();
+        self.when(Precondition::NotAborted(run))
+    }
+
     /// Adds a change.
     #[inline]
     pub(super) fn change(mut self, change: Change) -> Self {

@@ -102,6 +102,10 @@ impl Ending {
                 (status, stream, fields, Some(told))
             }
         };
+        let commit = match self {
+            Self::Interrupted { .. } => commit.unless_aborted(),
+            _ => commit,
+        };
         commit
             .set([Field::Status(status)])
             .set(fields)

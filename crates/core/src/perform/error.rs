@@ -127,7 +127,8 @@ impl PerformError {
                     | StoreError::Refused {
                         expected: Precondition::Open(_)
                             | Precondition::Call(..)
-                            | Precondition::Stop(..),
+                            | Precondition::Stop(..)
+                            | Precondition::NotAborted(_),
                         ..
                     }
             )

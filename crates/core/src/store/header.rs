@@ -9,7 +9,7 @@ use super::{
     PendingStatus, Precondition, SessionReceipt,
 };
 use crate::id::{CallId, RunId, StepId};
-use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopRequest};
+use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopKind, StopRequest};
 use crate::shared_str::SharedStr;
 use crate::stored::Stored;
 use crate::stream::{DeltaSource, StreamError, StreamWriter};
@@ -170,6 +170,10 @@ impl Header {
             }
             Precondition::Stop(id, present) => {
                 self.stop.as_ref().is_some_and(|stop| stop.run_id == *id) == *present
+            }
+            Precondition::NotAborted(id) => {
+                let stop = self.stop.as_ref().filter(|stop| stop.run_id == *id);
+                stop.is_none_or(|stop| stop.kind != StopKind::Abort)
             }
             Precondition::Call(call, standing) => self.standing(call) == *standing,
             Precondition::LeaseFree => {

@@ -40,6 +40,8 @@ pub enum Precondition {
     Run(RunId, Vec<RunStatus>),
     /// Whether this run has a stop request must equal the flag.
     Stop(RunId, bool),
+    /// This run has no request to abort it: it may end as interrupted.
+    NotAborted(RunId),
     /// The pending call has this status.
     Call(CallId, PendingStatus),
     /// No lease is valid when the commit is made, by the store's clock. The caller's own lease counts
@@ -105,6 +107,7 @@ impl fmt::Display for Precondition {
             Self::Run(run, any) => write!(f, "run {run} is its latest and one of {any:?}"),
             Self::Stop(run, true) => write!(f, "run {run} is asked to stop"),
             Self::Stop(run, false) => write!(f, "run {run} is not asked to stop"),
+            Self::NotAborted(run) => write!(f, "run {run} is not asked to fail"),
             Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
             Self::LeaseFree => f.write_str("no process holds its lease"),
             Self::Inbox(count) => write!(f, "{count} rows of messages wait in it"),

@@ -8,6 +8,8 @@ mod interleavings;
 mod orders;
 /// A host whose engine delivers every effect twice.
 mod repeating;
+/// Two processes that do anything at any time.
+mod rivals;
 /// Random schedules on a store that misbehaves.
 mod schedules;
 

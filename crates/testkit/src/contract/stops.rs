@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use futures_util::future::poll_immediate;
 use helix_agents_core::session::{RunStatus, StopKind, StopRequest};
-use helix_agents_core::store::Change;
+use helix_agents_core::store::{Change, Precondition};
 
 use super::Subject;
 use super::builders::{accepted, changed, commit, created, run, running, stop};
@@ -94,6 +94,11 @@ pub async fn an_abort_is_not_taken_back(on: &Subject) {
     ] {
         let committed = changed(on, &id, Change::Stop(next)).await;
         assert_eq!(committed.stop.as_ref(), Some(stands));
+        // Only a run that is not asked to fail may end as interrupted.
+        let interrupts = Precondition::NotAborted(asked.clone());
+        let interrupts = commit(on, &id).when(interrupts).then(Change::RaiseFence);
+        let may_interrupt = on.store.commit(interrupts).await.is_ok();
+        assert_eq!(may_interrupt, stands.kind == StopKind::Interrupt);
     }
 }
 

@@ -5,7 +5,9 @@ mod context;
 mod final_checks;
 mod interference;
 mod interleavings;
+mod operation;
 mod orders;
+mod rivals;
 mod schedule;
 mod supervisor;
 
@@ -16,12 +18,14 @@ use std::sync::Arc;
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::time::Timestamp;
 
+use self::commit_checks::CommitChecks;
 use self::context::ScheduleContext;
 pub use self::interleavings::{InterleavingReport, Interleavings};
 use self::schedule::Schedule;
 use super::play::Wanted;
 use super::{CrashTest, Scenario};
-use crate::{Scheduler, VirtualClock, block_on, scenarios};
+use crate::unreliable::CommitObserver;
+use crate::{Scheduler, SchedulerOutcome, VirtualClock, block_on, scenarios};
 
 /// The most polls of the tasks of one schedule; one that needs more counts as endless.
 const MAX_POLLS: usize = 300_000;
@@ -65,6 +69,7 @@ pub enum Hosting {
 pub struct Schedules {
     scenarios: Vec<Scenario>,
     hosting: Hosting,
+    rivals: bool,
 }
 
 /// The result of playing schedules.
@@ -88,6 +93,7 @@ impl Schedules {
         Self {
             scenarios: scenarios::all(),
             hosting,
+            rivals: false,
         }
     }
 
@@ -95,6 +101,17 @@ impl Schedules {
     #[must_use]
     pub fn of(mut self, scenarios: Vec<Scenario>) -> Self {
         self.scenarios = scenarios;
+        self
+    }
+
+    /// Lets two processes send messages, answer, resume, take over, stop and crash at random, instead of
+    /// playing the turns of the scenarios. Only their agents are used, and the stops that they plan.
+    ///
+    /// Every commit must leave a valid history and at most one run. In the end every message and answer
+    /// that was accepted is in the history once, and every stop that was accepted stopped its run.
+    #[must_use]
+    pub fn rivals(mut self) -> Self {
+        self.rivals = true;
         self
     }
 
@@ -200,28 +217,63 @@ impl Schedules {
         let mut scheduler = Scheduler::new(Arc::clone(&clock), MAX_POLLS);
         let spawner = scheduler.spawner();
         let order = schedule.dice.fork();
+        let checks = self.rivals.then(|| Arc::new(CommitChecks::of(&durable)));
         let context = ScheduleContext::set(
-            scenario,
+            &self.played(scenario),
             self.hosting,
             durable,
             &clock,
             &spawner,
             schedule,
-            None,
+            checks
+                .clone()
+                .map(|checks| checks as Arc<dyn CommitObserver>),
         );
         let context = Arc::new(context);
-        interference::begin(&context);
-        let directed = Arc::clone(&context);
-        spawner.spawn(async move { supervisor::supervise(&directed).await });
+        if self.rivals {
+            rivals::begin(&context);
+        } else {
+            interference::begin(&context);
+            supervisor::begin(&context);
+        }
         // What comes late comes to its end, too, before anybody looks.
-        let rest = scheduler.run(&order);
+        let mut rest = scheduler.run(&order);
+        if self.rivals && rest == SchedulerOutcome::Over {
+            // What the rivals left is brought to its end.
+            supervisor::begin(&context);
+            rest = scheduler.run(&order);
+        }
         drop(scheduler);
+        report.add(&context);
+        let Some(checks) = checks else {
+            return final_checks::violations_at_the_end(&context, rest, wanted);
+        };
+        let mut all = final_checks::violations_of_rivals(&context, rest, wanted);
+        if let Ok(stored) = context.stored() {
+            all.extend(checks.flaws(&stored));
+        }
+        all
+    }
+
+    /// The scenario as it is played: rivals have messages of their own.
+    fn played(&self, scenario: &Scenario) -> Scenario {
+        let mut scenario = scenario.clone();
+        if self.rivals {
+            scenario.turns.clear();
+        }
+        scenario
+    }
+}
+
+impl ScheduleReport {
+    fn add(&mut self, context: &ScheduleContext) {
         let ledger = context.ledger();
-        report.kills += ledger.kills;
-        report.accepted +=
-            ledger.answers.len() + ledger.stops.len() + usize::from(ledger.appended.is_certain());
-        drop(ledger);
-        final_checks::violations_at_the_end(&context, rest, wanted)
+        let messages = ledger.messages.values();
+        let messages = messages.filter(|outcome| outcome.is_certain()).count();
+        let stops = ledger.stops.len() + context.world.people.accepted().len();
+        self.kills += ledger.kills;
+        self.accepted +=
+            ledger.answers.len() + stops + messages + usize::from(ledger.appended.is_certain());
     }
 }
 

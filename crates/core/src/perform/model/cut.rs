@@ -86,5 +86,9 @@ pub(super) async fn cut_short(
         heeds_stop: false,
         ..Settling::new(open, begun)
     };
-    settle(cx, settling).await
+    match settle(cx, settling).await {
+        // Somebody asked it to fail meanwhile, for example: the loop ends it.
+        Err(error) if error.is_moved() => Ok(scope.event(EventKind::Cut {}).with_stop(true)),
+        settled => settled,
+    }
 }

@@ -1,6 +1,7 @@
 //! Stops that reach a model call or a tool while it goes on.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::{StreamExt, stream};
 use helix_agents_core::ToolResult;
@@ -10,6 +11,7 @@ use helix_agents_core::message::{Message, ResultStatus};
 use helix_agents_core::model::{EventStream, Model, ModelEvent, ModelRequest};
 use helix_agents_core::perform::{Attempt, perform};
 use helix_agents_core::session::{RunStatus, StopKind};
+use helix_agents_core::store::Change;
 use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::tool::{Tool, ToolCx};
 use serde_json::{Value, json};
@@ -18,6 +20,7 @@ use super::super::Subject;
 use super::super::runner::in_time;
 use super::super::runtime::agents::{calling, of_model};
 use super::run_driver::{RunDriver, session_id, stop, under_way};
+use super::stopping::before;
 use crate::{MockModel, MockReply};
 
 /// A model that says these things, and then nothing more.
@@ -121,6 +124,42 @@ pub async fn an_aborted_reply_is_discarded(on: &Subject) {
     assert_eq!(code, Some(ErrorCode::FrameworkCancelled));
     assert_eq!(driver.messages().await.len(), 1);
     assert_eq!(driver.text().await, "");
+}
+
+fn interrupts(change: &Change) -> bool {
+    matches!(change, Change::Run(run) if run.status == RunStatus::Interrupted)
+}
+
+/// An abort is accepted while a run ends because of an interrupt: the run fails, whether it was cut off
+/// in a reply or has nothing to keep.
+pub async fn an_abort_beside_the_end_of_an_interrupted_run_fails_it(on: &Subject) {
+    for said in [half_a_reply(), Vec::new()] {
+        let model = Arc::new(Hanging(said));
+        let agent = Agent::builder("agent").model(model as Arc<dyn Model>);
+        let (store, acted) = before(on, interrupts, {
+            let on = on.clone();
+            move || {
+                let on = on.clone();
+                Box::pin(async move { stop(&on, StopKind::Abort).await })
+            }
+        });
+        let mut driver = RunDriver::on(store, on, agent.build().unwrap(), Vec::new()).await;
+        driver.ports.stops = Some(Arc::clone(&on.stops));
+        let effects = driver.begin();
+        let ports = driver.ports.clone();
+        let mut asking = Box::pin(perform(&effects[0], Attempt::First, &ports));
+        under_way(&mut asking);
+        stop(on, StopKind::Interrupt).await;
+        let event = in_time("a stop ends a model call", asking).await.unwrap();
+        let effects = driver.feed(event);
+        driver.through(effects).await;
+        assert!(acted.load(Ordering::SeqCst), "the abort came beside it");
+        let code = driver.run().await.error.map(|error| error.code);
+        assert_eq!(code, Some(ErrorCode::FrameworkCancelled));
+        assert_eq!(driver.text().await, "", "nothing of the reply is kept");
+        let sessions = driver.on.sessions();
+        sessions.delete_session(&session_id()).await.unwrap();
+    }
 }
 
 /// A model is not asked once the run is asked to stop, whichever attempt it is.

@@ -83,7 +83,7 @@ pub async fn a_stop_beside_a_failing_model_call_ends_the_run(on: &Subject) {
 }
 
 /// A store in which another process acts once, before the first commit that makes such a change.
-fn before(
+pub(super) fn before(
     on: &Subject,
     is_it: fn(&Change) -> bool,
     act: impl Fn() -> Meanwhile + Send + 'static,

@@ -1,10 +1,11 @@
 //! Comparison of outcomes that does not depend on when answers come and how often effects are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use helix_agents_core::CallId;
 use helix_agents_core::message::{AssistantMessage, Message, ToolMessage};
-use helix_agents_core::session::{RunRecord, RunTrigger};
+use helix_agents_core::session::RunRecord;
 use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::usage::{UsageKind, UsageRollup};
 use serde_json::Value;
@@ -31,26 +32,25 @@ impl Stored {
         self.messages.iter().any(same)
     }
 
-    /// Checks that everything was done once: the user messages (`beside` is a message that was
-    /// appended during the runs, with the most times it may occur), the steps, and the usage of
-    /// replies.
-    pub(in crate::crash) fn flaws_of_the_account(
+    /// The messages of users, without those that the framework added.
+    fn heard(&self) -> Vec<&str> {
+        let messages = self.messages.iter();
+        let heard = messages.filter_map(|message| match message {
+            Message::User(user) if !user.is_hidden() => Some(user.content.as_str()),
+            _ => None,
+        });
+        heard.collect()
+    }
+
+    /// Checks that the messages of users are those of the turns so far. `beside` is a message that was
+    /// appended during the runs, with the times it may occur.
+    pub(in crate::crash) fn flaws_of_the_turns(
         &self,
         turns: &[String],
-        beside: (&str, std::ops::RangeInclusive<usize>),
-        was_stopped: bool,
+        beside: (&str, RangeInclusive<usize>),
     ) -> Vec<String> {
         let mut flaws = Vec::new();
-        let executed = |run: &&RunRecord| run.trigger == RunTrigger::Execute;
-        let executed = self.runs.iter().filter(executed).count();
-        let heard: Vec<&str> = self
-            .messages
-            .iter()
-            .filter_map(|message| match message {
-                Message::User(user) if !user.is_hidden() => Some(user.content.as_str()),
-                _ => None,
-            })
-            .collect();
+        let heard = self.heard();
         let (beside, allowed) = beside;
         let appended = heard.iter().filter(|text| **text == beside).count();
         if !allowed.contains(&appended) {
@@ -59,12 +59,44 @@ impl Stored {
             ));
         }
         let said: Vec<_> = heard.iter().filter(|text| **text != beside).collect();
-        let wanted: Vec<_> = turns.iter().take(executed).collect();
+        let wanted: Vec<_> = turns.iter().take(self.turns_begun()).collect();
         if !said.iter().eq(wanted.iter()) {
             flaws.push(format!(
                 "the user messages are {said:?} instead of {wanted:?}"
             ));
         }
+        flaws
+    }
+
+    /// Checks that each of these messages occurs as many times as it may, that there are no others, and
+    /// that each began a turn.
+    pub(in crate::crash) fn flaws_of_the_messages(
+        &self,
+        sent: &[(&str, RangeInclusive<usize>)],
+    ) -> Vec<String> {
+        let mut flaws = Vec::new();
+        let heard = self.heard();
+        for (message, allowed) in sent {
+            let count = heard.iter().filter(|text| *text == message).count();
+            if !allowed.contains(&count) {
+                flaws.push(format!(
+                    "{message:?} was heard {count} times, not {allowed:?}"
+                ));
+            }
+        }
+        let is_sent = |text: &&&str| sent.iter().any(|(message, _)| message == *text);
+        let turns = self.turns_begun();
+        if heard.len() != turns || heard.iter().filter(is_sent).count() != turns {
+            flaws.push(format!(
+                "{turns} turns were begun, the user messages are {heard:?}"
+            ));
+        }
+        flaws
+    }
+
+    /// Checks that every step was counted, and every reply paid for, once.
+    pub(in crate::crash) fn flaws_of_the_account(&self, was_stopped: bool) -> Vec<String> {
+        let mut flaws = Vec::new();
         let replies = self.messages.iter();
         let replies = replies.filter(|message| matches!(message, Message::Assistant(_)));
         let replies = replies.count();

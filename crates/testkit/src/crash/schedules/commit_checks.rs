@@ -1,19 +1,23 @@
 //! Checks of every commit of a schedule.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use helix_agents_core::StepId;
 use helix_agents_core::message::AssistantMessage;
+use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{CallState, RunStatus};
-use helix_agents_core::store::{Change, Commit, Precondition, Snapshot};
+use helix_agents_core::store::{Change, Commit, Page, Precondition, SessionStore, Snapshot};
+use helix_agents_core::transcript::Transcript;
+use helix_agents_core::{SessionId, StepId};
 
+use crate::block_on;
 use crate::crash::compare::Stored;
 use crate::unreliable::CommitObserver;
 
 /// The replies that were committed so far, and the violations that were found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CommitChecks {
+    store: Arc<dyn SessionStore>,
     inner: Mutex<Inner>,
 }
 
@@ -24,6 +28,28 @@ struct Inner {
 }
 
 impl CommitChecks {
+    /// Checks the commits to this store.
+    pub(super) fn of(durable: &Backend) -> Self {
+        Self {
+            store: Arc::clone(&durable.store),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// The violations in the history of a session.
+    fn flaws_of_the_history(&self, root: &SessionId) -> Vec<String> {
+        let messages = self.store.messages(root.as_root(), Page::ALL);
+        let messages = match block_on(messages) {
+            Ok(messages) => messages.items,
+            Err(error) => return vec![format!("the history cannot be read: {error}")],
+        };
+        let (_, healed) = Transcript::load(messages);
+        let healed = healed.iter();
+        healed
+            .map(|what| format!("the history is not valid after a commit: {what}"))
+            .collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,6 +79,13 @@ fn is_of_a_run(change: &Change) -> bool {
             | Change::WriteState(_)
             | Change::Run(_)
             | Change::CheckpointHere(_)
+    )
+}
+
+fn is_of_the_history(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::AppendUser(_) | Change::AppendStep(_) | Change::Truncate(_) | Change::Overwrite(_)
     )
 }
 
@@ -97,8 +130,10 @@ impl CommitObserver for CommitChecks {
                 inner.replies.entry(step.id.clone()).or_insert(reply);
             }
         }
-        let flaws = overwritten(before, after);
-        inner.flaws.extend(flaws);
+        inner.flaws.extend(overwritten(before, after));
+        if commit.changes.iter().any(|(_, one)| is_of_the_history(one)) {
+            inner.flaws.extend(self.flaws_of_the_history(&commit.root));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state that all tasks of a schedule share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,15 @@ impl WriteOutcome {
     pub(super) fn is_certain(self) -> bool {
         self == Self::Yes
     }
+
+    /// How often it may have been made.
+    pub(super) fn times(self) -> RangeInclusive<usize> {
+        match self {
+            Self::No => 0..=0,
+            Self::Perhaps => 0..=1,
+            Self::Yes => 1..=1,
+        }
+    }
 }
 
 /// A record of what was accepted, and of what happened.
@@ -49,6 +59,10 @@ pub(super) struct Ledger {
     pub(super) stops: Vec<(RunId, StopKind)>,
     pub(super) stop: WriteOutcome,
     pub(super) appended: WriteOutcome,
+    /// The messages that rivals sent.
+    pub(super) messages: BTreeMap<String, WriteOutcome>,
+    /// The calls that rivals saw waiting.
+    pub(super) asked: BTreeMap<CallId, PendingCall>,
     pub(super) kills: usize,
     pub(super) taken_over: bool,
     pub(super) over: bool,

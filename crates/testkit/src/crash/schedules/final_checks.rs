@@ -19,41 +19,82 @@ pub(super) fn violations_at_the_end(
     rest: SchedulerOutcome,
     wanted: &Wanted,
 ) -> Vec<String> {
+    let stored = match context.stored() {
+        Ok(stored) => stored,
+        Err(why) => return vec![why],
+    };
+    let unfinished = unfinished(context, rest, &stored);
+    if !unfinished.is_empty() {
+        return unfinished;
+    }
     let ledger = context.ledger();
-    let mut all = ledger.violations.clone();
+    let is_planned = !context.scenario.stops.is_empty();
+    let was_stopped = is_planned || ledger.stop != WriteOutcome::No;
+    let mut all = whole(context, &ledger, &stored, wanted, was_stopped);
+    let beside = (BESIDE, ledger.appended.times());
+    all.extend(stored.flaws_of_the_turns(&context.scenario.turns, beside));
+    if !was_stopped && ledger.appended == WriteOutcome::No {
+        let seen = context.observer.seen();
+        all.extend(compared(context.eager, &ledger, &stored, &seen, wanted));
+    }
+    all
+}
+
+/// Every violation that is found when two rivals are done and the session has come to rest.
+pub(super) fn violations_of_rivals(
+    context: &ScheduleContext,
+    rest: SchedulerOutcome,
+    wanted: &Wanted,
+) -> Vec<String> {
+    let stored = match context.stored() {
+        Ok(stored) => stored,
+        Err(why) => return vec![why],
+    };
+    let unfinished = unfinished(context, rest, &stored);
+    if !unfinished.is_empty() {
+        return unfinished;
+    }
+    let ledger = context.ledger();
+    let accepted = ledger.messages.values().any(|outcome| outcome.is_certain());
+    if stored.session.is_none() && !accepted {
+        return Vec::new();
+    }
+    let mut all = whole(context, &ledger, &stored, wanted, true);
+    let sent = ledger.messages.iter();
+    let sent = sent.map(|(message, outcome)| (message.as_str(), outcome.times()));
+    all.extend(stored.flaws_of_the_messages(&sent.collect::<Vec<_>>()));
+    all
+}
+
+/// The violations because of which the checks of the end do not apply.
+fn unfinished(context: &ScheduleContext, rest: SchedulerOutcome, stored: &Stored) -> Vec<String> {
+    let mut all = context.ledger().violations.clone();
     match rest {
         SchedulerOutcome::Over => {}
         SchedulerOutcome::Stuck => all.push("a task waits without end".to_owned()),
         SchedulerOutcome::TooLong => all.push("a task does not end".to_owned()),
     }
-    let stored = match context.stored() {
-        Ok(stored) => stored,
-        Err(why) => return vec![why],
-    };
-    let seen = context.observer.seen();
-    all.extend(once(&seen, &stored));
+    all.extend(once(&context.observer.seen(), stored));
     if !all.is_empty() {
-        // The play did not end, so the checks of the end do not apply.
         all.extend(stored.flaws());
-        return all;
     }
-    all.extend(stored.flaws_at_the_end());
+    all
+}
+
+/// The violations that can be seen without an undisturbed play.
+fn whole(
+    context: &ScheduleContext,
+    ledger: &Ledger,
+    stored: &Stored,
+    wanted: &Wanted,
+    was_stopped: bool,
+) -> Vec<String> {
+    let mut all = stored.flaws_at_the_end();
     all.extend(stored.flaws_of_the_tale());
-    let appended = match ledger.appended {
-        WriteOutcome::No => 0..=0,
-        WriteOutcome::Perhaps => 0..=1,
-        WriteOutcome::Yes => 1..=1,
-    };
-    let is_planned = !context.scenario.stops.is_empty();
-    let was_stopped = is_planned || ledger.stop != WriteOutcome::No;
-    let turns = &context.scenario.turns;
-    all.extend(stored.flaws_of_the_account(turns, (BESIDE, appended), was_stopped));
+    all.extend(stored.flaws_of_the_account(was_stopped));
     let stops = [ledger.stops.clone(), context.world.people.accepted()].concat();
     all.extend(stored.flaws_of_the_stops(&stops, &wanted.stored.failures()));
-    all.extend(answers(&ledger, &stored));
-    if !was_stopped && ledger.appended == WriteOutcome::No {
-        all.extend(compared(context.eager, &ledger, &stored, &seen, wanted));
-    }
+    all.extend(answers(ledger, stored));
     all
 }
 

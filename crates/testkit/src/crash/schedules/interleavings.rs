@@ -158,7 +158,7 @@ impl Interleavings {
         let clock = Arc::new(clock);
         let mut scheduler = Scheduler::new(Arc::clone(&clock), MAX_POLLS);
         let spawner = scheduler.spawner();
-        let seen = Arc::new(CommitChecks::default());
+        let seen = Arc::new(CommitChecks::of(&durable));
         let mut schedule = Schedule::calm();
         schedule.eager = self.answers;
         let context = Arc::new(ScheduleContext::set(
@@ -175,8 +175,7 @@ impl Interleavings {
         }
         let rest = scheduler.run_by(choose);
         if rest == SchedulerOutcome::Over {
-            let directed = Arc::clone(&context);
-            spawner.spawn(async move { supervisor::supervise(&directed).await });
+            supervisor::begin(&context);
         }
         let rest = match rest {
             SchedulerOutcome::Over => scheduler.run_by(|_, _| 0),

@@ -20,8 +20,15 @@ use crate::{TaskId, yields};
 /// The most rounds of a play; one that needs more counts as endless.
 const MAX_ROUNDS: usize = 64;
 
+/// Starts the task that plays the scenario to its end.
+pub(super) fn begin(context: &Arc<ScheduleContext>) {
+    let directed = Arc::clone(context);
+    let spawner = &context.spawner;
+    spawner.spawn(async move { supervise(&directed).await });
+}
+
 /// Plays the scenario to its end.
-pub(super) async fn supervise(context: &Arc<ScheduleContext>) {
+async fn supervise(context: &Arc<ScheduleContext>) {
     let mut ended = Err(format!("the play did not end within {MAX_ROUNDS} rounds"));
     for _ in 0..MAX_ROUNDS {
         match next(context).await {
