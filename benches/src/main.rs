@@ -19,6 +19,7 @@
 
 mod awake;
 mod bare;
+mod branch;
 mod bytes;
 mod flat;
 mod growing;
@@ -45,12 +46,13 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 17] = [
+const GROUPS: [Group; 18] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
     ("bytes", bytes::run),
     ("flat", flat::run),
+    ("branch", branch::run),
     ("suspended", suspended::run),
     ("idle", idle::run),
     ("sweeps", sweeps::run),

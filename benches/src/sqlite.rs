@@ -33,7 +33,7 @@ use crate::measure::{Report, median, print_figure};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 type Part = fn(&mut Report) -> Outcome<()>;
 

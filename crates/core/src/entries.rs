@@ -14,6 +14,7 @@ mod go_back;
 mod known;
 mod recover;
 mod repeat;
+mod request;
 mod resume;
 mod rewind;
 mod rewind_point;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use crate::id::{IdSource, IdSourceExt, RunId, SessionId};
 use crate::machine::RunState;
-use crate::store::{Commit, Precondition, SessionStore, Snapshot, StoreError};
+use crate::store::{Commit, Precondition, SessionStore, Sessions, Snapshot, StoreError};
 use crate::stream::StreamManager;
 use crate::time::Clock;
 
@@ -35,12 +36,12 @@ pub(crate) use double_texting::waiting_run;
 pub use double_texting::{DoubleTexting, WaitingRun};
 use double_texting::{plan_deliver, plan_send};
 pub use error::EntryError;
-pub(crate) use execute::plan_execute;
-pub use execute::{ExecuteRequest, ExpectedSession};
+pub(crate) use execute::{plan_branch, plan_execute};
 use go_back::{FirstRead, GoBack};
 pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
 pub(crate) use recover::plan_recover;
+pub use request::{BranchSource, ExecuteRequest, ExpectedSession};
 pub(crate) use resume::plan_resume;
 pub use resume::{ResumeMode, ResumeRequest};
 pub use start::Performer;
@@ -87,6 +88,9 @@ impl Entries {
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
         request.choose_session(self.ids.as_ref())?;
+        if let Some(source) = request.branch.take() {
+            return self.execute_branch(request, &source, performer).await;
+        }
         let session = KnownSession {
             id: request.session()?.clone(),
             read: std::mem::take(&mut request.read),
@@ -114,7 +118,8 @@ impl Entries {
         performer: &Performer,
     ) -> Result<Entered, EntryError> {
         let rule = request.double_texting;
-        let Some(rule) = rule.filter(|_| request.expects != ExpectedSession::New) else {
+        let is_new = request.expects == ExpectedSession::New || request.branch.is_some();
+        let Some(rule) = rule.filter(|_| !is_new) else {
             return self.execute(request, performer).await.map(Entered::Run);
         };
         request.choose_session(self.ids.as_ref())?;
@@ -145,6 +150,31 @@ impl Entries {
             plan_deliver(or_not_found(found, &id)?, start)
         })
         .await
+    }
+
+    /// Starts a turn in a new session that is a branch, in one commit.
+    async fn execute_branch(
+        &self,
+        request: ExecuteRequest,
+        source: &BranchSource,
+        performer: &Performer,
+    ) -> Result<RunState, EntryError> {
+        let to = request.session()?;
+        let sessions = Sessions::new(self.store.as_ref(), self.clock.as_ref());
+        let BranchSource { session, point } = source;
+        let content = sessions.branch_content(session, point, to).await;
+        let content = content.map_err(|error| source.refusal(error))?;
+        if content.state.agent_type != request.agent_type {
+            return Err(EntryError::OtherAgent {
+                session: session.clone(),
+                has: content.state.agent_type.to_string(),
+                asked: request.agent_type.to_string(),
+            });
+        }
+        let to = KnownSession::from(to);
+        let plan =
+            |found: Option<&Snapshot>, start: &Start| plan_branch(found, &request, &content, start);
+        self.drive(to, performer, plan).await
     }
 
     /// Resumes a session: by default after a suspension whose calls are all answered, or after an

@@ -30,7 +30,7 @@ use crate::session::RunRecord;
 use crate::store::SessionKey;
 use crate::time::Clock;
 
-pub use asking::{Messages, Pending, Resume, Stop};
+pub use asking::{Branch, Messages, Pending, Resume, Stop};
 pub use backend::Backend;
 pub use chunks::ChunkStream;
 pub use error::RuntimeError;

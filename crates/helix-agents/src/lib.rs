@@ -294,8 +294,8 @@ pub use helix_agents_core::model::{
     ModelInput, ModelReply, ModelRequest, TokenUsage, ToolChoice, ToolSchema,
 };
 pub use helix_agents_core::runtime::{
-    Backend, ChunkStream, Handle, Messages, NoOutput, Outcome, Pause, Pending, Resume, Runtime,
-    RuntimeExt, Stop, TextEvent, TextEventStream, TextStream, Turn,
+    Backend, Branch, ChunkStream, Handle, Messages, NoOutput, Outcome, Pause, Pending, Resume,
+    Runtime, RuntimeExt, Stop, TextEvent, TextEventStream, TextStream, Turn,
 };
 pub use helix_agents_core::session::{
     PendingCall, PendingKind, RunRecord, RunStatus, SessionState, SessionStatus, SubmissionOutcome,

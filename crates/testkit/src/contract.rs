@@ -222,6 +222,7 @@ suite! { ($)
         a_rewind_outlives_its_process,
         an_answer_beside_a_rewind_leaves_nothing,
         a_retry_drops_half_a_reply,
+        a_branch_whose_acknowledgement_is_lost_is_made_once,
     }
     status {
         a_status_is_set_only_over_an_expected_one,

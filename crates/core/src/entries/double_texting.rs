@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::execute::{ExecuteRequest, fields_of, plan_turn};
+use super::execute::{fields_of, plan_turn};
 use super::start::Start;
-use super::{EntryError, Planned};
+use super::{EntryError, ExecuteRequest, Planned};
 use crate::id::{RunId, SessionId};
 use crate::session::{RunRecord, RunStatus, StopKind, StopRequest};
 use crate::store::{Change, Commit, InboxRow, Precondition, Snapshot};

@@ -52,6 +52,14 @@ pub enum EntryError {
         /// The checkpoint that was requested.
         checkpoint: CheckpointId,
     },
+    /// The session to branch has no such message.
+    #[error("session {session} has no message {index}; choose a lower one")]
+    UnknownMessage {
+        /// The id of the session.
+        session: SessionId,
+        /// The index that was requested.
+        index: usize,
+    },
     /// There is no run to take over.
     #[error("session {session} has no run in progress; there is nothing to recover")]
     NotRunning {
@@ -190,6 +198,7 @@ impl EntryError {
             | Self::AlreadyCompleted { session }
             | Self::Stale { session, .. }
             | Self::UnknownCheckpoint { session, .. }
+            | Self::UnknownMessage { session, .. }
             | Self::NotRunning { session }
             | Self::StartedOtherwise { session }
             | Self::NothingWaits { session }
@@ -233,6 +242,7 @@ impl Coded for EntryError {
             | Self::NothingWaits { .. } => ErrorCode::StateStale,
             Self::OtherAgent { .. }
             | Self::UnknownCheckpoint { .. }
+            | Self::UnknownMessage { .. }
             | Self::NoMessage
             | Self::Incomplete { .. } => ErrorCode::ValidationError,
             Self::Answer(error) => error.code(),

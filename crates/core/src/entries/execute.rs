@@ -1,225 +1,25 @@
 //! The entry that starts a turn.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::close::{close_step, end_suspended_run};
-use super::double_texting::{DoubleTexting, refuse_while_messages_wait, waiting_run};
+use super::double_texting::{refuse_while_messages_wait, waiting_run};
 use super::rewind::rewind;
 use super::rollback::Rollback;
 use super::start::{base, commit_on, raised, say, take_lease};
-use super::{AsRead, Drive, EntryError, Start};
-use crate::agent::Agent;
+use super::{Drive, EntryError, ExecuteRequest, ExpectedSession, Start};
 use crate::bounds::Bounds;
-use crate::id::{IdError, IdSource, IdSourceExt, RunId, SessionId, StreamId, UserId};
+use crate::id::{RunId, SessionId, StreamId};
 use crate::machine::RunState;
 use crate::message::UserMessage;
 use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus, TurnStart};
-use crate::shared_str::SharedStr;
 use crate::state::{StateError, check_state};
-use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError};
+use crate::store::{
+    BranchContent, Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError,
+};
 use crate::stream::ChunkPayload;
-
-/// The session in which a turn may start.
-///
-/// ```
-/// use helix_agents::prelude::*;
-/// use helix_agents::ExpectedSession;
-///
-/// // Refused if the session exists.
-/// let turn = Turn::new("Hi").session("chat-7").expecting(ExpectedSession::New);
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ExpectedSession {
-    /// A new session, or one whose last turn has ended.
-    #[default]
-    Any,
-    /// A new session. When it exists, the same start is [`EntryError::AlreadyStarted`], with its run, and
-    /// another start is refused.
-    New,
-    /// A session whose last turn has ended: [`StoreError::NotFound`] otherwise. The run is recorded
-    /// as started [with a message](RunTrigger::WithMessage).
-    Existing,
-}
-
-/// The request to start a turn.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ExecuteRequest {
-    /// The session; `None` creates a new one.
-    pub session_id: Option<SessionId>,
-    /// The name of the agent.
-    pub agent_type: SharedStr,
-    /// The state of a new session; `None` until the agent is resolved with [`ExecuteRequest::complete`].
-    pub initial_state: Option<Arc<Value>>,
-    /// The user messages with which the turn starts.
-    pub messages: Vec<UserMessage>,
-    /// Keys of the state to set on top of the existing ones.
-    pub state: Option<Value>,
-    /// The owner of a new session.
-    pub user_id: Option<UserId>,
-    /// The tags of a new session, or those to add.
-    pub tags: Vec<String>,
-    /// The metadata of a new session, or what to set on top of it.
-    pub metadata: BTreeMap<String, String>,
-    /// The session in which the turn may start.
-    pub expects: ExpectedSession,
-    /// The session, where the caller has read it.
-    pub read: AsRead,
-    /// The rule while a run is in progress; `None` refuses the turn then.
-    pub double_texting: Option<DoubleTexting>,
-    /// Whether the turn may start over pending calls. Those without an answer are not executed.
-    pub abandon_pending: bool,
-}
-
-impl ExecuteRequest {
-    /// Creates the request for a turn of an agent that starts with one message.
-    #[must_use]
-    pub fn new<Out>(agent: &Agent<Out>, message: impl Into<UserMessage>) -> Self {
-        let initial_state = Some(Arc::clone(agent.initial_state()));
-        Self {
-            initial_state,
-            ..Self::by_name(agent.name(), vec![message.into()])
-        }
-    }
-
-    /// Creates the request for a turn of a registered agent.
-    #[must_use]
-    pub fn by_name(agent_type: impl Into<SharedStr>, messages: Vec<UserMessage>) -> Self {
-        Self {
-            session_id: None,
-            agent_type: agent_type.into(),
-            initial_state: None,
-            messages,
-            state: None,
-            user_id: None,
-            tags: Vec::new(),
-            metadata: BTreeMap::new(),
-            expects: ExpectedSession::Any,
-            read: AsRead::Unread,
-            double_texting: None,
-            abandon_pending: false,
-        }
-    }
-
-    /// Generates the id of a new session, unless the request names one.
-    pub(crate) fn choose_session(&mut self, ids: &dyn IdSource) -> Result<(), IdError> {
-        if self.session_id.is_none() {
-            self.session_id = Some(ids.session_id()?);
-            self.read = AsRead::Absent;
-        }
-        Ok(())
-    }
-
-    /// Returns the session of a request that names one.
-    pub(crate) fn session(&self) -> Result<&SessionId, EntryError> {
-        let session = self.session_id.as_ref();
-        session.ok_or_else(|| self.incomplete("session id"))
-    }
-
-    fn incomplete(&self, lacks: &'static str) -> EntryError {
-        EntryError::Incomplete {
-            agent: self.agent_type.to_string(),
-            lacks,
-        }
-    }
-
-    /// Refuses a session of another agent.
-    pub(super) fn check_agent(&self, found: &Snapshot) -> Result<(), EntryError> {
-        if found.state.agent_type == self.agent_type {
-            return Ok(());
-        }
-        Err(EntryError::OtherAgent {
-            session: found.state.session_id.clone(),
-            has: found.state.agent_type.to_string(),
-            asked: self.agent_type.to_string(),
-        })
-    }
-
-    /// Gives the session as the caller has read it, which saves the entry a read.
-    #[must_use]
-    pub fn as_read(mut self, read: impl Into<AsRead>) -> Self {
-        self.read = read.into();
-        self
-    }
-
-    /// Sets the rule for a message that is sent while a run is in progress.
-    #[must_use]
-    pub fn double_texting(mut self, rule: DoubleTexting) -> Self {
-        self.double_texting = Some(rule);
-        self
-    }
-
-    /// Lets the turn start over pending calls: those without an answer are not executed.
-    #[must_use]
-    pub fn abandon_pending(mut self, abandon: bool) -> Self {
-        self.abandon_pending = abandon;
-        self
-    }
-
-    /// Checks the messages.
-    pub(super) fn check_messages(&self) -> Result<(), EntryError> {
-        if self.messages.is_empty() {
-            return Err(EntryError::NoMessage);
-        }
-        for message in &self.messages {
-            Bounds::default().check_metadata(&message.metadata)?;
-        }
-        Ok(())
-    }
-
-    /// Sets the session in which the turn may start.
-    #[must_use]
-    pub fn expecting(mut self, expects: ExpectedSession) -> Self {
-        self.expects = expects;
-        self
-    }
-
-    /// Sets the id of the session.
-    #[must_use]
-    pub fn in_session(mut self, session: SessionId) -> Self {
-        self.session_id = Some(session);
-        self
-    }
-
-    /// Replaces the messages with which the turn starts.
-    #[must_use]
-    pub fn with_messages(mut self, messages: Vec<UserMessage>) -> Self {
-        self.messages = messages;
-        self
-    }
-
-    /// Sets keys of the state.
-    #[must_use]
-    pub fn with_state(mut self, state: Value) -> Self {
-        self.state = Some(state);
-        self
-    }
-
-    /// Sets the owner of a new session.
-    #[must_use]
-    pub fn for_user(mut self, user: UserId) -> Self {
-        self.user_id = Some(user);
-        self
-    }
-
-    /// Adds tags to the session.
-    #[must_use]
-    pub fn with_tags(mut self, tags: Vec<String>) -> Self {
-        self.tags = tags;
-        self
-    }
-
-    /// Sets metadata of the session.
-    #[must_use]
-    pub fn with_metadata(mut self, metadata: BTreeMap<String, String>) -> Self {
-        self.metadata = metadata;
-        self
-    }
-}
 
 /// Plans the start of a turn.
 ///
@@ -267,10 +67,55 @@ fn plan_new_session(
     state.user_id.clone_from(&request.user_id);
     state.tags.clone_from(&request.tags);
     state.metadata.clone_from(&request.metadata);
-    let commit = Commit::new(session.clone(), start.at)
+    begin_new(state, Vec::new(), request, start)
+}
+
+/// Plans the start of a turn in a new session that is a branch.
+///
+/// # Errors
+/// [`StoreError::AlreadyExists`] if the session exists, [`EntryError::OtherAgent`] for a branch of a session of
+/// another agent, and errors in the request itself.
+pub(crate) fn plan_branch(
+    found: Option<&Snapshot>,
+    request: &ExecuteRequest,
+    content: &BranchContent,
+    start: &Start,
+) -> Result<Drive, EntryError> {
+    let session = request.session()?;
+    request.check_messages()?;
+    if found.is_some() {
+        let session = session.clone();
+        return Err(StoreError::AlreadyExists { session }.into());
+    }
+    let mut state = content.state.clone();
+    state.stream_id = Some(StreamId::of_session(session));
+    state.custom_state = with_keys(&state.custom_state, request.state.as_ref())?;
+    if request.user_id.is_some() {
+        state.user_id.clone_from(&request.user_id);
+    }
+    let has = &state.tags;
+    let new = request.tags.iter().filter(|tag| !has.contains(tag));
+    let new: Vec<_> = new.cloned().collect();
+    state.tags.extend(new);
+    state.metadata.extend(request.metadata.clone());
+    begin_new(state, content.changes.clone(), request, start)
+}
+
+/// Plans the first run of a new session, which begins with this content.
+fn begin_new(
+    state: SessionState,
+    content: Vec<Change>,
+    request: &ExecuteRequest,
+    start: &Start,
+) -> Result<Drive, EntryError> {
+    let session = state.session_id.clone();
+    let mut commit = Commit::new(session.clone(), start.at)
         .when(Precondition::Absent)
         .then(Change::Create(Box::new(state.clone())));
-    let run = start.run(session.clone(), RunTrigger::Execute);
+    for change in content {
+        commit = commit.then(change);
+    }
+    let run = start.run(session, RunTrigger::Execute);
     let messages = (request.messages.clone(), request.state.is_some());
     let snapshot = Snapshot::new(
         Header::created(state.clone(), Fence::default()),

@@ -1,10 +1,10 @@
 //! Arguments of the verbs of a runtime: whose pending calls to list, which run to stop, how to resume, which
 //! messages to read.
 
-use crate::entries::{ResumeMode, ResumeRequest};
+use crate::entries::{BranchSource, ResumeMode, ResumeRequest};
 use crate::error::Error;
 use crate::id::{CheckpointId, IdError, SessionId, UserId};
-use crate::store::Page;
+use crate::store::{BranchPoint, Page};
 
 /// Which pending calls are asked for.
 ///
@@ -194,6 +194,62 @@ impl From<&str> for Resume {
 
 impl From<&String> for Resume {
     fn from(session: &String) -> Self {
+        Self::of(session)
+    }
+}
+
+/// The session of which a new one is a branch: as it is now, at a checkpoint, or at a message.
+///
+/// ```
+/// use helix_agents::prelude::*;
+/// use helix_agents::Branch;
+///
+/// async fn ask_differently(runtime: &dyn Runtime, agent: &Agent) -> Result<String, Error> {
+///     let turn = Turn::new("And in French?").branch_of(Branch::of("chat-7").at_message(3));
+///     runtime.execute(agent, turn).await?.output().await
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "nothing is branched before it is given to a turn"]
+pub struct Branch {
+    session: Result<SessionId, IdError>,
+    point: Result<BranchPoint, IdError>,
+}
+
+impl Branch {
+    /// Branches a session as it is now, without a step that is still open.
+    pub fn of(session: impl AsRef<str>) -> Self {
+        Self {
+            session: SessionId::new(session),
+            point: Ok(BranchPoint::Now),
+        }
+    }
+
+    /// Begins at a checkpoint of the session.
+    pub fn at_checkpoint(mut self, checkpoint: impl AsRef<str>) -> Self {
+        self.point = CheckpointId::new(checkpoint).map(BranchPoint::Checkpoint);
+        self
+    }
+
+    /// Begins after the message at this index, counted from 0, and after the results of its calls.
+    pub fn at_message(mut self, index: usize) -> Self {
+        self.point = Ok(BranchPoint::Message(index));
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<BranchSource, IdError> {
+        Ok(BranchSource::new(self.session?, self.point?))
+    }
+}
+
+impl From<&SessionId> for Branch {
+    fn from(session: &SessionId) -> Self {
+        Self::of(session)
+    }
+}
+
+impl From<&str> for Branch {
+    fn from(session: &str) -> Self {
         Self::of(session)
     }
 }

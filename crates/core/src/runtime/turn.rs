@@ -6,9 +6,9 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::RunOptions;
+use super::{Branch, RunOptions};
 use crate::canonical::canonical_json;
-use crate::entries::{AsRead, DoubleTexting, ExecuteRequest, ExpectedSession};
+use crate::entries::{AsRead, BranchSource, DoubleTexting, ExecuteRequest, ExpectedSession};
 use crate::error::Error;
 use crate::hooks::AgentHooks;
 use crate::id::{SessionId, UserId};
@@ -40,6 +40,7 @@ pub struct Turn {
     read: AsRead,
     double_texting: Option<DoubleTexting>,
     abandon_pending: bool,
+    branch: Option<BranchSource>,
     options: RunOptions,
     mistake: Option<Error>,
 }
@@ -155,6 +156,17 @@ impl Turn {
         self
     }
 
+    /// Creates the session as a branch of another, which is not changed: with its messages and its state up to a
+    /// point, its owner, its tags and its metadata. The branch and the turn begin in one write. A session id that
+    /// is taken is refused.
+    pub fn branch_of(mut self, branch: impl Into<Branch>) -> Self {
+        match branch.into().checked() {
+            Ok(source) => self.branch = Some(source),
+            Err(error) => self.note(error),
+        }
+        self
+    }
+
     pub(super) fn in_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self.expects = ExpectedSession::Existing;
@@ -180,6 +192,7 @@ impl Turn {
             read: self.read,
             double_texting: self.double_texting,
             abandon_pending: self.abandon_pending,
+            branch: self.branch,
             ..ExecuteRequest::by_name(agent, self.messages)
         };
         Ok((request, self.options))

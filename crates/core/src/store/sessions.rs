@@ -19,6 +19,7 @@ use crate::id::SessionId;
 use crate::store::{SessionReceipt, Snapshot};
 use crate::time::Clock;
 
+pub(crate) use branch::BranchContent;
 pub use branch::BranchPoint;
 pub use checkpoints::NewCheckpoint;
 pub use lifecycle::NewSession;

@@ -9,6 +9,7 @@ mod answering;
 mod approving;
 mod asking;
 mod bounding;
+mod branching;
 mod completing;
 mod hooking;
 mod lines;
@@ -199,6 +200,11 @@ suite! { ($)
         a_session_goes_back_to_its_own_checkpoints_only,
         a_failed_return_is_retried_from_where_it_went,
         a_rewound_stream_is_condensed,
+    }
+    branching {
+        a_turn_begins_in_a_branch,
+        a_branch_of_an_open_step_begins_before_it,
+        a_turn_in_an_impossible_branch_is_refused,
     }
     logging {
         waits_and_answers_are_logged,

@@ -25,7 +25,7 @@ impl Sessions<'_> {
         if let Some(count) = expected_count {
             commit = commit.when(Precondition::MessageCount(count));
         }
-        for change in changes(session, messages)? {
+        for change in changes(session, messages.iter().cloned())? {
             commit = commit.then(change);
         }
         self.write(commit.when(Precondition::Exists)).await
@@ -90,24 +90,25 @@ impl Sessions<'_> {
 /// Returns the changes that append these messages: one for each user message and each step.
 pub(super) fn changes(
     session: &SessionId,
-    messages: &[Message],
+    messages: impl IntoIterator<Item = Message>,
 ) -> Result<Vec<Change>, StoreError> {
     let invalid = |reason: String| StoreError::Invalid {
         session: session.clone(),
         reason,
     };
     let mut changes = Vec::new();
-    let mut rest = messages.iter().peekable();
+    let mut rest = messages.into_iter().peekable();
     while let Some(message) = rest.next() {
         changes.push(match message {
-            Message::User(user) => Change::AppendUser(user.clone()),
+            Message::User(user) => Change::AppendUser(user),
             Message::Assistant(assistant) => {
                 let mut results = Vec::new();
-                while let Some(Message::Tool(result)) = rest.peek() {
-                    results.push(result.clone());
-                    rest.next();
+                while let Some(Message::Tool(result)) =
+                    rest.next_if(|next| matches!(next, Message::Tool(_)))
+                {
+                    results.push(result);
                 }
-                let step = PairedStep::new(assistant.clone(), results);
+                let step = PairedStep::new(assistant, results);
                 Change::AppendStep(step.map_err(|error| invalid(error.to_string()))?)
             }
             Message::Tool(result) => {

@@ -96,7 +96,7 @@ impl Sessions<'_> {
         expected_version: Option<u64>,
     ) -> Result<SessionReceipt, StoreError> {
         let session = &state.session_id;
-        let appended = super::messages::changes(session, messages)?;
+        let appended = super::messages::changes(session, messages.iter().cloned())?;
         let step = checkpoint.step_id.clone();
         let (committed, ()) = self
             .retrying(session, expected_version, async |snapshot| {

@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use helix_agents_core::agent::Agent;
-use helix_agents_core::entries::{Entries, EntryError, ResumeMode, ResumeRequest};
+use helix_agents_core::entries::{
+    BranchSource, Entries, EntryError, ExecuteRequest, ResumeMode, ResumeRequest,
+};
 use helix_agents_core::machine::{AgentLimits, RunState};
 use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::session::{RunStatus, RunTrigger, StopKind, SubmissionOutcome};
-use helix_agents_core::store::{Change, Commit, Lookup, Page, Snapshot};
+use helix_agents_core::store::{BranchPoint, Change, Commit, Lookup, Page, Snapshot};
 
 use super::super::Subject;
 use super::super::everything::everything;
@@ -279,4 +281,32 @@ pub async fn a_retry_drops_half_a_reply(on: &Subject) {
         assert_eq!(driver.text().await, text);
         on.sessions().delete_session(&session_id()).await.unwrap();
     }
+}
+
+/// The acknowledgement of a branch with its turn is lost: both are there once, and the caller performs the run.
+///
+/// proves: SES-10
+pub async fn a_branch_whose_acknowledgement_is_lost_is_made_once(on: &Subject) {
+    let agent = failing_agent([MockReply::text("done")]);
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    driver.drive().await;
+    let once = AtomicBool::new(false);
+    let store = FaultyStore::new(on, move |commit| {
+        match starts_a_run(commit) && !once.swap(true, Ordering::SeqCst) {
+            true => CommitFate::Unacknowledged,
+            false => CommitFate::Made,
+        }
+    });
+    let to = super::super::builders::session("branch");
+    let request = ExecuteRequest::new(&agent, "again")
+        .in_session(to.clone())
+        .branch_of(BranchSource::new(session_id(), BranchPoint::Now));
+    let entries = driver.entries_over(store);
+    let state = entries.execute(request, &performer()).await.unwrap();
+    driver.finish(&agent, state).await;
+    let found = on.store.load(to.as_root()).await.unwrap().unwrap();
+    assert_eq!(found.run.unwrap().status, RunStatus::Completed);
+    assert_eq!(found.message_count, 5);
+    let runs = on.store.runs(to.as_root(), Lookup::Page(Page::ALL)).await;
+    assert_eq!(runs.unwrap().items.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Turns and the runs they are made of.
 
 use helix_agents_core::error::ErrorCode;
-use helix_agents_core::session::{RunStatus, RunTrigger, SessionStatus, Suspended};
+use helix_agents_core::session::{RunStatus, RunTrigger, SessionStatus, StepStart, Suspended};
 use helix_agents_core::step::StopCause;
 use helix_agents_core::store::{Lookup, Sessions};
 use serde_json::json;
@@ -106,7 +106,8 @@ pub async fn a_run_has_the_status_of_its_outcome(on: &RuntimeSubject) {
     let paused = on.turn(&agent, "go").await;
     assert_eq!(paused.status, RunStatus::SuspendedClientTool);
     let open = on.snapshot().await.open_step.expect("a step is open");
-    let waits = Suspended::new(open.id, calls(&["c1"]), Vec::new());
+    let mut waits = Suspended::new(open.id, calls(&["c1"]), Vec::new());
+    waits.before = Some(StepStart::new(1, open.start_sequence.0));
     assert_eq!(paused.suspended, Some(waits));
 
     on.answered(on.waiting("c1").await.result(1)).await;
@@ -121,7 +122,8 @@ pub async fn a_run_has_the_status_of_its_outcome(on: &RuntimeSubject) {
     let partial = on.ended(&run).await;
     assert_eq!(partial.status, RunStatus::SuspendedStepPartial);
     let open = on.snapshot().await.open_step.expect("a step is open");
-    let waits = Suspended::new(open.id, calls(&["c3", "c4"]), Vec::new());
+    let mut waits = Suspended::new(open.id, calls(&["c3", "c4"]), Vec::new());
+    waits.before = Some(StepStart::new(1, open.start_sequence.0));
     assert_eq!(partial.suspended, Some(waits));
 
     on.answered(on.waiting("c3").await.result(1)).await;
