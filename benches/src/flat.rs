@@ -7,7 +7,9 @@ use std::time::Instant;
 use helix_agents_core::id::{CallId, SessionId};
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::state::{Pointer, StateOp, StepWrites};
-use helix_agents_core::store::{Change, Commit, Field, NewSession, Page, SessionStore, Sessions};
+use helix_agents_core::store::{
+    AnsweredCall, Change, Commit, Field, NewSession, Page, SessionStore, Sessions,
+};
 use helix_agents_core::time::Timestamp;
 use helix_agents_store_sqlite::{SqliteConfig, SqliteStore, Synchronous};
 use helix_agents_testkit::{VirtualClock, block_on};
@@ -138,7 +140,7 @@ fn answered(report: &mut Report) -> Outcome<()> {
         let mut commit = Commit::new(session.clone(), NOW);
         for n in 0..calls {
             let call = CallId::new(format!("toolu_01A09q90qw90lq917835{n:06}"))?;
-            commit = commit.set(Field::CompletedCall(call, NOW));
+            commit = commit.set(Field::CompletedCall(AnsweredCall::new(call, NOW)));
         }
         block_on(store.commit(commit))?;
         Ok((store, session))

@@ -10,6 +10,7 @@ mod close;
 mod double_texting;
 mod error;
 mod execute;
+mod expire;
 mod go_back;
 mod known;
 mod recover;
@@ -26,17 +27,20 @@ use std::sync::Arc;
 
 use crate::id::{IdSource, IdSourceExt, RunId, SessionId};
 use crate::machine::RunState;
-use crate::store::{Commit, Precondition, SessionStore, Sessions, Snapshot, StoreError};
+use crate::store::{
+    Commit, Precondition, SessionKey, SessionStore, Sessions, Snapshot, StoreError,
+};
 use crate::stream::StreamManager;
 use crate::time::Clock;
 
-pub(crate) use answers::{take_answers, tool_end_chunk, tool_start_chunk};
+pub(crate) use answers::{Overdue, take_answers, tool_end_chunk, tool_start_chunk};
 pub(crate) use close::{BegunCalls, close_calls, close_step, may_have_begun};
 pub(crate) use double_texting::waiting_run;
 pub use double_texting::{DoubleTexting, WaitingRun};
 use double_texting::{plan_deliver, plan_send};
 pub use error::EntryError;
 pub(crate) use execute::{plan_branch, plan_execute};
+pub use expire::Expired;
 use go_back::{FirstRead, GoBack};
 pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
@@ -228,10 +232,26 @@ impl Entries {
 
     /// Answers a pending call with one durable write. It starts no run.
     ///
+    /// An answer after the deadline does not become the result of the call, which has timed out. The model
+    /// is told of the first such answer in a message of its own.
+    ///
     /// # Errors
     /// [`EntryError::Answer`] for an answer that does not fit the pending call; nothing is stored then.
     pub async fn submit(&self, answer: &ToolAnswer) -> Result<Submitted, EntryError> {
         submit::submit(self, answer).await
+    }
+
+    /// Times out every open call of a session whose deadline has passed, with one durable write. It starts no
+    /// run.
+    ///
+    /// Of an answer and a timeout at the same instant exactly one is recorded: an answer that comes second
+    /// has the outcome [`LateAnswerAfterTimeout`](crate::session::SubmissionOutcome::LateAnswerAfterTimeout),
+    /// and a timeout that comes second does nothing.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn expire(&self, session: SessionKey<'_>) -> Result<Expired, EntryError> {
+        expire::expire(self, session).await
     }
 
     /// As [`Entries::enter`], for an entry that starts or continues a run.
@@ -323,14 +343,17 @@ impl Entries {
         planned: Planned,
     ) -> Result<Option<Entered>, EntryError> {
         let session = entering.session;
-        let (commit, state) = match planned {
-            Planned::Run(drive) => (drive.commit, Some(drive.state)),
-            Planned::Wait(commit) => (commit, None),
+        let (commit, state, answers) = match planned {
+            Planned::Run(drive) => (drive.commit, Some(drive.state), drive.answers),
+            Planned::Wait(commit) => (commit, None, None),
         };
         entering.attempts += 1;
         let commit = commit.fitting(self.streams.limits());
         let error = match (self.store.commit(commit).await, state) {
             (Ok(receipt), Some(state)) => {
+                if let Some(answers) = &answers {
+                    answers.log_timeouts();
+                }
                 return Ok(Some(Entered::Run(state.fenced(&receipt))));
             }
             (Ok(receipt), None) => {

@@ -15,6 +15,7 @@ mod state;
 mod status;
 mod stop;
 mod submission;
+mod timeout;
 
 pub use checkpoint::{Checkpoint, CheckpointSource};
 // Stored, but reserved: no runtime starts sub-agents yet.
@@ -40,3 +41,4 @@ pub use stop::{StopKind, StopRequest};
 pub use submission::{
     MAX_ERROR_BYTES, MAX_RESULT_BYTES, Submission, SubmissionError, SubmissionOutcome,
 };
+pub use timeout::{AnswerKind, CallBinding};

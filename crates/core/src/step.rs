@@ -7,6 +7,7 @@
 
 mod builders;
 mod forced;
+mod late_answer;
 mod plan;
 mod prompt;
 mod result;
@@ -24,6 +25,7 @@ pub use builders::{
     synthesize_finish_result, synthesize_unknown_result,
 };
 pub use forced::{Correction, correction_message};
+pub(crate) use late_answer::late_answer_message;
 pub use plan::{PlanOptions, StatusUpdate, StepProcessingPlan, plan_step_processing};
 pub use prompt::{PromptMessage, PromptMessages, SystemPrompt, build_messages_for_llm};
 pub use result::{

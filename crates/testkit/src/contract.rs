@@ -46,6 +46,7 @@ mod incarnations;
 mod listing;
 mod locking;
 mod messages;
+mod notices;
 mod pending;
 mod performing;
 mod preconditions;
@@ -223,6 +224,15 @@ suite! { ($)
         an_answer_beside_a_rewind_leaves_nothing,
         a_retry_drops_half_a_reply,
         a_branch_whose_acknowledgement_is_lost_is_made_once,
+        an_answer_just_before_a_timeout_counts,
+        an_answer_just_after_a_timeout_is_late,
+        an_answer_just_before_a_resume_is_taken,
+        one_of_two_late_answers_is_told,
+        one_of_two_late_answers_to_an_ended_run_is_told,
+        a_timeout_whose_acknowledgement_is_lost_is_made_once,
+        a_late_answer_whose_acknowledgement_is_lost_is_told_once,
+        a_late_answer_beside_a_model_call_comes_after_its_reply,
+        a_question_about_an_unknown_outcome_times_out,
     }
     status {
         a_status_is_set_only_over_an_expected_one,
@@ -259,6 +269,12 @@ suite! { ($)
         changes_of_one_commit_build_on_each_other,
         a_large_state_is_kept_version_by_version,
     }
+    notices {
+        a_notice_to_a_session_at_rest_is_appended_at_once,
+        a_notice_comes_after_the_step_of_a_run,
+        a_notice_comes_with_the_end_of_a_run_without_a_step,
+        a_cut_discards_notices_that_wait,
+    }
     staging {
         staged_writes_are_stored_beside_the_state,
         promoting_applies_staged_writes_in_order,
@@ -293,6 +309,7 @@ suite! { ($)
         answered_calls_are_not_part_of_a_loaded_session,
         a_snapshot_has_the_answered_calls_of_the_open_step,
         an_answered_call_stays_answered,
+        a_call_that_timed_out_stays_so,
     }
     stops {
         nothing_is_asked_to_stop_when_nothing_runs,
@@ -434,6 +451,7 @@ suite! { ($)
         replies_of_several_sessions_are_made_from_their_messages,
         a_step_of_two_runs_is_given_once,
         a_reply_before_many_events_is_given_once,
+        a_reply_before_a_notice_is_found,
     }
     ending {
         a_stream_ends_fails_or_pauses_and_continues,

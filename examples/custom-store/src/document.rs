@@ -9,9 +9,8 @@ use helix_agents::core::session::{
     Checkpoint, OpenStep, PendingCall, RunRecord, SessionState, SubSessionRef,
 };
 use helix_agents::core::state::{StepWrites, apply_writes};
-use helix_agents::core::store::{Header, Row, Snapshot, StoreError, Unstage};
+use helix_agents::core::store::{AnsweredCall, Header, Row, Snapshot, StoreError, Unstage};
 use helix_agents::core::stored::Stored;
-use helix_agents::core::time::Timestamp;
 use helix_agents::core::usage::UsageEntry;
 use helix_agents::core::{CallId, SessionId, StepId};
 use serde::{Deserialize, Serialize};
@@ -35,7 +34,7 @@ pub(crate) struct Document {
     pub(crate) staged: Vec<(StepId, CallId, StepWrites)>,
     pub(crate) retired: BTreeSet<CallId>,
     #[serde(default)]
-    pub(crate) answered: BTreeMap<CallId, Timestamp>,
+    pub(crate) answered: BTreeMap<CallId, AnsweredCall>,
     pub(crate) stream: Option<Stream>,
 }
 
@@ -155,7 +154,12 @@ impl Document {
                 }
             }
             Row::RemovePending(call) => drop(self.pending.remove(&call)),
-            Row::Answered(call, at) => drop(self.answered.insert(call, at)),
+            Row::Answered(answered) => {
+                let earlier = self.answered.get(&answered.call);
+                if earlier.is_none_or(|earlier| answered.replaces(earlier)) {
+                    self.answered.insert(answered.call.clone(), answered);
+                }
+            }
             Row::ForgetAnswered(calls) => self.answered.retain(|call, _| !calls.contains(call)),
             Row::Child(child) => upsert(&mut self.children, *child, |a, b| {
                 a.session_id == b.session_id

@@ -261,8 +261,7 @@ impl SessionStore for JsonStore {
         session: SessionKey<'_>,
         which: Lookup<CallId>,
     ) -> Result<Paged<AnsweredCall>> {
-        let answered = self.document(session)?.answered.into_iter();
-        let all = answered.map(|(call, at)| AnsweredCall::new(call, at));
+        let all = self.document(session)?.answered.into_values();
         Ok(lookup(all.collect(), which, |one| &one.call))
     }
 

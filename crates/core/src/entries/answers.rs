@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use super::close::may_have_begun;
 use crate::id::{CallId, RunId, SessionId};
 use crate::message::{ResultStatus, ToolCall, ToolMessage};
 use crate::session::{
-    Answer, Approval, CallState, EffectRecord, IdempotencyKey, OpenCall, OpenStep, PendingCall,
-    SessionState, Submission,
+    Answer, AnswerKind, Approval, CallBinding, CallState, EffectRecord, IdempotencyKey, OpenCall,
+    OpenStep, PendingCall, PendingKind, SessionState, Submission,
 };
 use crate::step::{
     ToolResultInput, create_tool_result_message, failed_result, synthesize_not_executed_result,
+    synthesize_unknown_result,
 };
-use crate::store::{Change, Commit, Field};
+use crate::store::{AnsweredCall, Change, Commit, Field, PendingStatus, Precondition};
 use crate::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use crate::time::Timestamp;
 use crate::usage::{UsageEntry, UsageKind};
@@ -23,8 +25,19 @@ pub(crate) struct TakenAnswers {
     pub(crate) step: OpenStep,
     root: SessionId,
     calls: Vec<CallId>,
+    /// The calls that nobody had answered at their deadline.
+    timed_out: Vec<PendingCall>,
     chunks: Vec<ChunkPayload>,
     usage: Vec<UsageEntry>,
+}
+
+/// The rule for calls that nobody has answered and whose deadline has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// They time out.
+    TimesOut,
+    /// They are left as they are.
+    IsLeft,
 }
 
 /// Takes every answer to a call of the open step.
@@ -33,23 +46,35 @@ pub(crate) fn take_answers(
     step: &OpenStep,
     run: &RunId,
     at: Timestamp,
+    overdue: Overdue,
 ) -> TakenAnswers {
     let mut taken = TakenAnswers {
         step: step.clone(),
         root: session.root().clone(),
         calls: Vec::new(),
+        timed_out: Vec::new(),
         chunks: Vec::new(),
         usage: Vec::new(),
     };
     for (call, open) in step.message.tool_calls().zip(&mut taken.step.calls) {
         let pending = session.pending_client_tool_calls.get(&call.id);
-        let answered = pending.and_then(|pending| Some((pending, pending.answer.as_ref()?)));
-        let Some((pending, answer)) = answered.filter(|_| open.is_awaiting_answer()) else {
+        let pending = pending.filter(|_| open.is_awaiting_answer());
+        let answered = pending.and_then(|pending| {
+            let answer = match overdue {
+                Overdue::TimesOut => pending.answer_at(at),
+                Overdue::IsLeft => pending.answer.clone(),
+            };
+            Some((pending, answer?))
+        });
+        let Some((pending, answer)) = answered else {
             continue;
         };
+        if pending.answer.is_none() {
+            taken.timed_out.push(pending.clone());
+        }
         taken
             .chunks
-            .extend(apply(session, call, open, pending, answer));
+            .extend(apply(session, call, open, pending, &answer));
         taken.calls.push(call.id.clone());
         let wait = answer.submitted_at.since(pending.created_at).as_millis();
         let wait_ms = u64::try_from(wait).unwrap_or(u64::MAX);
@@ -148,7 +173,28 @@ fn apply(
             }
             chunks
         }
+        Submission::Expired { .. } => {
+            let result = timed_out_result(call, open, pending);
+            let chunk = tool_end_chunk(&result);
+            open.settle(result);
+            vec![chunk]
+        }
     }
+}
+
+/// Returns the result of a call that nobody answered before its deadline. A person who was asked about a
+/// call that may have run has not said what became of it.
+fn timed_out_result(call: &ToolCall, open: &OpenCall, pending: &PendingCall) -> ToolMessage {
+    if may_have_begun(open) {
+        return synthesize_unknown_result(&call.id, &call.name);
+    }
+    let text = match pending.kind {
+        PendingKind::Client => "The client did not answer within the deadline.",
+        PendingKind::Approval => {
+            "Nobody decided on this call before its deadline; it was not executed."
+        }
+    };
+    failed_result(&call.id, &call.name, text, ResultStatus::TimedOut)
 }
 
 /// Returns the chunk that reports the start of a call.
@@ -186,7 +232,15 @@ impl TakenAnswers {
         self.calls.is_empty()
     }
 
-    /// Adds the answers to a commit.
+    /// Logs the calls that timed out, once the commit is made.
+    pub(crate) fn log_timeouts(&self) {
+        for pending in &self.timed_out {
+            let (session, call) = (&pending.session_id, &pending.tool_call_id);
+            tracing::info!(event = "client_tool.timeout", %session, %call);
+        }
+    }
+
+    /// Adds the answers to a commit. It is refused if somebody answers a call meanwhile that times out here.
     pub(crate) fn write(
         &self,
         mut commit: Commit,
@@ -203,6 +257,16 @@ impl TakenAnswers {
                 .then_in(session.clone(), Change::OpenCall(index, id(), open))
                 .then_in(session.clone(), Change::RemovePending(id()))
                 .then_in(self.root.clone(), Change::Set(Field::CallOwner(id(), None)));
+        }
+        for pending in &self.timed_out {
+            let call = pending.tool_call_id.clone();
+            let kind = AnswerKind::TimedOut(Box::new(CallBinding::of(pending)));
+            let answered = AnsweredCall::new(call.clone(), at).with_kind(kind);
+            let is_open = Precondition::Call(call, PendingStatus::Open);
+            commit = commit.when_in(session.clone(), is_open).then_in(
+                self.root.clone(),
+                Change::Set(Field::CompletedCall(answered)),
+            );
         }
         for entry in &self.usage {
             commit = commit.then_in(session.clone(), Change::Usage(entry.clone()));

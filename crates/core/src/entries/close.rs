@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::answers::{take_answers, tool_end_chunk};
+use super::answers::{Overdue, take_answers, tool_end_chunk};
 use super::start::base;
 use crate::machine::started_calls;
 use crate::session::{EffectState, OpenCall, OpenStep, RunStatus, SessionState};
@@ -85,7 +85,8 @@ pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
     } else {
         (BegunCalls::Reached, "its run ended before it.")
     };
-    let taken = take_answers(&found.state, step, &step.run_id, commit.at);
+    let left = Overdue::IsLeft;
+    let taken = take_answers(&found.state, step, &step.run_id, commit.at, left);
     let at = commit.at;
     let commit = taken.write(commit, session, &base, at);
     let mut step = taken.step;

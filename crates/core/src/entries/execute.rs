@@ -306,7 +306,11 @@ fn begin(
         broken: None,
         ended: None,
     };
-    Drive { commit, state }
+    Drive {
+        commit,
+        state,
+        answers: None,
+    }
 }
 
 /// Returns the state with some of its keys replaced.

@@ -190,7 +190,11 @@ fn plan_return(
         session: session.clone(),
         why: "it never ran",
     })?;
-    Ok(Drive { commit, state })
+    Ok(Drive {
+        commit,
+        state,
+        answers: None,
+    })
 }
 
 /// Writes the checkpoint of the point again: the turn goes on there. Neither its end nor its pause is what a later

@@ -79,7 +79,11 @@ pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, Ent
     state.broken = crash_loop(found);
     let (run, takeovers) = (&run.id, found.takeovers);
     tracing::info!(event = "run.recovered", %session, %run, takeovers);
-    Ok(Drive { commit, state })
+    Ok(Drive {
+        commit,
+        state,
+        answers: None,
+    })
 }
 
 /// Returns the error that ends a run with this take-over: too many before it made no progress. A

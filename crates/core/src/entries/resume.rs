@@ -1,6 +1,6 @@
 //! The entry that continues a turn.
 
-use super::answers::take_answers;
+use super::answers::{Overdue, take_answers};
 use super::double_texting::refuse_while_messages_wait;
 use super::start::{adopt, base, commit_on, raised, say, take_lease};
 use super::{Drive, EntryError, KnownSession, Start};
@@ -69,6 +69,8 @@ impl From<Snapshot> for ResumeRequest {
 /// The answers are taken in the same commit: an approved call may be run from then on, a client's
 /// result is that call's result, and each answer is used once.
 ///
+/// A call whose deadline has passed is taken as timed out.
+///
 /// A suspended run with a stop request continues, answered or not, only to end as requested.
 ///
 /// # Errors
@@ -101,15 +103,18 @@ pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, Entr
         | RunStatus::SuspendedAwaitingChildren
         | RunStatus::SuspendedStepPartial => {}
     }
-    let calls = found.state.unanswered_calls();
     // A run with a stop request from its suspension continues only to end.
     let stop_request = found.stop.as_ref().filter(|stop| stop.run_id == last.id);
-    if !calls.is_empty() && stop_request.is_none() {
+    if found.state.awaits_answers(start.at) && stop_request.is_none() {
         return Err(EntryError::AwaitingAnswers {
             session: session.clone(),
-            calls,
+            calls: found.state.unanswered_calls(),
         });
     }
+    let overdue = match stop_request {
+        Some(_) => Overdue::IsLeft,
+        None => Overdue::TimesOut,
+    };
 
     let mut run = start.run(session.clone(), RunTrigger::Continue);
     run.turn = last.turn;
@@ -138,10 +143,12 @@ pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, Entr
     commit = commit.then_in(session.clone(), Change::StartRun(Box::new(run.clone())));
 
     let mut after = found.clone();
+    let mut answers = None;
     if let Some(step) = step {
-        let taken = take_answers(&found.state, step, &run.id, start.at);
+        let taken = take_answers(&found.state, step, &run.id, start.at, overdue);
         commit = taken.write(commit, session, &base, start.at);
-        after.open_step = Some(taken.step);
+        after.open_step = Some(taken.step.clone());
+        answers = Some(taken);
     }
     commit = adopt(commit, session, run.step_count, after.open_step.as_ref());
     after.stop = stop_request.map(|stop| StopRequest {
@@ -150,5 +157,9 @@ pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, Entr
     });
     after.run = Some(run);
     let state = RunState::of(&after, raised(found.fence)).ok_or_else(|| stale("it never ran"))?;
-    Ok(Drive { commit, state })
+    Ok(Drive {
+        commit,
+        state,
+        answers,
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::answers::TakenAnswers;
 use super::rollback::Rollback;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
@@ -80,6 +81,8 @@ pub(crate) struct Drive {
     /// The state of the run after the commit. The store chooses the fence of a new session: take it
     /// from the receipt with [`RunState::fenced`].
     pub state: RunState,
+    /// The answers that the commit takes.
+    pub answers: Option<TakenAnswers>,
 }
 
 /// Starts a commit on a session as it was read: refused if anything relevant has changed.

@@ -3,11 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::expire::{continuation, time_out, timed_out_at};
 use super::{Entries, EntryError, MAX_ATTEMPTS, or_not_found};
 use crate::id::{CallId, IdError, SessionId, UserId};
-use crate::session::{Answer, PendingCall, Submission, SubmissionError, SubmissionOutcome};
+use crate::session::{
+    Answer, AnswerKind, CallBinding, PendingCall, Submission, SubmissionError, SubmissionOutcome,
+};
+use crate::step::late_answer_message;
 use crate::store::{
-    Change, Commit, Field, Lookup, PendingStatus, Precondition, SessionKey, Snapshot,
+    AnsweredCall, Change, Commit, Field, Lookup, PendingStatus, Precondition, SessionKey, Snapshot,
 };
 use crate::time::Timestamp;
 
@@ -148,6 +152,14 @@ pub struct Submitted {
 }
 
 impl Submitted {
+    fn with_effect(outcome: SubmissionOutcome, owner: &Snapshot, answered: &[CallId]) -> Self {
+        Self {
+            outcome,
+            continuation: continuation(owner, answered),
+            owner: owner.state.session_id.clone(),
+        }
+    }
+
     fn without_effect(outcome: SubmissionOutcome, owner: &SessionId) -> Self {
         Self {
             outcome,
@@ -157,46 +169,145 @@ impl Submitted {
     }
 }
 
-/// Plans to store an answer. An inner `Err` is the reason why it is not stored. `answered` is when
-/// its call was answered before.
+/// The session that an answer is about, as it was read.
+pub(crate) struct AskedSession {
+    /// The root, to which answers are submitted.
+    pub(crate) root: Snapshot,
+    /// The session that made the call; `None` if it is the root.
+    pub(crate) child: Option<Snapshot>,
+    /// The record of an earlier answer to the call.
+    pub(crate) before: Option<AnsweredCall>,
+}
+
+impl AskedSession {
+    /// Reads the root of a session, and the owner of a call in it.
+    async fn read(
+        entries: &Entries,
+        session: &SessionId,
+        call: &CallId,
+    ) -> Result<Self, EntryError> {
+        let root = root(entries, session).await?;
+        let root_id = root.state.session_id.clone();
+        let which = Lookup::One(call.clone());
+        let before = entries.store.answered(root_id.as_root(), which).await?;
+        let before = before.items.into_iter().next();
+        let owner = root.state.client_tool_call_ownership.get(call);
+        // The ownership ends when a run takes the answer.
+        let owner = owner.or(match before.as_ref().map(|before| &before.kind) {
+            Some(AnswerKind::TimedOut(asked)) => Some(&asked.session_id),
+            _ => None,
+        });
+        let child = match owner.filter(|owner| **owner != root_id) {
+            Some(owner) => {
+                let key = SessionKey::new(&root_id, owner);
+                entries.store.load(key).await?
+            }
+            None => None,
+        };
+        Ok(Self {
+            root,
+            child,
+            before,
+        })
+    }
+
+    fn owner(&self) -> &Snapshot {
+        self.child.as_ref().unwrap_or(&self.root)
+    }
+}
+
+/// A planned answer.
+#[derive(Debug)]
+pub(crate) enum Planned {
+    /// The answer is in time.
+    Stored(Commit),
+    /// The answer is late: the commit makes the timeout, and the model is told of the answer.
+    TimedOut(Commit),
+    /// The call has timed out before, and the model is told of the answer.
+    Told(Commit),
+    /// Nothing is written.
+    Nothing(SubmissionOutcome),
+}
+
+/// Plans to store an answer.
 ///
 /// # Errors
 /// [`SubmissionError`] for an answer that does not fit the pending call.
 pub(crate) fn plan_submit(
-    root: &Snapshot,
-    owner: &Snapshot,
-    answered: Option<Timestamp>,
+    asked: &AskedSession,
     answer: &ToolAnswer,
     at: Timestamp,
-) -> Result<Result<Commit, SubmissionOutcome>, SubmissionError> {
+) -> Result<Planned, SubmissionError> {
+    let owner = asked.owner();
     let call = answer.submission.tool_call_id();
     // A call may be pending twice: for its approval, and for its unknown outcome. Only the
     // current pending entry counts.
     let pending = owner.state.pending_client_tool_calls.get(call);
     let Some(pending) = pending.filter(|pending| pending.answer.is_none()) else {
-        return Ok(Err(match answered {
-            Some(_) => SubmissionOutcome::AlreadyCompleted,
-            None => SubmissionOutcome::UnknownToolCall,
-        }));
+        return plan_late(asked, answer, at);
     };
     answer.submission.check(pending)?;
     let Some(run) = &owner.run else {
-        return Ok(Err(SubmissionOutcome::UnknownToolCall));
+        return Ok(Planned::Nothing(SubmissionOutcome::UnknownToolCall));
     };
-    let mut kept = Answer::new(answer.submission.clone(), at);
-    kept.decided_by.clone_from(&answer.decided_by);
     let session = &owner.state.session_id;
-    let open = Precondition::Call(call.clone(), PendingStatus::Open);
     // The run must not end or start unnoticed: who continues depends on it.
     let as_read = Precondition::Run(run.id.clone(), vec![run.status]);
-    Ok(Ok(Commit::new(root.state.session_id.clone(), at)
-        .when_in(session.clone(), open)
-        .when_in(session.clone(), as_read)
-        .then_in(
-            session.clone(),
-            Change::Answer(call.clone(), Box::new(kept)),
-        )
-        .set(Field::CompletedCall(call.clone(), at))))
+    let commit = Commit::new(asked.root.state.session_id.clone(), at);
+    let commit = commit.when_in(session.clone(), as_read);
+    if pending.is_overdue(at) {
+        let binding = CallBinding::of(pending);
+        let notice = late_answer_message(call, &binding, &answer.submission);
+        let commit = time_out(commit, pending, AnswerKind::AnsweredLate);
+        let commit = commit.then_in(session.clone(), Change::Notice(notice));
+        return Ok(Planned::TimedOut(commit));
+    }
+    let mut kept = Answer::new(answer.submission.clone(), at);
+    kept.decided_by.clone_from(&answer.decided_by);
+    let open = Precondition::Call(call.clone(), PendingStatus::Open);
+    let commit = commit.when_in(session.clone(), open).then_in(
+        session.clone(),
+        Change::Answer(call.clone(), Box::new(kept)),
+    );
+    let answered = AnsweredCall::new(call.clone(), at);
+    Ok(Planned::Stored(commit.set(Field::CompletedCall(answered))))
+}
+
+/// Plans to tell the model of the first answer to a call that has timed out.
+fn plan_late(
+    asked: &AskedSession,
+    answer: &ToolAnswer,
+    at: Timestamp,
+) -> Result<Planned, SubmissionError> {
+    let Some(before) = &asked.before else {
+        return Ok(Planned::Nothing(SubmissionOutcome::UnknownToolCall));
+    };
+    let binding = match &before.kind {
+        AnswerKind::Submitted => {
+            return Ok(Planned::Nothing(SubmissionOutcome::AlreadyCompleted));
+        }
+        AnswerKind::AnsweredLate => {
+            let outcome = SubmissionOutcome::LateAnswerAfterTimeout;
+            return Ok(Planned::Nothing(outcome));
+        }
+        AnswerKind::TimedOut(binding) => binding,
+    };
+    answer.submission.check_against(binding)?;
+    let session = &binding.session_id;
+    if asked.owner().state.session_id != *session {
+        // The session that made the call was deleted.
+        return Ok(Planned::Nothing(SubmissionOutcome::UnknownToolCall));
+    }
+    let notice = late_answer_message(&before.call, binding, &answer.submission);
+    let mut told = before.clone();
+    told.kind = AnswerKind::AnsweredLate;
+    let root = &asked.root.state;
+    let commit = Commit::new(root.session_id.clone(), at)
+        // Of two late answers only one is told.
+        .when(Precondition::Version(root.version))
+        .then_in(session.clone(), Change::Notice(notice))
+        .set(Field::CompletedCall(told));
+    Ok(Planned::Told(commit))
 }
 
 /// Whether this answer, submitted at this instant, is stored and no run has used it yet.
@@ -214,26 +325,32 @@ fn answered(owner: &Snapshot) -> Vec<CallId> {
     answered.map(|call| call.tool_call_id.clone()).collect()
 }
 
-fn accepted(owner: &Snapshot, answered: &[CallId]) -> Submitted {
-    Submitted {
-        outcome: SubmissionOutcome::Accepted,
-        continuation: continuation(owner, answered),
-        owner: owner.state.session_id.clone(),
-    }
+/// The effect of an answer on its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Stored,
+    TimedOut,
+    Told,
 }
 
-/// Returns who continues, once the answer is stored.
-fn continuation(owner: &Snapshot, answered: &[CallId]) -> Continuation {
-    let suspended = owner
-        .run
-        .as_ref()
-        .is_some_and(|run| run.status.is_suspended());
-    let pending = &owner.state.pending_client_tool_calls;
-    if suspended && pending.keys().all(|call| answered.contains(call)) {
-        Continuation::CallerResumes
-    } else {
-        Continuation::None
-    }
+/// Returns the outcome of an answer whose acknowledgement was lost, if its commit was made. That the model
+/// was told of an answer needs no look: then it is told of no other.
+fn found_stored(
+    asked: &AskedSession,
+    answer: &ToolAnswer,
+    (effect, at): (Effect, Timestamp),
+) -> Option<Submitted> {
+    let (owner, before) = (asked.owner(), asked.before.as_ref());
+    let is_told = before.is_some_and(|before| before.kind == AnswerKind::AnsweredLate);
+    let call = answer.submission.tool_call_id();
+    let outcome = match effect {
+        Effect::Stored if is_stored(owner, answer, at) => SubmissionOutcome::Accepted,
+        Effect::TimedOut if is_told && timed_out_at(owner, call, at) => {
+            SubmissionOutcome::LateAnswerAfterTimeout
+        }
+        _ => return None,
+    };
+    Some(Submitted::with_effect(outcome, owner, &answered(owner)))
 }
 
 /// Loads the root of a session, to which answers are submitted.
@@ -257,60 +374,63 @@ pub(super) async fn submit(
         return Err(mistake.clone().into());
     }
     let call = answer.submission.tool_call_id();
+    let refused = |error: SubmissionError| {
+        tracing::warn!(event = "client_tool.validation_failed", %call, %error);
+        EntryError::from(error)
+    };
+    answer.submission.check_sender().map_err(refused)?;
     let mut attempts = 0;
-    // When an answer was submitted whose acknowledgement was lost.
-    let mut unsure: Option<Timestamp> = None;
+    // The effect of an answer whose acknowledgement was lost, and when it was submitted.
+    let mut unsure: Option<(Effect, Timestamp)> = None;
     loop {
-        let root = root(entries, &answer.session_id).await?;
-        let root_id = &root.state.session_id;
-        let owner_id = root.state.client_tool_call_ownership.get(call);
-        let owner_id = owner_id.unwrap_or(root_id);
-        let child = if owner_id == root_id {
-            None
-        } else {
-            entries
-                .store
-                .load(SessionKey::new(root_id, owner_id))
-                .await?
-        };
-        let owner = child.as_ref().unwrap_or(&root);
-        if let Some(at) = unsure
-            && is_stored(owner, answer, at)
-        {
-            return Ok(accepted(owner, &answered(owner)));
+        let asked = AskedSession::read(entries, &answer.session_id, call).await?;
+        let owner = asked.owner();
+        let owner_id = &owner.state.session_id;
+        if let Some(stored) = unsure.and_then(|it| found_stored(&asked, answer, it)) {
+            return Ok(stored);
         }
         let now = entries.clock.now();
-        let before = entries
-            .store
-            .answered(root_id.as_root(), Lookup::One(call.clone()));
-        let before = before.await?.items.first().map(|before| before.at);
-        let planned = plan_submit(&root, owner, before, answer, now);
-        let commit = match planned {
-            Ok(Ok(commit)) => commit,
-            Ok(Err(outcome)) => return Ok(Submitted::without_effect(outcome, owner_id)),
-            Err(error) => {
-                tracing::warn!(event = "client_tool.validation_failed", %call, %error);
-                return Err(error.into());
-            }
+        let (commit, effect) = match plan_submit(&asked, answer, now).map_err(refused)? {
+            Planned::Stored(commit) => (commit, Effect::Stored),
+            Planned::TimedOut(commit) => (commit, Effect::TimedOut),
+            Planned::Told(commit) => (commit, Effect::Told),
+            Planned::Nothing(outcome) => return Ok(Submitted::without_effect(outcome, owner_id)),
         };
         attempts += 1;
         let commit = commit.fitting(entries.streams.limits());
         match entries.store.commit(commit).await {
-            Ok(receipt) => {
-                tracing::info!(event = "client_tool.submitted", session = %owner_id, %call);
-                let mut sessions = receipt.sessions;
-                let committed = sessions.remove(&owner.state.session_id);
+            Ok(mut receipt) => {
+                let committed = receipt.sessions.remove(owner_id);
                 let answered = committed.map(|committed| committed.answered);
-                return Ok(accepted(owner, &answered.unwrap_or_default()));
+                return Ok(log(owner, call, effect, &answered.unwrap_or_default()));
             }
             Err(error) if error.is_conflict() && attempts < MAX_ATTEMPTS => {
                 tracing::debug!(event = "client_tool.ownership_retry", %call, %error);
             }
             Err(error) if error.may_pass() && unsure.is_none() => {
                 tracing::warn!(event = "client_tool.unacknowledged", %call, %error);
-                unsure = Some(now);
+                unsure = Some((effect, now));
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Logs the effect of an answer, and returns its outcome.
+fn log(owner: &Snapshot, call: &CallId, effect: Effect, answered: &[CallId]) -> Submitted {
+    let session = &owner.state.session_id;
+    let late = SubmissionOutcome::LateAnswerAfterTimeout;
+    let submitted = match effect {
+        Effect::Stored => {
+            tracing::info!(event = "client_tool.submitted", %session, %call);
+            return Submitted::with_effect(SubmissionOutcome::Accepted, owner, answered);
+        }
+        Effect::TimedOut => {
+            tracing::info!(event = "client_tool.timeout", %session, %call);
+            Submitted::with_effect(late, owner, answered)
+        }
+        Effect::Told => Submitted::without_effect(late, session),
+    };
+    tracing::info!(event = "client_tool.late_answer", %session, %call);
+    submitted
 }

@@ -218,4 +218,6 @@ pub enum SuspendReason {
     Approval,
     /// The end of a child session.
     AwaitingChildren,
+    /// Nothing any more: nobody had answered when the deadlines passed. Only a run that is resumed has it.
+    Timeout,
 }

@@ -143,9 +143,11 @@ impl Record {
                 }
             }
             Row::RemovePending(call) => drop(self.pending.remove(&call)),
-            Row::Answered(call, at) => {
-                let answered = AnsweredCall::new(call.clone(), at);
-                self.answered.insert(call, answered);
+            Row::Answered(answered) => {
+                let earlier = self.answered.get(&answered.call);
+                if earlier.is_none_or(|earlier| answered.replaces(earlier)) {
+                    self.answered.insert(answered.call.clone(), answered);
+                }
             }
             Row::ForgetAnswered(calls) => {
                 for call in &calls {

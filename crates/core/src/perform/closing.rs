@@ -3,7 +3,7 @@
 use super::PerformError;
 use super::commit::EffectCommit;
 use super::scope::Scope;
-use crate::entries::{BegunCalls, close_calls, take_answers};
+use crate::entries::{BegunCalls, Overdue, close_calls, take_answers};
 use crate::session::OpenStep;
 
 /// The rule for calls that have no result when their step is closed.
@@ -27,7 +27,7 @@ pub(super) async fn close<'a>(
     let (at, base, now) = (scope.at(), scope.base, commit.now());
     let Closing { begun, why } = closing;
     let session = scope.snapshot().await?.state;
-    let taken = take_answers(&session, open, &at.run_id, now);
+    let taken = take_answers(&session, open, &at.run_id, now, Overdue::IsLeft);
     let commit = commit.with(|commit| taken.write(commit, &at.session_id, base, now));
     let mut step = taken.step;
     let commit = commit.with(|commit| close_calls(commit, &session, &mut step, begun, why, base));

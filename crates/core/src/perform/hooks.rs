@@ -191,9 +191,12 @@ impl Hooks<'_> {
 
     /// Fires the hooks of a run that goes on after a pause.
     pub(super) async fn fire_resumed(&self) {
-        let reason = match self.only_decisions() {
-            true => SuspendReason::Approval,
-            false => SuspendReason::ClientTool,
+        let reason = if self.every_answer(is_decided) {
+            SuspendReason::Approval
+        } else if self.every_answer(has_timed_out) {
+            SuspendReason::Timeout
+        } else {
+            SuspendReason::ClientTool
         };
         fire!(
             self,
@@ -203,21 +206,31 @@ impl Hooks<'_> {
         );
     }
 
-    /// Whether every answer is a decision about an approval.
-    fn only_decisions(&self) -> bool {
+    /// Whether there are answers, and every call that was answered is like this.
+    fn every_answer(&self, is_so: fn(&OpenCall) -> bool) -> bool {
         let view = self.cx.view;
         let Some(open) = &view.open else {
             return false;
-        };
-        let is_decided = |open: &OpenCall| {
-            let result = open.result.as_ref();
-            let denied = result.is_some_and(|result| result.status == ResultStatus::Denied);
-            open.approval.is_some() || denied
         };
         let mut answered = open
             .calls()
             .filter(|(call, _)| view.answered.contains(&call.id))
             .peekable();
-        answered.peek().is_some() && answered.all(|(_, open)| is_decided(open))
+        answered.peek().is_some() && answered.all(|(_, open)| is_so(open))
     }
+}
+
+/// Whether a person decided about the call.
+fn is_decided(open: &OpenCall) -> bool {
+    open.approval.is_some() || has_status(open, ResultStatus::Denied)
+}
+
+/// Whether nobody answered the call before its deadline.
+fn has_timed_out(open: &OpenCall) -> bool {
+    has_status(open, ResultStatus::TimedOut)
+}
+
+fn has_status(open: &OpenCall, status: ResultStatus) -> bool {
+    let result = open.result.as_ref();
+    result.is_some_and(|result| result.status == status)
 }

@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 ///     calls.iter().filter(|call| call.kind == PendingKind::Approval)
 /// }
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingKind {

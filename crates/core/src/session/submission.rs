@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{PendingCall, PendingKind};
+use super::{CallBinding, PendingCall, PendingKind};
 use crate::bounds::{MAX_DEPTH, fits};
 use crate::canonical::Digest;
 use crate::error::{Coded, ErrorCode};
@@ -62,6 +62,12 @@ pub enum Submission {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_id: Option<RunId>,
     },
+    /// The deadline of the call passed before anybody answered it. Only the framework writes this;
+    /// nobody can submit it.
+    Expired {
+        /// The id of the call.
+        tool_call_id: CallId,
+    },
 }
 
 /// Why an answer is refused. Nothing is stored then.
@@ -116,6 +122,14 @@ pub enum SubmissionError {
         /// The part that differs: approval id, digest or run.
         what: &'static str,
     },
+    /// The answer is a timeout, which nobody can submit.
+    #[error(
+        "call {call} times out at its deadline by itself; send a client-tool-result with an error to give it up"
+    )]
+    Timeout {
+        /// The id of the call.
+        call: CallId,
+    },
 }
 
 fn wanted(kind: PendingKind) -> &'static str {
@@ -137,7 +151,8 @@ impl Submission {
     pub fn tool_call_id(&self) -> &CallId {
         match self {
             Self::ClientToolResult { tool_call_id, .. }
-            | Self::ApprovalResponse { tool_call_id, .. } => tool_call_id,
+            | Self::ApprovalResponse { tool_call_id, .. }
+            | Self::Expired { tool_call_id } => tool_call_id,
         }
     }
 
@@ -193,8 +208,23 @@ impl Submission {
                 *digest = Some(digest_of_call);
                 *run_id = Some(run);
             }
+            Self::Expired { .. } => {}
         }
         self
+    }
+
+    /// Checks that a caller may send the answer: a timeout is written by the framework alone.
+    ///
+    /// # Errors
+    /// [`SubmissionError::Timeout`].
+    #[doc(hidden)]
+    pub fn check_sender(&self) -> Result<(), SubmissionError> {
+        match self {
+            Self::Expired { tool_call_id } => Err(SubmissionError::Timeout {
+                call: tool_call_id.clone(),
+            }),
+            Self::ClientToolResult { .. } | Self::ApprovalResponse { .. } => Ok(()),
+        }
     }
 
     /// Checks the limits, and that the answer fits this pending call: its kind, its approval id,
@@ -206,8 +236,16 @@ impl Submission {
     /// The [`SubmissionError`] of the first check that fails.
     #[doc(hidden)]
     pub fn check(&self, pending: &PendingCall) -> Result<(), SubmissionError> {
+        self.check_against(&CallBinding::of(pending))
+    }
+
+    /// The same for a call that is no longer pending.
+    ///
+    /// # Errors
+    /// As for [`Submission::check`].
+    pub(crate) fn check_against(&self, asked: &CallBinding) -> Result<(), SubmissionError> {
         let call = self.tool_call_id().clone();
-        let waits_for = pending.kind;
+        let waits_for = asked.kind;
         let (digest, run_id) = match self {
             Self::ClientToolResult {
                 result,
@@ -239,21 +277,22 @@ impl Submission {
                 if waits_for == PendingKind::Client {
                     return Err(SubmissionError::WrongKind { call, waits_for });
                 }
-                if pending.approval_id.as_ref() != Some(approval_id) {
+                if asked.approval_id.as_ref() != Some(approval_id) {
                     let what = "approval id";
                     return Err(SubmissionError::Mismatch { call, what });
                 }
                 (digest, run_id)
             }
+            Self::Expired { .. } => return Err(SubmissionError::Timeout { call }),
         };
         if digest
             .as_ref()
-            .is_some_and(|digest| *digest != pending.digest)
+            .is_some_and(|digest| *digest != asked.digest)
         {
             let what = "digest";
             return Err(SubmissionError::Mismatch { call, what });
         }
-        if run_id.as_ref().is_some_and(|run| *run != pending.run_id) {
+        if run_id.as_ref().is_some_and(|run| *run != asked.run_id) {
             let what = "run";
             return Err(SubmissionError::Mismatch { call, what });
         }

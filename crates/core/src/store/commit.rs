@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ModelFailure, OpenStepMark, PerSession, Precondition, RepeatedAttempt};
+use super::{AnsweredCall, ModelFailure, OpenStepMark, PerSession, Precondition, RepeatedAttempt};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, RunId, SessionId, StepId, StreamId, UserId};
 use crate::message::UserMessage;
@@ -166,8 +166,8 @@ pub enum Field {
     AwaitedChild(CallId, Option<ChildWait>),
     /// The open step in which the run suspended.
     SuspendedStep(Option<StepId>),
-    /// An answered call, and when it was answered. Roots only.
-    CompletedCall(CallId, Timestamp),
+    /// An answered call, when and how it was answered. Roots only.
+    CompletedCall(AnsweredCall),
     /// The session that made a pending call; `None` when the call is no longer pending. Roots only.
     CallOwner(CallId, Option<SessionId>),
     /// The trace to which the session belongs.
@@ -254,6 +254,10 @@ pub enum Change {
     Answer(CallId, Box<Answer>),
     /// Removes a pending call.
     RemovePending(CallId),
+    /// Tells the model something beside its steps. The message is appended at once if the session is at
+    /// rest. While a run is running or suspended it is kept, and appended after the next step, or when the
+    /// run ends: it never stands between a call and its result. A cut of the history discards those kept.
+    Notice(UserMessage),
     /// Adds or updates the reference to a child session.
     Child(Box<SubSessionRef>),
     /// Requests that the latest run stop. Has no effect if that run has ended other than suspended,

@@ -9,6 +9,7 @@ use super::{
     PendingStatus, Precondition, SessionReceipt,
 };
 use crate::id::{CallId, RunId, StepId};
+use crate::message::UserMessage;
 use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopKind, StopRequest};
 use crate::shared_str::SharedStr;
 use crate::stored::Stored;
@@ -59,6 +60,9 @@ pub struct Header {
     /// The progress of the run's effects.
     #[serde(default, skip_serializing_if = "EffectMark::is_empty")]
     pub mark: EffectMark,
+    /// Messages for the model that are appended after the next step, or when the run ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<UserMessage>,
 }
 
 /// The latest run of a session, as its header keeps it.
@@ -129,6 +133,7 @@ impl Header {
             calls: BTreeMap::new(),
             inbox: Vec::new(),
             mark: EffectMark::default(),
+            notices: Vec::new(),
         }
     }
 

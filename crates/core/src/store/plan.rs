@@ -18,7 +18,7 @@ use crate::stream::{
 };
 use crate::time::Timestamp;
 
-use applying::Applying;
+use applying::{Applying, append_notices};
 
 pub use labels::{MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS};
 
@@ -170,6 +170,10 @@ pub fn plan(
                     session: session.clone(),
                     reason: STEP_IS_OPEN.to_owned(),
                 });
+            }
+            // No step follows in this turn.
+            if !header.notices.is_empty() && header.is_at_rest() {
+                append_notices(Arc::make_mut(header), session, &mut plan.rows);
             }
             count_messages(&mut plan.chunks, session, header.messages);
             // One commit raises the version once, however many changes it makes.

@@ -10,8 +10,7 @@ use crate::session::{
     Answer, Checkpoint, OpenCall, OpenStep, PendingCall, RunRecord, SubSessionRef,
 };
 use crate::state::StepWrites;
-use crate::store::Unstage;
-use crate::time::Timestamp;
+use crate::store::{AnsweredCall, Unstage};
 use crate::usage::UsageEntry;
 
 /// One write of content, determined by [`super::plan`] and carried out by a backend in the order given.
@@ -81,9 +80,10 @@ pub enum Row {
     Answer(CallId, Box<Answer>),
     /// Removes a pending call.
     RemovePending(CallId),
-    /// Records that a call was answered, and when, under its id. The record stays as
-    /// long as the session, unless the call is rewound.
-    Answered(CallId, Timestamp),
+    /// Records that a call was answered, when and how, under its id. It takes the place of an earlier
+    /// record if it [replaces](AnsweredCall::replaces) that one; else the earlier one stays. The record
+    /// stays as long as the session, unless the call is rewound.
+    Answered(AnsweredCall),
     /// Removes the records that these calls were answered.
     ForgetAnswered(Vec<CallId>),
     /// Writes a child reference under its session id.

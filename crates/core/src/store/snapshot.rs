@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{EffectMark, Fence, InboxRow, Lease};
 use crate::id::{CallId, StepId};
-use crate::session::{OpenStep, RunRecord, SessionState, StopRequest, SubSessionRef};
+use crate::session::{AnswerKind, OpenStep, RunRecord, SessionState, StopRequest, SubSessionRef};
 use crate::state::StepWrites;
 use crate::time::Timestamp;
 
@@ -88,20 +88,40 @@ impl Snapshot {
 }
 
 /// A call that was answered from outside the run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AnsweredCall {
     /// The id of the call.
     pub call: CallId,
-    /// When the call was answered.
+    /// When the call was answered, or timed out.
     pub at: Timestamp,
+    /// Whether it was answered in time.
+    #[serde(default, skip_serializing_if = "AnswerKind::is_submitted")]
+    pub kind: AnswerKind,
 }
 
 impl AnsweredCall {
-    /// Creates the record of a call answered at this instant.
+    /// Creates the record of a call that a client or a person answered at this instant.
     #[must_use]
     pub fn new(call: CallId, at: Timestamp) -> Self {
-        Self { call, at }
+        Self {
+            call,
+            at,
+            kind: AnswerKind::Submitted,
+        }
+    }
+
+    /// Sets how the call was answered.
+    #[must_use]
+    pub fn with_kind(mut self, kind: AnswerKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Whether this record replaces an earlier one of the same call. A call that has timed out stays so.
+    #[must_use]
+    pub fn replaces(&self, earlier: &Self) -> bool {
+        !self.kind.is_submitted() || earlier.kind.is_submitted()
     }
 }
 

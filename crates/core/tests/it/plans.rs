@@ -7,8 +7,8 @@ use std::time::Duration;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{PendingCall, RunRecord, RunStatus, RunTrigger, SessionState};
 use helix_agents_core::store::{
-    Change, Commit, DueKind, DueQuery, DueReason, Fence, Field, Headers, InboxRow, LeaseRequest,
-    Plan, Precondition, Row, StoreError, plan,
+    AnsweredCall, Change, Commit, DueKind, DueQuery, DueReason, Fence, Field, Headers, InboxRow,
+    LeaseRequest, Plan, Precondition, Row, StoreError, plan,
 };
 use helix_agents_core::stream::{Sequence, StreamLimits, StreamStatus};
 use helix_agents_core::time::Timestamp;
@@ -69,11 +69,18 @@ fn answered_calls_of_an_old_header_become_rows() {
     let before = [("c1", 5), ("c2", 6)].map(|(call, at)| (call_id(call), at));
     let before = before.map(|(call, at)| (call, Timestamp::from_millis(at)));
     header.session.completed_client_tool_calls = before.clone().into();
-    let answered = Field::CompletedCall(call_id("c3"), NOW);
+    let answered = Field::CompletedCall(AnsweredCall::new(call_id("c3"), NOW));
     let plan = planned(commit().set(answered).then(Change::RaiseFence), &headers).unwrap();
     let rows: Vec<Row> = plan.rows.into_iter().map(|(_, row)| row).collect();
-    let [one, two] = before.map(|(call, at)| Row::Answered(call, at));
-    assert_eq!(rows, [one, two, Row::Answered(call_id("c3"), NOW)]);
+    let [one, two] = before.map(|(call, at)| Row::Answered(AnsweredCall::new(call, at)));
+    assert_eq!(
+        rows,
+        [
+            one,
+            two,
+            Row::Answered(AnsweredCall::new(call_id("c3"), NOW))
+        ]
+    );
     let header = plan.headers[&session("s")].as_ref().unwrap();
     assert!(header.session.completed_client_tool_calls.is_empty());
 }

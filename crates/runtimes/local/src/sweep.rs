@@ -1,10 +1,11 @@
-//! Finds and continues due work: runs whose process is gone, answered calls that no run has
-//! continued, stop requests for paused runs, and messages that wait for a run.
+//! Finds and continues due work: runs whose process is gone, calls whose deadline has passed, answered
+//! calls that no run has continued, stop requests for paused runs, and messages that wait for a run.
 
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 
 use futures_util::future::{Either, select};
+use futures_util::{StreamExt, stream};
 use helix_agents_core::agent::ResolveError;
 use helix_agents_core::entries::{Entered, EntryError, ResumeMode};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
@@ -20,8 +21,10 @@ use crate::table::Known;
 
 /// The number of due sessions that are read per query.
 pub(crate) const PAGE: usize = 256;
-/// The maximum number of runs that one sweep starts. The next sweep starts the rest.
+/// The maximum number of runs that one sweep starts. The next sweep follows at once and starts the rest.
 const STARTS: usize = 256;
+/// The number of sessions whose calls are timed out at the same time.
+const TIMEOUTS: usize = 32;
 
 /// The result of one sweep for due work.
 ///
@@ -46,6 +49,8 @@ pub struct SweepReport {
     pub stopped: Vec<StartedRun>,
     /// The runs that were started with messages that waited for the end of another run.
     pub delivered: Vec<StartedRun>,
+    /// The number of pending calls that were timed out because their deadline had passed.
+    pub timed_out: usize,
     /// The number of expired sessions that were removed.
     pub removed: usize,
     /// The number of due sessions that this runtime could not continue; the log says why.
@@ -56,6 +61,11 @@ impl SweepReport {
     fn started(&self) -> usize {
         let continued = self.continued.len() + self.delivered.len();
         self.recovered.len() + continued + self.stopped.len()
+    }
+
+    /// Whether the sweep stopped at its limit, so that more may be due.
+    fn is_full(&self) -> bool {
+        self.started() >= STARTS
     }
 }
 
@@ -72,11 +82,11 @@ impl LocalRuntime {
     /// Handles all due work once.
     ///
     /// It takes over runs of this kind of host whose lease has lapsed (see
-    /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), ends paused runs that were asked to
-    /// stop, starts runs with messages that waited for the end of another run, and with
-    /// [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) continues paused
-    /// runs whose calls are all answered. Sessions of agents that are not registered here are
-    /// skipped. Then it removes expired data (see
+    /// [`take_over`](crate::LocalRuntimeBuilder::take_over)), times out calls whose deadline has passed,
+    /// ends paused runs that were asked to stop, starts runs with messages that waited for the end of
+    /// another run, and with [`auto_continue`](crate::LocalRuntimeBuilder::auto_continue) continues paused
+    /// runs whose calls are all answered or timed out. Calls are timed out whichever agent made them;
+    /// otherwise sessions of agents that are not registered here are skipped. Then it removes expired data (see
     /// [`clean_up`](crate::LocalRuntimeBuilder::clean_up)).
     ///
     /// The started runs continue in the background; the report names them.
@@ -94,11 +104,39 @@ impl LocalRuntime {
             return Err(RuntimeError::ShuttingDown);
         }
         let mut report = SweepReport::default();
+        self.time_out_calls(&mut report).await?;
         self.continue_due_work(&mut report).await?;
         if self.inner.clean_up {
             self.remove_expired(&mut report).await?;
         }
         Ok(report)
+    }
+
+    /// Times out every pending call whose deadline has passed. That needs no agent, so any process does it.
+    async fn time_out_calls(&self, report: &mut SweepReport) -> Result<(), RuntimeError> {
+        let mut query = DueQuery::at(self.inner.clock.now())
+            .of_kinds([DueKind::Deadline])
+            .limit(PAGE);
+        loop {
+            let page = self.inner.backend.store.due(&query).await?;
+            let entries = &self.inner.entries;
+            let mut expired = stream::iter(page.items)
+                .map(|due| async move { (entries.expire(due.key()).await, due) })
+                .buffer_unordered(TIMEOUTS);
+            while let Some((expired, due)) = expired.next().await {
+                match expired {
+                    Ok(expired) => report.timed_out += expired.calls.len(),
+                    Err(error) => {
+                        tracing::error!(event = "sweep.failed", session = %due.session, %error);
+                        report.failed += 1;
+                    }
+                }
+            }
+            match page.next {
+                Some(next) => query = query.after(Some(next)),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Reads due work page by page, until there is no more or `STARTS` runs are started. A session
@@ -114,7 +152,7 @@ impl LocalRuntime {
         loop {
             let page = self.inner.backend.store.due(&query).await?;
             for due in page.items {
-                if report.started() >= STARTS {
+                if report.is_full() {
                     return Ok(());
                 }
                 let Some(todo) = self.todo(&due) else {
@@ -221,6 +259,8 @@ impl LocalRuntime {
                 let look = tokio::spawn(async move { runtime.sweep_once().await });
                 match look.await {
                     Ok(Err(RuntimeError::ShuttingDown)) => return,
+                    // The rest is due, too.
+                    Ok(Ok(report)) if report.is_full() => continue,
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::error!(event = "sweep.failed", %error),
                     Err(error) => tracing::error!(event = "sweep.failed", %error),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use helix_agents_core::CallId;
 use helix_agents_core::store::{AnsweredCall, Lookup, Page, PageRoom, Paged, SessionKey};
+use helix_agents_core::stored::{decode, encode};
 use helix_agents_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -12,15 +13,29 @@ use crate::headers;
 use crate::key::{OwnerId, millis, parse_column, signed, size, time, unsigned, wide};
 use crate::operation_error::OperationError;
 
-/// Inserts an answered call with its time.
+/// Inserts an answered call, unless an earlier record of it stays.
 pub(crate) fn put(
     conn: &Connection,
     session: OwnerId,
-    call: &CallId,
-    at: Timestamp,
+    answered: &AnsweredCall,
 ) -> Result<(), OperationError> {
-    conn.prepare_cached("INSERT OR REPLACE INTO answered (session, call, time) VALUES (?, ?, ?)")?
-        .execute(params![session, call.as_str(), millis(at)])?;
+    let earlier = find(conn, session, &answered.call)?;
+    if earlier.is_some_and(|earlier| !answered.replaces(&earlier)) {
+        return Ok(());
+    }
+    let kind = match answered.kind.is_submitted() {
+        true => None,
+        false => Some(encode(&answered.kind)?),
+    };
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO answered (session, call, time, kind) VALUES (?, ?, ?, ?)",
+    )?
+    .execute(params![
+        session,
+        answered.call.as_str(),
+        millis(answered.at),
+        kind
+    ])?;
     Ok(())
 }
 
@@ -37,17 +52,17 @@ pub(crate) fn remove(
     Ok(())
 }
 
-/// The time at which a call was answered; `None` when it was not.
+/// The record of an answered call; `None` when it was not answered.
 pub(crate) fn find(
     conn: &Connection,
     session: OwnerId,
     call: &CallId,
-) -> Result<Option<Timestamp>, OperationError> {
+) -> Result<Option<AnsweredCall>, OperationError> {
     let found = conn
-        .prepare_cached("SELECT time FROM answered WHERE session = ? AND call = ?")?
-        .query_row(params![session, call.as_str()], |row| Ok(time(row.get(0)?)))
+        .prepare_cached("SELECT call, time, kind FROM answered WHERE session = ? AND call = ?")?
+        .query_row(params![session, call.as_str()], columns)
         .optional()?;
-    Ok(found)
+    found.map(record).transpose()
 }
 
 /// Reads one answered call or a page of them, by id.
@@ -64,11 +79,10 @@ pub(crate) fn lookup(
     let before = &found.header.session.completed_client_tool_calls;
     match which {
         Lookup::One(call) => {
-            let at = match before.get(&call) {
-                Some(at) => Some(*at),
+            let one = match before.get(&call) {
+                Some(at) => Some(AnsweredCall::new(call, *at)),
                 None => find(conn, owner, &call)?,
             };
-            let one = at.map(|at| AnsweredCall::new(call, at));
             Ok(Paged::of(one.into_iter(), Page::ALL))
         }
         Lookup::Page(page) if before.is_empty() => {
@@ -80,13 +94,12 @@ pub(crate) fn lookup(
         }
         Lookup::Page(page) => {
             let rows = rows(conn, owner, Page::ALL)?;
-            let rows = rows.into_iter().map(|one| (one.call, one.at));
-            let all: BTreeMap<CallId, Timestamp> = before.clone().into_iter().chain(rows).collect();
-            let all: Vec<_> = all.into_iter().collect();
-            let all = all
-                .into_iter()
-                .map(|(call, at)| AnsweredCall::new(call, at));
-            Ok(Paged::of(all, page))
+            let before = before.clone().into_iter();
+            let before = before.map(|(call, at)| AnsweredCall::new(call, at));
+            let all = before.chain(rows).map(|one| (one.call.clone(), one));
+            let all: BTreeMap<CallId, AnsweredCall> = all.collect();
+            let all: Vec<_> = all.into_values().collect();
+            Ok(Paged::of(all.into_iter(), page))
         }
     }
 }
@@ -97,18 +110,32 @@ fn rows(
     page: Page,
 ) -> Result<Vec<AnsweredCall>, OperationError> {
     let limit = i64::try_from(page.limit).unwrap_or(-1);
-    let mut rows: Vec<_> = conn
-        .prepare_cached(
-            "SELECT call, time FROM answered WHERE session = ? ORDER BY call LIMIT ? OFFSET ?",
-        )?
-        .query_map(params![session, limit, signed(wide(page.offset))], one)?
-        .collect::<Result<_, _>>()?;
+    let mut statement = conn.prepare_cached(
+        "SELECT call, time, kind FROM answered WHERE session = ? ORDER BY call LIMIT ? OFFSET ?",
+    )?;
+    let found = statement.query_map(params![session, limit, signed(wide(page.offset))], columns)?;
     let mut room = PageRoom::of(page);
-    let fitting = rows.iter().take_while(|row| room.takes(row)).count();
-    rows.truncate(fitting);
+    let mut rows = Vec::new();
+    for found in found {
+        let row = record(found?)?;
+        if !room.takes(&row) {
+            break;
+        }
+        rows.push(row);
+    }
     Ok(rows)
 }
 
-fn one(row: &Row<'_>) -> rusqlite::Result<AnsweredCall> {
-    Ok(AnsweredCall::new(parse_column(row, 0)?, time(row.get(1)?)))
+type Columns = (CallId, Timestamp, Option<String>);
+
+fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
+    Ok((parse_column(row, 0)?, time(row.get(1)?), row.get(2)?))
+}
+
+fn record((call, at, kind): Columns) -> Result<AnsweredCall, OperationError> {
+    let answered = AnsweredCall::new(call, at);
+    Ok(match kind {
+        Some(kind) => answered.with_kind(decode(&kind)?),
+        None => answered,
+    })
 }

@@ -137,7 +137,7 @@ impl RowWriter<'_> {
             }
             Row::Answer(call, answer) => pending::answer(conn, owner, &call, *answer),
             Row::RemovePending(call) => pending::remove(conn, owner, &call),
-            Row::Answered(call, at) => answered_calls::put(conn, owner, &call, at),
+            Row::Answered(answered) => answered_calls::put(conn, owner, &answered),
             Row::ForgetAnswered(calls) => answered_calls::remove(conn, owner, &calls),
             Row::Child(child) => extras::put_child(conn, owner, &child),
             Row::Usage(entry) => {

@@ -38,6 +38,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("schema/v8.sql"),
         backfill: Some(checkpoints::move_old),
     },
+    Migration::sql(include_str!("schema/v9.sql")),
 ];
 
 type Backfill = fn(&Connection) -> Result<(), OperationError>;

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use helix_agents_core::CallId;
+use helix_agents_core::session::{AnswerKind, CallBinding};
 use helix_agents_core::store::{AnsweredCall, Change, Commit, Field, Lookup, Page, SessionQuery};
 
 use super::Subject;
-use super::builders::{accepted, call, changed, commit, created, open_step, run, session};
+use super::builders::{
+    accepted, approval, call, changed, commit, created, open_step, run, session, waiting,
+};
 
 fn answer(on: &Subject, id: &str) -> Change {
-    Change::Set(Field::CompletedCall(call(id), on.now()))
+    Change::Set(Field::CompletedCall(AnsweredCall::new(call(id), on.now())))
 }
 
 async fn all_answered(on: &Subject) -> Vec<CallId> {
@@ -112,4 +115,34 @@ pub async fn an_answered_call_stays_answered(on: &Subject) {
     assert!(all_answered(on).await.is_empty());
     created(on, "s").await;
     assert!(all_answered(on).await.is_empty(), "it is another session");
+}
+
+/// How a call was answered is kept. A call that timed out stays so, whatever a save or an earlier reading says,
+/// until an answer that came later is told.
+pub async fn a_call_that_timed_out_stays_so(on: &Subject) {
+    let id = created(on, "s").await;
+    let asked = waiting(on, &id, &run("run"), "c-1").needing_approval(approval("a"));
+    let timed_out = AnsweredCall::new(call("c-1"), on.now());
+    let kind = AnswerKind::TimedOut(Box::new(CallBinding::of(&asked)));
+    let timed_out = timed_out.with_kind(kind);
+    let record = |one: &AnsweredCall| Change::Set(Field::CompletedCall(one.clone()));
+    changed(on, &id, answer(on, "c-1")).await;
+    changed(on, &id, record(&timed_out)).await;
+    let kept = async |expected: &AnsweredCall| {
+        for on in [on, on.elsewhere()] {
+            assert_eq!(find_answered(on, "c-1").await, [expected.clone()]);
+            let all = Lookup::Page(Page::ALL);
+            let all = on.store.answered(id.as_root(), all).await.unwrap();
+            assert_eq!(all.items, [expected.clone()]);
+        }
+    };
+    kept(&timed_out).await;
+    changed(on, &id, answer(on, "c-1")).await;
+    let read = on.sessions().load_state(&id).await.unwrap().unwrap();
+    on.sessions().save_state(&read, None).await.unwrap();
+    kept(&timed_out).await;
+    let told = AnsweredCall::new(call("c-1"), on.now()).with_kind(AnswerKind::AnsweredLate);
+    changed(on, &id, record(&told)).await;
+    changed(on, &id, answer(on, "c-1")).await;
+    kept(&told).await;
 }

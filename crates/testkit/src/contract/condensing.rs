@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use helix_agents_core::SessionId;
-use helix_agents_core::message::{AssistantMessage, AssistantPart, Thinking, ToolCall};
+use helix_agents_core::message::{
+    AssistantMessage, AssistantPart, Thinking, ToolCall, UserMessage,
+};
 use helix_agents_core::session::RunTrigger;
 use helix_agents_core::store::Change;
 use helix_agents_core::stream::{
@@ -200,6 +202,33 @@ pub async fn a_reply_before_many_events_is_given_once(on: &Subject) {
         client.read(rest(&mut reader(on, &root, cursor)).await.0);
         assert_eq!(client, Client::of(&before), "from {cursor}");
     }
+}
+
+/// The reply of a step that is followed by a notice, in the same commit, is found; so is that of the next
+/// step.
+pub async fn a_reply_before_a_notice_is_found(on: &Subject) {
+    let (root, writer) = streaming(on, "s").await;
+    for step in 1..=2 {
+        stream_reply(on, &writer, step).await;
+        call_tool(on, &writer, step).await;
+        for text in ["one", "two"] {
+            let notice = Change::Notice(UserMessage::hidden(text));
+            accepted(on, commit(on, &root).then(notice)).await;
+        }
+        settle(on, &writer, step, "run").await;
+    }
+    accepted(on, commit(on, &root).stream(StreamStatus::Ended)).await;
+    let (before, _) = rest(&mut reader(on, &root, Sequence::START)).await;
+    let end = before.last().unwrap().sequence;
+    on.streams.condense(&root, end).await.unwrap();
+    let (after, _) = rest(&mut reader(on.elsewhere(), &root, Sequence::START)).await;
+    assert_eq!(others(&after), others(&before));
+    assert_eq!(Client::of(&after), Client::of(&before));
+    let counts = after.iter().filter_map(|one| match one.chunk.payload {
+        ChunkPayload::StepCommitted { message_count } => Some(message_count),
+        _ => None,
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [4, 8]);
 }
 
 /// Writes a turn of one step with everything that a step can stream.

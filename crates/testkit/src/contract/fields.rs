@@ -6,8 +6,8 @@ use std::sync::Arc;
 use helix_agents_core::error::{ErrorCode, ErrorRecord};
 use helix_agents_core::session::{ChildWait, RunStatus, SessionMode, SessionState};
 use helix_agents_core::store::{
-    Change, Field, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS, NewSession,
-    PendingStatus, Precondition, StoreError,
+    AnsweredCall, Change, Field, MAX_LABEL_BYTES, MAX_METADATA_BYTES, MAX_METADATA_KEYS, MAX_TAGS,
+    NewSession, PendingStatus, Precondition, StoreError,
 };
 use helix_agents_core::time::Timestamp;
 use serde_json::json;
@@ -216,7 +216,7 @@ pub async fn every_field_can_be_set_on_its_own(on: &Subject) {
         Field::FailureReason(Some("reason".to_owned())),
         Field::AwaitedChild(call("c-1"), Some(wait.clone())),
         Field::SuspendedStep(Some(step("step"))),
-        Field::CompletedCall(call("c-2"), on.now()),
+        Field::CompletedCall(AnsweredCall::new(call("c-2"), on.now())),
         Field::CallOwner(call("c-3"), Some(session("child"))),
         Field::ExpiresAt(Some(Timestamp::from_millis(5))),
         Field::User(Some(user("u"))),

@@ -6,7 +6,9 @@ use std::time::Duration;
 use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::{CheckpointSource, SessionStatus};
-use helix_agents_core::store::{Change, Commit, Fence, Field, InboxRow, LeaseRequest, Unstage};
+use helix_agents_core::store::{
+    AnsweredCall, Change, Commit, Fence, Field, InboxRow, LeaseRequest, Unstage,
+};
 use helix_agents_core::stream::StreamStatus;
 
 use super::Subject;
@@ -34,7 +36,10 @@ pub(super) async fn full_session(on: &Subject, name: &str) -> (SessionId, Fence)
             CheckpointSource::Staging,
         ))
         .then(Change::Stage(step("step"), call("c-1"), sets("kept", 1)))
-        .set(Field::CompletedCall(call("c-0"), on.now()))
+        .set(Field::CompletedCall(AnsweredCall::new(
+            call("c-0"),
+            on.now(),
+        )))
         .then(Change::Inbox(InboxRow::new("in-1", Vec::new(), on.now())))
         .say(event(on, &id, "furnished"));
     accepted(on, commit).await;
@@ -62,7 +67,10 @@ pub(super) fn changes_everything(on: &Subject, id: &SessionId) -> Commit {
             CheckpointSource::Save,
         ))
         .then(Change::Answer(call("c-1"), Box::new(answer(on, "c-1"))))
-        .set(Field::CompletedCall(call("c-1"), on.now()))
+        .set(Field::CompletedCall(AnsweredCall::new(
+            call("c-1"),
+            on.now(),
+        )))
         .then(Change::Stop(stopped))
         .then(Change::Inbox(InboxRow::new("in-2", Vec::new(), on.now())))
         .then(Change::Unstage(Unstage::Step(step("step"))))

@@ -13,6 +13,7 @@ mod going_back;
 mod remembering;
 mod run_driver;
 mod stopping;
+mod timing_out;
 mod unknown_results;
 
 pub use attempts::{
@@ -76,6 +77,14 @@ pub use stopping::{
     a_turn_does_not_begin_in_a_session_that_was_replaced,
     a_turn_that_sets_keys_of_the_state_keeps_the_other_keys,
     an_abort_beside_a_taken_interrupt_is_not_lost, an_answer_beside_a_pause_is_taken,
+};
+pub use timing_out::{
+    a_late_answer_beside_a_model_call_comes_after_its_reply,
+    a_late_answer_whose_acknowledgement_is_lost_is_told_once,
+    a_question_about_an_unknown_outcome_times_out,
+    a_timeout_whose_acknowledgement_is_lost_is_made_once, an_answer_just_after_a_timeout_is_late,
+    an_answer_just_before_a_resume_is_taken, an_answer_just_before_a_timeout_counts,
+    one_of_two_late_answers_is_told, one_of_two_late_answers_to_an_ended_run_is_told,
 };
 pub use unknown_results::{
     a_finishing_call_that_was_begun_is_unknown, a_person_is_asked_about_a_call_that_was_begun,

@@ -1,7 +1,7 @@
 //! Rewound sessions: checkpoints, answers and chunks that are removed from the end.
 
 use helix_agents_core::session::CheckpointSource;
-use helix_agents_core::store::{Change, Field, Lookup, Page, StoreError};
+use helix_agents_core::store::{AnsweredCall, Change, Field, Lookup, Page, StoreError};
 use helix_agents_core::stream::{
     ChunkPayload, Sequence, StoredChunk, StreamItem, StreamRewind, StreamStatus,
 };
@@ -92,7 +92,7 @@ pub async fn checkpoints_after_one_are_dropped(on: &Subject) {
 pub async fn the_answers_to_rewound_calls_are_forgotten(on: &Subject) {
     let id = created(on, "s").await;
     for name in ["c1", "c2", "c3"] {
-        let answered = Field::CompletedCall(call(name), on.now());
+        let answered = Field::CompletedCall(AnsweredCall::new(call(name), on.now()));
         changed(on, &id, Change::Set(answered)).await;
     }
     let gone = vec![call("c1"), call("c3"), call("never")];

@@ -5,8 +5,8 @@ use helix_agents_core::SessionId;
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::session::SessionState;
 use helix_agents_core::store::{
-    Change, Commit, Field, Lookup, NewCheckpoint, NewSession, Page, Precondition, SessionExtras,
-    SessionKey, SessionQuery, StoreError,
+    AnsweredCall, Change, Commit, Field, Lookup, NewCheckpoint, NewSession, Page, Precondition,
+    SessionExtras, SessionKey, SessionQuery, StoreError,
 };
 use helix_agents_core::stream::{StreamStatus, StreamWriter};
 
@@ -57,7 +57,10 @@ async fn filled(on: &Subject, root: &SessionId, name: &str) -> SessionId {
         append_user("hello"),
         Change::AppendStep(paired(&["c-0"])),
         Change::WriteState(sets("a", 1)),
-        Change::Set(Field::CompletedCall(call("c-9"), on.now())),
+        Change::Set(Field::CompletedCall(AnsweredCall::new(
+            call("c-9"),
+            on.now(),
+        ))),
         Change::RetireCallIds(vec![call("c-8")]),
     ] {
         changed(on, &child, change).await;

@@ -12,6 +12,7 @@ mod bounding;
 mod branching;
 mod completing;
 mod hooking;
+mod late_answers;
 mod lines;
 mod logging;
 mod ordering;
@@ -28,6 +29,7 @@ mod showing;
 pub(super) mod stepwise_model;
 mod subject;
 mod time_travel;
+mod timing_out;
 mod turns;
 
 use super::Runner;
@@ -115,6 +117,26 @@ suite! { ($)
         an_approval_can_be_given_up,
         the_caller_resumes_after_the_last_answer,
         the_last_answer_continues_by_itself,
+    }
+    timing_out {
+        a_call_times_out_at_its_deadline,
+        a_call_times_out_once,
+        a_resume_takes_overdue_calls_as_timed_out,
+        a_timeout_leaves_other_calls_open,
+        a_run_about_to_pause_takes_a_timeout,
+        hooks_see_a_timeout,
+        a_timeout_cannot_be_submitted,
+        an_operator_gives_stuck_calls_up,
+    }
+    late_answers {
+        an_answer_before_the_deadline_is_in_time,
+        an_answer_at_the_deadline_is_late,
+        a_late_answer_continues_by_itself,
+        a_late_answer_does_not_replace_a_timeout,
+        a_late_answer_to_a_completed_session_is_told_in_the_next_turn,
+        a_late_answer_does_not_stand_between_a_call_and_its_result,
+        an_approval_after_the_deadline_runs_nothing,
+        a_late_answer_is_checked,
     }
     refusing {
         an_unknown_agent_is_refused,
@@ -208,5 +230,6 @@ suite! { ($)
     }
     logging {
         waits_and_answers_are_logged,
+        timeouts_and_late_answers_are_logged,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::entries::take_answers;
+use crate::entries::{Overdue, take_answers};
 use crate::hooks::{AgentSuspended, SuspendReason};
 use crate::id::{CallId, IdSourceExt};
 use crate::machine::{Event, EventKind, OpenStepRef};
@@ -50,7 +50,8 @@ pub(super) async fn suspend(scope: Scope<'_>) -> Result<Event, PerformError> {
     Err(scope.moving())
 }
 
-/// Takes answers that came before the run could pause: the same run goes on with them. Also when
+/// Takes answers that came before the run could pause, and the timeouts of calls whose deadline has passed:
+/// the same run goes on with them. Also when
 /// they were taken by an earlier attempt at this effect, and when the run is asked to stop.
 async fn go_on(cx: EffectContext<'_>, found: &Snapshot) -> Result<Option<Event>, PerformError> {
     let EffectContext { scope, view, now } = cx;
@@ -58,7 +59,7 @@ async fn go_on(cx: EffectContext<'_>, found: &Snapshot) -> Result<Option<Event>,
     let Some(open) = &found.open_step else {
         return Err(scope.missing("an open step to pause in"));
     };
-    let taken = take_answers(&found.state, open, &at.run_id, now);
+    let taken = take_answers(&found.state, open, &at.run_id, now, Overdue::TimesOut);
     if view.stop || taken.is_empty() {
         // Who stops the run takes the answers with it.
         let open = OpenStepRef::of(open);
@@ -76,6 +77,7 @@ async fn go_on(cx: EffectContext<'_>, found: &Snapshot) -> Result<Option<Event>,
         CommitOutcome::Made(committed) => committed,
         CommitOutcome::Before(event) => return Ok(Some(event)),
     };
+    taken.log_timeouts();
     let open = OpenStepRef::of(&taken.step);
     let event = scope.event(EventKind::Answered { open });
     Ok(Some(event.with_stop(committed.stop.is_some())))

@@ -14,7 +14,7 @@ use crate::session::{
 };
 use crate::state::check_whole;
 use crate::store::header::{Header, LatestRun, PendingCallMark};
-use crate::store::{Change, Fence, Field, OpenStepMark, Row, StoreError};
+use crate::store::{AnsweredCall, Change, Fence, Field, OpenStepMark, Row, StoreError};
 use crate::time::Timestamp;
 
 const MODE_IS_SET: &str = "its mode is set already, and is set only once";
@@ -112,7 +112,7 @@ impl Applying<'_> {
 
     fn add_answered(&mut self, calls: BTreeMap<CallId, Timestamp>) {
         for (call, at) in calls {
-            self.row(Row::Answered(call, at));
+            self.row(Row::Answered(AnsweredCall::new(call, at)));
         }
     }
 
@@ -181,6 +181,7 @@ impl Applying<'_> {
         match change {
             Change::Create(_) | Change::Delete => {}
             Change::Truncate(count) => {
+                header.notices.clear();
                 if count < header.messages {
                     let keep = (self.messages_kept)(self.session, count)?;
                     header.messages = keep;
@@ -197,6 +198,7 @@ impl Applying<'_> {
                 messages.push(Message::Assistant(assistant));
                 messages.extend(results.into_iter().map(Message::Tool));
                 self.append(header, messages);
+                append_notices(header, self.session, self.rows);
             }
             Change::WriteState(writes) => {
                 if !writes.is_empty() {
@@ -330,6 +332,7 @@ impl Applying<'_> {
                     self.row(Row::RemovePending(call));
                 }
             }
+            Change::Notice(message) => header.notices.push(message),
             Change::Child(child) => self.row(Row::Child(child)),
             Change::Stop(stop) => {
                 let running = header.run.as_ref().is_some_and(|run| {
@@ -383,7 +386,7 @@ impl Applying<'_> {
                 put(&mut session.suspended_awaiting_children, call, wait);
             }
             Field::SuspendedStep(step) => session.suspended_step_id = step,
-            Field::CompletedCall(call, at) => self.row(Row::Answered(call, at)),
+            Field::CompletedCall(answered) => self.row(Row::Answered(answered)),
             Field::CallOwner(call, owner) => {
                 put(&mut session.client_tool_call_ownership, call, owner);
             }
@@ -410,6 +413,20 @@ impl Applying<'_> {
             Field::Stream(stream) => session.stream_id = stream,
         }
         Ok(())
+    }
+}
+
+/// Appends the messages that waited for the end of a step or of the run.
+pub(super) fn append_notices(
+    header: &mut Header,
+    session: &SessionId,
+    rows: &mut Vec<(SessionId, Row)>,
+) {
+    for notice in std::mem::take(&mut header.notices) {
+        let messages = vec![Message::User(notice)];
+        let at = header.messages;
+        header.messages += 1;
+        rows.push((session.clone(), Row::Messages { at, messages }));
     }
 }
 

@@ -8,6 +8,7 @@ use tracing::Level;
 
 use super::super::runner::in_time;
 use super::agents::{Log, agent, browser, noted};
+use super::timing_out::{expire, let_pass, limited};
 use super::{MockReply, RuntimeSubject};
 use crate::{Events, SeenEvent};
 
@@ -72,4 +73,43 @@ pub async fn waits_and_answers_are_logged(on: &RuntimeSubject) {
         ["client_tool.suspended", "client_tool.submitted"]
     );
     on.resumed().await;
+}
+
+/// A timeout is logged once, and so is the late answer that the model is told of.
+///
+/// proves in part: CLT-05
+pub async fn timeouts_and_late_answers_are_logged(on: &RuntimeSubject) {
+    static CASES: AtomicUsize = AtomicUsize::new(0);
+    let events = Events::of_this_process().expect("nothing else listens in this process");
+    let case = CASES.fetch_add(1, Ordering::Relaxed);
+    let ids = ["a", "b", "c"].map(|name| format!("timeout-{case}-{name}"));
+    let calls = ids.each_ref().map(|id| (id.as_str(), "browser", json!({})));
+    let replies = [MockReply::calls(calls), MockReply::text("done")];
+    let agent = agent(replies).tools(limited("browser")).build().unwrap();
+    on.turn(&agent, "go").await;
+    // The pause is logged after its commit.
+    for call in &ids {
+        in_time("the log is told", events.until(1, "call", call)).await;
+    }
+    let [found, touched, resumed] = &ids;
+    // Somebody looks for it, somebody answers it, somebody resumes its session.
+    let_pass(on, &[found]).await;
+    expire(on).await;
+    expire(on).await;
+    let late = on.waiting(touched).await.result(1);
+    let_pass(on, &[touched, resumed]).await;
+    on.submit(late.clone()).await.unwrap();
+    on.submit(late).await.unwrap();
+    on.resumed().await;
+    let suspended = "client_tool.suspended";
+    let timeout = "client_tool.timeout";
+    for (call, names) in [
+        (found, vec![suspended, timeout]),
+        (touched, vec![suspended, timeout, "client_tool.late_answer"]),
+        (resumed, vec![suspended, timeout]),
+    ] {
+        let told = in_time("the log is told", events.until(names.len(), "call", call)).await;
+        let told: Vec<_> = told.iter().map(SeenEvent::name).collect();
+        assert_eq!(told, names);
+    }
 }

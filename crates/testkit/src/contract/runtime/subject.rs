@@ -12,7 +12,7 @@ use helix_agents_core::entries::{
 use helix_agents_core::message::Message;
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::{Checkpoint, PendingCall, RunRecord, SubmissionOutcome};
-use helix_agents_core::store::{Lookup, Page, PendingQuery, Snapshot};
+use helix_agents_core::store::{Change, Commit, Lookup, Page, PendingQuery, Snapshot};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk};
 use helix_agents_core::time::Clock;
 use helix_agents_core::usage::UsageEntry;
@@ -307,6 +307,19 @@ impl RuntimeSubject {
         let found = self.pending().await;
         let mut found = found.into_iter().filter(|it| it.tool_call_id == call(id));
         found.next().expect("the call waits")
+    }
+
+    /// Replaces a pending call.
+    pub(super) async fn put_pending(&self, pending: PendingCall) {
+        let change = Change::Pending(Box::new(pending));
+        let commit = Commit::new(session(), self.clock.now()).then(change);
+        self.backend().store.commit(commit).await.unwrap();
+    }
+
+    /// The entry of a call that is pending or answered, until a run takes the answer.
+    pub(super) async fn waiting_or_answered(&self, id: &str) -> PendingCall {
+        let mut pending = self.snapshot().await.state.pending_client_tool_calls;
+        pending.remove(&call(id)).expect("no run has taken it")
     }
 
     pub(super) async fn chunks(&self) -> Vec<StoredChunk> {
