@@ -15,6 +15,10 @@ const BATCH: usize = 1_000;
 /// The maximum length of a result or a reason in a message.
 const LONGEST: usize = 500;
 
+/// What became of a call that nobody answered in time, and of the answer that came later.
+pub(crate) const PASSED: &str =
+    "has timed out; the model is told of the first answer that comes after the deadline";
+
 /// The call that an answer was meant for.
 #[derive(Debug)]
 pub(crate) struct AnsweredCall<'a> {
@@ -132,6 +136,7 @@ fn describe(answer: &Answer) -> String {
         Submission::ClientToolResult { result, .. } => {
             answered(result.as_ref().unwrap_or(&Value::Null), by)
         }
+        Submission::Expired { .. } => "timed out".to_owned(),
         _ => format!("answered{}", name(by)),
     }
 }

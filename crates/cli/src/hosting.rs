@@ -67,33 +67,6 @@ pub(crate) fn router(server: ServerBuilder) -> Result<Router, UsageError> {
     Ok(server.router())
 }
 
-/// Prints a warning that deadlines are not enforced yet, if an agent has any.
-fn warn_about_deadlines(runtime: &LocalRuntime) -> std::io::Result<()> {
-    let agents = runtime.agents();
-    let all = agents
-        .names()
-        .into_iter()
-        .filter_map(|name| agents.get(&name));
-    let limited: Vec<_> = all
-        .filter(|agent| {
-            agent
-                .tools()
-                .iter()
-                .any(|tool| tool.spec().options.deadline.is_some())
-        })
-        .map(|agent| agent.name().to_owned())
-        .collect();
-    if limited.is_empty() {
-        return Ok(());
-    }
-    let text = format!(
-        "`deadline_ms` is stored and shown, and not enforced yet: calls of {} wait for as long as it \
-         takes",
-        limited.join(", ")
-    );
-    Screen::of_process().note(Look::Yellow, text)
-}
-
 fn whole(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -118,7 +91,6 @@ pub(crate) async fn host(
         .await
         .map_err(|error| UsageError(format!("cannot listen on {listen}: {error}")))?;
     let mut signals = Signals::listen()?;
-    warn_about_deadlines(runtime)?;
     runtime.start_recovery()?;
     let address = listener
         .local_addr()

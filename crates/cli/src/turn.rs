@@ -13,7 +13,7 @@ use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
 use crate::ask::{self, Reply};
-use crate::decision::AnsweredCall;
+use crate::decision::{AnsweredCall, PASSED};
 use crate::exit::Exit;
 use crate::input::Input;
 use crate::live::Live;
@@ -178,7 +178,9 @@ impl<'a> Turn<'a> {
     pub(crate) async fn answered(&mut self, pending: &[PendingCall]) -> anyhow::Result<bool> {
         let can_ask = self.live.screen.can_ask && !self.live.json;
         let mut left = Vec::new();
-        let mut open = pending.iter().filter(|call| call.answer.is_none());
+        // A call whose deadline has passed times out when the session is resumed.
+        let now = self.runtime.clock().now();
+        let mut open = pending.iter().filter(|call| call.waits_at(now));
         for call in open.by_ref() {
             let reply = match can_ask {
                 true => self.ask(call).await?,
@@ -223,6 +225,11 @@ impl<'a> Turn<'a> {
         if submitted.outcome == SubmissionOutcome::Accepted {
             return Ok(());
         }
+        self.is_late = true;
+        if submitted.outcome == SubmissionOutcome::LateAnswerAfterTimeout {
+            let text = format!("too late: {} {PASSED}", call.tool_name);
+            return Ok(self.live.note(Look::Red, text)?);
+        }
         let asked = AnsweredCall::by(&answer, call.approval_id.as_ref());
         let before = asked.decision(self.runtime.backend()).await?;
         let before = before.unwrap_or_else(|| "answered or abandoned before".to_owned());
@@ -230,7 +237,6 @@ impl<'a> Turn<'a> {
             "too late: {} was {before}; your answer changes nothing",
             call.tool_name
         );
-        self.is_late = true;
         Ok(self.live.note(Look::Red, text)?)
     }
 
@@ -253,7 +259,8 @@ impl<'a> Turn<'a> {
 
     /// Prints the pending calls, without asking. Returns true if there are none.
     fn print_pending(&mut self, pending: &[PendingCall]) -> std::io::Result<bool> {
-        let open = pending.iter().filter(|call| call.answer.is_none());
+        let now = self.runtime.clock().now();
+        let open = pending.iter().filter(|call| call.waits_at(now));
         let open: Vec<_> = open.collect();
         self.print_answers(&open)?;
         Ok(open.is_empty())

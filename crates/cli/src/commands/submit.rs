@@ -4,13 +4,14 @@ use clap::Args;
 use helix_agents_core::entries::{Continuation, EntryError, ToolAnswer};
 use helix_agents_core::runtime::{Backend, RuntimeError, RuntimeExt};
 use helix_agents_core::session::{
-    PendingCall, PendingKind, Submission, SubmissionError, SubmissionOutcome,
+    AnswerKind, PendingCall, PendingKind, Submission, SubmissionError, SubmissionOutcome,
 };
+use helix_agents_core::store::Lookup;
 use helix_agents_core::{ApprovalId, CallId, Error, SessionId, UserId};
 use serde_json::{Value, json};
 
 use super::{id, load};
-use crate::decision::AnsweredCall;
+use crate::decision::{AnsweredCall, PASSED};
 use crate::exit::{Exit, UsageError};
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
@@ -89,13 +90,21 @@ impl GivenAnswer {
     }
 
     /// Returns the answer to a call that is not pending, whose result says what happened to the
-    /// call.
-    fn unbound(self, root: SessionId, call: CallId) -> anyhow::Result<ToolAnswer> {
+    /// call. A call that has timed out is known by its approval.
+    fn unbound(
+        self,
+        root: SessionId,
+        call: CallId,
+        approval: Option<ApprovalId>,
+    ) -> anyhow::Result<ToolAnswer> {
         let decision = |approved, reason| {
-            let nothing = ApprovalId::new("none")?;
+            let approval = match approval.clone() {
+                Some(approval) => approval,
+                None => ApprovalId::new("none")?,
+            };
             Ok::<_, anyhow::Error>(Submission::decision(
                 call.clone(),
-                nothing,
+                approval,
                 approved,
                 reason,
             ))
@@ -121,7 +130,10 @@ impl Submit {
         let root = found.state.root().clone();
         let mut answer = match waiting(&setup.backend, &root, &call).await? {
             Some(pending) => given.to(&pending),
-            None => given.unbound(root.clone(), call.clone())?,
+            None => {
+                let approval = timed_out(&setup.backend, &root, &call).await?;
+                given.unbound(root.clone(), call.clone(), approval)?
+            }
         };
         answer.decided_by = user;
         let submitted = setup.runtime().submit(answer.clone()).await;
@@ -158,7 +170,7 @@ impl Submit {
                 SubmissionOutcome::AlreadyCompleted => {
                     format!("already_completed: it was {before}; this answer changes nothing")
                 }
-                _ => "late_answer_after_timeout: its deadline had passed".to_owned(),
+                _ => format!("late_answer_after_timeout: it {PASSED}"),
             };
             screen.print_line(screen.on_out(Look::Plain, &text))?;
             if submitted.continuation == Continuation::CallerResumes {
@@ -187,6 +199,20 @@ fn hinted(error: Error) -> anyhow::Error {
         _ => ("a result", "--result JSON or --error TEXT"),
     };
     UsageError(format!("call {call} waits for {what}; answer with {flags}")).into()
+}
+
+/// Returns the approval that a call waited for when it timed out.
+async fn timed_out(
+    backend: &Backend,
+    root: &SessionId,
+    call: &CallId,
+) -> anyhow::Result<Option<ApprovalId>> {
+    let which = Lookup::One(call.clone());
+    let found = backend.store.answered(root.as_root(), which).await?;
+    Ok(found.items.into_iter().find_map(|found| match found.kind {
+        AnswerKind::TimedOut(asked) => asked.approval_id,
+        _ => None,
+    }))
 }
 
 /// Returns the pending call, in the session of the tree that made it.

@@ -46,7 +46,8 @@ pub(super) static TOOL: Table = Table {
         Key::new(
             "deadline_ms",
             Shape::Count(1),
-            "How long a person or a client may take to answer; stored and shown, but not enforced yet.",
+            "How long a person or a client may take to answer. Then the call times out: the model reads \
+             that nobody answered, and an answer that comes later is told to it in a message.",
         ),
         Key::new(
             "timeout_ms",

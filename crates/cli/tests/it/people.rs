@@ -1,5 +1,8 @@
 //! Tests of approvals, client results, and who may answer what.
 
+use helix_agents_core::store::{Change, Commit, SessionStore};
+use helix_agents_core::{CallId, SessionId};
+use helix_agents_store_sqlite::SqliteStore;
 use serde_json::json;
 
 use crate::kit::{CommandOutput, Folder, config};
@@ -198,6 +201,62 @@ fn an_operator_fails_a_stuck_call_of_either_kind() {
         .ends(0)
         .json();
     assert_eq!(shown["status"], "completed");
+}
+
+/// Moves the deadline of a pending call into the past.
+async fn let_pass(folder: &Folder, call: &str) {
+    let store = SqliteStore::open(folder.path().join("helix.db")).await;
+    let store = store.unwrap();
+    let session = SessionId::new("s").unwrap();
+    let found = store.load(session.as_root()).await.unwrap().unwrap();
+    let pending = &found.state.pending_client_tool_calls;
+    let mut pending = pending[&CallId::new(call).unwrap()].clone();
+    assert!(pending.deadline.is_some());
+    pending.deadline = Some(pending.created_at);
+    let commit = Commit::new(session, pending.created_at);
+    let commit = commit.then(Change::Pending(Box::new(pending)));
+    store.commit(commit).await.unwrap();
+}
+
+/// An approval after the deadline runs nothing: before the session is resumed, and after. The model is told
+/// of the first.
+///
+/// proves in part: CLT-06
+#[tokio::test]
+async fn an_approval_after_the_deadline_is_late() {
+    for resumes_first in [false, true] {
+        let folder = folder();
+        paused(&folder, "pay");
+        let_pass(&folder, "pay").await;
+        let submit = |how: &[&str]| {
+            let arguments = [&["submit", "s", "pay"], how].concat();
+            folder.helix(&arguments).ends(0)
+        };
+        if resumes_first {
+            let did = folder.helix(&["resume", "s"]).ends(0);
+            assert!(did.out.contains("Nobody decided"), "{}", did.out);
+        }
+        let continuation = if resumes_first {
+            "none"
+        } else {
+            "caller_resumes"
+        };
+        let late = "late_answer_after_timeout";
+        assert_eq!(
+            submit(&["--approve", "--json"]).json(),
+            json!({ "status": late, "continuation": continuation })
+        );
+        let again = submit(&["--deny", "too much"]);
+        assert!(again.out.starts_with(late), "{}", again.out);
+        if !resumes_first {
+            let did = folder.helix(&["resume", "s"]).ends(0);
+            assert!(did.out.contains("Nobody decided"), "{}", did.out);
+        }
+        let shown = folder.helix(&["sessions", "show", "s", "--json"]).ends(0);
+        let told = "Call pay of refund was approved after its deadline; it was not executed.";
+        assert_eq!(shown.out.matches(told).count(), 1, "{}", shown.out);
+        assert!(!shown.out.contains("too much"), "{}", shown.out);
+    }
 }
 
 #[test]

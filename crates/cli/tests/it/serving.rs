@@ -257,22 +257,6 @@ async fn dev_reports_which_settings_it_ignores() {
     }
 }
 
-/// A configured deadline is reported as not enforced yet.
-#[test]
-fn a_warning_says_that_deadlines_are_not_enforced() {
-    let told = "`deadline_ms` is stored and shown, and not enforced yet: calls of ";
-    for (deadline, times) in [("", 0), ("deadline_ms = 1000\n", 1)] {
-        let folder = Folder::with(&config(&format!("{AGENT}{deadline}")), SCRIPT);
-        let notes = folder.path().join("notes");
-        let mut command = folder.command(&["dev", "--config", "helix.toml"]);
-        command.args(["--listen", "127.0.0.1:0"]);
-        command.stderr(std::fs::File::create(&notes).unwrap());
-        assert_eq!(Served::spawn(command).terminate(), Some(0));
-        let notes = std::fs::read_to_string(notes).unwrap();
-        assert_eq!(notes.matches(told).count(), times, "{notes}");
-    }
-}
-
 #[test]
 fn localhost_can_be_listened_on() {
     let folder = Folder::empty();

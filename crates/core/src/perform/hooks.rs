@@ -171,8 +171,12 @@ impl Hooks<'_> {
             self.fire_resumed().await;
             return Ok(());
         }
+        // A notice to the model may stand before the messages of the turn. Older records do not say how
+        // many these are.
+        let messages = usize::try_from(self.cx.view.run.messages).unwrap_or(usize::MAX);
+        let messages = if messages == 0 { usize::MAX } else { messages };
         let mut input: Vec<UserMessage> = Vec::new();
-        for message in history.iter().rev() {
+        for message in history.iter().rev().take(messages) {
             match message {
                 Message::User(user) => input.push(user.clone()),
                 _ => break,

@@ -80,6 +80,13 @@ impl PendingCall {
         self.answer.is_none() && is_past
     }
 
+    /// Whether the call waits for an answer at this instant: nobody has answered it, and its deadline has
+    /// not passed.
+    #[must_use]
+    pub fn waits_at(&self, at: Timestamp) -> bool {
+        self.answer.is_none() && !self.is_overdue(at)
+    }
+
     /// Returns the answer of the call at this instant: the submitted one, or a timeout if its deadline has
     /// passed.
     pub(crate) fn answer_at(&self, at: Timestamp) -> Option<Answer> {
@@ -100,6 +107,6 @@ impl SessionState {
     /// Whether a call is pending that waits for its answer also at this instant.
     pub(crate) fn awaits_answers(&self, at: Timestamp) -> bool {
         let mut pending = self.pending_client_tool_calls.values();
-        pending.any(|call| call.answer.is_none() && !call.is_overdue(at))
+        pending.any(|call| call.waits_at(at))
     }
 }

@@ -77,6 +77,7 @@ fn stored_records_of_every_version_can_be_read() {
     pin(records::runs());
     pin(records::open_steps());
     pin(records::pendings());
+    pin(records::answer_kinds());
     pin(records::checkpoints());
     pin(records::children());
     pin(records::stops());

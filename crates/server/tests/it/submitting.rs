@@ -3,10 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use helix_agents_core::memory::MemoryStore;
+use helix_agents_core::runtime::Runtime;
+use helix_agents_core::store::{Change, Commit};
+use helix_agents_core::{CallId, SessionId};
 use helix_agents_server::{Access, Principal, Refusal};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
-use crate::kit::{Outside, Place, builder, runtime, tokens};
+use crate::kit::{ALICE, Answer, Outside, Place, builder, request, runtime, tokens};
 
 fn result(result: &Value) -> Value {
     json!({ "sessionId": "s", "kind": "client-tool-result", "toolCallId": "q1", "result": result })
@@ -32,6 +36,61 @@ async fn the_last_answer_continues_the_run() {
         let expected = json!({ "status": "already_completed", "continuation": "none" });
         assert_eq!(again.ok(), expected);
     }
+}
+
+/// Moves the deadline of a pending call of session `s` to this instant.
+async fn let_pass(place: &Place, call: &str) {
+    let store = &place.runtime.backend().store;
+    let session = SessionId::new("s").unwrap();
+    let found = store.load(session.as_root()).await.unwrap().unwrap();
+    let pending = &found.state.pending_client_tool_calls;
+    let mut pending = pending[&CallId::new(call).unwrap()].clone();
+    let now = place.runtime.clock().now();
+    pending.deadline = Some(now);
+    let commit = Commit::new(session, now).then(Change::Pending(Box::new(pending)));
+    store.commit(commit).await.unwrap();
+}
+
+/// An answer at the deadline or after it is late. The first one times the call out and continues the run.
+///
+/// proves in part: CLT-06, SRV-01
+#[tokio::test]
+async fn an_answer_after_the_deadline_is_late() {
+    let place = Place::new();
+    place.ended("ask").await;
+    let_pass(&place, "q1").await;
+    for continuation in ["new_run", "none"] {
+        let answer = place
+            .post("/submit-tool-result", result(&json!("crimson")))
+            .await;
+        let status = "late_answer_after_timeout";
+        let expected = json!({ "status": status, "continuation": continuation });
+        assert_eq!(answer.ok(), expected);
+        place.settled("s").await;
+    }
+    let messages = place.get("/sessions/s/messages").await.ok();
+    let timed_out = "{\"error\":\"The client did not answer within the deadline.\"}";
+    assert_eq!(messages["messages"][2]["content"], timed_out);
+    assert_eq!(
+        messages["messages"].to_string().matches("crimson").count(),
+        1
+    );
+}
+
+/// A client cannot report a timeout.
+#[tokio::test]
+async fn a_timeout_is_not_an_answer() {
+    let place = Place::new();
+    place.ended("ask").await;
+    for call in ["q1", "never"] {
+        let body = json!({ "sessionId": "s", "kind": "expired", "toolCallId": call });
+        let request = request(ALICE, "POST", "/submit-tool-result", Some(body));
+        let answer = Answer::of(place.app.clone().oneshot(request).await.unwrap()).await;
+        assert_eq!(answer.status, 400, "{}", answer.text());
+        assert_eq!(answer.json()["code"], "VALIDATION_ERROR");
+    }
+    let pending = place.get("/status?sessionId=s").await.ok()["pending"].clone();
+    assert_eq!(pending[0]["toolCallId"], "q1");
 }
 
 #[tokio::test]

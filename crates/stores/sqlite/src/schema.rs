@@ -160,13 +160,14 @@ fn version(connection: &Connection, path: &Path) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use helix_agents_core::SessionId;
     use helix_agents_core::session::SessionStatus;
-    use helix_agents_core::store::{DueQuery, Lookup, Page, SessionKey};
+    use helix_agents_core::store::{AnsweredCall, DueQuery, Lookup, Page, SessionKey};
     use helix_agents_core::time::Timestamp;
+    use helix_agents_core::{CallId, SessionId};
     use rusqlite::params;
 
     use super::*;
+    use crate::answered_calls;
 
     const TWO: &[Migration] = &[
         Migration::sql("CREATE TABLE a (x)"),
@@ -328,6 +329,31 @@ mod tests {
         let old = "SELECT count(*) FROM sqlite_schema WHERE name = 'old_checkpoint'";
         let left: u32 = connection.query_row(old, [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0);
+    }
+
+    /// Calls that were answered in an older file were answered in time.
+    ///
+    /// proves: STO-12
+    #[test]
+    fn the_answered_calls_of_an_older_file_were_answered_in_time() {
+        let path = Path::new("x.db");
+        let mut connection = memory();
+        migrate_to(&mut connection, path, true, &MIGRATIONS[..8]).unwrap();
+        let header = r#"["header",1,{"session":{"sessionId":"s","agentType":"desk","customState":{},
+            "status":"active","stepCount":0,"resumeCount":0,"version":1,"createdAt":1,
+            "updatedAt":1},"fence":1,"messages":0,"stateVersion":1}]"#;
+        let sql = "INSERT INTO session (name, agent, status, created, header) \
+                   VALUES ('s', 'desk', 'active', 1, ?)";
+        connection.execute(sql, [header]).unwrap();
+        let sql = "INSERT INTO answered (session, call, time) SELECT id, 'c-1', 7 FROM session";
+        connection.execute(sql, []).unwrap();
+        migrate(&mut connection, path, true).unwrap();
+        let session = SessionId::new("s").unwrap();
+        let all = Lookup::Page(Page::ALL);
+        let found = answered_calls::lookup(&connection, session.as_root(), all).unwrap();
+        let call = CallId::new("c-1").unwrap();
+        let expected = AnsweredCall::new(call, Timestamp::from_millis(7));
+        assert_eq!(found.items, [expected]);
     }
 
     /// proves: STO-12

@@ -9,11 +9,11 @@ use helix_agents_core::error::{ErrorCode, ErrorRecord};
 use helix_agents_core::message::UserMessage;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
-    Answer, Approval, CallPhase, CallState, Checkpoint, CheckpointSource, ChildLocation, ChildMode,
-    ChildStatus, ChildWait, EffectRecord, EffectState, InterruptContext, OpenCall, OpenStep,
-    PendingCall, ReplyUsage, RunRecord, RunStatus, RunTrigger, SessionMode, SessionState,
-    SessionStatus, StepStart, StopKind, StopRequest, SubSessionRef, Submission, Suspended,
-    TracingContext, TurnStart, WorkspaceRef,
+    Answer, AnswerKind, Approval, CallBinding, CallPhase, CallState, Checkpoint, CheckpointSource,
+    ChildLocation, ChildMode, ChildStatus, ChildWait, EffectRecord, EffectState, InterruptContext,
+    OpenCall, OpenStep, PendingCall, ReplyUsage, RunRecord, RunStatus, RunTrigger, SessionMode,
+    SessionState, SessionStatus, StepStart, StopKind, StopRequest, SubSessionRef, Submission,
+    Suspended, TracingContext, TurnStart, WorkspaceRef,
 };
 use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
@@ -208,6 +208,13 @@ pub(super) fn headers() -> Vec<Header> {
             "run": { "id": run_id, "status": "running", "host": "local" },
         },
         { "session": session, "fence": 9, "messages": 1, "cuts": 2, "stateVersion": 1 },
+        {
+            "session": session,
+            "fence": 9,
+            "messages": 1,
+            "stateVersion": 1,
+            "notices": [UserMessage::hidden("The client answered call c1.")],
+        },
     ]);
     serde_json::from_value(samples).unwrap()
 }
@@ -357,12 +364,23 @@ fn pending() -> PendingCall {
     pending
 }
 
+pub(super) fn answer_kinds() -> Vec<AnswerKind> {
+    let calls = [asked(), asked().needing_approval(approval())];
+    let timed_out = calls.map(|call| AnswerKind::TimedOut(Box::new(CallBinding::of(&call))));
+    let mut samples = vec![AnswerKind::Submitted, AnswerKind::AnsweredLate];
+    samples.extend(timed_out);
+    samples
+}
+
 pub(super) fn pendings() -> Vec<PendingCall> {
     let answers = [
         Submission::result(call_id("c1"), json!({"ok": true})),
         Submission::result(call_id("c1"), Value::Null),
         Submission::error(call_id("c1"), "nobody is there"),
         Submission::decision(call_id("c1"), approval(), true, None),
+        Submission::Expired {
+            tool_call_id: call_id("c1"),
+        },
     ];
     let mut samples = vec![pending(), asked(), asked().needing_approval(approval())];
     samples.extend(answers.map(|submission| {

@@ -15,6 +15,8 @@ mod kit;
 mod by_itself;
 /// The contract of runtimes.
 mod contract;
+/// Deadlines that pass.
+mod deadlines;
 /// A process whose lease has lapsed.
 mod holds;
 /// Leases that are held, renewed and lost.

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::super::builders::{approval, call};
 use super::agents::{Log, agent, calling, noted, of_model};
+use super::recording_hooks::RecordingHooks;
 use super::subject::session;
 use super::timing_out::{NOT_ANSWERED, expire, let_pass, limited};
 use super::{MockReply, RuntimeSubject};
@@ -140,13 +141,16 @@ pub async fn a_late_answer_to_a_completed_session_is_told_in_the_next_turn(on: &
         MockReply::text("done"),
         MockReply::text("I see"),
     ];
-    let agent = agent(replies).tools(limited("browser")).build().unwrap();
+    let log = Log::default();
+    let agent = agent(replies).tools(limited("browser"));
+    let agent = agent.hooks(RecordingHooks::new(&log)).build().unwrap();
     on.turn(&agent, "go").await;
     let waiting = on.waiting("c1").await;
     let_pass(on, &["c1"]).await;
     on.resumed().await;
     let submitted = late(on, waiting.error("no screen")).await;
     assert_eq!(submitted.continuation, Continuation::None);
+    log.take();
     assert_eq!(
         on.turn(&agent, "and now").await.status,
         RunStatus::Completed
@@ -162,6 +166,11 @@ pub async fn a_late_answer_to_a_completed_session_is_told_in_the_next_turn(on: &
             "user: and now".to_owned(),
             "assistant: I see".to_owned(),
         ]
+    );
+    assert_eq!(
+        log.take()[0],
+        r#"start ["and now"]"#,
+        "the notice is no input"
     );
 }
 

@@ -139,6 +139,12 @@ fn answers(ledger: &Ledger, stored: &Stored) -> Vec<String> {
                 result.status != ResultStatus::Denied
             }
             Submission::ApprovalResponse { .. } => result.status == ResultStatus::Denied,
+            Submission::Expired { .. } => {
+                matches!(
+                    result.status,
+                    ResultStatus::TimedOut | ResultStatus::Unknown
+                )
+            }
             _ => false,
         };
         if !arrived {
