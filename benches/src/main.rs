@@ -21,6 +21,7 @@ mod awake;
 mod bare;
 mod branch;
 mod bytes;
+mod deadlines;
 mod flat;
 mod growing;
 mod http;
@@ -57,6 +58,7 @@ const GROUPS: [Group; 18] = [
     ("idle", idle::run),
     ("sweeps", sweeps::run),
     ("stops", stops::run),
+    ("deadlines", deadlines::run),
     ("steps", steps::run),
     ("durable", steps::durable),
     ("growing", growing::run),

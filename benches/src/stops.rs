@@ -257,7 +257,7 @@ async fn start(runtime: &LocalRuntime, agent: &Agent, name: &str) -> Outcome<()>
 }
 
 /// The time that this process has computed.
-fn cpu_seconds() -> Outcome<f64> {
+pub(crate) fn cpu_seconds() -> Outcome<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     // After the name, which is in parentheses, the twelfth and thirteenth are ticks of a hundredth.
     let fields = stat.rsplit(')').next().unwrap_or_default();

@@ -22,6 +22,7 @@ mod rewind_point;
 mod rollback;
 mod start;
 mod submit;
+mod warn;
 
 use std::sync::Arc;
 
@@ -252,6 +253,16 @@ impl Entries {
     /// When the store cannot be read or written.
     pub async fn expire(&self, session: SessionKey<'_>) -> Result<Expired, EntryError> {
         expire::expire(self, session).await
+    }
+
+    /// Warns readers of every open call of a session whose deadline is near, once each, with one durable
+    /// write: a custom event `expiring_soon`. Returns the number of calls. Calls are warned of if
+    /// [`Ports::warns_of_deadlines`](crate::perform::Ports::warns_of_deadlines) was set when they were made.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written. A warning whose acknowledgement is lost is not given again.
+    pub async fn warn(&self, session: SessionKey<'_>) -> Result<usize, EntryError> {
+        warn::warn(self, session).await
     }
 
     /// As [`Entries::enter`], for an entry that starts or continues a run.

@@ -118,6 +118,9 @@ pub(super) fn pending(cx: EffectContext<'_>, call: &ToolCall, spec: &ToolSpec) -
         .options
         .deadline
         .map(|wait| cx.now.saturating_add(wait));
+    if cx.ports().warns_of_deadlines {
+        return pending.warned();
+    }
     pending
 }
 

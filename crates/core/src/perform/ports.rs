@@ -66,6 +66,8 @@ pub struct Ports {
     /// How long a tool may take to end after its run was asked to stop. Then it is left behind, and its
     /// outcome is unknown.
     pub stop_grace: Duration,
+    /// Whether readers are warned when the deadline of a pending call is near. It costs a commit per call.
+    pub warns_of_deadlines: bool,
     /// Whether the run is held, for hosts that have leases; without it, it always is.
     pub hold: Option<Arc<Hold>>,
     pub(super) memory: Memory,
@@ -95,6 +97,7 @@ impl Ports {
             execution_hooks: Vec::new(),
             abort: AbortSignal::default(),
             stop_grace: STOP_GRACE,
+            warns_of_deadlines: false,
             hold: None,
             memory: Memory::none(),
         }

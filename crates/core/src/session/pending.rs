@@ -68,6 +68,9 @@ pub struct PendingCall {
     /// The deadline for an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// When readers are warned that the deadline is near, until they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warn_at: Option<Timestamp>,
     /// The session that made the call.
     pub session_id: SessionId,
     /// The session to which the answer is submitted.
@@ -106,6 +109,7 @@ impl PendingCall {
             approval_id: None,
             run_id,
             deadline: None,
+            warn_at: None,
             root_session_id: session_id.clone(),
             session_id,
             created_at,

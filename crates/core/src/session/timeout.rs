@@ -1,5 +1,7 @@
 //! Calls whose deadline has passed, and answers that come after it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, PendingCall, PendingKind, SessionState, Submission};
@@ -87,6 +89,18 @@ impl PendingCall {
         self.answer.is_none() && !self.is_overdue(at)
     }
 
+    /// Asks for a warning to readers when a tenth of the time is left: at least a second, at most a minute.
+    /// A call that has no more time than that is not warned about.
+    pub(crate) fn warned(mut self) -> Self {
+        self.warn_at = self.deadline.and_then(|deadline| {
+            let left = deadline.since(self.created_at) / 10;
+            let left = left.clamp(Duration::from_secs(1), Duration::from_secs(60));
+            let at = deadline.saturating_sub(left);
+            (at > self.created_at).then_some(at)
+        });
+        self
+    }
+
     /// Returns the answer of the call at this instant: the submitted one, or a timeout if its deadline has
     /// passed.
     pub(crate) fn answer_at(&self, at: Timestamp) -> Option<Answer> {
@@ -108,5 +122,31 @@ impl SessionState {
     pub(crate) fn awaits_answers(&self, at: Timestamp) -> bool {
         let mut pending = self.pending_client_tool_calls.values();
         pending.any(|call| call.waits_at(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::id::CallId;
+
+    #[test]
+    fn a_warning_comes_when_a_tenth_of_the_time_is_left() {
+        let (created, session) = (Timestamp::from_millis(5_000), SessionId::new("s").unwrap());
+        let warned = |wait_ms| {
+            let (run, call) = (RunId::new("r").unwrap(), CallId::new("c").unwrap());
+            let mut pending =
+                PendingCall::client(session.clone(), run, call, "t", json!({}), created);
+            pending.deadline = Some(created.saturating_add(Duration::from_millis(wait_ms)));
+            let at = pending.warned().warn_at;
+            at.map(|at| at.since(created).as_millis())
+        };
+        assert_eq!(warned(1_000), None);
+        assert_eq!(warned(1_001), Some(1));
+        assert_eq!(warned(5_000), Some(4_000));
+        assert_eq!(warned(100_000), Some(90_000));
+        assert_eq!(warned(3_600_000), Some(3_540_000));
     }
 }

@@ -42,6 +42,11 @@ pub enum DueReason {
     },
     /// The session may be cleaned up, and no run is running.
     Expired,
+    /// Readers are to be warned that the deadline of a pending call is near.
+    ExpiringSoon {
+        /// The id of the pending call.
+        call: CallId,
+    },
 }
 
 impl DueReason {
@@ -55,6 +60,7 @@ impl DueReason {
             Self::Inbox => DueKind::Inbox,
             Self::OwedStop { .. } => DueKind::OwedStop,
             Self::Expired => DueKind::Expired,
+            Self::ExpiringSoon { .. } => DueKind::ExpiringSoon,
         }
     }
 }
@@ -75,17 +81,20 @@ pub enum DueKind {
     OwedStop,
     /// A session that may be cleaned up.
     Expired,
+    /// A pending call whose deadline is near.
+    ExpiringSoon,
 }
 
 impl DueKind {
     /// Every kind of due work.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::LapsedLease,
         Self::Deadline,
         Self::Answered,
         Self::Inbox,
         Self::OwedStop,
         Self::Expired,
+        Self::ExpiringSoon,
     ];
 }
 

@@ -106,6 +106,9 @@ pub struct PendingCallMark {
     /// The instant until which an answer is accepted in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// When readers are warned that the deadline is near, until they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warn_at: Option<Timestamp>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -285,6 +288,10 @@ impl Header {
                 DueKind::Answered => id().map(|run| DueReason::Answered { run }),
                 DueKind::OwedStop => id().map(|run| DueReason::OwedStop { run }),
                 DueKind::Deadline => call.cloned().map(|call| DueReason::Deadline { call }),
+                DueKind::ExpiringSoon => {
+                    let call = call.cloned();
+                    call.map(|call| DueReason::ExpiringSoon { call })
+                }
                 DueKind::Inbox => Some(DueReason::Inbox),
                 DueKind::Expired => Some(DueReason::Expired),
             };
@@ -336,6 +343,9 @@ impl Header {
         for (call, mark) in &self.calls {
             if let Some(deadline) = mark.deadline.filter(|_| !mark.answered) {
                 report(deadline, DueKind::Deadline, Some(call));
+            }
+            if let Some(at) = mark.warn_at.filter(|_| !mark.answered) {
+                report(at, DueKind::ExpiringSoon, Some(call));
             }
         }
         if self.is_running() {

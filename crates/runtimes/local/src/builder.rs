@@ -48,6 +48,7 @@ pub struct LocalRuntimeBuilder {
     pub(crate) recovery: bool,
     pub(crate) auto_continue: bool,
     pub(crate) take_over: bool,
+    pub(crate) warn_of_deadlines: bool,
     pub(crate) clean_up: bool,
     pub(crate) lease: Duration,
     pub(crate) sweep_every: Duration,
@@ -66,6 +67,7 @@ impl LocalRuntimeBuilder {
             recovery: true,
             auto_continue: false,
             take_over: true,
+            warn_of_deadlines: false,
             clean_up: true,
             lease: LEASE,
             sweep_every: SWEEP_EVERY,
@@ -161,6 +163,14 @@ impl LocalRuntimeBuilder {
     /// longer is left behind, and the outcome of its call is unknown.
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
+        self
+    }
+
+    /// Whether readers are warned when the deadline of a pending call is near; off by default, because it costs
+    /// a commit per call. The warning is a custom event `expiring_soon` with `toolCallId`, `toolName` and
+    /// `deadline`, when a tenth of the time is left: at least a second, at most a minute.
+    pub fn warn_of_deadlines(mut self, warns: bool) -> Self {
+        self.warn_of_deadlines = warns;
         self
     }
 

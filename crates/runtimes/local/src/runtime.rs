@@ -121,6 +121,7 @@ impl LocalRuntime {
             recovery,
             auto_continue,
             take_over,
+            warn_of_deadlines,
             clean_up,
             lease,
             sweep_every,
@@ -147,6 +148,7 @@ impl LocalRuntime {
         .with_stops(Arc::clone(&backend.stops))
         .with_meter(backend.meter.clone());
         ports.stop_grace = stop_grace;
+        ports.warns_of_deadlines = warn_of_deadlines;
         let runtime = Self {
             inner: Arc::new(Inner {
                 backend,

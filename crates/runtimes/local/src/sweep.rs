@@ -51,6 +51,9 @@ pub struct SweepReport {
     pub delivered: Vec<StartedRun>,
     /// The number of pending calls that were timed out because their deadline had passed.
     pub timed_out: usize,
+    /// The number of pending calls of which readers were warned because their deadline was near (see
+    /// [`warn_of_deadlines`](crate::LocalRuntimeBuilder::warn_of_deadlines)).
+    pub warned: usize,
     /// The number of expired sessions that were removed.
     pub removed: usize,
     /// The number of due sessions that this runtime could not continue; the log says why.
@@ -112,20 +115,23 @@ impl LocalRuntime {
         Ok(report)
     }
 
-    /// Times out every pending call whose deadline has passed. That needs no agent, so any process does it.
+    /// Times out every pending call whose deadline has passed, and warns readers of those whose deadline is
+    /// near. That needs no agent, so any process does it.
     async fn time_out_calls(&self, report: &mut SweepReport) -> Result<(), RuntimeError> {
         let mut query = DueQuery::at(self.inner.clock.now())
-            .of_kinds([DueKind::Deadline])
+            .of_kinds([DueKind::Deadline, DueKind::ExpiringSoon])
             .limit(PAGE);
         loop {
             let page = self.inner.backend.store.due(&query).await?;
-            let entries = &self.inner.entries;
-            let mut expired = stream::iter(page.items)
-                .map(|due| async move { (entries.expire(due.key()).await, due) })
+            let mut looked = stream::iter(page.items)
+                .map(|due| async move { (self.enforce_deadlines(&due).await, due) })
                 .buffer_unordered(TIMEOUTS);
-            while let Some((expired, due)) = expired.next().await {
-                match expired {
-                    Ok(expired) => report.timed_out += expired.calls.len(),
+            while let Some((looked, due)) = looked.next().await {
+                match looked {
+                    Ok((timed_out, warned)) => {
+                        report.timed_out += timed_out;
+                        report.warned += warned;
+                    }
                     Err(error) => {
                         tracing::error!(event = "sweep.failed", session = %due.session, %error);
                         report.failed += 1;
@@ -137,6 +143,20 @@ impl LocalRuntime {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Times out the calls of a session, or warns readers of them. Returns how many of each.
+    async fn enforce_deadlines(&self, due: &DueSession) -> Result<(usize, usize), EntryError> {
+        let entries = &self.inner.entries;
+        let has = |is_it: fn(&DueReason) -> bool| due.reasons.iter().any(is_it);
+        let mut done = (0, 0);
+        if has(|reason| matches!(reason, DueReason::Deadline { .. })) {
+            done.0 = entries.expire(due.key()).await?.calls.len();
+        }
+        if has(|reason| matches!(reason, DueReason::ExpiringSoon { .. })) {
+            done.1 = entries.warn(due.key()).await?;
+        }
+        Ok(done)
     }
 
     /// Reads due work page by page, until there is no more or `STARTS` runs are started. A session

@@ -24,6 +24,7 @@ pub(crate) fn number(kind: DueKind) -> Result<i64, OperationError> {
         DueKind::Inbox => 3,
         DueKind::OwedStop => 4,
         DueKind::Expired => 5,
+        DueKind::ExpiringSoon => 6,
         other => {
             let reason = format!("this store does not know {other:?}; upgrade it");
             return Err(OperationError::internal(reason));

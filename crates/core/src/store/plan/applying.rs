@@ -448,6 +448,7 @@ fn mark(header: &mut Header, pending: &crate::session::PendingCall) {
             run_id: pending.run_id.clone(),
             answered: pending.answer.is_some(),
             deadline: pending.deadline,
+            warn_at: pending.warn_at,
         },
     );
 }

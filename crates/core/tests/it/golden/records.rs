@@ -213,6 +213,9 @@ pub(super) fn headers() -> Vec<Header> {
             "fence": 9,
             "messages": 1,
             "stateVersion": 1,
+            "calls": {
+                "c3": { "kind": "client", "runId": run_id, "answered": false, "deadline": 9, "warnAt": 8 },
+            },
             "notices": [UserMessage::hidden("The client answered call c1.")],
         },
     ]);
@@ -389,6 +392,9 @@ pub(super) fn pendings() -> Vec<PendingCall> {
         pending.answer = Some(Answer::new(submission, at(8)));
         pending
     }));
+    let mut warned = asked();
+    (warned.deadline, warned.warn_at) = (Some(at(90)), Some(at(80)));
+    samples.push(warned);
     samples
 }
 

@@ -8,10 +8,11 @@ use helix_agents_core::entries::Continuation;
 use helix_agents_core::model::{Model, ModelReply};
 use helix_agents_core::runtime::{Outcome, Runtime, RuntimeExt, Turn};
 use helix_agents_core::session::SubmissionOutcome;
+use helix_agents_core::stream::{ChunkPayload, Sequence};
 use helix_agents_core::tool::Tool;
 use helix_agents_runtime_local::{LocalRuntime, SweepReport};
 use helix_agents_testkit::VirtualClock;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::{Place, clock, runs, session};
 
@@ -123,5 +124,73 @@ async fn the_sweeper_does_not_rest_while_more_is_due() {
             assert!(handle.unwrap().unwrap().outcome().await.is_ok());
         }
         sweeping.shutdown(MINUTE).await;
+    }
+}
+
+/// The warnings in the stream of a session.
+async fn warnings(runtime: &LocalRuntime, name: &str) -> Vec<Value> {
+    let streams = &runtime.backend().streams;
+    let chunks = streams.read(&session(name), Sequence::START, 1_000).await;
+    let payloads = chunks
+        .unwrap()
+        .into_iter()
+        .map(|stored| stored.chunk.payload);
+    let warnings = payloads.filter_map(|payload| match payload {
+        ChunkPayload::Custom { event_name, data } if event_name == "expiring_soon" => Some(data),
+        _ => None,
+    });
+    warnings.collect()
+}
+
+/// A runtime that warns tells readers once when a tenth of the time is left; one that does not tells them
+/// nothing, and no sweep does anything then.
+#[tokio::test]
+async fn readers_are_warned_once_of_a_deadline() {
+    for place in Place::all() {
+        let (agent, time) = (asking(), clock());
+        let quiet = process(&place, &time).await;
+        pause(&quiet, &agent, "quiet").await;
+        let warning = place.builder_at(&time).await.warn_of_deadlines(true);
+        let warning = warning.build();
+        pause(&warning, &agent, "warned").await;
+        let pending = warning.pending(&session("warned")).await.unwrap();
+
+        time.advance(Duration::from_secs(54) - MILLISECOND);
+        assert_eq!(quiet.recover().await.unwrap(), SweepReport::default());
+        time.advance(MILLISECOND);
+        // Two processes look at the same time.
+        let other = process(&place, &time).await;
+        let (one, two) = tokio::join!(quiet.recover(), other.recover());
+        assert_eq!(one.unwrap().warned + two.unwrap().warned, 1);
+        assert_eq!(quiet.recover().await.unwrap(), SweepReport::default());
+        let expected = json!({
+            "toolCallId": pending[0].tool_call_id,
+            "toolName": "ask",
+            "deadline": pending[0].deadline,
+        });
+        assert_eq!(warnings(&quiet, "warned").await, [expected]);
+        assert_eq!(warnings(&quiet, "quiet").await, [json!(null); 0]);
+
+        time.advance(Duration::from_secs(6));
+        let report = quiet.recover().await.unwrap();
+        assert_eq!((report.timed_out, report.warned), (2, 0));
+    }
+}
+
+/// Nobody is warned of a call that is answered or has timed out.
+#[tokio::test]
+async fn nobody_is_warned_of_a_call_that_is_over() {
+    for place in Place::all() {
+        let (agent, time) = (asking(), clock());
+        let builder = place.builder_at(&time).await.warn_of_deadlines(true);
+        let runtime = builder.build();
+        pause(&runtime, &agent, "answered").await;
+        pause(&runtime, &agent, "over").await;
+        let pending = runtime.pending(&session("answered")).await.unwrap();
+        runtime.submit(pending[0].result("here")).await.unwrap();
+        time.advance(MINUTE);
+        let report = runtime.recover().await.unwrap();
+        assert_eq!((report.timed_out, report.warned), (1, 0));
+        assert_eq!(runtime.recover().await.unwrap(), SweepReport::default());
     }
 }
