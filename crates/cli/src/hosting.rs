@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use helix_agents_core::agent::AnyAgent;
-use helix_agents_core::runtime::Runtime;
 use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_server::{Limits, RunMetrics, ServeError, Server, ServerBuilder, serve};
 use tokio::net::TcpListener;
@@ -15,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::UsageError;
 use crate::config::{Config, ServerConfig};
 use crate::exit::Exit;
-use crate::screen::{Look, Screen};
+use crate::screen::Screen;
 use crate::setup::Setup;
 use crate::signals::Signals;
 

@@ -22,6 +22,7 @@ mod rewind_point;
 mod rollback;
 mod start;
 mod submit;
+mod tool_answer;
 mod warn;
 
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(crate) use resume::plan_resume;
 pub use resume::{ResumeMode, ResumeRequest};
 pub use start::Performer;
 pub(crate) use start::{Drive, Start};
-pub use submit::{Continuation, Submitted, ToolAnswer};
+pub use tool_answer::{Continuation, Submitted, ToolAnswer};
 
 /// How often an entry reads again when another caller was faster.
 const MAX_ATTEMPTS: usize = 64;

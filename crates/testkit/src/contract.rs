@@ -351,6 +351,7 @@ suite! { ($)
     due {
         a_running_run_is_due_when_its_lease_lapses,
         a_pending_call_is_due_at_its_deadline,
+        a_pending_call_is_due_for_its_warning,
         a_suspended_run_is_due_when_all_its_calls_are_answered,
         an_inbox_is_due_when_nothing_runs,
         a_stop_is_owed_when_nobody_performs_the_run,

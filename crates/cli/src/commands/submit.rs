@@ -95,10 +95,10 @@ impl GivenAnswer {
         self,
         root: SessionId,
         call: CallId,
-        approval: Option<ApprovalId>,
+        approval: Option<&ApprovalId>,
     ) -> anyhow::Result<ToolAnswer> {
         let decision = |approved, reason| {
-            let approval = match approval.clone() {
+            let approval = match approval.cloned() {
                 Some(approval) => approval,
                 None => ApprovalId::new("none")?,
             };
@@ -132,7 +132,7 @@ impl Submit {
             Some(pending) => given.to(&pending),
             None => {
                 let approval = timed_out(&setup.backend, &root, &call).await?;
-                given.unbound(root.clone(), call.clone(), approval)?
+                given.unbound(root.clone(), call.clone(), approval.as_ref())?
             }
         };
         answer.decided_by = user;

@@ -101,6 +101,27 @@ pub async fn a_pending_call_is_due_at_its_deadline(on: &Subject) {
     nothing_is_due(on).await;
 }
 
+/// A pending call of which readers are to be warned is due then, until they are warned or it is answered.
+pub async fn a_pending_call_is_due_for_its_warning(on: &Subject) {
+    let id = created(on, "s").await;
+    running(on, &id, "run").await;
+    let warning = in_ten(on);
+    for name in ["c-1", "c-2", "c-3"] {
+        let mut pending = waiting(on, &id, &run("run"), name);
+        pending.deadline = Some(warning.saturating_add(Duration::from_secs(3_600)));
+        pending.warn_at = (name != "c-3").then_some(warning);
+        changed(on, &id, Change::Pending(Box::new(pending))).await;
+    }
+    let given = Change::Answer(call("c-1"), Box::new(answer(on, "c-1")));
+    changed(on, &id, given).await;
+    let why = DueReason::ExpiringSoon { call: call("c-2") };
+    is_due_from(on, &id, warning, why).await;
+    let mut warned = waiting(on, &id, &run("run"), "c-2");
+    warned.deadline = Some(warning.saturating_add(Duration::from_secs(3_600)));
+    changed(on, &id, Change::Pending(Box::new(warned))).await;
+    nothing_is_due_yet(on).await;
+}
+
 /// A paused run whose calls are all answered is due, so that a crash between answer and
 /// continuation loses nothing.
 pub async fn a_suspended_run_is_due_when_all_its_calls_are_answered(on: &Subject) {
