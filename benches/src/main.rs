@@ -47,7 +47,7 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 18] = [
+const GROUPS: [Group; 19] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
