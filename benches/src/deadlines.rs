@@ -149,9 +149,9 @@ async fn fall_due(
     loop {
         let query = DueQuery::at(SystemClock.now()).of_kinds([DueKind::Deadline]);
         let due = store.due(&query.limit(1)).await?;
-        let now = SystemClock.now();
-        if due.items.is_empty() && due.next.is_none() {
-            return Ok(now.since(instant).as_secs_f64());
+        // A sleep may end a moment early: then nothing is due yet.
+        if due.at >= instant && due.items.is_empty() && due.next.is_none() {
+            return Ok(SystemClock.now().since(instant).as_secs_f64());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
