@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::begin_again::begin_again;
-use self::cut::{Cut, cut_short};
+use self::cut::{Cut, cut_short, note_cut};
 use self::stream::{ReplyEnd, adapter_panicked, stream};
 use super::commit::CommitOutcome;
 use super::deltas::{Deltas, discard_orphans};
@@ -38,7 +38,7 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
     };
     if view.stop {
         // The loop ends the run; nobody pays for a reply that is not wanted any more.
-        return Ok(scope.event(EventKind::Cut {}).with_stop(true));
+        return note_cut(EffectContext::new(scope, &view)).await;
     }
     if attempt != Attempt::First {
         begin_again(scope, &mut view, attempt).await?;

@@ -24,8 +24,12 @@ pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
                 open: OpenStepRef::of(open),
             }),
             None => settled.or_else(|| {
-                let failure = snapshot.mark.failure.as_deref().filter(|_| is_last)?;
-                Some(EventKind::model_failed(failure.clone()))
+                let failure = snapshot.mark.failure.as_deref();
+                let gave_nothing = || match failure {
+                    Some(failure) => EventKind::model_failed(failure.clone()),
+                    None => EventKind::Cut {},
+                };
+                is_last.then(gave_nothing)
             }),
         },
         EffectKind::Tool { index, .. } => match open {

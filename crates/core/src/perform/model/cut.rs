@@ -7,6 +7,7 @@ use crate::id::IdSourceExt;
 use crate::machine::{Event, EventKind};
 use crate::message::AssistantMessage;
 use crate::perform::PerformError;
+use crate::perform::commit::CommitOutcome;
 use crate::perform::deltas::Deltas;
 use crate::perform::ending::Ending;
 use crate::perform::hooks::Hooks;
@@ -49,7 +50,7 @@ pub(super) async fn cut_short(
         .map_or(StopKind::Interrupt, |stop| stop.kind);
     let Some(mut message) = partial.filter(|_| kind == StopKind::Interrupt) else {
         deltas.discard("the run was stopped").await?;
-        return Ok(scope.event(EventKind::Cut {}).with_stop(true));
+        return note_cut(cx).await;
     };
     let stop = json!({ "stop": "interrupt" });
     message.metadata.insert(INTERRUPTED.to_owned(), stop);
@@ -88,7 +89,18 @@ pub(super) async fn cut_short(
     };
     match settle(cx, settling).await {
         // Somebody asked it to fail meanwhile, for example: the loop ends it.
-        Err(error) if error.is_moved() => Ok(scope.event(EventKind::Cut {}).with_stop(true)),
+        Err(error) if error.is_moved() => note_cut(cx).await,
         settled => settled,
     }
+}
+
+/// Notes that the call gave nothing, and leaves the end of the run to the loop. It is noted so that another
+/// attempt that still goes on is not heard any more: its reply would come beside the end.
+pub(super) async fn note_cut(cx: EffectContext<'_>) -> Result<Event, PerformError> {
+    let scope = cx.scope;
+    match scope.write(|| cx.begin()).await? {
+        CommitOutcome::Made(committed) => scope.ports.memory.update(&committed, |_| {}),
+        CommitOutcome::Before(event) => return Ok(event),
+    }
+    Ok(scope.event(EventKind::Cut {}).with_stop(true))
 }

@@ -214,23 +214,26 @@ impl Request {
             Err(error) => return Err(error.to_string()),
         };
         match outcome {
-            SubmissionOutcome::Accepted => {
-                let id = call.tool_call_id.clone();
-                let answers = &mut self.context.ledger().answers;
-                match answers.insert(id, (call, answer)) {
-                    None => Ok(()),
-                    Some((call, _)) => {
-                        let id = call.tool_call_id;
-                        Err(format!("two answers to call {id} were accepted"))
-                    }
-                }
-            }
+            SubmissionOutcome::Accepted => self.accept(call, answer),
             SubmissionOutcome::AlreadyCompleted | SubmissionOutcome::UnknownToolCall => Ok(()),
             other => Err(format!("an answer was {other:?}")),
         }
     }
 
-    /// An answer that no other request gives.
+    /// Notes that an answer was accepted. Of different answers to a call only one is.
+    fn accept(&self, call: PendingCall, answer: ToolAnswer) -> Result<(), String> {
+        let id = call.tool_call_id.clone();
+        let submission = answer.submission.clone();
+        let answers = &mut self.context.ledger().answers;
+        match answers.insert(id.clone(), (call, answer)) {
+            Some((_, before)) if before.submission != submission => {
+                Err(format!("two answers to call {id} were accepted"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An answer that no other request gives, unless it approves.
     fn answer(&self, call: &PendingCall) -> ToolAnswer {
         let number = self.dice.draw();
         match (call.kind, self.dice.chance(700)) {
