@@ -398,7 +398,7 @@ impl Entries {
             (Err(error), state) if error.may_pass() => {
                 // The commit may have been made all the same.
                 if let Ok(Some(now)) = self.store.find(session).await
-                    && let Some(entered) = entering.made(&now, state)
+                    && let Some(entered) = entering.made(found, &now, state)
                 {
                     return Ok(Some(entered));
                 }
@@ -423,13 +423,18 @@ struct Entering<'a> {
 impl Entering<'_> {
     /// Returns the result of a commit whose acknowledgement was lost, if it was made. `state` is the run that
     /// was to start; without one, a message was to wait.
-    fn made(&self, now: &Snapshot, state: Option<RunState>) -> Option<Entered> {
+    fn made(
+        &self,
+        before: Option<&Snapshot>,
+        now: &Snapshot,
+        state: Option<RunState>,
+    ) -> Option<Entered> {
         let Some(state) = state else {
             let run = taken_by(now, &self.run_id)?;
             return Some(waits(Some(now), self.session, run));
         };
         let fence = now.fence;
-        was_committed(now, &state, self.performer)
+        was_committed(before, now, &state, self.performer)
             .then_some(Entered::Run(RunState { fence, ..state }))
     }
 }
@@ -482,14 +487,23 @@ fn taken_by<'a>(now: &'a Snapshot, row: &RunId) -> Option<&'a RunId> {
     took_it.then_some(&run.id)
 }
 
-/// Whether the run that was to start, or to be taken over, is now held by this performer.
-fn was_committed(now: &Snapshot, wanted: &RunState, performer: &Performer) -> bool {
+/// Whether the run that was to start, or to be taken over, is now held by this performer. Without a lease
+/// nobody knows who took a run over, and a run that others may have taken over is not this performer's.
+fn was_committed(
+    before: Option<&Snapshot>,
+    now: &Snapshot,
+    wanted: &RunState,
+    performer: &Performer,
+) -> bool {
     let run = now.run.as_ref();
     let is_run = run.is_some_and(|run| run.id == wanted.run_id && !run.status.is_ended());
     let holder = now.lease.as_ref().map(|lease| &lease.holder);
     let me = performer.lease.as_ref().map(|(holder, _)| holder);
+    let last = before.and_then(|before| before.run.as_ref());
+    let is_started = last.is_none_or(|last| last.id != wanted.run_id);
+    let is_untouched = is_started && now.takeovers == 0 && now.mark.effect == 0;
     // The store chooses the fence of a new session.
-    is_run && holder == me && now.fence >= wanted.fence
+    is_run && holder == me && now.fence >= wanted.fence && (me.is_some() || is_untouched)
 }
 
 fn or_not_found<T>(found: Option<T>, session: &SessionId) -> Result<T, StoreError> {
