@@ -6,6 +6,7 @@
 //! entries of a run return a [`RunState`] for a host to drive.
 
 mod answers;
+mod branch;
 mod close;
 mod double_texting;
 mod error;
@@ -29,25 +30,24 @@ use std::sync::Arc;
 
 use crate::id::{IdSource, IdSourceExt, RunId, SessionId};
 use crate::machine::RunState;
-use crate::store::{
-    Commit, Precondition, SessionKey, SessionStore, Sessions, Snapshot, StoreError,
-};
+use crate::store::{Commit, Precondition, SessionKey, SessionStore, Snapshot, StoreError};
 use crate::stream::StreamManager;
 use crate::time::Clock;
 
 pub(crate) use answers::{Overdue, take_answers, tool_end_chunk, tool_start_chunk};
+pub use branch::BranchSource;
 pub(crate) use close::{BegunCalls, close_calls, close_step, may_have_begun};
 pub(crate) use double_texting::waiting_run;
 pub use double_texting::{DoubleTexting, WaitingRun};
 use double_texting::{plan_deliver, plan_send};
 pub use error::EntryError;
-pub(crate) use execute::{plan_branch, plan_execute};
+pub(crate) use execute::plan_execute;
 pub use expire::Expired;
 use go_back::{FirstRead, GoBack};
 pub use known::{AsRead, KnownSession};
 pub(crate) use recover::MAX_TAKEOVERS;
 pub(crate) use recover::plan_recover;
-pub use request::{BranchSource, ExecuteRequest, ExpectedSession};
+pub use request::{ExecuteRequest, ExpectedSession};
 pub(crate) use resume::plan_resume;
 pub use resume::{ResumeMode, ResumeRequest};
 pub use start::Performer;
@@ -156,31 +156,6 @@ impl Entries {
             plan_deliver(or_not_found(found, &id)?, start)
         })
         .await
-    }
-
-    /// Starts a turn in a new session that is a branch, in one commit.
-    async fn execute_branch(
-        &self,
-        request: ExecuteRequest,
-        source: &BranchSource,
-        performer: &Performer,
-    ) -> Result<RunState, EntryError> {
-        let to = request.session()?;
-        let sessions = Sessions::new(self.store.as_ref(), self.clock.as_ref());
-        let BranchSource { session, point } = source;
-        let content = sessions.branch_content(session, point, to).await;
-        let content = content.map_err(|error| source.refusal(error))?;
-        if content.state.agent_type != request.agent_type {
-            return Err(EntryError::OtherAgent {
-                session: session.clone(),
-                has: content.state.agent_type.to_string(),
-                asked: request.agent_type.to_string(),
-            });
-        }
-        let to = KnownSession::from(to);
-        let plan =
-            |found: Option<&Snapshot>, start: &Start| plan_branch(found, &request, &content, start);
-        self.drive(to, performer, plan).await
     }
 
     /// Resumes a session: by default after a suspension whose calls are all answered, or after an

@@ -222,6 +222,7 @@ suite! { ($)
         a_rewind_whose_acknowledgement_is_lost_is_made_once,
         a_rewind_outlives_its_process,
         an_answer_beside_a_rewind_leaves_nothing,
+        a_write_beside_a_rewind_is_not_split,
         a_retry_drops_half_a_reply,
         a_branch_whose_acknowledgement_is_lost_is_made_once,
         an_answer_just_before_a_timeout_counts,

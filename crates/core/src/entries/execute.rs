@@ -16,9 +16,7 @@ use crate::machine::RunState;
 use crate::message::UserMessage;
 use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStatus, TurnStart};
 use crate::state::{StateError, check_state};
-use crate::store::{
-    BranchContent, Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError,
-};
+use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError};
 use crate::stream::ChunkPayload;
 
 /// Plans the start of a turn.
@@ -70,39 +68,8 @@ fn plan_new_session(
     begin_new(state, Vec::new(), request, start)
 }
 
-/// Plans the start of a turn in a new session that is a branch.
-///
-/// # Errors
-/// [`StoreError::AlreadyExists`] if the session exists, [`EntryError::OtherAgent`] for a branch of a session of
-/// another agent, and errors in the request itself.
-pub(crate) fn plan_branch(
-    found: Option<&Snapshot>,
-    request: &ExecuteRequest,
-    content: &BranchContent,
-    start: &Start,
-) -> Result<Drive, EntryError> {
-    let session = request.session()?;
-    request.check_messages()?;
-    if found.is_some() {
-        let session = session.clone();
-        return Err(StoreError::AlreadyExists { session }.into());
-    }
-    let mut state = content.state.clone();
-    state.stream_id = Some(StreamId::of_session(session));
-    state.custom_state = with_keys(&state.custom_state, request.state.as_ref())?;
-    if request.user_id.is_some() {
-        state.user_id.clone_from(&request.user_id);
-    }
-    let has = &state.tags;
-    let new = request.tags.iter().filter(|tag| !has.contains(tag));
-    let new: Vec<_> = new.cloned().collect();
-    state.tags.extend(new);
-    state.metadata.extend(request.metadata.clone());
-    begin_new(state, content.changes.clone(), request, start)
-}
-
 /// Plans the first run of a new session, which begins with this content.
-fn begin_new(
+pub(super) fn begin_new(
     state: SessionState,
     content: Vec<Change>,
     request: &ExecuteRequest,
@@ -314,7 +281,10 @@ fn begin(
 }
 
 /// Returns the state with some of its keys replaced.
-fn with_keys(state: &Arc<Value>, keys: Option<&Value>) -> Result<Arc<Value>, StateError> {
+pub(super) fn with_keys(
+    state: &Arc<Value>,
+    keys: Option<&Value>,
+) -> Result<Arc<Value>, StateError> {
     let Some(keys) = keys else {
         return Ok(Arc::clone(state));
     };

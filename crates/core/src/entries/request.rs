@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::double_texting::DoubleTexting;
-use super::{AsRead, EntryError};
+use super::{AsRead, BranchSource, EntryError};
 use crate::agent::Agent;
 use crate::bounds::Bounds;
 use crate::id::{IdError, IdSource, IdSourceExt, SessionId, UserId};
 use crate::message::UserMessage;
 use crate::shared_str::SharedStr;
-use crate::store::{BranchPoint, Snapshot, StoreError};
+use crate::store::Snapshot;
 
 /// The session in which a turn may start.
 ///
@@ -67,43 +67,6 @@ pub struct ExecuteRequest {
     pub abandon_pending: bool,
     /// The session, and the point of it, of which the new session is a branch.
     pub branch: Option<BranchSource>,
-}
-
-/// The session of which a new one is a branch, and the point at which it begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BranchSource {
-    /// The session, which is not changed.
-    pub session: SessionId,
-    /// The point at which the branch begins.
-    pub point: BranchPoint,
-}
-
-impl BranchSource {
-    /// Branches a session at a point.
-    #[must_use]
-    pub fn new(session: SessionId, point: BranchPoint) -> Self {
-        Self { session, point }
-    }
-
-    /// Returns the error of an entry for one of a store: a point that the session does not have is named.
-    pub(super) fn refusal(&self, error: StoreError) -> EntryError {
-        let session = self.session.clone();
-        match (&self.point, error) {
-            (BranchPoint::Checkpoint(id), StoreError::Invalid { .. }) => {
-                let checkpoint = id.clone();
-                EntryError::UnknownCheckpoint {
-                    session,
-                    checkpoint,
-                }
-            }
-            (BranchPoint::Message(index), StoreError::Invalid { .. }) => {
-                let index = *index;
-                EntryError::UnknownMessage { session, index }
-            }
-            (_, error) => error.into(),
-        }
-    }
 }
 
 impl ExecuteRequest {

@@ -63,8 +63,8 @@ pub use failing::{
 pub use going_back::{
     a_branch_whose_acknowledgement_is_lost_is_made_once, a_retry_does_not_rewind_a_faster_one,
     a_retry_drops_half_a_reply, a_rewind_outlives_its_process,
-    a_rewind_whose_acknowledgement_is_lost_is_made_once, an_answer_beside_a_rewind_leaves_nothing,
-    one_of_two_retries_runs,
+    a_rewind_whose_acknowledgement_is_lost_is_made_once, a_write_beside_a_rewind_is_not_split,
+    an_answer_beside_a_rewind_leaves_nothing, one_of_two_retries_runs,
 };
 pub use remembering::{
     a_message_that_was_replaced_meanwhile_is_shown_to_the_model,

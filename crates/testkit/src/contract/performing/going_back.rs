@@ -8,11 +8,13 @@ use helix_agents_core::entries::{
     BranchSource, Entries, EntryError, ExecuteRequest, ResumeMode, ResumeRequest,
 };
 use helix_agents_core::machine::{AgentLimits, RunState};
+use helix_agents_core::message::UserMessage;
 use helix_agents_core::model::ModelErrorKind;
 use helix_agents_core::session::{RunStatus, RunTrigger, StopKind, SubmissionOutcome};
 use helix_agents_core::store::{BranchPoint, Change, Commit, Lookup, Page, Snapshot};
 
 use super::super::Subject;
+use super::super::builders::{accepted, commit, sets};
 use super::super::everything::everything;
 use super::super::runtime::agents::{Log, browser, calling, fatal, noted, of_model};
 use super::cut_short::{cut_off, half_a_reply};
@@ -309,4 +311,38 @@ pub async fn a_branch_whose_acknowledgement_is_lost_is_made_once(on: &Subject) {
     assert_eq!(found.message_count, 5);
     let runs = on.store.runs(to.as_root(), Lookup::Page(Page::ALL)).await;
     assert_eq!(runs.unwrap().items.len(), 1);
+}
+
+/// A message and a write to the state are committed together between the read and the commit of a retry: the retry
+/// is planned anew, and rewinds both or none.
+///
+/// proves: CKP-02
+pub async fn a_write_beside_a_rewind_is_not_split(on: &Subject) {
+    let replies = [
+        calling([("c1", "noted")]),
+        calling([("c2", "fatal")]),
+        MockReply::text("done"),
+    ];
+    let model = Arc::new(MockModel::replies(replies));
+    let tools = [noted("noted", &Log::default()), fatal("fatal")];
+    let agent = of_model(&model).tools(tools).build().unwrap();
+    let mut driver = RunDriver::new(on, agent.clone()).await;
+    driver.drive().await;
+    let theirs = on.clone();
+    let (store, acted) = before_a_start(on, move || {
+        let on = theirs.clone();
+        Box::pin(async move {
+            let both = commit(&on, &session_id())
+                .then(Change::AppendUser(UserMessage::new("theirs")))
+                .then(Change::WriteState(sets("theirs", 1)));
+            accepted(&on, both).await;
+        })
+    });
+    let entries = driver.entries_over(store);
+    let state = entries.resume(retry(&session_id()), &performer()).await;
+    assert!(acted.load(Ordering::SeqCst), "they wrote beside it");
+    driver.finish(&agent, state.unwrap()).await;
+    let found = driver.found().await;
+    assert_eq!(found.message_count, 4, "their message is rewound");
+    assert_eq!(found.state.custom_state.get("theirs"), None);
 }
