@@ -195,13 +195,18 @@ impl Setup {
 
     /// Returns the same over a wrapped store, like one that is measured.
     pub fn runtime_builder_on(&self, backend: Backend) -> LocalRuntimeBuilder {
-        LocalRuntime::builder(backend)
+        let config = &self.plan.config.runtime;
+        let builder = LocalRuntime::builder(backend)
             .agents(self.agents())
             .clock(Arc::clone(&self.clock))
             .ids(Arc::clone(&self.ids))
-            .lease(self.plan.config.runtime.lease)
-            .stop_grace(self.plan.config.runtime.stop_grace)
-            .recovery(false)
+            .lease(config.lease)
+            .stop_grace(config.stop_grace)
+            .recovery(false);
+        match config.expire_after {
+            Some(time) => builder.expire_after(time),
+            None => builder,
+        }
     }
 
     /// A runtime for one command: it neither continues answered sessions nor takes over runs by itself.

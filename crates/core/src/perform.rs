@@ -71,7 +71,8 @@ pub async fn perform(
         }
         EffectKind::Settle {} => settle::perform(scope).await,
         EffectKind::Sleep { until } => return sleep::perform(scope, *until).await,
-        EffectKind::End { as_ } => return end::perform(scope, as_).await,
+        // Rare and large: it would make the future of every effect larger.
+        EffectKind::End { as_ } => return Box::pin(end::perform(scope, as_)).await,
         EffectKind::Children {} => Err(PerformError::NotBuilt { what: "children" }),
     };
     match performed {

@@ -23,6 +23,8 @@ pub struct RuntimeConfig {
     pub auto_continue: bool,
     /// How long a tool may take to end after its run was asked to stop.
     pub stop_grace: Duration,
+    /// How long after its last turn began a session is removed; `None` keeps it.
+    pub expire_after: Option<Duration>,
     /// How long the deltas of a turn are kept after its end.
     pub keep_deltas: Duration,
 }
@@ -35,6 +37,7 @@ impl Default for RuntimeConfig {
             lease: Duration::from_millis(10_000),
             auto_continue: true,
             stop_grace: STOP_GRACE,
+            expire_after: None,
             keep_deltas: DELTA_WINDOW,
         }
     }
@@ -79,6 +82,9 @@ pub(super) fn read(section: Option<Section<'_>>) -> Result<RuntimeConfig, Config
     }
     if let Some(millis) = section.count("stop_grace_ms", 0)? {
         runtime.stop_grace = Duration::from_millis(millis.value);
+    }
+    if let Some(millis) = section.count("expire_after_ms", 1000)? {
+        runtime.expire_after = Some(Duration::from_millis(millis.value));
     }
     if let Some(millis) = section.count("keep_deltas_ms", 0)? {
         runtime.keep_deltas = Duration::from_millis(millis.value);

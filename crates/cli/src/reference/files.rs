@@ -191,6 +191,12 @@ static RUNTIME: Table = Table {
         )
         .default("5000"),
         Key::new(
+            "expire_after_ms",
+            Shape::Count(1000),
+            "How long after its last turn began a session is removed, with everything that belongs to it. \
+             Without it sessions are kept.",
+        ),
+        Key::new(
             "keep_deltas_ms",
             Shape::Count(0),
             "How long after the end of a turn its deltas are kept. Later readers get each reply as a whole.",

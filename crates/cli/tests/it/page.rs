@@ -112,6 +112,7 @@ async fn a_message_during_a_run_interrupts_it() {
     browser.shows("Stopped. a new message was sent");
     browser.shows("Echo: and you?");
     for _ in 0..2 {
+        browser.until("document.querySelectorAll('.user').length === 2");
         let shown = browser.value("document.getElementById('log').innerText");
         let shown = shown.as_str().unwrap();
         for text in ["A long story, please.", "Echo: and you?"] {
@@ -124,7 +125,6 @@ async fn a_message_during_a_run_interrupts_it() {
         );
         browser.reload();
         browser.shows("Echo: and you?");
-        browser.until("document.querySelectorAll('.user').length === 2");
     }
 }
 

@@ -236,6 +236,33 @@ async fn a_late_answer_shows_the_earlier_decision() {
     asked.nothing_went_wrong();
 }
 
+/// The time that is left for an answer is shown. An answer after the deadline is told to the agent.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_after_the_deadline_is_told_to_the_agent() {
+    let script = r#"{ "default": [
+        { "tool_calls": [ { "id": "c", "name": "color" } ] }, { "text": "I go on." } ] }"#;
+    let agent = "[agents.a]\nmodel = \"fast\"\ntools = [\"color\"]\n[tools.color]\nkind = \"client\"\n\
+                 deadline_ms = 2000\n";
+    let folder = Folder::with(&config(agent), script);
+    let Some(mut asked) = QuestionPage::with(folder, "go", 1) else {
+        return;
+    };
+    asked.browser.value(UNAWARE);
+    asked.browser.shows("left to answer");
+    asked.browser.shows("The deadline has passed.");
+    press(&mut asked.browser, "Send");
+    asked.browser.shows(
+        "Your answer came after the deadline. It was not used, and the agent is told about it.",
+    );
+    asked.browser.shows("I go on.");
+    let path = format!("/sessions/{}/messages", asked.session);
+    let (_, messages) = asked.served.ask(&path, None, None).await;
+    let told = messages["messages"].as_array().unwrap().iter();
+    let told = told.filter(|one| one["metadata"]["hidden"] == json!(true));
+    assert_eq!(told.count(), 1, "{messages}");
+    asked.nothing_went_wrong();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_answer_to_an_unknown_call_is_reported() {
     let Some(mut asked) = QuestionPage::with(folder("ada"), "pay", 1) else {

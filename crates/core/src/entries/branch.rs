@@ -1,6 +1,6 @@
 //! The entry that starts a turn in a branch of another session.
 
-use super::execute::{begin_new, with_keys};
+use super::execute::{begin_new, expiry, with_keys};
 use super::{Drive, Entries, EntryError, ExecuteRequest, KnownSession, Performer, Start};
 use crate::id::{SessionId, StreamId};
 use crate::machine::RunState;
@@ -98,5 +98,6 @@ fn plan_branch(
     let new: Vec<_> = new.cloned().collect();
     state.tags.extend(new);
     state.metadata.extend(request.metadata.clone());
+    state.expires_at = expiry(request, start);
     begin_new(state, content.changes.clone(), request, start)
 }

@@ -18,6 +18,7 @@ use crate::session::{RunRecord, RunStatus, RunTrigger, SessionState, SessionStat
 use crate::state::{StateError, check_state};
 use crate::store::{Change, Commit, Fence, Field, Header, Precondition, Snapshot, StoreError};
 use crate::stream::ChunkPayload;
+use crate::time::Timestamp;
 
 /// Plans the start of a turn.
 ///
@@ -65,6 +66,7 @@ fn plan_new_session(
     state.user_id.clone_from(&request.user_id);
     state.tags.clone_from(&request.tags);
     state.metadata.clone_from(&request.metadata);
+    state.expires_at = expiry(request, start);
     begin_new(state, Vec::new(), request, start)
 }
 
@@ -145,6 +147,10 @@ pub(super) fn plan_turn(
     for field in fields_of(found, request) {
         commit = commit.then_in(session.clone(), Change::Set(field));
     }
+    if let Some(at) = expiry(request, start) {
+        let expires = Change::Set(Field::ExpiresAt(Some(at)));
+        commit = commit.then_in(session.clone(), expires);
+    }
     for field in [
         Field::StepCount(0),
         Field::Output(None),
@@ -178,6 +184,11 @@ fn roll_back(commit: Commit, found: &Snapshot, rollback: &Rollback, run: &RunId)
         Some(note) => commit.then_in(session, Change::AppendUser(note.clone())),
         None => commit,
     }
+}
+
+/// The instant from which on the session may be removed, if the request says so.
+pub(super) fn expiry(request: &ExecuteRequest, start: &Start) -> Option<Timestamp> {
+    Some(start.at.saturating_add(request.expires_after?))
 }
 
 /// The fields that set the metadata and the tags of a turn in its session.

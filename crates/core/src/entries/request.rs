@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -63,6 +64,8 @@ pub struct ExecuteRequest {
     pub read: AsRead,
     /// The rule while a run is in progress; `None` refuses the turn then.
     pub double_texting: Option<DoubleTexting>,
+    /// How long after the start of the turn the session may be removed; `None` leaves that as it is.
+    pub expires_after: Option<Duration>,
     /// Whether the turn may start over pending calls. Those without an answer are not executed.
     pub abandon_pending: bool,
     /// The session, and the point of it, of which the new session is a branch.
@@ -96,6 +99,7 @@ impl ExecuteRequest {
             read: AsRead::Unread,
             double_texting: None,
             abandon_pending: false,
+            expires_after: None,
             branch: None,
         }
     }

@@ -38,7 +38,7 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
     };
     if view.stop {
         // The loop ends the run; nobody pays for a reply that is not wanted any more.
-        return note_cut(EffectContext::new(scope, &view)).await;
+        return Box::pin(note_cut(EffectContext::new(scope, &view))).await;
     }
     if attempt != Attempt::First {
         begin_again(scope, &mut view, attempt).await?;
@@ -59,7 +59,8 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
     match ask(cx, &hooks, &history).await? {
         Ok(replied) => reply::take(cx, &hooks, replied).await,
         Err(NoReply::Failed(failure)) => failed(cx, &hooks, failure).await,
-        Err(NoReply::Cut(cut)) => cut_short(cx, &hooks, *cut).await,
+        // Rare and large.
+        Err(NoReply::Cut(cut)) => Box::pin(cut_short(cx, &hooks, *cut)).await,
     }
 }
 

@@ -181,7 +181,7 @@ pub(super) async fn settle<'a, F: Fn() -> EffectCommit<'a>>(
         let StepCommit { paired, writes, .. } = step;
         memory.update(&committed, |view| {
             view.settle(paired, &writes);
-            view.run = Arc::new(run);
+            view.run = run;
             if let AfterStep::Correct(message) = after {
                 view.add_user(message);
             }
@@ -210,8 +210,11 @@ struct StepCommit<'a, F> {
 
 impl<'a, F: Fn() -> EffectCommit<'a>> StepCommit<'a, F> {
     /// Makes the commit of the step, with what follows it.
-    async fn write(&self, after: &AfterStep) -> (RunRecord, Result<CommitOutcome, PerformError>) {
-        let run = self.run(after);
+    async fn write(
+        &self,
+        after: &AfterStep,
+    ) -> (Arc<RunRecord>, Result<CommitOutcome, PerformError>) {
+        let run = Arc::new(self.run(after));
         let wrote = self.cx.scope.write(|| self.commit(after, &run)).await;
         (run, wrote)
     }

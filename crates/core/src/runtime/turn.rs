@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -40,6 +41,7 @@ pub struct Turn {
     read: AsRead,
     double_texting: Option<DoubleTexting>,
     abandon_pending: bool,
+    expires_after: Option<Duration>,
     branch: Option<BranchSource>,
     options: RunOptions,
     mistake: Option<Error>,
@@ -144,6 +146,13 @@ impl Turn {
         self
     }
 
+    /// Lets recovery remove the session when this much time has passed since the start of the turn, unless a
+    /// run is in progress then. A later turn may set another time. Without it a session is kept.
+    pub fn expires_after(mut self, time: Duration) -> Self {
+        self.expires_after = Some(time);
+        self
+    }
+
     /// Which session it may begin in; any, unless this says otherwise.
     pub fn expecting(mut self, expects: ExpectedSession) -> Self {
         self.expects = expects;
@@ -192,6 +201,7 @@ impl Turn {
             read: self.read,
             double_texting: self.double_texting,
             abandon_pending: self.abandon_pending,
+            expires_after: self.expires_after,
             branch: self.branch,
             ..ExecuteRequest::by_name(agent, self.messages)
         };

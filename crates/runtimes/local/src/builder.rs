@@ -53,6 +53,7 @@ pub struct LocalRuntimeBuilder {
     pub(crate) lease: Duration,
     pub(crate) sweep_every: Duration,
     pub(crate) stop_grace: Duration,
+    pub(crate) expire_after: Option<Duration>,
     pub(crate) holder: Option<String>,
 }
 
@@ -72,6 +73,7 @@ impl LocalRuntimeBuilder {
             lease: LEASE,
             sweep_every: SWEEP_EVERY,
             stop_grace: STOP_GRACE,
+            expire_after: None,
             holder: None,
         }
     }
@@ -156,6 +158,13 @@ impl LocalRuntimeBuilder {
     /// Sets the interval between two sweeps for due work; one second by default.
     pub fn sweep_every(mut self, every: Duration) -> Self {
         self.sweep_every = every;
+        self
+    }
+
+    /// Lets recovery remove sessions in which no turn was started for this long, here. A turn may say otherwise
+    /// ([`Turn::expires_after`](helix_agents_core::runtime::Turn::expires_after)). By default sessions are kept.
+    pub fn expire_after(mut self, time: Duration) -> Self {
+        self.expire_after = Some(time);
         self
     }
 

@@ -75,6 +75,7 @@ pub(crate) struct Inner {
     /// When old chunks were last removed.
     pub(crate) tidied: Mutex<Option<Timestamp>>,
     pub(crate) sweep_every: Duration,
+    expire_after: Option<Duration>,
     /// The task that sweeps for due work, once it was started.
     pub(crate) sweeper: Mutex<Option<JoinHandle<()>>>,
     /// Allows one sweep at a time: two would take the same run over from each other.
@@ -126,6 +127,7 @@ impl LocalRuntime {
             lease,
             sweep_every,
             stop_grace,
+            expire_after,
             holder,
         } = with;
         let holder = holder.or_else(|| backend.holder.as_deref().map(instance_of));
@@ -165,6 +167,7 @@ impl LocalRuntime {
                 clean_up,
                 tidied: Mutex::default(),
                 sweep_every,
+                expire_after,
                 sweeper: Mutex::default(),
                 sweeping: tokio::sync::Mutex::default(),
             }),
@@ -394,7 +397,8 @@ impl Runtime for LocalRuntime {
         request: ExecuteRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let (agent, request) = request.complete(&self.inner.ports)?;
+        let (agent, mut request) = request.complete(&self.inner.ports)?;
+        request.expires_after = request.expires_after.or(self.inner.expire_after);
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let entry = async move { entries.send(request, &performer).await };
         self.enter(&agent, options, entry).await

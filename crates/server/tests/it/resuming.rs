@@ -62,7 +62,7 @@ async fn a_running_session_cannot_be_resumed() {
     place.settled("s").await;
 }
 
-/// proves in part: SRV-01
+/// proves: SRV-01
 #[tokio::test]
 async fn a_message_during_a_run_is_handled_as_the_rule_says() {
     for rule in [DoubleTexting::Interrupt, DoubleTexting::Queue] {
@@ -168,4 +168,46 @@ async fn invalid_resume_requests_are_refused() {
         .is(400, "VALIDATION_ERROR");
     let nobody = json!({ "sessionId": "never" });
     place.post("/resume", nobody).await.is(404, "NOT_FOUND");
+}
+
+/// A failed turn is tried again with the same message. A session goes back to a checkpoint of its own.
+#[tokio::test]
+async fn a_session_is_retried_and_goes_back_to_a_checkpoint() {
+    let place = Place::new();
+    place.ended("fail").await;
+    let retry = json!({ "sessionId": "s", "mode": "retry" });
+    let retried = place.post("/resume", retry.clone()).await.ok();
+    place
+        .run_ended("s", retried["runId"].as_str().unwrap())
+        .await;
+    let runs = place.get("/sessions/s/runs").await.ok();
+    assert_eq!(runs["items"][1]["trigger"], "retry");
+    assert_eq!(runs["items"][1]["turn"], 1);
+
+    let hello = json!({ "sessionId": "s", "mode": "with_message", "message": "hello" });
+    place.post("/resume", hello).await.ok();
+    place.settled("s").await;
+    place
+        .post("/resume", retry)
+        .await
+        .is(409, "ALREADY_COMPLETED");
+    let look = json!({ "sessionId": "s", "mode": "with_message", "message": "look" });
+    place.post("/resume", look).await.ok();
+    place.settled("s").await;
+    let before = place.get("/sessions/s/messages").await.ok();
+    let checkpoints = place.get("/sessions/s/checkpoints").await.ok();
+    let items = checkpoints["items"].as_array().unwrap();
+    // The latest is the end of the turn; the one before it is after the call.
+    let mid_turn = &items[1];
+    let body =
+        json!({ "sessionId": "s", "mode": "from_checkpoint", "checkpointId": mid_turn["id"] });
+    place.post("/resume", body).await.ok();
+    place.settled("s").await;
+    let after = place.get("/sessions/s/messages").await.ok();
+    assert_eq!(after, before, "the last step is made again");
+    let other = json!({ "sessionId": "s", "mode": "from_checkpoint", "checkpointId": "cp-none" });
+    place
+        .post("/resume", other)
+        .await
+        .is(400, "VALIDATION_ERROR");
 }

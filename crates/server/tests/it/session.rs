@@ -140,7 +140,7 @@ async fn a_session_with_its_runs_checkpoints_and_usage() {
 
     let runs = place.get("/sessions/s/runs").await.ok();
     let expected = json!({ "items": [{
-        "runId": "run-1", "sessionId": "s", "trigger": "execute", "turn": 1, "stepCount": 2,
+        "runId": "run-1", "sessionId": "s", "trigger": "execute", "turn": 1, "messages": 1, "stepCount": 2,
         "status": "completed", "startSequence": 0, "startedAt": NOW, "endedAt": NOW,
         "completionReason": runs["items"][0]["completionReason"],
     }], "total": 1, "hasMore": false });

@@ -231,5 +231,6 @@ suite! { ($)
     logging {
         waits_and_answers_are_logged,
         timeouts_and_late_answers_are_logged,
+        aborted_calls_are_logged,
     }
 }

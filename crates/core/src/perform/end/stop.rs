@@ -28,7 +28,7 @@ pub(super) async fn stop(
         StopKind::Abort => {
             let reason = request.reason;
             let reason = reason.unwrap_or_else(|| "the run was aborted".to_owned());
-            tracing::info!(event = "client_tool.aborted", session = %at.session_id, run = %at.run_id);
+            log_aborted(cx);
             Ending::Failed {
                 error: ErrorRecord::new(ErrorCode::FrameworkCancelled, reason),
             }
@@ -43,4 +43,14 @@ pub(super) async fn stop(
         plain,
     };
     close_run(cx, ending, options).await
+}
+
+/// Logs the calls that wait for an answer and get none any more.
+fn log_aborted(cx: EffectContext<'_>) {
+    let at = cx.at();
+    let open = cx.view.open.iter().flat_map(|open| open.calls());
+    for (call, _) in open.filter(|(_, open)| open.is_awaiting_answer()) {
+        let call = &call.id;
+        tracing::info!(event = "client_tool.aborted", session = %at.session_id, run = %at.run_id, %call);
+    }
 }

@@ -421,3 +421,29 @@ async fn waiting_messages_are_due_work() {
         assert_eq!(said.count(), 2);
     }
 }
+
+/// A session is removed when the time that its last turn set has passed, by default without anything else.
+///
+/// proves in part: SES-11
+#[tokio::test]
+async fn a_session_expires_after_its_last_turn() {
+    for place in Place::all() {
+        let agent = desk(&Gate::new());
+        let time = clock();
+        let hour = Duration::from_secs(3600);
+        let runtime = place.builder_at(&time).await.agent(&agent);
+        let runtime = runtime.expire_after(hour).build();
+        for (name, turn) in [
+            ("short", Turn::new("hello")),
+            ("long", Turn::new("hello").expires_after(3 * hour)),
+        ] {
+            let run = runtime.execute(&agent, turn.session(session(name))).await;
+            run.unwrap().output().await.unwrap();
+        }
+        assert_eq!(runtime.recover().await.unwrap().removed, 0);
+        time.advance(2 * hour);
+        assert_eq!(runtime.recover().await.unwrap().removed, 1);
+        assert!(runtime.messages(&session("short")).await.is_err());
+        assert!(runtime.messages(&session("long")).await.is_ok());
+    }
+}

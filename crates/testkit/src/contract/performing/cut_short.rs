@@ -183,7 +183,7 @@ pub async fn a_model_is_not_asked_after_a_stop(on: &Subject) {
 /// A stop is told to a running tool. One that ends then has its result; one that does not is left behind,
 /// and its outcome is unknown.
 ///
-/// proves in part: AGT-03
+/// proves: AGT-03
 pub async fn a_stop_reaches_a_running_tool(on: &Subject) {
     for heeds in [true, false] {
         let wait = Tool::raw(

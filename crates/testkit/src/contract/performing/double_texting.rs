@@ -258,8 +258,6 @@ pub async fn waiting_messages_come_before_other_entries(on: &Subject) {
 
 /// A message over pending calls needs the leave to abandon them. Then the answers that came are kept, the
 /// other calls are not executed, and the message comes after their results.
-///
-/// proves in part: CLT-05
 pub async fn a_message_abandons_pending_calls(on: &Subject) {
     let log = Log::default();
     let model = Arc::new(MockModel::replies([calling([

@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use helix_agents_core::error::ErrorCode;
+use helix_agents_core::runtime::RuntimeExt;
 use serde_json::json;
 use tracing::Level;
 
 use super::super::runner::in_time;
 use super::agents::{Log, agent, browser, noted};
+use super::subject::session;
 use super::timing_out::{expire, let_pass, limited};
 use super::{MockReply, RuntimeSubject};
 use crate::{Events, SeenEvent};
@@ -112,4 +114,23 @@ pub async fn timeouts_and_late_answers_are_logged(on: &RuntimeSubject) {
         let told: Vec<_> = told.iter().map(SeenEvent::name).collect();
         assert_eq!(told, names);
     }
+}
+
+/// An abort is logged for the calls that wait for an answer.
+///
+/// proves: CLT-05
+pub async fn aborted_calls_are_logged(on: &RuntimeSubject) {
+    static CASES: AtomicUsize = AtomicUsize::new(0);
+    let events = Events::of_this_process().expect("nothing else listens in this process");
+    let case = CASES.fetch_add(1, Ordering::Relaxed);
+    let id = format!("abort-{case}");
+    let replies = [MockReply::calls([(id.as_str(), "browser", json!({}))])];
+    let agent = agent(replies).tools(browser("browser")).build().unwrap();
+    on.turn(&agent, "go").await;
+    in_time("the log is told", events.until(1, "call", &id)).await;
+    let aborted = on.runtime.abort(&session()).await.unwrap();
+    assert!(aborted.is_some(), "a suspended run is stopped");
+    let told = in_time("the log is told", events.until(2, "call", &id)).await;
+    let told: Vec<_> = told.iter().map(SeenEvent::name).collect();
+    assert_eq!(told, ["client_tool.suspended", "client_tool.aborted"]);
 }

@@ -198,7 +198,7 @@ pub async fn a_run_about_to_pause_takes_a_timeout(on: &RuntimeSubject) {
 
 /// Hooks see the message and the end of a call that timed out, and why its run goes on.
 ///
-/// proves in part: HKS-01, SUS-08
+/// proves: HKS-01, SUS-08
 pub async fn hooks_see_a_timeout(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [
