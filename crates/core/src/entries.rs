@@ -415,6 +415,10 @@ impl Entering<'_> {
 }
 
 /// The commit that an entry plans.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and nearly all are runs"
+)]
 enum Planned {
     /// Starts or continues a run.
     Run(Drive),
