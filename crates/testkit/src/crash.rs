@@ -29,6 +29,6 @@ pub use kill_switch::KillSwitch;
 pub use people::Moment;
 pub use process::World;
 pub use report::CrashReport;
-pub use scenario::Scenario;
+pub use scenario::{LateAnswer, Scenario};
 pub use schedules::{Hosting, InterleavingReport, Interleavings, ScheduleReport, Schedules};
 pub use test::CrashTest;

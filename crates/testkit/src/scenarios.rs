@@ -1,8 +1,11 @@
 //! The scenarios that every host and every store must pass, killed at every point.
 
+mod deadlines;
 mod people;
 mod replies;
+mod returns;
 mod stops;
+mod texts;
 mod tools;
 
 use std::sync::Arc;
@@ -17,6 +20,10 @@ use serde_json::{Value, json};
 
 use crate::crash::{Scenario, World};
 
+pub use deadlines::{
+    a_deadline_that_passes, a_late_answer_after_the_turn,
+    a_late_answer_before_the_timeout_is_taken, a_late_answer_to_a_run_in_progress,
+};
 pub use people::{
     a_client_tool, a_mixed_batch, an_answer_while_siblings_run, an_approval_that_is_denied,
     an_approval_that_is_given, two_pauses_in_one_turn,
@@ -25,10 +32,15 @@ pub use replies::{
     a_model_that_fails_first, a_slow_reply, finish_beside_other_calls, forced_completion,
     plain_text, several_turns, structured_output,
 };
+pub use returns::{a_retry_after_a_failure, a_retry_after_an_interrupt, a_return_over_a_pause};
 pub use stops::{
     an_abort_mid_reply, an_abort_mid_tool, an_abort_while_suspended, an_interrupt_mid_reply,
     an_interrupt_mid_tool, an_interrupt_that_a_tool_ignores, an_interrupt_while_suspended,
     two_interrupts_in_one_turn,
+};
+pub use texts::{
+    a_message_that_interrupts_a_reply, a_message_that_interrupts_a_tool, a_message_that_is_refused,
+    a_message_that_takes_the_turn_back, a_message_that_waits,
 };
 pub use tools::{
     a_call_that_is_not_idempotent, a_finishing_tool, a_tool_that_ends_the_run, a_tool_that_fails,
@@ -53,6 +65,12 @@ macro_rules! crash_tests {
             an_interrupt_mid_reply an_interrupt_mid_tool an_interrupt_that_a_tool_ignores
             an_interrupt_while_suspended an_abort_mid_reply an_abort_mid_tool
             an_abort_while_suspended two_interrupts_in_one_turn
+            a_deadline_that_passes a_late_answer_before_the_timeout_is_taken
+            a_late_answer_to_a_run_in_progress a_late_answer_after_the_turn
+            a_message_that_interrupts_a_reply a_message_that_interrupts_a_tool
+            a_message_that_waits a_message_that_is_refused
+            a_message_that_takes_the_turn_back a_retry_after_a_failure
+            a_retry_after_an_interrupt a_return_over_a_pause
         );
     };
     (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(
@@ -67,7 +85,8 @@ macro_rules! crash_tests {
     )*};
 }
 
-/// Every scenario of the test kit, in a fixed order: seeds refer to positions in it.
+/// Every scenario that random schedules play, in a fixed order: seeds refer to positions in it. Those in which
+/// deadlines pass, messages are sent during a run, or turns are begun again are left to the crash tests.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     vec![

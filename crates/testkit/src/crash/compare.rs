@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use helix_agents_core::message::{AssistantPart, Message, ResultStatus};
 use helix_agents_core::runtime::Backend;
-use helix_agents_core::session::{PendingCall, RunRecord, RunTrigger, SessionStatus};
+use helix_agents_core::session::{
+    AnswerKind, Checkpoint, PendingCall, RunRecord, RunStatus, RunTrigger, SessionStatus,
+};
 use helix_agents_core::state::apply_patch;
-use helix_agents_core::store::{Lookup, Page, Snapshot};
+use helix_agents_core::store::{AnsweredCall, Lookup, Page, Snapshot};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo};
 use helix_agents_core::transcript::Transcript;
 use helix_agents_core::usage::{UsageEntry, UsageKind, UsageRollup};
@@ -26,8 +28,10 @@ pub(super) struct Stored {
     pub(super) messages: Vec<Message>,
     pub(super) runs: Vec<RunRecord>,
     usage: Vec<UsageEntry>,
-    checkpoints: usize,
-    answered: usize,
+    /// The checkpoints, the most recently written first.
+    pub(super) checkpoints: Vec<Checkpoint>,
+    /// The calls that were answered or timed out.
+    pub(super) answered: Vec<AnsweredCall>,
     chunks: Vec<StoredChunk>,
     stream: Option<StreamInfo>,
     /// The state with which the session began.
@@ -51,8 +55,8 @@ impl Stored {
             checkpoints: store
                 .checkpoints(session.as_root(), checkpoints)
                 .await?
-                .total,
-            answered: store.answered(session.as_root(), answered).await?.total,
+                .items,
+            answered: store.answered(session.as_root(), answered).await?.items,
             chunks: backend
                 .streams
                 .read(session, Sequence::START, usize::MAX)
@@ -69,10 +73,43 @@ impl Stored {
         session.is_some_and(|session| session.open_step.is_some())
     }
 
+    /// Whether a call of this tool is in the open step.
+    pub(super) fn has_open_call(&self, tool: &str) -> bool {
+        let session = self.session.as_ref();
+        let step = session.and_then(|session| session.open_step.as_ref());
+        step.is_some_and(|step| step.calls().any(|(call, _)| call.name == *tool))
+    }
+
     /// Whether the latest run was asked to stop.
     pub(super) fn is_asked_to_stop(&self) -> bool {
         let session = self.session.as_ref();
         session.is_some_and(|session| session.stop.is_some())
+    }
+
+    /// Whether messages wait for the next run.
+    pub(super) fn has_waiting_messages(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|session| !session.inbox.is_empty())
+    }
+
+    /// The calls that have timed out, and that nobody has answered since.
+    pub(super) fn timed_out(&self) -> impl Iterator<Item = &CallId> {
+        let answered = self.answered.iter();
+        let timed_out = answered.filter(|one| matches!(one.kind, AnswerKind::TimedOut(_)));
+        timed_out.map(|one| &one.call)
+    }
+
+    /// How the calls were answered: in time, too late, or not at all.
+    fn answered_kinds(&self) -> [usize; 3] {
+        let count = |is: fn(&AnswerKind) -> bool| {
+            let answered = self.answered.iter();
+            answered.filter(|one| is(&one.kind)).count()
+        };
+        [
+            count(AnswerKind::is_submitted),
+            count(|kind| matches!(kind, AnswerKind::AnsweredLate)),
+            count(|kind| matches!(kind, AnswerKind::TimedOut(_))),
+        ]
     }
 
     /// The number of turns that were begun.
@@ -126,6 +163,9 @@ impl Stored {
             || !session.state.client_tool_call_ownership.is_empty()
         {
             flaws.push("a call is still pending".to_owned());
+        }
+        if !session.inbox.is_empty() {
+            flaws.push("a message still waits".to_owned());
         }
         if session.lease.is_some() {
             flaws.push("the lease is still held".to_owned());
@@ -212,7 +252,13 @@ impl Stored {
         let unsure = places(&have, unsure);
         differences.of_messages(&have, &want, &unsure);
         let runs = |stored: &Self| -> Vec<String> {
-            let steps = |run: &RunRecord| same_cuts.then_some(run.step_count);
+            // A retry has removed the reply that was cut off, but the run still counts it.
+            let is_retried = |run: &RunRecord| run.trigger == RunTrigger::Retry;
+            let is_retried = stored.runs.iter().any(is_retried);
+            let steps = |run: &RunRecord| {
+                let is_sure = !is_retried || run.status != RunStatus::Interrupted;
+                (same_cuts && is_sure).then_some(run.step_count)
+            };
             let runs = stored.runs.iter();
             runs.map(|run| {
                 format!(
@@ -241,8 +287,8 @@ impl Stored {
                     .filter(|_| same_state)
                     .map(|one| one.state.custom_state.to_string()),
                 session.map(|one| one.state.status),
-                session.map(|_| stored.answered),
-                same_cuts.then_some(stored.checkpoints),
+                session.map(|_| stored.answered_kinds()),
+                same_cuts.then_some(stored.checkpoints.len()),
                 stored.stream.map(|info| info.status),
                 stored.usage.iter().collect::<UsageRollup>().tokens,
             )

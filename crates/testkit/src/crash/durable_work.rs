@@ -1,6 +1,6 @@
 //! The results that a dead process had made durable, which must not be computed again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use helix_agents_core::CallId;
 use helix_agents_core::message::Message;
@@ -42,8 +42,13 @@ impl DurableWork {
         }
     }
 
-    /// The calls and replies that were repeated later although they were durable.
-    pub(super) fn repetitions(&self, later: &ObservedCounts) -> Vec<String> {
+    /// The calls and replies that were repeated later although they were durable. `allowed` is how often the
+    /// model may be asked at a place of the history, if it is more than once.
+    pub(super) fn repetitions(
+        &self,
+        later: &ObservedCounts,
+        allowed: &BTreeMap<usize, usize>,
+    ) -> Vec<String> {
         let mut all = Vec::new();
         for call in &self.finished {
             let count =
@@ -58,7 +63,8 @@ impl DurableWork {
         for messages in &self.replied {
             let count =
                 |seen: &ObservedCounts| seen.asked.get(messages).copied().unwrap_or_default();
-            if count(later) > count(&self.seen) {
+            let allowed = allowed.get(messages).copied().unwrap_or_default();
+            if count(later) > count(&self.seen).max(allowed) {
                 all.push(format!(
                     "the model call after {messages} messages was repeated although its reply was durable, killed {}",
                     self.place

@@ -3,6 +3,8 @@
 //! A scenario plans them, and what is stored decides which one is due: a process that takes over
 //! from a dead one finds the same action due until it has taken effect.
 
+mod texts;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use helix_agents_core::store::{Lookup, Page, Sessions, StoreError};
 use helix_agents_core::time::Clock;
 
 use super::World;
+pub(super) use texts::{PlannedText, Texts};
 
 /// A moment of a run at which a person acts.
 ///
@@ -53,14 +56,16 @@ pub(super) struct PlannedStop {
 pub(super) struct People {
     plan: Arc<[PlannedStop]>,
     accepted: Arc<Mutex<Vec<(RunId, StopKind)>>>,
+    pub(super) texts: Texts,
     /// The longest time that the scenario waits for a stop; without it, for ever.
     patience: Option<Duration>,
 }
 
 impl People {
-    pub(super) fn new(plan: &[PlannedStop]) -> Self {
+    pub(super) fn new(plan: &[PlannedStop], texts: &[PlannedText]) -> Self {
         Self {
             plan: plan.into(),
+            texts: Texts::new(texts),
             ..Self::default()
         }
     }
@@ -90,6 +95,8 @@ impl People {
             StopKind::Interrupt => (stop.turn, RunStatus::Interrupted),
             _ => (stop.turn, RunStatus::Failed),
         });
+        let interrupted = |turn| (turn, RunStatus::Interrupted);
+        let planned = planned.chain(self.texts.interrupted_turns().map(interrupted));
         if stopped.clone().eq(planned.clone()) {
             return Vec::new();
         }
@@ -124,6 +131,11 @@ impl World {
     /// Lets the person act who waits for this moment. Returns true if the run was asked to stop: then
     /// call [`World::waits_for_the_stop`].
     pub async fn arrives(&self, moment: Moment) -> bool {
+        self.stops(moment).await || self.texts(moment).await
+    }
+
+    /// Lets the person stop the run who waits for this moment.
+    async fn stops(&self, moment: Moment) -> bool {
         let runs = Lookup::Page(Page::ALL);
         let runs = self.backend.store.runs(self.session.as_root(), runs).await;
         let due = runs.ok().and_then(|runs| self.people.due(&runs.items));

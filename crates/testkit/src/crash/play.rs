@@ -1,6 +1,8 @@
 //! One play of a scenario, with its kills.
 
-use std::collections::BTreeSet;
+mod later;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +47,8 @@ pub(super) struct Play<'a> {
     last_answer: Option<ToolAnswer>,
     /// The answers to calls of a run that was stopped before they were given.
     late_answers: Vec<ToolAnswer>,
+    /// The calls that people were asked.
+    asked: BTreeMap<CallId, PendingCall>,
 }
 
 /// How a process ended.
@@ -67,7 +71,7 @@ impl<'a> Play<'a> {
             clock: Arc::new(clock),
             ids: Arc::new(SequentialIds::new()),
             session: session(),
-            people: People::new(&scenario.stops),
+            people: People::new(&scenario.stops, &scenario.texts),
         };
         Self {
             scenario,
@@ -81,6 +85,7 @@ impl<'a> Play<'a> {
             points: 0,
             last_answer: None,
             late_answers: Vec::new(),
+            asked: BTreeMap::new(),
         }
     }
 
@@ -99,8 +104,12 @@ impl<'a> Play<'a> {
         if let Some(flaw) = people.unmet(&stored.runs).first() {
             return Err(format!("undisturbed: {flaw}"));
         }
+        if let Some(flaw) = people.texts.unmet(&stored).first() {
+            return Err(format!("undisturbed: {flaw}"));
+        }
         let (cuts, wanted) = (stored.cut_replies(), people.planned_cuts());
-        if cuts != wanted {
+        let keeps_cuts = !self.scenario.rewinds() && self.scenario.texts.is_empty();
+        if cuts != wanted && keeps_cuts {
             return Err(format!(
                 "undisturbed: {cuts} replies were cut off, not {wanted}"
             ));
@@ -110,6 +119,12 @@ impl<'a> Play<'a> {
             && wanted != state.as_ref()
         {
             return Err(format!("undisturbed: the state is {state}, not {wanted}"));
+        }
+        let told = stored.times_told();
+        if self.scenario.tells.is_some_and(|wanted| wanted != told) {
+            return Err(format!(
+                "undisturbed: the model was told of {told} things by the framework"
+            ));
         }
         Ok(Wanted {
             points: self.points,
@@ -168,11 +183,14 @@ impl<'a> Play<'a> {
 
     /// Takes the next action of the scenario, which what is stored decides.
     async fn next(&mut self, process: &Process, disturbance: &Disturbance) -> ProcessEnd {
-        let session = &self.world.session;
         let stored = match self.stored().await {
             Ok(stored) => stored,
             Err(why) => return ProcessEnd::Failed(why),
         };
+        if let Some(end) = self.act_later(process, &stored).await {
+            return end;
+        }
+        let session = &self.world.session;
         let due = self.world.people.due(&stored.runs);
         let last = stored.runs.last();
         let driven = match last.map(|run| run.status) {
@@ -218,7 +236,12 @@ impl<'a> Play<'a> {
                 }
             }
         };
-        match driven {
+        self.driven(process, driven).await
+    }
+
+    /// Performs a run that an entry started.
+    async fn driven(&self, process: &Process, begun: Result<RunState, EntryError>) -> ProcessEnd {
+        match begun {
             Err(error) => ProcessEnd::Failed(format!("an entry was refused: {error}")),
             Ok(state) => self.drive(process, state).await,
         }
@@ -324,8 +347,12 @@ impl<'a> Play<'a> {
         };
         let mut all = stored.flaws_at_the_end();
         let seen = self.observer.seen();
+        let allowed = match self.scenario.rewinds() {
+            true => wanted.seen.asked.clone(),
+            false => BTreeMap::new(),
+        };
         for autopsy in &self.deaths {
-            all.extend(autopsy.repetitions(&seen));
+            all.extend(autopsy.repetitions(&seen, &allowed));
         }
         let mut unsure: BTreeSet<CallId> = BTreeSet::new();
         for (call, (count, may_repeat)) in &seen.starts {
@@ -359,6 +386,7 @@ impl<'a> Play<'a> {
         }
         all.extend(stored.differences(&wanted.stored, &unsure));
         all.extend(self.world.people.unmet(&stored.runs));
+        all.extend(self.world.people.texts.unmet(&stored));
         let (accepted, failures) = (self.world.people.accepted(), wanted.stored.failures());
         all.extend(stored.flaws_of_the_stops(&accepted, &failures));
         all

@@ -1,16 +1,37 @@
 //! Scenarios of crash tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
-use helix_agents_core::entries::ToolAnswer;
+use helix_agents_core::entries::{DoubleTexting, ToolAnswer};
 use helix_agents_core::session::{PendingCall, PendingKind, StopKind};
 use serde_json::Value;
 
-use super::people::PlannedStop;
+use super::people::{PlannedStop, PlannedText};
 use super::{Moment, World};
+
+/// The answer to a call that has timed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LateAnswer {
+    /// Nobody answers.
+    Never,
+    /// It comes before a run has taken the timeout.
+    BeforeItIsTaken,
+    /// It comes when the turn has ended.
+    AfterTheTurn,
+}
+
+/// The way in which a turn is begun again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Return {
+    /// A retry, when the turn has failed or was interrupted.
+    Retry,
+    /// A rewind to the first checkpoint of the session, when the turn has completed.
+    Rewind,
+}
 
 type MakeAgent = Arc<dyn Fn(&World) -> AnyAgent + Send + Sync>;
 type Reply = Arc<dyn Fn(&PendingCall) -> ToolAnswer + Send + Sync>;
@@ -42,6 +63,13 @@ pub struct Scenario {
     pub(super) stops: Vec<PlannedStop>,
     /// The turns that are resumed after an interruption, counted from 1.
     resumed: BTreeSet<u32>,
+    pub(super) texts: Vec<PlannedText>,
+    /// Whether calls with a deadline time out, and when they are answered then.
+    pub(super) late: Option<LateAnswer>,
+    /// The number of hidden messages at the end, with which the framework tells the model something.
+    pub(super) tells: Option<usize>,
+    /// The turns that are begun again, once each.
+    returns: BTreeMap<u32, Return>,
 }
 
 impl Scenario {
@@ -60,6 +88,10 @@ impl Scenario {
             approves: false,
             stops: Vec::new(),
             resumed: BTreeSet::new(),
+            texts: Vec::new(),
+            late: None,
+            tells: None,
+            returns: BTreeMap::new(),
         }
     }
 
@@ -115,6 +147,58 @@ impl Scenario {
         self
     }
 
+    /// Sends another message at this moment of the turn of the last one, under a rule for the run that is in
+    /// progress.
+    #[must_use]
+    pub fn texts_when(
+        mut self,
+        moment: Moment,
+        rule: DoubleTexting,
+        text: impl Into<String>,
+    ) -> Self {
+        let (turn, text) = (self.last_turn(), text.into());
+        self.texts.push(PlannedText {
+            turn,
+            moment,
+            rule,
+            text,
+        });
+        self
+    }
+
+    /// Lets every call with a deadline time out. Then it is answered once, too late, or never.
+    #[must_use]
+    pub fn times_out(mut self, late: LateAnswer) -> Self {
+        self.late = Some(late);
+        self
+    }
+
+    /// Retries the turn of the last message once, when it has failed or was interrupted.
+    #[must_use]
+    pub fn retries(mut self) -> Self {
+        self.returns.insert(self.last_turn(), Return::Retry);
+        self
+    }
+
+    /// Goes back to the first checkpoint of the session once, when the turn of the last message has completed.
+    /// The answers to the calls that are removed are refused then.
+    #[must_use]
+    pub fn goes_back(mut self) -> Self {
+        self.returns.insert(self.last_turn(), Return::Rewind);
+        self
+    }
+
+    /// The way in which a turn is begun again.
+    pub(super) fn return_of(&self, turn: u32) -> Option<Return> {
+        self.returns.get(&turn).copied()
+    }
+
+    /// Whether parts of the history are removed: then the model is asked again at the same place.
+    pub(super) fn rewinds(&self) -> bool {
+        let mut texts = self.texts.iter();
+        !self.returns.is_empty() || texts.any(|one| one.rule == DoubleTexting::Rollback)
+    }
+
     /// The number of the turn of the last message.
     fn last_turn(&self) -> u32 {
         u32::try_from(self.turns.len()).unwrap_or(u32::MAX).max(1)
@@ -129,6 +213,14 @@ impl Scenario {
     #[must_use]
     pub fn leaves(mut self, state: Value) -> Self {
         self.leaves = Some(state);
+        self
+    }
+
+    /// Sets how many hidden messages the history must have at the end, with which the framework tells the model
+    /// of late answers and of calls that were taken back.
+    #[must_use]
+    pub fn tells(mut self, messages: usize) -> Self {
+        self.tells = Some(messages);
         self
     }
 

@@ -15,7 +15,7 @@ use super::{agent, built, calls, client, gated, model, note, noted};
 use crate::crash::{Moment, Scenario, World};
 
 /// The deltas of text before a person acts: more than a reply with calls has.
-const DELTAS: usize = 2;
+pub(super) const DELTAS: usize = 2;
 
 /// A model that lets people act in the middle of a long reply.
 #[derive(Debug)]
@@ -47,11 +47,11 @@ impl Model for Halting {
 
 /// A reply that comes slowly, so that its first deltas are durable before the last comes. It is the same
 /// whether the part that was cut off is kept or not.
-fn long_reply() -> Value {
+pub(super) fn long_reply() -> Value {
     json!({ "text": "It takes its time to say this.", "delay_ms": 20 })
 }
 
-fn halting(world: &World, steps: &Value) -> AgentBuilder {
+pub(super) fn halting(world: &World, steps: &Value) -> AgentBuilder {
     let model = Halting {
         model: model(steps),
         world: world.clone(),
@@ -61,7 +61,7 @@ fn halting(world: &World, steps: &Value) -> AgentBuilder {
 
 /// A tool that must not be run twice, and during which people act. When its run is asked to stop, it ends
 /// or goes on.
-fn charge(world: &World, heeds: bool) -> ToolBuilder {
+pub(super) fn charge(world: &World, heeds: bool) -> ToolBuilder {
     let world = world.clone();
     Tool::raw(
         "charge",

@@ -42,6 +42,18 @@ impl Stored {
         heard.collect()
     }
 
+    /// The number of messages with which the framework tells the model something.
+    pub(in crate::crash) fn times_told(&self) -> usize {
+        let hidden =
+            |message: &&Message| matches!(message, Message::User(user) if user.is_hidden());
+        self.messages.iter().filter(hidden).count()
+    }
+
+    /// How often a message of a user is in the history.
+    pub(in crate::crash) fn times_heard(&self, message: &str) -> usize {
+        self.heard().iter().filter(|text| **text == message).count()
+    }
+
     /// Checks that the messages of users are those of the turns so far. `beside` is a message that was
     /// appended during the runs, with the times it may occur.
     pub(in crate::crash) fn flaws_of_the_turns(

@@ -119,7 +119,8 @@ impl ScheduleContext {
             clock: Arc::clone(clock),
             ids: Arc::new(SequentialIds::new()),
             session: session(),
-            people: People::new(&scenario.stops).patient_for(Duration::from_secs(60)),
+            people: People::new(&scenario.stops, &scenario.texts)
+                .patient_for(Duration::from_secs(60)),
         };
         Self {
             scenario: scenario.clone(),
