@@ -150,6 +150,7 @@ suite! { ($)
         a_step_is_announced_with_the_messages_that_there_are,
     }
     performing {
+        a_message_over_an_aborted_pause_fails_the_run,
         a_message_abandons_pending_calls,
         a_message_beside_the_end_of_a_run_starts_a_turn,
         a_message_interrupts_the_run_in_progress,

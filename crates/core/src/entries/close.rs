@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::answers::{Overdue, take_answers, tool_end_chunk};
 use super::start::base;
 use crate::machine::started_calls;
-use crate::session::{EffectState, OpenCall, OpenStep, RunStatus, SessionState};
+use crate::session::{EffectState, OpenCall, OpenStep, RunStatus, SessionState, StopKind};
 use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{Change, Commit, Field, PendingStatus, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkOrigin, ChunkPayload};
@@ -107,7 +107,8 @@ pub(crate) fn close_step(commit: Commit, found: &Snapshot) -> Commit {
     }
 }
 
-/// Ends a suspended run whose calls are abandoned: as interrupted.
+/// Ends a suspended run whose calls are abandoned: as interrupted, or as failed if it was asked to abort. The step
+/// that is closed with it counts.
 pub(super) fn end_suspended_run(commit: Commit, found: &Snapshot) -> Commit {
     let run = found.run.as_ref();
     let Some(run) = run.filter(|run| run.status.is_suspended()) else {
@@ -115,6 +116,18 @@ pub(super) fn end_suspended_run(commit: Commit, found: &Snapshot) -> Commit {
     };
     let mut ended = run.clone();
     ended.status = RunStatus::Interrupted;
-    let session = found.state.session_id.clone();
-    commit.then_in(session, Change::Run(Box::new(ended)))
+    if let Some(step) = &found.open_step {
+        ended.step_count = ended.step_count.max(step.step);
+    }
+    let stop = found.stop.as_ref().filter(|stop| stop.run_id == run.id);
+    if let Some(stop) = stop.filter(|stop| stop.kind == StopKind::Abort) {
+        ended.status = RunStatus::Failed;
+        ended.error = Some(stop.abort_error());
+    }
+    let session = &found.state.session_id;
+    // A stop that is accepted meanwhile decides how the run ends.
+    let as_read = Precondition::Version(found.state.version);
+    let ended = Change::Run(Box::new(ended));
+    let commit = commit.when_in(session.clone(), as_read);
+    commit.then_in(session.clone(), ended)
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::RunId;
 use crate::stored::Stored;
 use crate::time::Timestamp;
@@ -49,5 +50,11 @@ impl StopRequest {
             reason: None,
             requested_at,
         }
+    }
+
+    /// Returns the error of the run that an abort ends.
+    pub(crate) fn abort_error(&self) -> ErrorRecord {
+        let reason = self.reason.as_deref().unwrap_or("the run was aborted");
+        ErrorRecord::new(ErrorCode::FrameworkCancelled, reason)
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{EndOptions, close_run};
 use crate::entries::BegunCalls;
-use crate::error::{ErrorCode, ErrorRecord};
 use crate::machine::Event;
 use crate::perform::PerformError;
 use crate::perform::closing::Closing;
@@ -26,11 +25,9 @@ pub(super) async fn stop(
             reason: request.reason,
         },
         StopKind::Abort => {
-            let reason = request.reason;
-            let reason = reason.unwrap_or_else(|| "the run was aborted".to_owned());
             log_aborted(cx);
             Ending::Failed {
-                error: ErrorRecord::new(ErrorCode::FrameworkCancelled, reason),
+                error: request.abort_error(),
             }
         }
     };

@@ -12,7 +12,7 @@ use helix_agents_core::machine::{Effect, Event};
 use helix_agents_core::message::{Message, ResultStatus, UserMessage};
 use helix_agents_core::model::{Model, ModelEvent};
 use helix_agents_core::perform::{Attempt, PerformError, perform};
-use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
+use helix_agents_core::session::{RunStatus, RunTrigger, StopKind, SubmissionOutcome};
 use helix_agents_core::store::{Change, Commit, DueKind, DueQuery, Page};
 use helix_agents_core::stream::ChunkPayload;
 use serde_json::json;
@@ -308,6 +308,34 @@ pub async fn a_message_abandons_pending_calls(on: &Subject) {
     assert_eq!(late.outcome, SubmissionOutcome::UnknownToolCall);
     let results = driver.results().await;
     assert_eq!(results[1].status, ResultStatus::NotExecuted);
+}
+
+/// A message abandons the calls of a run that was asked to abort: the run fails, as its stopper was told. The
+/// step that is closed counts as one of its steps.
+pub async fn a_message_over_an_aborted_pause_fails_the_run(on: &Subject) {
+    for kind in [StopKind::Abort, StopKind::Interrupt] {
+        let model = Arc::new(MockModel::replies([calling([("q1", "ask")])]));
+        let agent = of_model(&model).tools(browser("ask")).build().unwrap();
+        let mut driver = RunDriver::new(on, agent).await;
+        driver.drive().await;
+        let before = driver.found().await;
+        let sessions = on.sessions();
+        let stopped = sessions.request_stop(&session_id(), kind, None).await;
+        let stopped = stopped.unwrap().expect("it can be stopped");
+        // The sender has read the session before it was asked to stop.
+        let message = says("Never mind.", DoubleTexting::Interrupt).as_read(Some(before));
+        started(&driver.entries, message.abandon_pending(true)).await;
+        let runs = sessions.list_runs(&session_id(), Page::ALL).await.unwrap();
+        let run = runs.items.iter().find(|run| run.id == stopped).unwrap();
+        let code = run.error.as_ref().map(|error| error.code);
+        let wanted = match kind {
+            StopKind::Abort => (RunStatus::Failed, Some(ErrorCode::FrameworkCancelled)),
+            _ => (RunStatus::Interrupted, None),
+        };
+        assert_eq!((run.status, code), wanted);
+        assert_eq!(run.step_count, 1, "its only step is closed");
+        sessions.delete_session(&session_id()).await.unwrap();
+    }
 }
 
 /// A queued message waits for the end of a turn that is suspended: the calls are answered first.
