@@ -119,6 +119,18 @@ pub fn all() -> Vec<Scenario> {
     ]
 }
 
+/// The scenarios whose agents rivals use besides those of [`all`].
+pub(crate) fn of_rivals() -> Vec<Scenario> {
+    vec![
+        a_deadline_that_passes(),
+        a_late_answer_after_the_turn(),
+        a_late_answer_to_a_run_in_progress(),
+        a_retry_after_a_failure(),
+        a_message_that_takes_the_turn_back(),
+        a_return_over_a_pause(),
+    ]
+}
+
 /// A model that gives these replies step by step, whatever the request.
 fn model(steps: &Value) -> Arc<dyn Model> {
     let script = json!({ "default": steps }).to_string();

@@ -3,6 +3,7 @@
 mod commit_checks;
 mod context;
 mod final_checks;
+mod history_log;
 mod interference;
 mod interleavings;
 mod operation;
@@ -104,13 +105,16 @@ impl Schedules {
         self
     }
 
-    /// Lets two processes send messages, answer, resume, take over, stop and crash at random, instead of
-    /// playing the turns of the scenarios. Only their agents are used, and the stops that they plan.
+    /// Lets two processes send messages, answer, time out, resume, retry, rewind, take over, stop and crash at
+    /// random, instead of playing the turns of the scenarios. Only their agents are used, and the stops that
+    /// they plan; agents with deadlines, and one that fails until it is retried, are added.
     ///
-    /// Every commit must leave a valid history and at most one run. In the end every message and answer
-    /// that was accepted is in the history once, and every stop that was accepted stopped its run.
+    /// Every commit must leave a valid history and at most one run, and must not use the id of a removed call
+    /// again. In the end every message and answer that was accepted was in the history once, every stop that
+    /// was accepted stopped its run, and a call that has timed out has no other result.
     #[must_use]
     pub fn rivals(mut self) -> Self {
+        self.scenarios.extend(scenarios::of_rivals());
         self.rivals = true;
         self
     }
@@ -248,11 +252,7 @@ impl Schedules {
         let Some(checks) = checks else {
             return final_checks::violations_at_the_end(&context, rest, wanted);
         };
-        let mut all = final_checks::violations_of_rivals(&context, rest, wanted);
-        if let Ok(stored) = context.stored() {
-            all.extend(checks.flaws(&stored));
-        }
-        all
+        final_checks::violations_of_rivals(&context, rest, wanted, &checks)
     }
 
     /// The scenario as it is played: rivals have messages of their own.
@@ -260,6 +260,7 @@ impl Schedules {
         let mut scenario = scenario.clone();
         if self.rivals {
             scenario.turns.clear();
+            scenario.texts.clear();
         }
         scenario
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::message::{AssistantMessage, Message};
-use helix_agents_core::session::{RunRecord, RunStatus, StopKind};
+use helix_agents_core::session::{RunRecord, RunStatus, RunTrigger, StopKind};
 use helix_agents_core::{CallId, RunId};
 
 use super::Stored;
@@ -51,6 +51,10 @@ impl Stored {
                 flaws.push(format!("run {run} was asked to stop, but is not stored"));
                 continue;
             };
+            if record.id != *run && record.trigger == RunTrigger::FromCheckpoint {
+                // It was suspended, and the session went back instead of continuing it.
+                continue;
+            }
             let status = record.status;
             let code = record.error.as_ref().map(|error| error.code);
             let is_honoured = match (kind, status) {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use helix_agents_core::CallId;
 use helix_agents_core::message::{AssistantMessage, Message, ToolMessage};
 use helix_agents_core::session::RunRecord;
 use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::usage::{UsageKind, UsageRollup};
+use helix_agents_core::{CallId, RunId};
 use serde_json::Value;
 
 use super::{Differences, Stored, places};
@@ -49,6 +49,27 @@ impl Stored {
         self.messages.iter().filter(hidden).count()
     }
 
+    /// The number of messages that tell the model of a late answer to this call.
+    pub(in crate::crash) fn times_told_of(&self, call: &CallId) -> usize {
+        let name = format!(" call {call} of ");
+        let tells = |message: &&Message| matches!(message, Message::User(user) if user.is_hidden() && user.content.contains(&name) && user.content.contains("after its deadline"));
+        self.messages.iter().filter(tells).count()
+    }
+
+    /// Checks that the run that each sender was told took messages that waited.
+    pub(in crate::crash) fn flaws_of_the_senders(&self, told: &[(String, RunId)]) -> Vec<String> {
+        let mut flaws = Vec::new();
+        for (text, run) in told {
+            let mut runs = self.runs.iter().filter(|record| record.id == *run);
+            if !runs.any(|record| !record.inbox.is_empty()) {
+                flaws.push(format!(
+                    "the sender of {text:?} was told run {run}, which did not take it"
+                ));
+            }
+        }
+        flaws
+    }
+
     /// How often a message of a user is in the history.
     pub(in crate::crash) fn times_heard(&self, message: &str) -> usize {
         self.heard().iter().filter(|text| **text == message).count()
@@ -75,32 +96,6 @@ impl Stored {
         if !said.iter().eq(wanted.iter()) {
             flaws.push(format!(
                 "the user messages are {said:?} instead of {wanted:?}"
-            ));
-        }
-        flaws
-    }
-
-    /// Checks that each of these messages occurs as many times as it may, that there are no others, and
-    /// that each began a turn.
-    pub(in crate::crash) fn flaws_of_the_messages(
-        &self,
-        sent: &[(&str, RangeInclusive<usize>)],
-    ) -> Vec<String> {
-        let mut flaws = Vec::new();
-        let heard = self.heard();
-        for (message, allowed) in sent {
-            let count = heard.iter().filter(|text| *text == message).count();
-            if !allowed.contains(&count) {
-                flaws.push(format!(
-                    "{message:?} was heard {count} times, not {allowed:?}"
-                ));
-            }
-        }
-        let is_sent = |text: &&&str| sent.iter().any(|(message, _)| message == *text);
-        let turns = self.turns_begun();
-        if heard.len() != turns || heard.iter().filter(is_sent).count() != turns {
-            flaws.push(format!(
-                "{turns} turns were begun, the user messages are {heard:?}"
             ));
         }
         flaws

@@ -73,14 +73,7 @@ impl Texts {
                 flaws.push(format!("{text:?} was heard {count} times, not {wanted}"));
             }
         }
-        for (text, run) in &sent.told {
-            let mut runs = stored.runs.iter().filter(|record| record.id == *run);
-            if !runs.any(|record| !record.inbox.is_empty()) {
-                flaws.push(format!(
-                    "the sender of {text:?} was told run {run}, which did not take it"
-                ));
-            }
-        }
+        flaws.extend(stored.flaws_of_the_senders(&sent.told));
         flaws
     }
 }

@@ -1,6 +1,6 @@
 //! Checks of every commit of a schedule.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helix_agents_core::message::AssistantMessage;
@@ -8,8 +8,10 @@ use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{CallState, RunStatus};
 use helix_agents_core::store::{Change, Commit, Page, Precondition, SessionStore, Snapshot};
 use helix_agents_core::transcript::Transcript;
-use helix_agents_core::{SessionId, StepId};
+use helix_agents_core::{CallId, StepId};
 
+use super::context::WriteOutcome;
+use super::history_log::{HistoryLog, is_rewind};
 use crate::block_on;
 use crate::crash::compare::Stored;
 use crate::unreliable::CommitObserver;
@@ -24,6 +26,7 @@ pub(super) struct CommitChecks {
 #[derive(Debug, Default)]
 struct Inner {
     replies: BTreeMap<StepId, AssistantMessage>,
+    history: HistoryLog,
     flaws: Vec<String>,
 }
 
@@ -36,18 +39,54 @@ impl CommitChecks {
         }
     }
 
-    /// The violations in the history of a session.
-    fn flaws_of_the_history(&self, root: &SessionId) -> Vec<String> {
-        let messages = self.store.messages(root.as_root(), Page::ALL);
+    /// The violations in the history of a session after a commit.
+    fn flaws_of_the_history(
+        &self,
+        log: &mut HistoryLog,
+        commit: &Commit,
+        before: Option<&Snapshot>,
+    ) -> Vec<String> {
+        let messages = self.store.messages(commit.root.as_root(), Page::ALL);
         let messages = match block_on(messages) {
             Ok(messages) => messages.items,
             Err(error) => return vec![format!("the history cannot be read: {error}")],
         };
-        let (_, healed) = Transcript::load(messages);
+        let (_, healed) = Transcript::load(messages.clone());
         let healed = healed.iter();
-        healed
-            .map(|what| format!("the history is not valid after a commit: {what}"))
-            .collect()
+        let flaws = healed.map(|what| format!("the history is not valid after a commit: {what}"));
+        let mut flaws: Vec<_> = flaws.collect();
+        flaws.extend(log.follow(commit, before, messages));
+        flaws
+    }
+
+    /// The calls that were removed from the session.
+    pub(super) fn removed_calls(&self) -> BTreeSet<CallId> {
+        self.lock().history.removed_calls().clone()
+    }
+
+    /// Whether anything was removed from the session.
+    pub(super) fn was_cut(&self) -> bool {
+        self.lock().history.was_cut()
+    }
+
+    /// Checks that each message entered the history as often as it may, and is there unless it was removed.
+    pub(super) fn flaws_of_the_messages<'a>(
+        &self,
+        sent: impl Iterator<Item = (&'a String, &'a WriteOutcome)>,
+        stored: &Stored,
+    ) -> Vec<String> {
+        let inner = self.lock();
+        let mut flaws = Vec::new();
+        for (message, outcome) in sent {
+            let (entered, removed) = inner.history.times_heard(message);
+            let (count, allowed) = (stored.times_heard(message), outcome.times());
+            if !allowed.contains(&entered) || count + removed != entered {
+                flaws.push(format!(
+                    "{message:?} was heard {entered} times, not {allowed:?}; it was removed {removed} times, and is there {count} times"
+                ));
+            }
+        }
+        flaws
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -59,7 +98,7 @@ impl CommitChecks {
         let inner = self.lock();
         let mut flaws = inner.flaws.clone();
         for (step, reply) in &inner.replies {
-            if !stored.has_reply(reply) {
+            if !stored.has_reply(reply) && !inner.history.is_removed(reply) {
                 flaws.push(format!(
                     "the reply of step {step} was committed, but is missing"
                 ));
@@ -85,16 +124,24 @@ fn is_of_a_run(change: &Change) -> bool {
 fn is_of_the_history(change: &Change) -> bool {
     matches!(
         change,
-        Change::AppendUser(_) | Change::AppendStep(_) | Change::Truncate(_) | Change::Overwrite(_)
+        Change::AppendUser(_)
+            | Change::AppendStep(_)
+            | Change::Truncate(_)
+            | Change::Overwrite(_)
+            | Change::Notice(_)
     )
 }
 
 impl CommitObserver for CommitChecks {
     fn committed(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>) {
+        let mut inner = self.lock();
+        if is_rewind(commit) || commit.changes.iter().any(|(_, one)| is_of_the_history(one)) {
+            let flaws = self.flaws_of_the_history(&mut inner.history, commit, before);
+            inner.flaws.extend(flaws);
+        }
         let (Some(before), Some(after)) = (before, after) else {
             return;
         };
-        let mut inner = self.lock();
         let fences = commit
             .preconditions
             .iter()
@@ -127,13 +174,12 @@ impl CommitObserver for CommitChecks {
         for (_, change) in &commit.changes {
             if let Change::OpenStep(Some(step)) = change {
                 let reply = step.message.clone();
+                let flaws = inner.history.reused(&reply);
+                inner.flaws.extend(flaws);
                 inner.replies.entry(step.id.clone()).or_insert(reply);
             }
         }
         inner.flaws.extend(overwritten(before, after));
-        if commit.changes.iter().any(|(_, one)| is_of_the_history(one)) {
-            inner.flaws.extend(self.flaws_of_the_history(&commit.root));
-        }
     }
 }
 

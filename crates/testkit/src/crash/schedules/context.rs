@@ -61,6 +61,14 @@ pub(super) struct Ledger {
     pub(super) appended: WriteOutcome,
     /// The messages that rivals sent.
     pub(super) messages: BTreeMap<String, WriteOutcome>,
+    /// The messages that wait, with the run that each sender was told.
+    pub(super) told: Vec<(String, RunId)>,
+    /// The calls that timed out.
+    pub(super) expired: BTreeSet<CallId>,
+    /// How often the clock was set past deadlines.
+    pub(super) jumps: usize,
+    /// The calls whose late answers were acknowledged.
+    pub(super) late: BTreeSet<CallId>,
     /// The calls that rivals saw waiting.
     pub(super) asked: BTreeMap<CallId, PendingCall>,
     pub(super) kills: usize,

@@ -6,6 +6,7 @@ use helix_agents_core::CallId;
 use helix_agents_core::message::ResultStatus;
 use helix_agents_core::session::Submission;
 
+use super::commit_checks::CommitChecks;
 use super::context::{Ledger, ScheduleContext, WriteOutcome};
 use super::interference::BESIDE;
 use crate::SchedulerOutcome;
@@ -30,7 +31,8 @@ pub(super) fn violations_at_the_end(
     let ledger = context.ledger();
     let is_planned = !context.scenario.stops.is_empty();
     let was_stopped = is_planned || ledger.stop != WriteOutcome::No;
-    let mut all = whole(context, &ledger, &stored, wanted, was_stopped);
+    let mut all = whole(context, &ledger, &stored, wanted, &BTreeSet::new());
+    all.extend(stored.flaws_of_the_account(was_stopped));
     let beside = (BESIDE, ledger.appended.times());
     all.extend(stored.flaws_of_the_turns(&context.scenario.turns, beside));
     if !was_stopped && ledger.appended == WriteOutcome::No {
@@ -45,13 +47,15 @@ pub(super) fn violations_of_rivals(
     context: &ScheduleContext,
     rest: SchedulerOutcome,
     wanted: &Wanted,
+    checks: &CommitChecks,
 ) -> Vec<String> {
     let stored = match context.stored() {
         Ok(stored) => stored,
         Err(why) => return vec![why],
     };
-    let unfinished = unfinished(context, rest, &stored);
+    let mut unfinished = unfinished(context, rest, &stored);
     if !unfinished.is_empty() {
+        unfinished.extend(checks.flaws(&stored));
         return unfinished;
     }
     let ledger = context.ledger();
@@ -59,10 +63,40 @@ pub(super) fn violations_of_rivals(
     if stored.session.is_none() && !accepted {
         return Vec::new();
     }
-    let mut all = whole(context, &ledger, &stored, wanted, true);
-    let sent = ledger.messages.iter();
-    let sent = sent.map(|(message, outcome)| (message.as_str(), outcome.times()));
-    all.extend(stored.flaws_of_the_messages(&sent.collect::<Vec<_>>()));
+    let removed = checks.removed_calls();
+    let mut all = whole(context, &ledger, &stored, wanted, &removed);
+    if !checks.was_cut() {
+        all.extend(stored.flaws_of_the_account(true));
+    }
+    all.extend(checks.flaws_of_the_messages(ledger.messages.iter(), &stored));
+    all.extend(stored.flaws_of_the_senders(&ledger.told));
+    all.extend(timeouts(&ledger, &stored, checks.was_cut()));
+    all.extend(checks.flaws(&stored));
+    all
+}
+
+/// Checks that a call that has timed out has no other answer, and that a late answer is told once.
+fn timeouts(ledger: &Ledger, stored: &Stored, was_cut: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    for call in &ledger.expired {
+        if ledger.answers.contains_key(call) {
+            all.push(format!(
+                "call {call} has timed out, and its answer was accepted"
+            ));
+        }
+        let status = stored.result_of(call).map(|result| result.status);
+        if status.is_some_and(|status| status.is_success()) {
+            all.push(format!("call {call} has timed out, but is {status:?}"));
+        }
+    }
+    for call in &ledger.late {
+        let told = stored.times_told_of(call);
+        if told > 1 || (told == 0 && !was_cut) {
+            all.push(format!(
+                "the model was told {told} times of the late answer to call {call}"
+            ));
+        }
+    }
     all
 }
 
@@ -87,14 +121,13 @@ fn whole(
     ledger: &Ledger,
     stored: &Stored,
     wanted: &Wanted,
-    was_stopped: bool,
+    removed: &BTreeSet<CallId>,
 ) -> Vec<String> {
     let mut all = stored.flaws_at_the_end();
     all.extend(stored.flaws_of_the_tale());
-    all.extend(stored.flaws_of_the_account(was_stopped));
     let stops = [ledger.stops.clone(), context.world.people.accepted()].concat();
     all.extend(stored.flaws_of_the_stops(&stops, &wanted.stored.failures()));
-    all.extend(answers(ledger, stored));
+    all.extend(answers(ledger, stored, removed));
     all
 }
 
@@ -116,10 +149,13 @@ fn once(seen: &ObservedCounts, stored: &Stored) -> Vec<String> {
     all
 }
 
-/// Checks that every accepted answer reached the model.
-fn answers(ledger: &Ledger, stored: &Stored) -> Vec<String> {
+/// Checks that every accepted answer reached the model, unless its call was removed.
+fn answers(ledger: &Ledger, stored: &Stored, removed: &BTreeSet<CallId>) -> Vec<String> {
     let mut all = Vec::new();
     for (call, (pending, answer)) in &ledger.answers {
+        if removed.contains(call) {
+            continue;
+        }
         let Some(result) = stored.result_of(call) else {
             all.push(format!(
                 "the answer to call {call} was accepted, but is lost"

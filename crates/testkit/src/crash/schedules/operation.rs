@@ -9,6 +9,16 @@ use crate::Dice;
 pub(super) enum Operation {
     /// Sends a message, and performs the run.
     Execute,
+    /// Sends a message under a rule for the run that is in progress, and performs the run if one starts.
+    Message,
+    /// Starts the run that messages wait for, and performs it.
+    Deliver,
+    /// Times out the calls whose deadline has passed, perhaps by letting it pass.
+    Timeout,
+    /// Retries the last turn, and performs the run.
+    Retry,
+    /// Goes back to a checkpoint, and performs the run.
+    Rewind,
     /// Answers a call that is pending, or was once.
     Submit,
     /// Continues the session, and performs the run.
@@ -25,8 +35,13 @@ pub(super) enum Operation {
 
 impl Operation {
     /// How often each operation is tried, relative to the others.
-    const WEIGHTS: [(Self, usize); 7] = [
+    const WEIGHTS: [(Self, usize); 12] = [
         (Self::Execute, 5),
+        (Self::Message, 6),
+        (Self::Deliver, 2),
+        (Self::Timeout, 2),
+        (Self::Retry, 3),
+        (Self::Rewind, 1),
         (Self::Submit, 8),
         (Self::Resume, 5),
         (Self::Recover, 4),
@@ -56,7 +71,7 @@ mod tests {
     #[test]
     fn operations_are_drawn_by_their_weights() {
         let dice = Dice::new(1);
-        let drawn: Vec<_> = (0..2700).map(|_| Operation::draw(&dice)).collect();
+        let drawn: Vec<_> = (0..4100).map(|_| Operation::draw(&dice)).collect();
         for (operation, weight) in Operation::WEIGHTS {
             let count = drawn.iter().filter(|one| **one == operation).count();
             assert!(

@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use helix_agents_core::entries::{EntryError, ExecuteRequest, ToolAnswer};
-use helix_agents_core::error::Coded;
+use helix_agents_core::entries::{
+    DoubleTexting, Entered, EntryError, ExecuteRequest, ResumeMode, ResumeRequest, ToolAnswer,
+};
+use helix_agents_core::error::{Coded, ErrorCode};
 use helix_agents_core::machine::RunState;
 use helix_agents_core::session::{PendingCall, PendingKind, StopKind, SubmissionOutcome};
 use helix_agents_core::store::{Sessions, StoreError};
@@ -18,6 +20,8 @@ use crate::{Dice, TaskId, yields};
 
 /// The most operations of a process.
 const MOST: usize = 12;
+/// Longer than the deadline of any tool of a scenario.
+const DEADLINE: Duration = Duration::from_secs(900);
 
 /// Starts both processes.
 pub(super) fn begin(context: &Arc<ScheduleContext>) {
@@ -101,6 +105,11 @@ impl Request {
     async fn perform(self, operation: Operation) {
         let done = match operation {
             Operation::Execute => self.execute().await,
+            Operation::Message => self.message().await,
+            Operation::Deliver => self.deliver().await,
+            Operation::Timeout => self.time_out().await,
+            Operation::Retry => self.go_back(ResumeMode::Retry).await,
+            Operation::Rewind => self.rewind().await,
             Operation::Submit => self.submit().await,
             Operation::Resume => self.resume().await,
             Operation::Recover => self.recover().await,
@@ -115,29 +124,102 @@ impl Request {
     }
 
     async fn execute(&self) -> Result<(), String> {
-        let message = {
-            let messages = &mut self.context.ledger().messages;
-            let message = format!("Message {}", messages.len());
-            messages.insert(message.clone(), WriteOutcome::Perhaps);
-            message
-        };
-        let note = |outcome| {
-            let messages = &mut self.context.ledger().messages;
-            messages.insert(message.clone(), outcome);
-        };
+        let message = self.new_message();
         let process = self.context.process();
         let execute = ExecuteRequest::new(&process.agent, message.as_str());
         let execute = execute.in_session(self.context.world.session.clone());
         match process.entries.execute(execute, &process.performer).await {
             Ok(state) => {
-                note(WriteOutcome::Yes);
+                self.note(message, WriteOutcome::Yes);
                 self.drive(process, state).await
             }
             Err(error) if is_temporary(&error) => Ok(()),
             Err(error) => {
-                note(WriteOutcome::No);
+                self.note(message, WriteOutcome::No);
                 expected(&error)
             }
+        }
+    }
+
+    /// A message that no other request sends.
+    fn new_message(&self) -> String {
+        let messages = &mut self.context.ledger().messages;
+        let message = format!("Message {}", messages.len());
+        messages.insert(message.clone(), WriteOutcome::Perhaps);
+        message
+    }
+
+    /// Notes whether a message was accepted.
+    fn note(&self, message: String, outcome: WriteOutcome) {
+        self.context.ledger().messages.insert(message, outcome);
+    }
+
+    async fn message(&self) -> Result<(), String> {
+        let message = self.new_message();
+        let process = self.context.process();
+        let rules = DoubleTexting::ALL;
+        let rule = rules.get(self.dice.below(rules.len())).copied();
+        let request = ExecuteRequest::new(&process.agent, message.as_str())
+            .in_session(self.context.world.session.clone())
+            .double_texting(rule.unwrap_or_default())
+            .abandon_pending(self.dice.chance(300));
+        match process.entries.send(request, &process.performer).await {
+            Ok(Entered::Run(state)) => {
+                self.note(message, WriteOutcome::Yes);
+                self.drive(process, state).await
+            }
+            Ok(Entered::Waits(waiting)) => {
+                self.note(message.clone(), WriteOutcome::Yes);
+                self.context.ledger().told.push((message, waiting.run));
+                Ok(())
+            }
+            Err(error) if is_temporary(&error) => Ok(()),
+            Err(error) => {
+                self.note(message, WriteOutcome::No);
+                expected(&error)
+            }
+        }
+    }
+
+    async fn deliver(&self) -> Result<(), String> {
+        let process = self.context.process();
+        let session = &self.context.world.session;
+        match process.entries.deliver(session, &process.performer).await {
+            Ok(state) => self.drive(process, state).await,
+            Err(error) => expected(&error),
+        }
+    }
+
+    async fn time_out(&self) -> Result<(), String> {
+        if self.dice.chance(500) {
+            self.context.ledger().jumps += 1;
+            self.context.clock.advance(DEADLINE);
+        }
+        let session = self.context.world.session.as_root();
+        match self.context.entries().expire(session).await {
+            Ok(expired) => {
+                self.context.ledger().expired.extend(expired.calls);
+                Ok(())
+            }
+            Err(error) => expected(&error),
+        }
+    }
+
+    async fn rewind(&self) -> Result<(), String> {
+        let checkpoints = self.context.stored()?.checkpoints;
+        let place = self.dice.below(checkpoints.len().max(1));
+        match checkpoints.into_iter().nth(place) {
+            Some(one) => self.go_back(ResumeMode::FromCheckpoint(one.id)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn go_back(&self, mode: ResumeMode) -> Result<(), String> {
+        let process = self.context.process();
+        let request = ResumeRequest::new(&self.context.world.session, mode);
+        match process.entries.resume(request, &process.performer).await {
+            Ok(state) => self.drive(process, state).await,
+            Err(error) => expected(&error),
         }
     }
 
@@ -166,14 +248,23 @@ impl Request {
     /// Performs a run to its end, unless others take it over.
     async fn drive(&self, mut process: Process, state: RunState) -> Result<(), String> {
         let (run, fence) = (state.run_id.clone(), state.fence);
+        let jumps = self.context.ledger().jumps;
         let (host, attempts) = self.context.host(&mut process);
         lock(&self.attempts).push(attempts);
         let driven = drive_on(host.as_ref(), &process.facts, state, &process.ports).await;
         let error = match driven {
+            // Who ends the run starts the next one, or dies before.
+            Ok(state) if state.messages_wait && self.dice.chance(700) => {
+                return Box::pin(self.deliver()).await;
+            }
             Ok(state) if state.is_ended() => return Ok(()),
             Ok(state) => return Err(format!("the run has stalled: {state:?}")),
             Err(error) => error,
         };
+        if error.code() == ErrorCode::StoreUnavailable && self.context.ledger().jumps > jumps {
+            // An outage seemed longer than the patience with it, because the clock was set.
+            return Ok(());
+        }
         let found = self.context.stored()?.session;
         let is_held = found.is_some_and(|found| {
             let latest = found.run.filter(|latest| !latest.status.is_ended());
@@ -215,6 +306,10 @@ impl Request {
         };
         match outcome {
             SubmissionOutcome::Accepted => self.accept(call, answer),
+            SubmissionOutcome::LateAnswerAfterTimeout => {
+                self.context.ledger().late.insert(call.tool_call_id);
+                Ok(())
+            }
             SubmissionOutcome::AlreadyCompleted | SubmissionOutcome::UnknownToolCall => Ok(()),
             other => Err(format!("an answer was {other:?}")),
         }
@@ -269,6 +364,8 @@ fn expected(error: &EntryError) -> Result<(), String> {
             | EntryError::Stale { .. }
             | EntryError::NotRunning { .. }
             | EntryError::StillHeld { .. }
+            | EntryError::NothingWaits { .. }
+            | EntryError::UnknownCheckpoint { .. }
             | EntryError::Store(StoreError::NotFound { .. })
     );
     match is_expected || is_temporary(error) {

@@ -70,6 +70,9 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
         Some(status) if status.is_suspended() => {
             process.entries.resume(session, &process.performer).await
         }
+        Some(status) if !status.is_suspended() && stored.has_waiting_messages() => {
+            process.entries.deliver(session, &process.performer).await
+        }
         // The run was stopped: the turn is continued, or the user sends the next message.
         Some(RunStatus::Interrupted)
             if last.is_some_and(|run| context.scenario.resumes_turn(run.turn))
@@ -104,7 +107,11 @@ async fn answer(context: &ScheduleContext, call: &PendingCall) -> Result<bool, S
     let times = if context.twice { 2 } else { 1 };
     for _ in 0..times {
         match context.answer(call).await {
-            Ok(SubmissionOutcome::Accepted | SubmissionOutcome::AlreadyCompleted) => {}
+            Ok(
+                SubmissionOutcome::Accepted
+                | SubmissionOutcome::AlreadyCompleted
+                | SubmissionOutcome::LateAnswerAfterTimeout,
+            ) => {}
             Err(error) if is_temporary(&error) => wait(context).await,
             other => return Err(format!("an answer was not accepted: {other:?}")),
         }
