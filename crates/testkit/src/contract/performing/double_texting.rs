@@ -409,7 +409,7 @@ pub async fn a_message_rolls_the_turn_back(on: &Subject) {
     let turn = says("Charge me.", DoubleTexting::Reject).with_state(json!({ "n": 1 }));
     driver.state = match driver.entries.send(turn, &performer()).await.unwrap() {
         Entered::Run(state) => state,
-        other => panic!("it starts a run: {other:?}"),
+        other @ Entered::Waits(_) => panic!("it starts a run: {other:?}"),
     };
     let effects = driver.begin();
     let effects = driver.next(&effects).await;
