@@ -246,7 +246,12 @@ fn begin(
     let session = &found.state.session_id;
     let then = |commit: Commit, change| commit.then_in(session.clone(), change);
     run.messages = u32::try_from(messages.len()).unwrap_or(u32::MAX);
-    let turn_start = TurnStart::after(start.after.0);
+    // The chunks that close the step of an abandoned pause belong to the turn before.
+    let closing = match start.rollback {
+        Some(_) => 0,
+        None => u64::try_from(commit.chunks.len()).unwrap_or_default(),
+    };
+    let turn_start = TurnStart::after(start.after.0.saturating_add(closing));
     run.turn_start = Some(match sets_state {
         true => turn_start.replacing(found.state_version),
         false => turn_start,
