@@ -409,8 +409,31 @@ impl Entering<'_> {
             return Some(waits(Some(now), self.session, run));
         };
         let fence = now.fence;
-        was_committed(before, now, &state, self.performer)
+        self.was_committed(before, now, &state)
             .then_some(Entered::Run(RunState { fence, ..state }))
+    }
+}
+
+impl Entering<'_> {
+    /// Whether the run that was to start, or to be taken over, is now held by this performer. Without a lease
+    /// nobody knows who took a run over, and a run that others may have taken over is not this performer's.
+    fn was_committed(&self, before: Option<&Snapshot>, now: &Snapshot, wanted: &RunState) -> bool {
+        let run = now.run.as_ref();
+        let Some(run) = run.filter(|run| run.id == wanted.run_id && !run.status.is_ended()) else {
+            return false;
+        };
+        let holder = now.lease.as_ref().map(|lease| &lease.holder);
+        let me = self.performer.lease.as_ref().map(|(holder, _)| holder);
+        let last = before.and_then(|before| before.run.as_ref());
+        let is_started = last.is_none_or(|last| last.id != wanted.run_id);
+        let is_untouched = is_started && now.takeovers == 0 && now.mark.effect == 0;
+        // Several entries may start the run that messages wait for: it says which did.
+        let is_mine = !is_started
+            || wanted.run_id == self.run_id
+            || run.inbox.iter().any(|entry| *entry == self.run_id.as_str());
+        // The store chooses the fence of a new session.
+        let is_held = holder == me && now.fence >= wanted.fence;
+        is_held && is_mine && (me.is_some() || is_untouched)
     }
 }
 
@@ -464,25 +487,6 @@ fn taken_by<'a>(now: &'a Snapshot, row: &RunId) -> Option<&'a RunId> {
     let run = now.run.as_ref()?;
     let took_it = run.inbox.iter().any(|taken| taken == row.as_str());
     took_it.then_some(&run.id)
-}
-
-/// Whether the run that was to start, or to be taken over, is now held by this performer. Without a lease
-/// nobody knows who took a run over, and a run that others may have taken over is not this performer's.
-fn was_committed(
-    before: Option<&Snapshot>,
-    now: &Snapshot,
-    wanted: &RunState,
-    performer: &Performer,
-) -> bool {
-    let run = now.run.as_ref();
-    let is_run = run.is_some_and(|run| run.id == wanted.run_id && !run.status.is_ended());
-    let holder = now.lease.as_ref().map(|lease| &lease.holder);
-    let me = performer.lease.as_ref().map(|(holder, _)| holder);
-    let last = before.and_then(|before| before.run.as_ref());
-    let is_started = last.is_none_or(|last| last.id != wanted.run_id);
-    let is_untouched = is_started && now.takeovers == 0 && now.mark.effect == 0;
-    // The store chooses the fence of a new session.
-    is_run && holder == me && now.fence >= wanted.fence && (me.is_some() || is_untouched)
 }
 
 fn or_not_found<T>(found: Option<T>, session: &SessionId) -> Result<T, StoreError> {

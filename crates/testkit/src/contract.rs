@@ -154,6 +154,7 @@ suite! { ($)
         a_message_abandons_pending_calls,
         a_message_beside_the_end_of_a_run_starts_a_turn,
         a_message_interrupts_the_run_in_progress,
+        a_message_is_not_taken_by_a_run_that_others_start,
         a_message_rolls_the_turn_back,
         a_message_whose_acknowledgement_is_lost_waits_once,
         a_queued_message_waits_for_a_suspended_turn,

@@ -123,6 +123,7 @@ pub(super) fn plan_turn(
         ExpectedSession::Existing => RunTrigger::WithMessage,
         ExpectedSession::Any | ExpectedSession::New => RunTrigger::Execute,
     };
+    let entry = &start.run_id;
     let start = &Start {
         run_id: waiting_run(&found.inbox).unwrap_or(&start.run_id).clone(),
         ..start.clone()
@@ -166,10 +167,11 @@ pub(super) fn plan_turn(
     if !found.inbox.is_empty() {
         // A row that is written after this was read starts the next run.
         let as_read = Precondition::Inbox(found.inbox.len());
-        run.inbox = found.inbox.iter().map(|row| row.id.clone()).collect();
+        let rows: Vec<_> = found.inbox.iter().map(|row| row.id.clone()).collect();
+        run.inbox = rows.iter().cloned().chain([entry.to_string()]).collect();
         commit = commit
             .when_in(session.clone(), as_read)
-            .then_in(session.clone(), Change::DrainInbox(run.inbox.clone()));
+            .then_in(session.clone(), Change::DrainInbox(rows));
     }
     let sets_state = request.state.is_some();
     Ok(begin(found, commit, run, (messages, sets_state), start))

@@ -54,7 +54,8 @@ pub struct RunRecord {
     /// The number of user messages with which the run started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub messages: u32,
-    /// The rows of the inbox with whose messages the run started.
+    /// The rows of the inbox with whose messages the run started, and the entry that took them: how an entry
+    /// whose acknowledgement was lost finds out what became of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inbox: Vec<String>,
     /// The number of steps in the turn so far.

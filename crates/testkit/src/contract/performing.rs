@@ -47,8 +47,9 @@ pub use dead_process::{
 };
 pub use double_texting::{
     a_message_abandons_pending_calls, a_message_beside_the_end_of_a_run_starts_a_turn,
-    a_message_interrupts_the_run_in_progress, a_message_over_an_aborted_pause_fails_the_run,
-    a_message_rolls_the_turn_back, a_message_whose_acknowledgement_is_lost_waits_once,
+    a_message_interrupts_the_run_in_progress, a_message_is_not_taken_by_a_run_that_others_start,
+    a_message_over_an_aborted_pause_fails_the_run, a_message_rolls_the_turn_back,
+    a_message_whose_acknowledgement_is_lost_waits_once,
     a_queued_message_waits_for_a_suspended_turn, a_rejected_message_leaves_nothing,
     an_inbox_has_room_for_so_many_messages, messages_that_wait_enter_one_run,
     waiting_messages_come_before_other_entries,

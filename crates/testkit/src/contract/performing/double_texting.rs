@@ -233,6 +233,35 @@ pub async fn a_message_whose_acknowledgement_is_lost_waits_once(on: &Subject) {
     }
 }
 
+/// A message was to start the run that another message waits for, and its commit failed, while another caller
+/// of the same process started that run without it: its sender is told that it failed.
+pub async fn a_message_is_not_taken_by_a_run_that_others_start(on: &Subject) {
+    let model = Arc::new(MockModel::replies([MockReply::text("Done.")]));
+    let mut driver = RunDriver::new(on, of_model(&model).build().unwrap()).await;
+    let run = waiting(&driver.entries, says("One.", DoubleTexting::Queue)).await;
+    driver.drive().await;
+    let healthy = driver.entries.clone();
+    let store = FaultyStore::new(on, move |_| {
+        let healthy = healthy.clone();
+        CommitFate::FailedBefore(Box::pin(async move {
+            healthy.deliver(&session_id(), &performer()).await.unwrap();
+        }))
+    });
+    let shared = Arc::new(store);
+    let entries = Entries::new(
+        shared.clone(),
+        shared,
+        Arc::clone(&driver.ports.clock),
+        Arc::clone(&driver.ports.ids),
+    );
+    let lost = says("Two.", DoubleTexting::Queue);
+    let lost = entries.send(lost, &performer()).await;
+    assert!(matches!(lost, Err(EntryError::Store(_))), "{lost:?}");
+    assert_eq!(driver.run().await.id, run);
+    let said = history(&driver).await;
+    assert_eq!(said, ["user: go", "model: Done.", "user: One."]);
+}
+
 /// While messages wait for the next run, no other entry comes before it.
 pub async fn waiting_messages_come_before_other_entries(on: &Subject) {
     let (mut driver, effects) = hanging(on).await;

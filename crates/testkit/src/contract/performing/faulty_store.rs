@@ -38,6 +38,8 @@ pub(super) enum CommitFate {
     UnacknowledgedAfter(Meanwhile),
     /// The commit fails and is not made.
     Failed,
+    /// The commit fails and is not made, and the action follows.
+    FailedBefore(Meanwhile),
     /// The commit fails because the store is full.
     Full,
     /// The commit is made after the action.
@@ -141,6 +143,10 @@ impl SessionStore for FaultyStore {
                 Err(unavailable())
             }
             CommitFate::Failed => Err(unavailable()),
+            CommitFate::FailedBefore(others) => {
+                others.await;
+                Err(unavailable())
+            }
             CommitFate::Full => Err(StoreError::Full {
                 backend: "faulty",
                 source: "no space left".into(),
