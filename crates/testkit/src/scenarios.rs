@@ -32,7 +32,10 @@ pub use replies::{
     a_model_that_fails_first, a_slow_reply, finish_beside_other_calls, forced_completion,
     plain_text, several_turns, structured_output,
 };
-pub use returns::{a_retry_after_a_failure, a_retry_after_an_interrupt, a_return_over_a_pause};
+pub use returns::{
+    a_branch_while_the_source_runs, a_retry_after_a_failure, a_retry_after_an_interrupt,
+    a_return_over_a_pause,
+};
 pub use stops::{
     an_abort_mid_reply, an_abort_mid_tool, an_abort_while_suspended, an_interrupt_mid_reply,
     an_interrupt_mid_tool, an_interrupt_that_a_tool_ignores, an_interrupt_while_suspended,
@@ -71,6 +74,7 @@ macro_rules! crash_tests {
             a_message_that_waits a_message_that_is_refused
             a_message_that_takes_the_turn_back a_retry_after_a_failure
             a_retry_after_an_interrupt a_return_over_a_pause
+            a_branch_while_the_source_runs
         );
     };
     (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(

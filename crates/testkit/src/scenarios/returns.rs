@@ -1,4 +1,4 @@
-//! Scenarios in which a turn is begun again.
+//! Scenarios in which a turn is begun again, or a session is branched.
 
 use std::sync::Arc;
 
@@ -7,8 +7,10 @@ use helix_agents_core::model::{
     EventStream, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest,
 };
 use helix_agents_core::session::RunTrigger;
-use helix_agents_core::store::{Lookup, Page};
-use serde_json::json;
+use helix_agents_core::store::{Lookup, Page, Sessions, StoreError};
+use helix_agents_core::tool::{Tool, ToolBuilder, ToolCx};
+use helix_agents_core::{SessionId, ToolResult};
+use serde_json::{Value, json};
 
 use super::stops::{DELTAS, halting, long_reply};
 use super::{agent, built, calls, client, model, note, noted};
@@ -94,5 +96,52 @@ pub fn a_return_over_a_pause() -> Scenario {
     .says("Pick one")
     .goes_back()
     .answers("color", |call| call.result("teal"))
+    .leaves(noted(&["c1", "c3"], "note"))
+}
+
+/// A tool that branches its session while the run is in progress, and tells what the branch has.
+fn fork(world: &World) -> ToolBuilder {
+    let (backend, clock) = (world.backend.clone(), Arc::clone(&world.clock));
+    let session = world.session.clone();
+    let tool = Tool::raw(
+        "fork",
+        "Branches the session.",
+        json!({ "type": "object" }),
+        move |_: Value, _: ToolCx| {
+            let (backend, clock) = (backend.clone(), Arc::clone(&clock));
+            let session = session.clone();
+            async move {
+                let copy = SessionId::new("copy")?;
+                let sessions = Sessions::new(backend.store.as_ref(), clock.as_ref());
+                match sessions.clone_session(&session, &copy).await {
+                    // A process that is gone may have made it.
+                    Ok(_) | Err(StoreError::AlreadyExists { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                let key = copy.as_root();
+                let messages = backend.store.messages(key, Page::ALL).await?.items;
+                let found = backend.store.load(key).await?;
+                let state = found.map(|found| found.state.custom_state);
+                let result: ToolResult<Value> =
+                    Ok(json!({ "messages": messages.len(), "state": state }));
+                result
+            }
+        },
+    );
+    tool.idempotent()
+}
+
+/// A branch while the source runs has what is committed, and changes nothing of the source.
+#[must_use]
+pub fn a_branch_while_the_source_runs() -> Scenario {
+    Scenario::new("a branch while the source runs", |world| {
+        let steps = json!([
+            calls(&[("c1", "note")]),
+            calls(&[("c2", "fork"), ("c3", "note")]),
+            { "text": "Branched: {{tool_result:c2}}" },
+        ]);
+        built(agent(&steps).tools([fork(world), note(world, "note")]))
+    })
+    .says("Go")
     .leaves(noted(&["c1", "c3"], "note"))
 }
