@@ -33,8 +33,8 @@ pub enum ExpectedSession {
     /// A new session. When it exists, the same start is [`EntryError::AlreadyStarted`], with its run, and
     /// another start is refused.
     New,
-    /// A session whose last turn has ended: [`StoreError::NotFound`] otherwise. The run is recorded
-    /// as started [with a message](RunTrigger::WithMessage).
+    /// A session whose last turn has ended: [`StoreError::NotFound`](crate::store::StoreError::NotFound) otherwise. The run is recorded
+    /// as started [with a message](crate::session::RunTrigger::WithMessage).
     Existing,
 }
 
@@ -171,7 +171,7 @@ impl ExecuteRequest {
     }
 
     /// Creates the session as a branch of another. A session that has its id is refused with
-    /// [`StoreError::AlreadyExists`].
+    /// [`StoreError::AlreadyExists`](crate::store::StoreError::AlreadyExists).
     #[must_use]
     pub fn branch_of(mut self, source: BranchSource) -> Self {
         self.branch = Some(source);
