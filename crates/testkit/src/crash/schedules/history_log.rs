@@ -15,6 +15,8 @@ pub(super) struct HistoryLog {
     removed_replies: Vec<AssistantMessage>,
     /// The calls that were removed.
     removed_calls: BTreeSet<CallId>,
+    /// Whether anything was removed, also a message that only the model reads.
+    was_cut: bool,
 }
 
 impl HistoryLog {
@@ -35,7 +37,7 @@ impl HistoryLog {
 
     /// Whether anything was removed.
     pub(super) fn was_cut(&self) -> bool {
-        !self.removed_replies.is_empty() || self.heard.values().any(|(_, removed)| *removed > 0)
+        self.was_cut
     }
 
     /// Follows a commit after which the history has these messages. Returns the violations: a change of a
@@ -56,6 +58,7 @@ impl HistoryLog {
             flaws.push("messages were changed or removed without a cut".to_owned());
         }
         for message in self.messages.split_off(kept) {
+            self.was_cut = true;
             match message {
                 Message::User(user) if !user.is_hidden() => {
                     self.heard.entry(user.content.clone()).or_default().1 += 1;
@@ -85,6 +88,7 @@ impl HistoryLog {
         let calls = reply.tool_calls().map(|call| call.id.clone());
         self.removed_calls.extend(calls);
         self.removed_replies.push(reply);
+        self.was_cut = true;
     }
 
     /// The violations of a reply that has the id of a removed call.
