@@ -15,7 +15,7 @@ const BATCH: usize = 1_000;
 /// The maximum length of a result or a reason in a message.
 const LONGEST: usize = 500;
 
-/// What became of a call that nobody answered in time, and of the answer that came later.
+/// The sentence about a call that timed out and whose late answer the model is told.
 pub(crate) const PASSED: &str =
     "has timed out; the model is told of the first answer that comes after the deadline";
 

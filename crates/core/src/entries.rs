@@ -412,9 +412,7 @@ impl Entering<'_> {
         self.was_committed(before, now, &state)
             .then_some(Entered::Run(RunState { fence, ..state }))
     }
-}
 
-impl Entering<'_> {
     /// Whether the run that was to start, or to be taken over, is now held by this performer. Without a lease
     /// nobody knows who took a run over, and a run that others may have taken over is not this performer's.
     fn was_committed(&self, before: Option<&Snapshot>, now: &Snapshot, wanted: &RunState) -> bool {

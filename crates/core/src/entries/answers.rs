@@ -34,9 +34,9 @@ pub(crate) struct TakenAnswers {
 /// The rule for calls that nobody has answered and whose deadline has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// They time out.
+    /// Such a call times out: it is taken as if the framework had answered it.
     TimesOut,
-    /// They are left as they are.
+    /// Such a call stays open, and whoever takes the answers decides about it.
     IsLeft,
 }
 

@@ -136,7 +136,7 @@ fn plan_waiting(
     let mut commit = Commit::new(found.state.root().clone(), start.at)
         .when_in(session.clone(), running)
         .then_in(session.clone(), Change::Inbox(row));
-    for field in fields_of(found, request) {
+    for field in fields_of(found, request, start) {
         commit = commit.then_in(session.clone(), Change::Set(field));
     }
     if matches!(rule, DoubleTexting::Interrupt | DoubleTexting::Rollback) {

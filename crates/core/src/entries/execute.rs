@@ -145,12 +145,8 @@ pub(super) fn plan_turn(
         let state = with_keys(&found.state.custom_state, Some(keys))?;
         commit = commit.then_in(session.clone(), Change::SetState(state));
     }
-    for field in fields_of(found, request) {
+    for field in fields_of(found, request, start) {
         commit = commit.then_in(session.clone(), Change::Set(field));
-    }
-    if let Some(at) = expiry(request, start) {
-        let expires = Change::Set(Field::ExpiresAt(Some(at)));
-        commit = commit.then_in(session.clone(), expires);
     }
     for field in [
         Field::StepCount(0),
@@ -193,8 +189,12 @@ pub(super) fn expiry(request: &ExecuteRequest, start: &Start) -> Option<Timestam
     Some(start.at.saturating_add(request.expires_after?))
 }
 
-/// The fields that set the metadata and the tags of a turn in its session.
-pub(super) fn fields_of(found: &Snapshot, request: &ExecuteRequest) -> impl Iterator<Item = Field> {
+/// The fields of a session that a turn sets: its metadata, its tags, and when it may be removed.
+pub(super) fn fields_of(
+    found: &Snapshot,
+    request: &ExecuteRequest,
+    start: &Start,
+) -> impl Iterator<Item = Field> {
     let metadata = request.metadata.iter();
     let metadata = metadata.map(|(key, value)| (key.clone(), Some(value.clone())));
     let metadata = (!request.metadata.is_empty()).then(|| Field::Metadata(metadata.collect()));
@@ -202,7 +202,8 @@ pub(super) fn fields_of(found: &Snapshot, request: &ExecuteRequest) -> impl Iter
     let new = request.tags.iter().filter(|tag| !has.contains(tag));
     let new: Vec<_> = new.cloned().collect();
     let tags = (!new.is_empty()).then(|| Field::Tags([has.clone(), new].concat()));
-    metadata.into_iter().chain(tags)
+    let expires = expiry(request, start).map(|at| Field::ExpiresAt(Some(at)));
+    metadata.into_iter().chain(tags).chain(expires)
 }
 
 /// Refuses a new turn while the last one is running, or suspended and not abandoned.

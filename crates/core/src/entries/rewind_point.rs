@@ -100,27 +100,39 @@ impl Entries {
         })
     }
 
-    /// Lists the calls of the messages from a position on. The cost grows with the number of those messages.
+    /// Lists the calls of the messages from a position on.
     pub(super) async fn calls_after(
         &self,
         found: &Snapshot,
         messages: usize,
     ) -> Result<Vec<CallId>, EntryError> {
         let mut calls = Vec::new();
+        let note = |message| {
+            if let Message::Assistant(reply) = message {
+                calls.extend(reply.tool_calls().map(|call| call.id.clone()));
+            }
+        };
+        self.each_message_after(found, messages, note).await?;
+        Ok(calls)
+    }
+
+    /// Reads the messages from a position on, in bounded parts. The cost grows with their number.
+    pub(super) async fn each_message_after(
+        &self,
+        found: &Snapshot,
+        messages: usize,
+        mut note: impl FnMut(Message),
+    ) -> Result<(), EntryError> {
         let mut page = Page::new(messages, BATCH);
         while page.offset < found.message_count {
-            let cut = self.store.messages(found.state.key(), page).await?.items;
-            if cut.is_empty() {
+            let read = self.store.messages(found.state.key(), page).await?.items;
+            if read.is_empty() {
                 break;
             }
-            page.offset += cut.len();
-            for message in cut {
-                if let Message::Assistant(reply) = message {
-                    calls.extend(reply.tool_calls().map(|call| call.id.clone()));
-                }
-            }
+            page.offset += read.len();
+            read.into_iter().for_each(&mut note);
         }
-        Ok(calls)
+        Ok(())
     }
 
     /// Returns the point at which the session is now, for a turn that goes on with all it has.

@@ -5,10 +5,8 @@ use super::{Entries, EntryError};
 use crate::id::CallId;
 use crate::message::{Message, ResultStatus, ToolMessage, UserMessage};
 use crate::session::RunRecord;
-use crate::store::{Page, Snapshot};
+use crate::store::Snapshot;
 
-/// The number of messages that are read at once.
-const BATCH: usize = 256;
 /// The maximum number of calls that the model is told of by name.
 const MAX_NAMED: usize = 32;
 
@@ -42,25 +40,17 @@ impl Entries {
         let point = self.turn_start_point(found, start).await?;
         let mut cut = Vec::new();
         let mut effective = Vec::new();
-        let mut page = Page::new(point.messages, BATCH);
-        while page.offset < found.message_count {
-            let messages = self.store.messages(found.state.key(), page).await?.items;
-            if messages.is_empty() {
-                break;
+        let note_message = |message| match message {
+            Message::Assistant(reply) => {
+                cut.extend(reply.tool_calls().map(|call| call.id.clone()));
             }
-            page.offset += messages.len();
-            for message in messages {
-                match message {
-                    Message::Assistant(reply) => {
-                        cut.extend(reply.tool_calls().map(|call| call.id.clone()));
-                    }
-                    Message::Tool(result) if may_have_taken_effect(&result) => {
-                        effective.push(format!("{} ({})", result.tool_name, result.tool_call_id));
-                    }
-                    _ => {}
-                }
+            Message::Tool(result) if may_have_taken_effect(&result) => {
+                effective.push(format!("{} ({})", result.tool_name, result.tool_call_id));
             }
-        }
+            _ => {}
+        };
+        self.each_message_after(found, point.messages, note_message)
+            .await?;
         Ok(Some(Rollback {
             point,
             turn: run.turn,

@@ -134,6 +134,7 @@ impl Turn {
     ///
     /// The message may have to wait for the end of that run: the handle is on the run that takes it, and
     /// waits for its start. Messages that wait enter that run together, in the order in which they were sent.
+    /// [Hooks](Turn::hooks) of the turn are not called then: another process may start that run.
     pub fn double_texting(mut self, rule: DoubleTexting) -> Self {
         self.double_texting = Some(rule);
         self

@@ -1,6 +1,7 @@
 //! Messages that are sent while a run is in progress, or while calls wait for an answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helix_agents_core::RunId;
 use helix_agents_core::agent::Agent;
@@ -126,7 +127,15 @@ pub async fn messages_that_wait_enter_one_run(on: &Subject) {
     let agent = of_model(&model).tools(noted("charge", &log));
     let mut driver = RunDriver::new(on, agent.build().unwrap()).await;
     let effects = driver.begin();
-    let first = waiting(&driver.entries, says("One.", DoubleTexting::Queue)).await;
+    let mut one = says("One.", DoubleTexting::Queue).with_tags(vec!["late".to_owned()]);
+    one.expires_after = Some(Duration::from_secs(60));
+    let first = waiting(&driver.entries, one).await;
+    let session = driver.found().await.state;
+    assert!(
+        session.expires_at.is_some(),
+        "what belongs to the session is set at once"
+    );
+    assert_eq!(session.tags, ["late"]);
     let effects = driver.next(&effects).await;
     let second = waiting(&driver.entries, says("Two.", DoubleTexting::Queue)).await;
     driver.through(effects).await;
