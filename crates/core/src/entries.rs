@@ -95,7 +95,8 @@ impl Entries {
     ) -> Result<RunState, EntryError> {
         request.choose_session(self.ids.as_ref())?;
         if let Some(source) = request.branch.take() {
-            return self.execute_branch(request, &source, performer).await;
+            // Boxed: every start holds this future, and few start a branch.
+            return Box::pin(self.execute_branch(request, &source, performer)).await;
         }
         let session = KnownSession {
             id: request.session()?.clone(),

@@ -4,7 +4,7 @@ use super::rewind::RewindPoint;
 use super::{Entries, EntryError};
 use crate::id::CallId;
 use crate::message::{Message, ResultStatus, ToolMessage, UserMessage};
-use crate::session::RunRecord;
+use crate::session::{RunRecord, TurnStart};
 use crate::store::Snapshot;
 
 /// The maximum number of calls that the model is told of by name.
@@ -37,6 +37,18 @@ impl Entries {
         let Some(start) = run.turn_start else {
             return Ok(None);
         };
+        // Boxed: every entry holds this future, and few take a turn back.
+        Box::pin(self.turn_back(found, run.turn, start))
+            .await
+            .map(Some)
+    }
+
+    async fn turn_back(
+        &self,
+        found: &Snapshot,
+        turn: u32,
+        start: TurnStart,
+    ) -> Result<Rollback, EntryError> {
         let point = self.turn_start_point(found, start).await?;
         let mut cut = Vec::new();
         let mut effective = Vec::new();
@@ -51,12 +63,12 @@ impl Entries {
         };
         self.each_message_after(found, point.messages, note_message)
             .await?;
-        Ok(Some(Rollback {
+        Ok(Rollback {
             point,
-            turn: run.turn,
+            turn,
             cut,
             note: note(&effective),
-        }))
+        })
     }
 }
 

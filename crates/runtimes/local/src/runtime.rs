@@ -194,6 +194,8 @@ impl LocalRuntime {
         let inner = Arc::clone(&self.inner);
         let facts = AgentLimits::of(agent);
         let (tell, told) = oneshot::channel();
+        // Boxed, so that the task is moved into its place as a few words.
+        let entry = Box::pin(entry);
         host.spawn(async move {
             // The lease is counted from before it is requested.
             let asked = inner.clock.now();
