@@ -151,7 +151,7 @@ fn reply_chunks(message: &AssistantMessage) -> Vec<Value> {
     let mut all = Vec::new();
     for part in message.parts.iter() {
         match part {
-            AssistantPart::Text { text } => all.push(json!({ "type": "text", "delta": text })),
+            AssistantPart::Text { text, .. } => all.push(json!({ "type": "text", "delta": text })),
             AssistantPart::ToolCall(call) => {
                 let id = &call.id;
                 all.extend([

@@ -74,7 +74,7 @@ enum WireFunction<'a> {
 /// The text of a message, which is copied only if it has several parts.
 fn text(message: &AssistantMessage) -> Cow<'_, str> {
     let mut texts = message.parts.iter().filter_map(|part| match part {
-        AssistantPart::Text { text } => Some(text.as_str()),
+        AssistantPart::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
     match (texts.next(), texts.next()) {

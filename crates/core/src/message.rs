@@ -200,7 +200,7 @@ impl AssistantMessage {
     /// Creates a message with one text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self::new(vec![AssistantPart::Text { text: text.into() }])
+        Self::new(vec![AssistantPart::text(text)])
     }
 
     /// Keeps the arguments of its calls as texts only, which takes less memory.
@@ -222,7 +222,7 @@ impl AssistantMessage {
     #[must_use]
     pub fn content(&self) -> Option<String> {
         let mut texts = self.parts.iter().filter_map(|part| match part {
-            AssistantPart::Text { text } => Some(text.as_str()),
+            AssistantPart::Text { text, .. } if !text.is_empty() => Some(text.as_str()),
             _ => None,
         });
         let first = texts.next()?.to_owned();
@@ -249,18 +249,36 @@ impl AssistantMessage {
 
 /// One part of an assistant message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
 #[non_exhaustive]
 pub enum AssistantPart {
     /// Text for the user.
     Text {
-        /// The text of the part.
+        /// The text of the part; empty if the provider gave only data to send back.
         text: String,
+        /// Other data that the provider expects back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_metadata: Option<Value>,
     },
     /// A block of reasoning.
     Thinking(Thinking),
     /// A call of a tool or a sub-agent.
     ToolCall(ToolCall),
+}
+
+impl AssistantPart {
+    /// Creates a text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text {
+            text: text.into(),
+            provider_metadata: None,
+        }
+    }
 }
 
 /// A block of reasoning, kept unchanged so that it can be sent back to the provider.

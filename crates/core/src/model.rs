@@ -86,6 +86,16 @@ pub trait Model: Send + Sync {
         false
     }
 
+    /// Returns the limits of the model, where they are known.
+    fn limits(&self) -> ModelLimits {
+        ModelLimits::default()
+    }
+
+    /// Returns the price of these tokens in micro-dollars (millionths of a US dollar), if it is known.
+    fn cost(&self, _tokens: &TokenUsage) -> Option<u64> {
+        None
+    }
+
     /// Makes a model of an async function that returns a whole reply.
     ///
     /// ```
@@ -126,6 +136,14 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     fn supports_native_output(&self) -> bool {
         (**self).supports_native_output()
     }
+
+    fn limits(&self) -> ModelLimits {
+        (**self).limits()
+    }
+
+    fn cost(&self, tokens: &TokenUsage) -> Option<u64> {
+        (**self).cost(tokens)
+    }
 }
 
 /// One event of a streamed reply.
@@ -147,6 +165,12 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 pub enum ModelEvent {
     /// The next piece of text.
     Text(String),
+    /// A text is complete. Needed only between two texts, and where the provider expects data back with
+    /// one.
+    TextEnd {
+        /// Other data that the provider expects back.
+        provider_metadata: Option<Value>,
+    },
     /// The next piece of reasoning.
     Thinking(String),
     /// A block of reasoning is complete.
@@ -179,6 +203,9 @@ pub enum ModelEvent {
         /// Other data that the provider expects back.
         provider_metadata: Option<Value>,
     },
+    /// The tokens that the call has used so far, all of them. They are recorded if the call fails or is cut
+    /// off.
+    Usage(TokenUsage),
     /// The reply is complete.
     Finished {
         /// Why the model stopped.
@@ -211,6 +238,9 @@ pub struct TokenUsage {
     /// The output tokens used for reasoning; included in `output`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
+    /// The input tokens written to the provider's cache; included in `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
 }
 
 impl TokenUsage {
@@ -241,6 +271,36 @@ impl std::ops::AddAssign for TokenUsage {
         self.output = self.output.saturating_add(other.output);
         self.cached = sum(self.cached, other.cached);
         self.reasoning = sum(self.reasoning, other.reasoning);
+        self.cache_write = sum(self.cache_write, other.cache_write);
+    }
+}
+
+/// The limits of a model, where they are known.
+///
+/// ```
+/// use helix_agents::ModelLimits;
+///
+/// let limits = ModelLimits::new(200_000, 64_000);
+/// assert_eq!(limits.context_tokens, Some(200_000));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct ModelLimits {
+    /// The maximum number of tokens of a prompt and its reply.
+    pub context_tokens: Option<u64>,
+    /// The maximum number of tokens of a reply.
+    pub max_output_tokens: Option<u64>,
+}
+
+impl ModelLimits {
+    /// Creates known limits.
+    #[must_use]
+    pub fn new(context_tokens: u64, max_output_tokens: u64) -> Self {
+        Self {
+            context_tokens: Some(context_tokens),
+            max_output_tokens: Some(max_output_tokens),
+        }
     }
 }
 

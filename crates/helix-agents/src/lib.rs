@@ -291,7 +291,7 @@ pub use helix_agents_core::memory::MemoryStore;
 pub use helix_agents_core::message::{AssistantMessage, FilePart, ToolCall, UserMessage};
 pub use helix_agents_core::model::{
     EventStream, MessageFormat, Model, ModelConfig, ModelError, ModelErrorKind, ModelEvent,
-    ModelInput, ModelReply, ModelRequest, TokenUsage, ToolChoice, ToolSchema,
+    ModelInput, ModelLimits, ModelReply, ModelRequest, TokenUsage, ToolChoice, ToolSchema,
 };
 pub use helix_agents_core::runtime::{
     Backend, Branch, ChunkStream, Handle, Messages, NoOutput, Outcome, Pause, Pending, Resume,

@@ -266,7 +266,7 @@ impl MockReply {
         self
     }
 
-    /// Sets the token usage of the reply; zero by default.
+    /// Sets the token usage of the reply, or of the failure; zero by default.
     #[must_use]
     pub fn with_usage(mut self, usage: TokenUsage) -> Self {
         self.usage = usage;
@@ -311,6 +311,9 @@ impl MockReply {
             0 => StopReason::EndTurn,
             _ => StopReason::ToolUse,
         });
+        let used = ModelEvent::Usage(self.usage);
+        let is_paid = !matches!(self.end, End::Finished) && self.usage != TokenUsage::default();
+        let used = is_paid.then_some(Ok(used));
         let end = match self.end {
             End::Finished => Some(Ok(ModelEvent::Finished {
                 stop_reason,
@@ -319,7 +322,9 @@ impl MockReply {
             End::Failed(error) => Some(Err(error)),
             End::Dropped => None,
         };
-        self.events.into_iter().map(Ok).chain(end)
+        used.into_iter()
+            .chain(self.events.into_iter().map(Ok))
+            .chain(end)
     }
 }
 

@@ -128,7 +128,13 @@ fn events(reply: ModelReply) -> VecDeque<ModelEvent> {
     let mut calls = 0;
     for part in Arc::unwrap_or_clone(reply.message.parts) {
         match part {
-            AssistantPart::Text { text } => events.push_back(ModelEvent::Text(text)),
+            AssistantPart::Text {
+                text,
+                provider_metadata,
+            } => events.extend([
+                ModelEvent::Text(text),
+                ModelEvent::TextEnd { provider_metadata },
+            ]),
             AssistantPart::Thinking(block) => events.extend([
                 ModelEvent::Thinking(block.text),
                 ModelEvent::ThinkingEnd {

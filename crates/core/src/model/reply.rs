@@ -133,7 +133,10 @@ pub struct ReplyBuilder {
     calls: Vec<Call>,
     /// A block of reasoning that may still grow; it becomes a part when it ends.
     thinking: Option<Thinking>,
-    finished: Option<(StopReason, TokenUsage)>,
+    /// Whether the last part is a text that may still grow.
+    in_text: bool,
+    usage: Option<TokenUsage>,
+    finished: Option<StopReason>,
     bounds: Bounds,
 }
 
@@ -146,6 +149,8 @@ impl ReplyBuilder {
             parts: Vec::new(),
             calls: Vec::new(),
             thinking: None,
+            in_text: false,
+            usage: None,
             finished: None,
             bounds: Bounds::default(),
         }
@@ -181,14 +186,21 @@ impl ReplyBuilder {
             }
             ModelEvent::Text(text) => {
                 self.close_thinking();
-                if let Some(AssistantPart::Text { text: so_far }) = self.parts.last_mut() {
-                    so_far.push_str(&text);
-                } else {
-                    self.add_part(AssistantPart::Text { text: text.clone() });
+                match self.parts.last_mut() {
+                    Some(AssistantPart::Text { text: so_far, .. }) if self.in_text => {
+                        so_far.push_str(&text);
+                    }
+                    _ => self.add_part(AssistantPart::text(text.clone())),
                 }
+                self.in_text = true;
                 ReplyDelta::Text(text)
             }
+            ModelEvent::TextEnd { provider_metadata } => {
+                self.end_text(provider_metadata)?;
+                return Ok(None);
+            }
             ModelEvent::Thinking(text) => {
+                self.in_text = false;
                 self.thinking.get_or_insert_default().text.push_str(&text);
                 ReplyDelta::Thinking(text)
             }
@@ -198,13 +210,18 @@ impl ReplyBuilder {
                 provider_metadata,
             } => {
                 self.check_metadata(provider_metadata.as_ref())?;
-                let block = self.thinking.take().unwrap_or_default();
+                let block = self.thinking.take();
+                let is_shown = block.is_some();
+                let block = block.unwrap_or_default();
                 self.add_part(AssistantPart::Thinking(Thinking {
                     signature,
                     redacted,
                     provider_metadata,
                     ..block
                 }));
+                if !is_shown {
+                    return Ok(None);
+                }
                 ReplyDelta::ThinkingEnd
             }
             ModelEvent::CallStart { id, name } => {
@@ -242,8 +259,13 @@ impl ReplyBuilder {
                 }
                 ReplyDelta::CallEnd { id }
             }
+            ModelEvent::Usage(usage) => {
+                self.usage = Some(usage);
+                return Ok(None);
+            }
             ModelEvent::Finished { stop_reason, usage } => {
-                self.finished = Some((stop_reason, usage));
+                self.usage = Some(usage);
+                self.finished = Some(stop_reason);
                 return Ok(None);
             }
         };
@@ -261,10 +283,38 @@ impl ReplyBuilder {
 
     /// Adds a part. Most replies have one or two, and they are kept for as long as the session.
     fn add_part(&mut self, part: AssistantPart) {
+        self.in_text = false;
         if self.parts.len() < FEW_PARTS {
             self.parts.reserve_exact(1);
         }
         self.parts.push(part);
+    }
+
+    /// Ends the text that may still grow. Data that came without a text becomes a part of its own.
+    fn end_text(&mut self, provider_metadata: Option<Value>) -> Result<(), ModelError> {
+        self.check_metadata(provider_metadata.as_ref())?;
+        let was_in_text = std::mem::take(&mut self.in_text);
+        match self.parts.last_mut() {
+            Some(AssistantPart::Text {
+                provider_metadata: kept,
+                ..
+            }) if was_in_text => *kept = provider_metadata,
+            _ if provider_metadata.is_some() => {
+                self.close_thinking();
+                self.add_part(AssistantPart::Text {
+                    text: String::new(),
+                    provider_metadata,
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the tokens that the call is known to have used so far.
+    #[must_use]
+    pub fn usage(&self) -> Option<TokenUsage> {
+        self.usage
     }
 
     fn close_thinking(&mut self) {
@@ -288,7 +338,7 @@ impl ReplyBuilder {
     pub(crate) fn into_partial(mut self) -> Option<AssistantMessage> {
         self.fill_arguments();
         self.parts.retain(|part| match part {
-            AssistantPart::Text { .. } => true,
+            AssistantPart::Text { text, .. } => !text.is_empty(),
             AssistantPart::ToolCall(call) => call.name != FINISH_TOOL,
             AssistantPart::Thinking(_) => false,
         });
@@ -312,7 +362,7 @@ impl ReplyBuilder {
     /// # Errors
     /// A transport error if the stream ended before the model had finished.
     pub fn finish(mut self) -> Result<ModelReply, ModelError> {
-        let Some((stop_reason, usage)) = self.finished else {
+        let Some(stop_reason) = self.finished else {
             return Err(ModelError::new(
                 ModelErrorKind::Transport,
                 "the stream ended before the model had finished",
@@ -323,7 +373,7 @@ impl ReplyBuilder {
         Ok(ModelReply {
             message: AssistantMessage::new(self.parts),
             stop_reason,
-            usage,
+            usage: self.usage.unwrap_or_default(),
         })
     }
 }

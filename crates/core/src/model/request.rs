@@ -100,6 +100,8 @@ pub enum ToolChoice {
     /// The model decides.
     #[default]
     Auto,
+    /// The model must call a tool, whichever.
+    Required,
     /// The model must call this tool.
     Tool(String),
     /// The model must not call any tool.

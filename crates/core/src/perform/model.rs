@@ -17,6 +17,7 @@ use super::hooks::{Hooks, fire};
 use super::reading::Reading;
 use super::reply::{self, Replied};
 use super::scope::{EffectContext, Scope};
+use super::settle::usage_change;
 use super::{Attempt, PerformError, Ports};
 use crate::agent::AnyAgent;
 use crate::error::{Coded, ErrorCode, ErrorRecord};
@@ -24,6 +25,7 @@ use crate::hooks::{AfterModelCall, BeforeModelCall};
 use crate::machine::{EffectKind, Event, EventKind};
 use crate::meter::ModelCall;
 use crate::model::{Model, ModelError, ModelRequest, ReplyBuilder, ToolChoice};
+use crate::session::ReplyUsage;
 use crate::state::to_rfc6902;
 use crate::step::{FINISH_TOOL, PromptMessages, build_messages_for_llm};
 use crate::store::Change;
@@ -38,7 +40,7 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
     };
     if view.stop {
         // The loop ends the run; nobody pays for a reply that is not wanted any more.
-        return Box::pin(note_cut(EffectContext::new(scope, &view))).await;
+        return Box::pin(note_cut(EffectContext::new(scope, &view), None)).await;
     }
     if attempt != Attempt::First {
         begin_again(scope, &mut view, attempt).await?;
@@ -82,6 +84,8 @@ struct Failure {
     error: ErrorRecord,
     /// How long the model asks to be left alone.
     retry_after: Option<Duration>,
+    /// The tokens that the call used all the same.
+    usage: Option<ReplyUsage>,
 }
 
 impl From<ErrorRecord> for Failure {
@@ -89,6 +93,7 @@ impl From<ErrorRecord> for Failure {
         Self {
             error,
             retry_after: None,
+            usage: None,
         }
     }
 }
@@ -98,6 +103,7 @@ impl From<ModelError> for Failure {
         Self {
             error: error.to_record(),
             retry_after: error.retry_after,
+            usage: None,
         }
     }
 }
@@ -177,8 +183,8 @@ async fn ask<'a>(
     let ended = stream(events, builder, &mut deltas, deadline, stop).await?;
     let duration = scope.now().since(began);
     let failure = match &ended {
-        ReplyEnd::Failed(error) => Some(error.code()),
-        ReplyEnd::Whole(_) | ReplyEnd::Stopped(_) => None,
+        ReplyEnd::Failed(error, _) => Some(error.code()),
+        ReplyEnd::Whole(_) | ReplyEnd::Stopped(..) => None,
     };
     if let Some(meter) = &ports.meter {
         meter.model_called(&ModelCall {
@@ -190,12 +196,20 @@ async fn ask<'a>(
     }
     let reply = match ended {
         ReplyEnd::Whole(reply) => reply,
-        ReplyEnd::Failed(error) => {
+        ReplyEnd::Failed(error, usage) => {
             deltas.discard("the model call failed").await?;
-            return Ok(Err(error.into()));
+            let usage = usage.map(|usage| ReplyUsage::new(view.context.model.clone(), usage));
+            let failure = Failure::from(error);
+            return Ok(Err(NoReply::Failed(Failure { usage, ..failure })));
         }
-        ReplyEnd::Stopped(partial) => {
-            return Ok(Err(NoReply::Cut(Box::new(Cut { partial, deltas }))));
+        ReplyEnd::Stopped(partial, usage) => {
+            let usage = usage.map(|usage| ReplyUsage::new(view.context.model.clone(), usage));
+            let cut = Cut {
+                partial,
+                usage,
+                deltas,
+            };
+            return Ok(Err(NoReply::Cut(Box::new(cut))));
         }
     };
     fire!(
@@ -229,7 +243,12 @@ async fn failed(
     let cx = cx.renewed();
     let EffectContext { scope, view, now } = cx;
     let at = scope.at();
-    let Failure { error, retry_after } = failure;
+    let Failure {
+        error,
+        retry_after,
+        usage,
+    } = failure;
+    let usage = usage_change(cx, &at.run_id, usage)?;
     tracing::warn!(
         event = "model.failed",
         session = %at.session_id,
@@ -251,6 +270,7 @@ async fn failed(
         let noted = Change::Effect(at.n, Some(Box::new(failure.clone())));
         cx.begin()
             .change(noted)
+            .changes(usage.clone())
             .write_state(&writes)
             .tell(told.iter().cloned())
     };

@@ -17,7 +17,7 @@ use super::reading::Reading;
 use super::scope::{EffectContext, Scope};
 use crate::entries::BegunCalls;
 use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
-use crate::id::IdSourceExt;
+use crate::id::{IdSourceExt, RunId};
 use crate::machine::{Event, EventKind, TurnProgress};
 use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, ReplyUsage, RunRecord};
@@ -265,19 +265,28 @@ impl<'a, F: Fn() -> EffectCommit<'a>> StepCommit<'a, F> {
     }
 }
 
-/// The entry of what the reply cost.
+/// The entry of what the reply of a step cost.
 pub(super) fn reply_usage(
     cx: EffectContext<'_>,
     open: &OpenStep,
 ) -> Result<Option<Change>, PerformError> {
-    let Some(ReplyUsage { model, tokens }) = open.usage.clone() else {
+    usage_change(cx, &open.run_id, open.usage.clone())
+}
+
+/// The entry of what a model call of a run cost.
+pub(super) fn usage_change(
+    cx: EffectContext<'_>,
+    run: &RunId,
+    usage: Option<ReplyUsage>,
+) -> Result<Option<Change>, PerformError> {
+    let Some(ReplyUsage { model, tokens }) = usage else {
         return Ok(None);
     };
     let id = cx.ports().ids.usage_id()?;
     let kind = UsageKind::Tokens { model, tokens };
     let entry = UsageEntry {
         id,
-        run_id: open.run_id.clone(),
+        run_id: run.clone(),
         step: cx.at().step,
         timestamp: cx.now,
         kind,

@@ -33,7 +33,7 @@ pub struct AssistantMessagePlan {
 #[must_use]
 pub fn create_assistant_message(plan: AssistantMessagePlan) -> AssistantMessage {
     let thinking = plan.thinking.into_iter().map(AssistantPart::Thinking);
-    let text = plan.content.map(|text| AssistantPart::Text { text });
+    let text = plan.content.map(AssistantPart::text);
     let tools = plan.tool_calls.into_iter().map(AssistantPart::ToolCall);
     let sub_agents = plan.sub_agent_calls.into_iter().map(|call| {
         let name = format!("{SUBAGENT_TOOL_PREFIX}{}", call.agent_type);

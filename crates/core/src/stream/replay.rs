@@ -249,7 +249,7 @@ fn deltas(reply: &AssistantMessage) -> Vec<ChunkPayload> {
     let mut payloads = Vec::new();
     for part in reply.parts.iter() {
         match part {
-            AssistantPart::Text { text } if !text.is_empty() => {
+            AssistantPart::Text { text, .. } if !text.is_empty() => {
                 payloads.push(ChunkPayload::TextDelta {
                     delta: text.clone(),
                 });

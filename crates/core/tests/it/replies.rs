@@ -84,15 +84,11 @@ fn parts_keep_the_models_order_and_pieces_are_joined() {
     first.provider_metadata = Some(json!({"sig": 1}));
     let expected = AssistantMessage::new(vec![
         AssistantPart::Thinking(Thinking::new("let me see").signed("sig")),
-        AssistantPart::Text {
-            text: "I will look.".to_owned(),
-        },
+        AssistantPart::text("I will look."),
         AssistantPart::ToolCall(first),
         AssistantPart::ToolCall(call("c2", "lookup", json!({"id": 7}))),
         AssistantPart::Thinking(Thinking::new("unsigned")),
-        AssistantPart::Text {
-            text: "Done.".to_owned(),
-        },
+        AssistantPart::text("Done."),
     ]);
     let usage = TokenUsage::new(12, 3);
     assert_eq!(reply, Ok(ModelReply::new(expected).with_usage(usage)));
@@ -103,6 +99,70 @@ fn parts_keep_the_models_order_and_pieces_are_joined() {
         delta: "7}".to_owned(),
     };
     assert_eq!(deltas[9], piece);
+}
+
+#[test]
+fn texts_keep_what_their_provider_expects_back() {
+    let end = |provider_metadata| ModelEvent::TextEnd { provider_metadata };
+    let signed = |text: &str, signature| AssistantPart::Text {
+        text: text.to_owned(),
+        provider_metadata: Some(json!({ "signature": signature })),
+    };
+    let (deltas, reply) = build(
+        &Transcript::new(),
+        vec![
+            end(None),
+            text("o"),
+            text("ne"),
+            end(Some(json!({ "signature": 1 }))),
+            text("two"),
+            end(None),
+            text("three"),
+            ModelEvent::Thinking("hm".to_owned()),
+            end(Some(json!({ "signature": 2 }))),
+            finished(),
+        ],
+    );
+    let expected = AssistantMessage::new(vec![
+        signed("one", 1),
+        AssistantPart::text("two"),
+        AssistantPart::text("three"),
+        AssistantPart::Thinking(Thinking::new("hm")),
+        signed("", 2),
+    ]);
+    assert_eq!(expected.content().as_deref(), Some("onetwothree"));
+    assert_eq!(reply.unwrap().message, expected);
+    assert_eq!(deltas.len(), 5, "readers see no ends of texts");
+}
+
+#[test]
+fn a_block_that_nobody_can_read_is_kept_and_not_shown() {
+    let block = ModelEvent::ThinkingEnd {
+        signature: None,
+        redacted: Some("b64".to_owned()),
+        provider_metadata: None,
+    };
+    let (deltas, reply) = build(&Transcript::new(), vec![block, text("Hi"), finished()]);
+    let message = reply.unwrap().message;
+    assert_eq!(
+        message.thinking().next().unwrap().redacted.as_deref(),
+        Some("b64")
+    );
+    assert_eq!(deltas, [ReplyDelta::Text("Hi".to_owned())]);
+}
+
+#[test]
+fn the_last_usage_is_that_of_the_reply() {
+    let used = |output| ModelEvent::Usage(TokenUsage::new(12, output));
+    let mut builder = ReplyBuilder::new(&Transcript::new());
+    let ids = SequentialIds::new();
+    assert_eq!(builder.usage(), None);
+    for event in [used(1), text("Hi"), used(2)] {
+        builder.push(event, &ids).unwrap();
+    }
+    assert_eq!(builder.usage(), Some(TokenUsage::new(12, 2)));
+    builder.push(finished(), &ids).unwrap();
+    assert_eq!(builder.finish().unwrap().usage, TokenUsage::new(12, 3));
 }
 
 #[test]

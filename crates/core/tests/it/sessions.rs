@@ -145,9 +145,7 @@ fn a_session_has_every_field_of_the_session_model() {
 fn open_step() -> OpenStep {
     let message = AssistantMessage::new(vec![
         AssistantPart::ToolCall(call("a", "t", json!({}))),
-        AssistantPart::Text {
-            text: "and".to_owned(),
-        },
+        AssistantPart::text("and"),
         AssistantPart::ToolCall(call("b", "t", json!({}))),
     ]);
     OpenStep::new(

@@ -80,9 +80,7 @@ fn a_reply_becomes_text_or_calls_and_should_stop_follows_from_the_reason() {
 
     let message = AssistantMessage::new(vec![
         AssistantPart::Thinking(Thinking::new("hm").signed("sig")),
-        AssistantPart::Text {
-            text: "Both.".to_owned(),
-        },
+        AssistantPart::text("Both."),
         AssistantPart::ToolCall(call("s1", "subagent__summarizer", json!({"message": "x"}))),
         AssistantPart::ToolCall(call("t1", "search", json!({"query": "test"}))),
     ]);
@@ -443,9 +441,7 @@ fn messages_are_built_in_the_documented_form() {
     });
     let expected = AssistantMessage::new(vec![
         AssistantPart::Thinking(Thinking::new("hm")),
-        AssistantPart::Text {
-            text: "Both.".to_owned(),
-        },
+        AssistantPart::text("Both."),
         AssistantPart::ToolCall(call("t1", "search", json!({}))),
         AssistantPart::ToolCall(call("s1", "subagent__summarizer", json!({"a": 1}))),
     ]);

@@ -181,9 +181,7 @@ fn finish_is_a_call_after_the_others() {
     });
     let expected = AssistantMessage::new(vec![
         AssistantPart::Thinking(Thinking::new("enough")),
-        AssistantPart::Text {
-            text: "Here.".into(),
-        },
+        AssistantPart::text("Here."),
         AssistantPart::ToolCall(call("c1", "log", json!({ "n": 1 }))),
         AssistantPart::ToolCall(call(
             "call-1",

@@ -94,7 +94,10 @@ impl Serialize for Parts<'_> {
         let mut all = serializer.serialize_seq(Some(self.0.len()))?;
         for part in self.0 {
             match part {
-                AssistantPart::Text { text } => all.serialize_element(text)?,
+                AssistantPart::Text {
+                    text,
+                    provider_metadata: None,
+                } => all.serialize_element(text)?,
                 AssistantPart::ToolCall(call) if call.provider_metadata.is_none() => {
                     all.serialize_element(&(&call.id, &call.name, &call.arguments))?;
                 }
@@ -243,7 +246,7 @@ impl<'de> Visitor<'de> for PartVisitor {
     }
 
     fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Part, E> {
-        Ok(Part(AssistantPart::Text { text }))
+        Ok(Part(AssistantPart::text(text)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Part, A::Error> {

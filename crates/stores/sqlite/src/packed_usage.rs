@@ -4,8 +4,8 @@
 //! first entry. A run is named by its number in the session, or by its id when there is no such run. An
 //! item is
 //!
-//! - `[0, id, model, input, output, cached, reasoning]`: a model call; what is missing at the end is not
-//!   known.
+//! - `[0, id, model, input, output, cached, reasoning, cache write]`: a model call; what is missing at
+//!   the end is not known.
 //! - `[1, id, name, duration]`: a tool call that succeeded; a `0` behind it, one that did not.
 //! - an object: an entry in its stored form, of another kind, or of another run, step or time.
 //! - a number: the entries after it are of the next step, so many milliseconds later; a negative one, of
@@ -176,9 +176,11 @@ impl Serialize for Packed<'_> {
                 all.serialize_element(&name)?;
                 all.serialize_element(&tokens.input)?;
                 all.serialize_element(&tokens.output)?;
-                if tokens.cached.is_some() || tokens.reasoning.is_some() {
-                    all.serialize_element(&tokens.cached)?;
-                    all.serialize_element(&tokens.reasoning)?;
+                let more = [tokens.cached, tokens.reasoning, tokens.cache_write];
+                let last = more.iter().rposition(Option::is_some);
+                let known = last.map_or(0, |last| last + 1);
+                for tokens in more.iter().take(known) {
+                    all.serialize_element(tokens)?;
                 }
             }
             UsageKind::Tool {
@@ -299,6 +301,7 @@ fn tokens(
     tokens.output = parse(parts.next())?;
     tokens.cached = parse(parts.next())?;
     tokens.reasoning = parse(parts.next())?;
+    tokens.cache_write = parse(parts.next())?;
     Ok(UsageKind::Tokens { model, tokens })
 }
 

@@ -249,7 +249,7 @@ fn reply(writer: &StreamWriter, step: u32) -> AssistantMessage {
     let text = format!("Step {step} of {}.", writer.session);
     AssistantMessage::new(vec![
         AssistantPart::Thinking(Thinking::new(format!("Think of {step}."))),
-        AssistantPart::Text { text },
+        AssistantPart::text(text),
         AssistantPart::ToolCall(ToolCall::new(call(&name), "t", json!({ "of": name }))),
     ])
 }

@@ -158,9 +158,7 @@ pub async fn many_messages_are_read_at_once(on: &Subject) {
     let mut last = calling(&[]);
     Arc::make_mut(&mut last.parts)
         .push(AssistantPart::Thinking(Thinking::new("hm").signed("by me")));
-    Arc::make_mut(&mut last.parts).push(AssistantPart::Text {
-        text: "done".to_owned(),
-    });
+    Arc::make_mut(&mut last.parts).push(AssistantPart::text("done"));
     wanted.push(Message::Assistant(last));
     on.sessions()
         .append_messages(&id, &wanted[350..], None)

@@ -168,6 +168,8 @@ suite! { ($)
         a_reply_is_streamed_in_pieces_and_stored_whole,
         a_failed_model_call_is_tried_again,
         a_model_that_keeps_failing_fails_the_turn,
+        the_tokens_of_a_call_that_fails_are_recorded,
+        the_tokens_of_a_call_that_is_cut_off_are_recorded,
         a_discarded_attempt_is_not_replayed,
     }
     showing {

@@ -64,7 +64,7 @@ fn reply(parts: Vec<AssistantPart>, stop_reason: StopReason) -> ModelReply {
 }
 
 fn text(text: &str) -> AssistantPart {
-    AssistantPart::Text { text: text.into() }
+    AssistantPart::text(text)
 }
 
 /// proves: LLM-03

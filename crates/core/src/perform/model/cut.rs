@@ -13,8 +13,8 @@ use crate::perform::ending::Ending;
 use crate::perform::hooks::Hooks;
 use crate::perform::patches::Streamed;
 use crate::perform::scope::EffectContext;
-use crate::perform::settle::{Settling, settle};
-use crate::session::{CallPhase, CallState, OpenCall, OpenStep, StopKind};
+use crate::perform::settle::{Settling, settle, usage_change};
+use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage, StopKind};
 use crate::step::synthesize_not_executed_result;
 use crate::stream::Chunk;
 
@@ -27,6 +27,8 @@ const WHY: &str = "the run was stopped.";
 pub(super) struct Cut<'a> {
     /// The reply so far, if there is any.
     pub(super) partial: Option<AssistantMessage>,
+    /// The tokens that the call is known to have used.
+    pub(super) usage: Option<ReplyUsage>,
     pub(super) deltas: Deltas<'a>,
 }
 
@@ -42,6 +44,7 @@ pub(super) async fn cut_short(
     let (scope, at) = (cx.scope, cx.at());
     let Cut {
         partial,
+        usage,
         mut deltas,
     } = cut;
     let request = scope.snapshot().await?.stop;
@@ -50,7 +53,7 @@ pub(super) async fn cut_short(
         .map_or(StopKind::Interrupt, |stop| stop.kind);
     let Some(mut message) = partial.filter(|_| kind == StopKind::Interrupt) else {
         deltas.discard("the run was stopped").await?;
-        return note_cut(cx).await;
+        return note_cut(cx, usage).await;
     };
     let stop = json!({ "stop": "interrupt" });
     message.metadata.insert(INTERRUPTED.to_owned(), stop);
@@ -70,6 +73,7 @@ pub(super) async fn cut_short(
         message,
         |_| OpenCall::new(CallPhase::Regular, CallState::Ready),
     );
+    open.usage.clone_from(&usage);
     for call in &mut open.calls {
         if let Some(result) = results.next() {
             call.settle(result);
@@ -89,16 +93,20 @@ pub(super) async fn cut_short(
     };
     match settle(cx, settling).await {
         // Somebody asked it to fail meanwhile, for example: the loop ends it.
-        Err(error) if error.is_moved() => note_cut(cx).await,
+        Err(error) if error.is_moved() => note_cut(cx, usage).await,
         settled => settled,
     }
 }
 
 /// Notes that the call gave nothing, and leaves the end of the run to the loop. It is noted so that another
 /// attempt that still goes on is not heard any more: its reply would come beside the end.
-pub(super) async fn note_cut(cx: EffectContext<'_>) -> Result<Event, PerformError> {
+pub(super) async fn note_cut(
+    cx: EffectContext<'_>,
+    usage: Option<ReplyUsage>,
+) -> Result<Event, PerformError> {
     let scope = cx.scope;
-    match scope.write(|| cx.begin()).await? {
+    let usage = usage_change(cx, &cx.at().run_id, usage)?;
+    match scope.write(|| cx.begin().changes(usage.clone())).await? {
         CommitOutcome::Made(committed) => scope.ports.memory.update(&committed, |_| {}),
         CommitOutcome::Before(event) => return Ok(event),
     }

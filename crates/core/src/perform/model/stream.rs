@@ -6,7 +6,9 @@ use std::task::{Context, Poll};
 
 use crate::first::{First, first};
 use crate::message::AssistantMessage;
-use crate::model::{EventStream, ModelError, ModelErrorKind, ModelEvent, ModelReply, ReplyBuilder};
+use crate::model::{
+    EventStream, ModelError, ModelErrorKind, ModelEvent, ModelReply, ReplyBuilder, TokenUsage,
+};
 use crate::perform::PerformError;
 use crate::perform::deltas::Deltas;
 use crate::perform::guard::{Panicked, caught_now};
@@ -16,9 +18,11 @@ use crate::time::Timestamp;
 /// How a reply ended.
 pub(super) enum ReplyEnd {
     Whole(ModelReply),
-    Failed(ModelError),
-    /// The run was asked to stop: this is what the model has said by then.
-    Stopped(Option<AssistantMessage>),
+    /// The call failed, after it had used these tokens.
+    Failed(ModelError, Option<TokenUsage>),
+    /// The run was asked to stop: this is what the model has said by then, and the tokens that are known
+    /// to be used.
+    Stopped(Option<AssistantMessage>, Option<TokenUsage>),
 }
 
 /// Reads a reply to its end, or until the run is asked to stop, and streams what it says.
@@ -51,12 +55,16 @@ pub(super) async fn stream(
                 // model has said is taken before a stop is heeded.
                 match first(first(woken, next(&mut events)), stop.as_mut()).await {
                     First::One(First::Other(event)) => event,
-                    First::Other(()) => return Ok(ReplyEnd::Stopped(builder.into_partial())),
+                    First::Other(()) => {
+                        let usage = builder.usage();
+                        return Ok(ReplyEnd::Stopped(builder.into_partial(), usage));
+                    }
                     First::One(First::One(())) if deadline.is_some_and(|at| at <= clock.now()) => {
-                        return Ok(ReplyEnd::Failed(ModelError::new(
+                        let error = ModelError::new(
                             ModelErrorKind::Transport,
                             "the model did not finish in the time that its settings allow",
-                        )));
+                        );
+                        return Ok(ReplyEnd::Failed(error, builder.usage()));
                     }
                     First::One(First::One(())) => {
                         deltas.flush().await?;
@@ -67,9 +75,10 @@ pub(super) async fn stream(
         };
         let pushed = match event {
             None => {
+                let usage = builder.usage();
                 return Ok(match builder.finish() {
                     Ok(reply) => ReplyEnd::Whole(reply),
-                    Err(error) => ReplyEnd::Failed(error),
+                    Err(error) => ReplyEnd::Failed(error, usage),
                 });
             }
             Some(event) => event.and_then(|event| builder.push(event, ids)),
@@ -80,7 +89,7 @@ pub(super) async fn stream(
                     deltas.push(payload);
                 }
             }
-            Err(error) => return Ok(ReplyEnd::Failed(error)),
+            Err(error) => return Ok(ReplyEnd::Failed(error, builder.usage())),
         }
     }
 }

@@ -33,9 +33,7 @@ pub(super) fn assistant() -> AssistantMessage {
     gated.provider_metadata = Some(json!({"thoughtSignature": "x"}));
     AssistantMessage::new(vec![
         AssistantPart::Thinking(Thinking::new("check first").signed("sig")),
-        AssistantPart::Text {
-            text: "One moment.".to_owned(),
-        },
+        AssistantPart::text("One moment."),
         AssistantPart::ToolCall(call("c1", "lookup", json!({"id": 7}))),
         AssistantPart::ToolCall(gated),
     ])
@@ -52,6 +50,14 @@ fn redacted() -> AssistantMessage {
     message
 }
 
+/// A text with data that the provider expects back.
+fn signed() -> AssistantMessage {
+    AssistantMessage::new(vec![AssistantPart::Text {
+        text: "Hi".to_owned(),
+        provider_metadata: Some(json!({"thoughtSignature": "y"})),
+    }])
+}
+
 pub(super) fn messages() -> Vec<Message> {
     let file = FilePart::new("data:text/plain,hi", "text/plain");
     let mut samples = vec![
@@ -60,6 +66,7 @@ pub(super) fn messages() -> Vec<Message> {
         Message::User(UserMessage::hidden("go on")),
         Message::Assistant(assistant()),
         Message::Assistant(redacted()),
+        Message::Assistant(signed()),
         Message::Assistant(AssistantMessage::new(vec![])),
     ];
     for verbatim in [false, true] {
@@ -97,6 +104,8 @@ pub(super) fn usage() -> Vec<UsageEntry> {
     let mut all_tokens = tokens;
     all_tokens.cached = Some(4);
     all_tokens.reasoning = Some(2);
+    let mut written = tokens;
+    written.cache_write = Some(9);
     let name = || "refund".to_owned();
     let model = || "scripted/a".to_owned();
     let tool = |success| UsageKind::Tool {
@@ -127,6 +136,10 @@ pub(super) fn usage() -> Vec<UsageEntry> {
         },
         UsageKind::Custom(described),
         UsageKind::Custom(CustomUsage::new("pages", 2.0)),
+        UsageKind::Tokens {
+            model: model().into(),
+            tokens: written,
+        },
     ];
     let entry = |kind| UsageEntry {
         id: UsageId::new("u1").unwrap(),

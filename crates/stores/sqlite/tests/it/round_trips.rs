@@ -57,9 +57,13 @@ fn every_kind_of_message_is_read_back_as_it_was_written() {
             AssistantMessage::new(vec![
                 AssistantPart::Thinking(Thinking::new("hm").signed("sig")),
                 AssistantPart::Thinking(redacted),
-                AssistantPart::Text { text: "one".into() },
+                AssistantPart::text("one"),
                 tool_call(call("c1", json!({ "a": 18_446_744_073_709_551_615_u64 }))),
-                AssistantPart::Text { text: "two".into() },
+                AssistantPart::text("two"),
+                AssistantPart::Text {
+                    text: String::new(),
+                    provider_metadata: Some(json!({ "signature": "s" })),
+                },
                 tool_call(call("c2", json!("text"))),
                 tool_call(call("c3", json!(null))),
                 tool_call(call("c4", json!({}))),
@@ -115,7 +119,13 @@ fn every_kind_of_usage_is_read_back_with_its_run() {
         let session = create(&store, "s").await;
         let mut tokens = TokenUsage::new(7, 8);
         tokens.reasoning = Some(3);
+        let mut written = tokens;
+        written.cache_write = Some(2);
         let kinds = [
+            UsageKind::Tokens {
+                model: "a/b".into(),
+                tokens: written,
+            },
             UsageKind::Tokens {
                 model: "a/b".into(),
                 tokens: TokenUsage::new(u64::MAX, 0),

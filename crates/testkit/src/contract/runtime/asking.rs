@@ -8,9 +8,11 @@ use helix_agents_core::error::ErrorCode;
 use helix_agents_core::model::{
     ModelConfig, ModelError, ModelErrorKind, ModelEvent, TokenUsage, ToolChoice,
 };
-use helix_agents_core::session::RunStatus;
+use helix_agents_core::session::{RunStatus, StopKind};
 use helix_agents_core::step::StopReason;
+use helix_agents_core::store::Sessions;
 use helix_agents_core::stream::ChunkPayload;
+use helix_agents_core::usage::{UsageEntry, UsageKind};
 use serde_json::json;
 
 use super::super::builders::call;
@@ -258,6 +260,70 @@ pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
     assert!(error.retryable, "another turn may do better");
     assert_eq!(model.asked().len(), asked + 4);
     assert_eq!(on.transcript_lines().await, ["user: go"; 6]);
+}
+
+/// What a call that failed is known to have used is in the usage of the session, beside that of the attempt
+/// that succeeded.
+///
+/// proves in part: USG-01
+pub async fn the_tokens_of_a_call_that_fails_are_recorded(on: &RuntimeSubject) {
+    let gone = || ModelError::new(ModelErrorKind::Transport, "gone");
+    let model = Arc::new(MockModel::replies([
+        MockReply::text("he")
+            .with_usage(TokenUsage::new(7, 1))
+            .then_fail(gone()),
+        MockReply::text("hel")
+            .with_usage(TokenUsage::new(7, 2))
+            .then_drop(),
+        MockReply::text("hello").with_usage(TokenUsage::new(7, 3)),
+        MockReply::error(ModelErrorKind::Auth).with_usage(TokenUsage::new(5, 0)),
+    ]));
+    let agent = of_model(&model).build().unwrap();
+    assert_eq!(on.turn(&agent, "one").await.status, RunStatus::Completed);
+    assert_eq!(on.turn(&agent, "two").await.status, RunStatus::Failed);
+    assert_eq!(
+        tokens(&on.restarted().await.usage().await),
+        [(7, 1), (7, 2), (7, 3), (5, 0)]
+    );
+}
+
+fn tokens(usage: &[UsageEntry]) -> Vec<(u64, u64)> {
+    let tokens = usage.iter().filter_map(|entry| match &entry.kind {
+        UsageKind::Tokens { tokens, .. } => Some((tokens.input, tokens.output)),
+        _ => None,
+    });
+    tokens.collect()
+}
+
+/// What a call that a stop cut off is known to have used is in the usage of the session.
+///
+/// proves in part: USG-01
+pub async fn the_tokens_of_a_call_that_is_cut_off_are_recorded(on: &RuntimeSubject) {
+    let mut recorded = Vec::new();
+    for (kind, said) in [
+        (StopKind::Interrupt, Some("He")),
+        (StopKind::Interrupt, None),
+        (StopKind::Abort, Some("He")),
+    ] {
+        let gate = Gate::default();
+        let used = ModelStep::Emit(ModelEvent::Usage(TokenUsage::new(9, 4)));
+        let mut steps = vec![used];
+        steps.extend(said.map(text));
+        steps.push(ModelStep::Wait(gate.clone()));
+        let agent = asks(&Arc::new(StepwiseModel::new([steps])));
+        let run = on.start(&agent, "go").await;
+        gate.reached(1).await;
+        let sessions = Sessions::new(&*on.backend().store, &*on.clock);
+        let asked = sessions.request_stop(&session(), kind, None).await;
+        assert!(asked.unwrap().is_some());
+        assert!(on.ended(&run).await.status.is_ended());
+        recorded.push((9, 4));
+        assert_eq!(
+            tokens(&on.usage().await),
+            recorded,
+            "{kind:?} after {said:?}"
+        );
+    }
 }
 
 /// The text of a discarded attempt is not replayed to later readers, and live readers are told that

@@ -15,7 +15,7 @@ fn line(message: &Message) -> String {
         Message::User(user) => format!("user: {}", user.content),
         Message::Assistant(assistant) => {
             let parts = assistant.parts.iter().map(|part| match part {
-                AssistantPart::Text { text } => format!(" {text}"),
+                AssistantPart::Text { text, .. } => format!(" {text}"),
                 AssistantPart::Thinking(thinking) => format!(" ({})", thinking.text),
                 AssistantPart::ToolCall(call) => {
                     format!(" {}={}{}", call.id, call.name, call.arguments)
