@@ -1,5 +1,10 @@
 //! Language models for Helix Agents.
 //!
+//! With the feature `providers`, `ProviderModel` is a streaming client of OpenAI, Anthropic and Gemini, and
+//! of every server that is compatible with one of them, and `Providers` finds models by names like
+//! `anthropic/claude-sonnet-4-5`. A client does what its provider's own SDK does with a reply, keeps
+//! reasoning byte for byte, and never retries: the loop does.
+//!
 //! An agent is only as testable as its model. [`ScriptedModel`] replies from a file of rules, and
 //! each reply is a function of the transcript, the state and the attempt number: the same in any
 //! process and on any engine, before and after a crash. Examples, benchmarks and conformance tests
@@ -15,11 +20,17 @@
 
 mod error;
 mod events;
+mod price;
+#[cfg(feature = "providers")]
+mod provider;
 mod script;
 mod scripted;
 mod template;
 mod turn;
 
 pub use error::{Result, ScriptError};
+pub use price::Price;
+#[cfg(feature = "providers")]
+pub use provider::{Provider, ProviderError, ProviderModel, ProviderModelBuilder, Providers};
 pub use script::Script;
 pub use scripted::ScriptedModel;

@@ -1,0 +1,199 @@
+//! One attempt of a model call over HTTP: a request, and its reply as it comes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use helix_agents_core::model::{EventStream, ModelError, ModelErrorKind, ModelEvent, ModelRequest};
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+
+use super::endpoint::Endpoint;
+use super::failure::{self, Confidential};
+use super::sse::SseParser;
+use super::wire::{ReadError, ReplyReader, Wire};
+
+/// The maximum size of the body of an error.
+const MAX_ERROR_BODY: usize = 64 << 10;
+/// How long the end of a body is waited for after the reply in it has ended, so that its connection can be
+/// used again.
+const REST: Duration = Duration::from_millis(50);
+
+/// Starts an attempt. Nothing is sent before the stream is polled; dropping it closes the connection.
+pub(crate) fn stream<'a>(
+    endpoint: &'a Endpoint,
+    wire: &'a dyn Wire,
+    request: ModelRequest<'a>,
+) -> EventStream<'a> {
+    let attempt = Box::new(Attempt {
+        endpoint,
+        wire,
+        request,
+        phase: Phase::Begin,
+        events: VecDeque::new(),
+    });
+    Box::pin(stream::unfold(attempt, |mut attempt| async {
+        let event = attempt.next().await?;
+        Some((event, attempt))
+    }))
+}
+
+struct Attempt<'a> {
+    endpoint: &'a Endpoint,
+    wire: &'a dyn Wire,
+    request: ModelRequest<'a>,
+    phase: Phase,
+    /// Events that were read and not yet given.
+    events: VecDeque<ModelEvent>,
+}
+
+enum Phase {
+    Begin,
+    Reading(Box<Reading>),
+    /// The reply has ended; the body may not have.
+    Finished(Response),
+    Failed(ModelError),
+    Done,
+}
+
+struct Reading {
+    response: Response,
+    parser: SseParser,
+    reader: Box<dyn ReplyReader>,
+    /// The body of the request, which no error may quote.
+    sent: Bytes,
+}
+
+impl Attempt<'_> {
+    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(Ok(event));
+            }
+            self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
+                Phase::Begin => match self.begin().await {
+                    Ok(reading) => Phase::Reading(Box::new(reading)),
+                    Err(error) => Phase::Failed(error),
+                },
+                Phase::Reading(reading) => self.read(reading).await,
+                Phase::Finished(response) => {
+                    read_rest(response).await;
+                    Phase::Done
+                }
+                Phase::Failed(error) => return Some(Err(error)),
+                Phase::Done => return None,
+            };
+        }
+    }
+
+    async fn begin(&mut self) -> Result<Reading, ModelError> {
+        let request = self.wire.request(self.endpoint, &self.request)?;
+        let response = self.endpoint.send(&request, &self.request.config.headers)?;
+        let response = response.await.map_err(|error| self.transport(error))?;
+        let status = response.status();
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let content_type = content_type.and_then(|kind| kind.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+        let is_page = ["text/html", "application/json"]
+            .iter()
+            .any(|kind| content_type.starts_with(kind));
+        if status.is_success() && !is_page {
+            return Ok(Reading {
+                response,
+                parser: SseParser::default(),
+                reader: self.wire.reader(&self.request),
+                sent: request.body,
+            });
+        }
+        let headers = response.headers().clone();
+        let body = error_body(response).await;
+        if status.is_success() && !body.starts_with(b"{") {
+            let provider = self.endpoint.provider;
+            let detail = format!(
+                "{provider} answered with {content_type:?} instead of a stream; check `base_url` and the \
+                 proxies on the way"
+            );
+            return Err(ModelError::new(ModelErrorKind::Transport, detail));
+        }
+        let provider = self.endpoint.provider.to_string();
+        Err(failure::of_response(
+            &provider,
+            status.as_u16(),
+            &headers,
+            &body,
+            &self.confidential(&request.body),
+        ))
+    }
+
+    /// Reads the next piece of the body.
+    async fn read(&mut self, mut reading: Box<Reading>) -> Phase {
+        let read = match reading.response.chunk().await {
+            Ok(Some(bytes)) => {
+                let Reading { parser, reader, .. } = &mut *reading;
+                let events = &mut self.events;
+                parser.feed(&bytes, |event| reader.read(event, events))
+            }
+            Ok(None) => match reading.reader.end(&mut self.events) {
+                // The loop takes a stream without its last event for a dropped connection.
+                Ok(()) => return Phase::Done,
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(self.transport(error).into()),
+        };
+        match read {
+            Ok(()) if matches!(self.events.back(), Some(ModelEvent::Finished { .. })) => {
+                Phase::Finished(reading.response)
+            }
+            Ok(()) => Phase::Reading(reading),
+            Err(ReadError::Model(error)) => Phase::Failed(error),
+            Err(ReadError::Provider(failure)) => {
+                let provider = self.endpoint.provider.to_string();
+                let confidential = self.confidential(&reading.sent);
+                Phase::Failed(failure::of_event(&provider, &failure, &confidential))
+            }
+        }
+    }
+
+    fn confidential<'b>(&'b self, body: &'b [u8]) -> Confidential<'b> {
+        let key = self.endpoint.key.as_ref().map(|key| key.reveal());
+        Confidential { key, body }
+    }
+
+    /// The error of a connection. Its address may hold what is nobody's business, so it is left out.
+    fn transport(&self, error: reqwest::Error) -> ModelError {
+        let provider = self.endpoint.provider;
+        let detail = if error.is_connect() {
+            format!(
+                "{provider} cannot be reached; check `base_url`, the network and the proxy settings"
+            )
+        } else if error.is_timeout() {
+            let idle = self.endpoint.client.idle_timeout;
+            format!(
+                "{provider} sent nothing for {idle:?}; raise the idle timeout if its replies may take longer"
+            )
+        } else {
+            format!("the connection to {provider} broke")
+        };
+        ModelError::new(ModelErrorKind::Transport, detail).caused_by(error.without_url())
+    }
+}
+
+/// Reads the body of an error, as far as it is needed.
+async fn error_body(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(bytes)) = response.chunk().await {
+        body.extend_from_slice(&bytes);
+        if body.len() > MAX_ERROR_BODY {
+            break;
+        }
+    }
+    body
+}
+
+/// Reads what is left of a body, if it is here at once.
+async fn read_rest(mut response: Response) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    // A server that leaves its body open loses the connection.
+    let _ = tokio::time::timeout(REST, rest).await;
+}

@@ -1,0 +1,223 @@
+//! Known models: their limits, powers and prices.
+//!
+//! A model that is not listed works all the same; whoever needs its limits or its price sets them
+//! ([`ProviderModelBuilder`](super::ProviderModelBuilder)). Prices are those that the providers published in
+//! October 2026, in micro-dollars per million tokens, for prompts of usual length.
+
+use helix_agents_core::model::ModelLimits;
+
+use super::Provider;
+use crate::price::Price;
+
+/// The facts about a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) limits: ModelLimits,
+    pub(super) native_output: bool,
+    pub(super) price: Option<Price>,
+}
+
+struct Family {
+    provider: Provider,
+    /// The beginning of the names of its models.
+    prefix: &'static str,
+    context: u64,
+    output: u64,
+    native_output: bool,
+    price: Price,
+}
+
+const fn price(input: u64, cached: u64, cache_write: u64, output: u64) -> Price {
+    Price {
+        input,
+        cached,
+        cache_write,
+        output,
+    }
+}
+
+const fn openai(prefix: &'static str, context: u64, output: u64, price: Price) -> Family {
+    Family {
+        provider: Provider::OpenAi,
+        prefix,
+        context,
+        output,
+        native_output: true,
+        price,
+    }
+}
+
+const fn anthropic(prefix: &'static str, output: u64, native_output: bool, price: Price) -> Family {
+    Family {
+        provider: Provider::Anthropic,
+        prefix,
+        context: 200_000,
+        output,
+        native_output,
+        price,
+    }
+}
+
+const fn gemini(prefix: &'static str, price: Price) -> Family {
+    Family {
+        provider: Provider::Gemini,
+        prefix,
+        context: 1_048_576,
+        output: 65_536,
+        native_output: true,
+        price,
+    }
+}
+
+/// A longer prefix stands before a shorter one that it begins with.
+const FAMILIES: &[Family] = &[
+    openai(
+        "gpt-5-nano",
+        400_000,
+        128_000,
+        price(50_000, 5_000, 50_000, 400_000),
+    ),
+    openai(
+        "gpt-5-mini",
+        400_000,
+        128_000,
+        price(250_000, 25_000, 250_000, 2_000_000),
+    ),
+    openai(
+        "gpt-5",
+        400_000,
+        128_000,
+        price(1_250_000, 125_000, 1_250_000, 10_000_000),
+    ),
+    openai(
+        "gpt-4.1-mini",
+        1_047_576,
+        32_768,
+        price(400_000, 100_000, 400_000, 1_600_000),
+    ),
+    openai(
+        "gpt-4.1",
+        1_047_576,
+        32_768,
+        price(2_000_000, 500_000, 2_000_000, 8_000_000),
+    ),
+    openai(
+        "gpt-4o-mini",
+        128_000,
+        16_384,
+        price(150_000, 75_000, 150_000, 600_000),
+    ),
+    openai(
+        "gpt-4o",
+        128_000,
+        16_384,
+        price(2_500_000, 1_250_000, 2_500_000, 10_000_000),
+    ),
+    openai(
+        "o4-mini",
+        200_000,
+        100_000,
+        price(1_100_000, 275_000, 1_100_000, 4_400_000),
+    ),
+    openai(
+        "o3",
+        200_000,
+        100_000,
+        price(2_000_000, 500_000, 2_000_000, 8_000_000),
+    ),
+    anthropic(
+        "claude-opus-4-5",
+        64_000,
+        true,
+        price(5_000_000, 500_000, 6_250_000, 25_000_000),
+    ),
+    anthropic(
+        "claude-opus-4",
+        32_000,
+        false,
+        price(15_000_000, 1_500_000, 18_750_000, 75_000_000),
+    ),
+    anthropic(
+        "claude-sonnet-4-5",
+        64_000,
+        true,
+        price(3_000_000, 300_000, 3_750_000, 15_000_000),
+    ),
+    anthropic(
+        "claude-sonnet-4",
+        64_000,
+        false,
+        price(3_000_000, 300_000, 3_750_000, 15_000_000),
+    ),
+    anthropic(
+        "claude-haiku-4-5",
+        64_000,
+        true,
+        price(1_000_000, 100_000, 1_250_000, 5_000_000),
+    ),
+    gemini(
+        "gemini-2.5-flash-lite",
+        price(100_000, 25_000, 100_000, 400_000),
+    ),
+    gemini(
+        "gemini-2.5-flash",
+        price(300_000, 75_000, 300_000, 2_500_000),
+    ),
+    gemini(
+        "gemini-2.5-pro",
+        price(1_250_000, 310_000, 1_250_000, 10_000_000),
+    ),
+];
+
+impl Known {
+    /// Returns the facts about a model; none if it is not listed.
+    pub(super) fn of(provider: Provider, model: &str) -> Self {
+        let provider = match provider {
+            Provider::OpenAiResponses => Provider::OpenAi,
+            other => other,
+        };
+        let is_it = |family: &&Family| {
+            let rest = model.strip_prefix(family.prefix);
+            // `gpt-5.1` is another model than `gpt-5`.
+            family.provider == provider
+                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        let Some(family) = FAMILIES.iter().find(is_it) else {
+            return Self::default();
+        };
+        Self {
+            limits: ModelLimits::new(family.context, family.output),
+            native_output: family.native_output,
+            price: Some(family.price),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_known_by_the_beginning_of_its_name() {
+        let output = |provider, model| Known::of(provider, model).limits.max_output_tokens;
+        assert_eq!(
+            output(Provider::OpenAi, "gpt-4o-mini-2024-07-18"),
+            Some(16_384)
+        );
+        assert_eq!(output(Provider::OpenAiResponses, "gpt-5"), Some(128_000));
+        assert_eq!(
+            output(Provider::Anthropic, "claude-sonnet-4-5-20250929"),
+            Some(64_000)
+        );
+        assert_eq!(output(Provider::OpenAi, "gpt-5.1"), None);
+        assert_eq!(output(Provider::Gemini, "gpt-5"), None);
+    }
+
+    #[test]
+    fn a_longer_prefix_comes_first() {
+        for (at, family) in FAMILIES.iter().enumerate() {
+            let found = Known::of(family.provider, family.prefix);
+            assert_eq!(found.price, Some(family.price), "{} at {at}", family.prefix);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Reads server-sent events from bytes that arrive in pieces of any size.
+
+use memchr::memchr2;
+
+/// The maximum size of one event. A provider that sends more is broken.
+const MAX_EVENT: usize = 32 << 20;
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// One event: its name, if it has one, and its data.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SseEvent<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) data: &'a str,
+}
+
+/// Why a body is not a stream of events.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SseError {
+    #[error("the stream is not valid UTF-8")]
+    Utf8,
+    #[error("one event of the stream is larger than {MAX_EVENT} bytes")]
+    TooLarge,
+}
+
+/// A parser of server-sent events.
+#[derive(Debug, Default)]
+pub(crate) struct SseParser {
+    /// The bytes of the line that has begun.
+    line: Vec<u8>,
+    name: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    /// Whether the last line ended with a carriage return, so that a line feed belongs to it.
+    after_return: bool,
+    /// Whether a first line has ended.
+    begun: bool,
+}
+
+impl SseParser {
+    /// Reads the next bytes, and hands each event that they complete to `act`.
+    pub(crate) fn feed<E: From<SseError>>(
+        &mut self,
+        mut bytes: &[u8],
+        mut act: impl FnMut(SseEvent<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while !bytes.is_empty() {
+            if std::mem::take(&mut self.after_return)
+                && let Some(rest) = bytes.strip_prefix(b"\n")
+            {
+                bytes = rest;
+                continue;
+            }
+            let Some(end) = memchr2(b'\n', b'\r', bytes) else {
+                self.keep(bytes)?;
+                return Ok(());
+            };
+            let (line, rest) = bytes.split_at(end);
+            let (ending, rest) = rest.split_at(1);
+            self.after_return = ending == b"\r";
+            bytes = rest;
+            if self.line.is_empty() {
+                self.line(line, &mut act)?;
+            } else {
+                self.keep(line)?;
+                let whole = std::mem::take(&mut self.line);
+                self.line(&whole, &mut act)?;
+                // Its memory is used for the next line.
+                self.line = whole;
+                self.line.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+        if self.line.len() + bytes.len() > MAX_EVENT {
+            return Err(SseError::TooLarge);
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn line<E: From<SseError>>(
+        &mut self,
+        mut line: &[u8],
+        act: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !std::mem::replace(&mut self.begun, true) {
+            line = line.strip_prefix(BOM).unwrap_or(line);
+        }
+        if line.is_empty() {
+            return self.dispatch(act);
+        }
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
+        let (field, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                if self.data.len() + value.len() > MAX_EVENT {
+                    return Err(SseError::TooLarge.into());
+                }
+                if self.has_data {
+                    self.data.push(b'\n');
+                }
+                self.has_data = true;
+                self.data.extend_from_slice(value);
+            }
+            b"event" => {
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            // Comments, ids and retry times say nothing about a reply.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dispatch<E: From<SseError>>(
+        &mut self,
+        act: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if std::mem::take(&mut self.has_data) {
+            let text = |bytes| str::from_utf8(bytes).map_err(|_| SseError::Utf8);
+            act(SseEvent {
+                name: text(&self.name)?,
+                data: text(&self.data)?,
+            })?;
+        }
+        self.name.clear();
+        self.data.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pieces: &[&[u8]]) -> Result<Vec<(String, String)>, SseError> {
+        let mut parser = SseParser::default();
+        let mut events = Vec::new();
+        for piece in pieces {
+            parser.feed(piece, |event| {
+                events.push((event.name.to_owned(), event.data.to_owned()));
+                Ok::<_, SseError>(())
+            })?;
+        }
+        Ok(events)
+    }
+
+    fn event(name: &str, data: &str) -> (String, String) {
+        (name.to_owned(), data.to_owned())
+    }
+
+    const STREAM: &str = "\u{feff}: hello\n\nevent: a\ndata: one\u{2028}\n\ndata:two\r\ndata: \u{e9}t\u{e9}\r\nid: 7\r\n\r\n\
+                          event: ping\n\ndata\n\nevent:b\rdata:  three\r\rdata: unfinished\n";
+
+    fn expected() -> Vec<(String, String)> {
+        vec![
+            event("a", "one\u{2028}"),
+            event("", "two\n\u{e9}t\u{e9}"),
+            event("", ""),
+            event("b", " three"),
+        ]
+    }
+
+    #[test]
+    fn lines_end_in_three_ways_and_comments_are_skipped() {
+        assert_eq!(parse(&[STREAM.as_bytes()]).unwrap(), expected());
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_the_same_events() {
+        let bytes = STREAM.as_bytes();
+        for at in 0..=bytes.len() {
+            let (one, two) = bytes.split_at(at);
+            assert_eq!(parse(&[one, two]).unwrap(), expected(), "split at {at}");
+        }
+        let single: Vec<_> = bytes.chunks(1).collect();
+        assert_eq!(parse(&single).unwrap(), expected());
+    }
+
+    #[test]
+    fn a_broken_body_is_refused() {
+        assert_eq!(parse(&[b"data: \xff\n\n"]), Err(SseError::Utf8));
+        let mut parser = SseParser::default();
+        let piece = vec![b'x'; 1 << 20];
+        let refused = (0..40).find_map(|_| {
+            let fed = parser.feed(&piece, |_| Ok::<_, SseError>(()));
+            fed.err()
+        });
+        assert_eq!(refused, Some(SseError::TooLarge));
+    }
+}

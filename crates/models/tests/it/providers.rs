@@ -1,0 +1,8 @@
+//! Tests of the clients of providers, against a server on loopback that plays cassettes.
+
+mod cassette;
+mod cassettes;
+mod errors;
+mod http_server;
+mod scene;
+mod sdks;
