@@ -45,7 +45,7 @@ pub struct Config {
     pub agents: Vec<AnyAgent>,
     /// Addresses of the tools that are services, with the tool's name, for `helix doctor`.
     pub services: Vec<(String, String)>,
-    /// The environment variables that tools need.
+    /// The environment variables that tools and models need.
     pub variables: Vec<Variable>,
     /// The names of agents with an output schema whose script never gives an output, for `helix
     /// doctor`.
@@ -62,6 +62,8 @@ pub struct Variable {
     pub holds: String,
     /// The line of the configuration that names it, counted from 1.
     pub line: usize,
+    /// Whether runs can be performed without it: a model of one's own server may need no key.
+    pub optional: bool,
 }
 
 impl Variable {
@@ -146,7 +148,7 @@ impl Config {
         top.finish()?;
         let names: Vec<String> = named.iter().map(|(name, _)| name.clone()).collect();
         for (name, section) in &named {
-            let agent = agents::read(name, section, &models, &all, &names)?;
+            let agent = agents::read(name, section, &mut models, &all, &names)?;
             let model = section.text("model")?;
             let script = model.and_then(|model| models.script(&model.value));
             if script.is_some_and(|script| agents::never_finishes(&agent, script)) {
@@ -160,7 +162,7 @@ impl Config {
             runtime,
             agents,
             services: all.services,
-            variables: all.variables,
+            variables: all.variables.into_iter().chain(models.variables).collect(),
             unfinished,
         })
     }

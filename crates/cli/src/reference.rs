@@ -6,6 +6,7 @@
 //! page and the JSON Schema are generated from the table.
 
 mod files;
+mod models;
 mod page;
 mod schema;
 mod script;
@@ -15,6 +16,7 @@ pub use page::page;
 pub use schema::schema;
 
 pub(crate) use files::{EMPTY, TOP};
+pub(crate) use models::OF_PROVIDERS;
 
 /// A table of a file.
 #[derive(Debug)]

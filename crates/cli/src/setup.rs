@@ -113,13 +113,14 @@ impl Plan {
         }
     }
 
-    /// Checks that the environment variables of tools are set, before a run is performed.
+    /// Checks that the environment variables of tools and models are set, before a run is performed.
     ///
     /// # Errors
     /// A [`ConfigError`] that names the missing variable.
     pub fn check_environment(&self) -> anyhow::Result<()> {
         let mut variables = self.config.variables.iter();
-        let Some(missing) = variables.find(|variable| !variable.is_set()) else {
+        let Some(missing) = variables.find(|variable| !variable.optional && !variable.is_set())
+        else {
             return Ok(());
         };
         let (name, holds) = (&missing.name, &missing.holds);

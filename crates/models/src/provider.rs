@@ -82,6 +82,22 @@ impl Provider {
         }
     }
 
+    /// Returns the environment variable that its base URL is read from, as its own SDK does.
+    #[must_use]
+    pub fn base_url_variable(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::OpenAiResponses => "OPENAI_BASE_URL",
+            Self::Anthropic => "ANTHROPIC_BASE_URL",
+            Self::Gemini => "GOOGLE_GEMINI_BASE_URL",
+        }
+    }
+
+    /// Whether its key is in the environment.
+    #[must_use]
+    pub fn has_key(self) -> bool {
+        std::env::var(self.key_variable()).is_ok_and(|key| !key.trim().is_empty())
+    }
+
     /// Returns the base URL of the provider itself, as its own SDK means it.
     #[must_use]
     pub fn base_url(self) -> &'static str {

@@ -37,6 +37,8 @@ enum Room {
     /// Stores, runtimes and optional powers: one backend or one power each.
     Leaf,
     Testkit,
+    /// Hosts of runs, which find models by their names.
+    Runtime,
     Server,
     Facade,
     Cli,
@@ -54,8 +56,10 @@ impl Room {
             ["crates", "macros"] => Self::Macros,
             ["crates", "models"] => Self::Models,
             ["crates", "wire"] => Self::Wire,
-            ["crates", "stores" | "runtimes", _]
-            | ["crates", "memory" | "workspace" | "telemetry" | "mcp"] => Self::Leaf,
+            ["crates", "runtimes", _] => Self::Runtime,
+            ["crates", "stores", _] | ["crates", "memory" | "workspace" | "telemetry" | "mcp"] => {
+                Self::Leaf
+            }
             ["crates", "testkit"] => Self::Testkit,
             ["crates", "server"] => Self::Server,
             ["crates", "helix-agents"] => Self::Facade,
@@ -71,6 +75,7 @@ impl Room {
         match self {
             Self::Core | Self::Macros | Self::MockServer => false,
             Self::Models | Self::Wire | Self::Leaf => other == Self::Core,
+            Self::Runtime => matches!(other, Self::Core | Self::Models),
             Self::Testkit => matches!(other, Self::Core | Self::Models),
             Self::Server => matches!(other, Self::Core | Self::Wire),
             Self::Cli => !matches!(other, Self::Testkit | Self::MockServer | Self::Outside),
@@ -86,6 +91,7 @@ impl Room {
             Self::MockServer => "the mock server depends on nothing of ours",
             Self::Models | Self::Wire | Self::Leaf => "a leaf depends on core only",
             Self::Testkit => "testkit depends on core and models only",
+            Self::Runtime => "a runtime depends on core and models only",
             Self::Server => "server depends on core and wire only",
             Self::Cli => "the binary depends on no testkit, examples, benches or tools",
             Self::Facade | Self::Outside => "nothing depends on examples, benches or tools",

@@ -1,8 +1,10 @@
 //! `helix dev`: a development server on this machine.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use clap::Args;
+use helix_agents_core::model::Model;
 use helix_agents_server::RunMetrics;
 
 use crate::config::listen_address;
@@ -10,7 +12,7 @@ use crate::exit::Exit;
 use crate::hosting::{host, router, runtime, server};
 use crate::screen::{Look, Screen};
 use crate::setup::{Place, Plan};
-use crate::{UsageError, page};
+use crate::{UsageError, demo, page};
 
 /// Serves the demo agents, or those of a configuration, on this machine only.
 #[derive(Debug, Args)]
@@ -25,9 +27,32 @@ pub(crate) struct Dev {
     place: Place,
 }
 
+/// Gives the demo agents a real model, where a key is in the environment, and says which.
+fn use_provider(plan: &mut Plan) -> anyhow::Result<()> {
+    if plan.file.is_some() {
+        return Ok(());
+    }
+    let model = demo::provider_model().map_err(|error| UsageError(error.to_string()))?;
+    let Some(model) = model else {
+        return Ok(());
+    };
+    let variable = model.provider().key_variable();
+    let text = format!(
+        "the demo agents use {}, because {variable} is set",
+        model.name()
+    );
+    Screen::of_process().note(Look::Plain, text)?;
+    let model: Arc<dyn Model> = Arc::new(model);
+    for agent in &mut plan.config.agents {
+        *agent = agent.with_model(Arc::clone(&model));
+    }
+    Ok(())
+}
+
 impl Dev {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
-        let plan = self.place.read()?;
+        let mut plan = self.place.read()?;
+        use_provider(&mut plan)?;
         let listen = self.listen(&plan)?;
         if let (false, Some(file)) = (plan.config.server.tokens.is_empty(), &plan.file) {
             let text = format!(

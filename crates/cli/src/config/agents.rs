@@ -13,7 +13,7 @@ use crate::prompt::Prompt;
 pub(super) fn read(
     name: &str,
     section: &Section<'_>,
-    models: &Models,
+    models: &mut Models,
     tools: &Tools,
     agents: &[String],
 ) -> Result<AnyAgent, ConfigError> {
@@ -27,17 +27,14 @@ pub(super) fn read(
         builder = builder.system_prompt(prompt.into_system_prompt());
     }
     let model = section.required("model", "\"NAME\"")?;
-    let found = models.get(&model.value).ok_or_else(|| {
-        let remedy = remedy(&model.value, models.names());
-        section.error(
-            &model.at,
-            format!(
-                "agent {name} uses the model `{}`, which is not defined; {remedy}",
-                model.value
-            ),
-        )
-    })?;
-    builder = builder.model(found);
+    let Some(found) = models.get(&model.value, section.line()) else {
+        let wanted = &model.value;
+        let remedy = remedy(wanted, models.names());
+        let message =
+            format!("agent {name} uses the model `{wanted}`, which is not defined; {remedy}");
+        return Err(section.error(&model.at, message));
+    };
+    builder = builder.model(found.model).model_config(found.config);
     let mut listed: Vec<String> = Vec::new();
     for At { value, at } in section.texts("tools")? {
         if listed.contains(&value) {

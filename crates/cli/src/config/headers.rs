@@ -1,4 +1,4 @@
-//! `headers` of a tool: additional headers of every call.
+//! `headers` of a tool or a model: additional headers of every call.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -16,7 +16,7 @@ const OWN: [&str; 6] = [
 ];
 const EXAMPLE: &str = "Authorization = { env = \"NAME\" }";
 
-/// Reads the headers of a tool, and the variables that some of them come from. A variable that is
+/// Reads the headers of a tool or a model, and the variables that some of them come from. A variable that is
 /// not set leaves its header out; commands that perform runs refuse to start in that case.
 pub(super) fn read(section: &Section<'_>) -> Result<(HeaderMap, Vec<Variable>), ConfigError> {
     let (mut headers, mut variables) = (HeaderMap::new(), Vec::new());
@@ -38,8 +38,9 @@ pub(super) fn read(section: &Section<'_>) -> Result<(HeaderMap, Vec<Variable>), 
                 let text = text.map(|text| text.trim().to_owned());
                 variables.push(Variable {
                     name: variable.value,
-                    holds: format!("the header {name} of the tool in [{}]", section.name),
+                    holds: format!("the header {name} of [{}]", section.name),
                     line: table.line(),
+                    optional: false,
                 });
                 text.filter(|text| !text.is_empty())
             }

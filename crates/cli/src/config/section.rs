@@ -402,6 +402,16 @@ impl<'a> Section<'a> {
         format!("{}.{key}", self.name)
     }
 
+    /// Refuses keys that do not go with the rest of the table.
+    pub(crate) fn refuse(&self, keys: &[&'static str], whose: &str) -> Result<(), ConfigError> {
+        self.asked.borrow_mut().extend(keys);
+        let found = keys.iter().find_map(|key| Some((key, self.place(key)?)));
+        match found {
+            Some((key, at)) => Err(self.error(&at, format!("{whose} has no `{key}`; remove it"))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns an error for keys that were not read.
     pub(crate) fn finish(&self) -> Result<(), ConfigError> {
         let asked = self.asked.borrow();

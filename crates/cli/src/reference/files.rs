@@ -1,5 +1,6 @@
 //! The keys of `helix.toml`.
 
+use super::models::MODEL;
 use super::tools::TOOL;
 use super::{Key, Rule, Shape, Table};
 
@@ -234,46 +235,6 @@ static DBOS: Table = Table {
     rules: &[],
 };
 
-static MODEL: Table = Table {
-    title: "[models.NAME]",
-    about: "A model that agents can use.",
-    keys: &[
-        Key::new(
-            "provider",
-            Shape::Choice(&["scripted"]),
-            "The provider of the model.",
-        )
-        .required(),
-        Key::new(
-            "script",
-            Shape::Text,
-            "The script of a scripted model; see below.",
-        ),
-        Key::new(
-            "model",
-            Shape::Text,
-            "The provider's name of the model; not used by `scripted`.",
-        ),
-        Key::new(
-            "base_url",
-            Shape::Text,
-            "Another address of the provider; not used by `scripted`.",
-        ),
-        Key::new(
-            "api_key_env",
-            Shape::Text,
-            "The environment variable with the key; not used by `scripted`.",
-        ),
-    ],
-    rules: &[Rule::Where {
-        key: "provider",
-        is: "scripted",
-        needs: &["script"],
-        lacks: &[],
-        excludes: &[],
-    }],
-};
-
 static AGENT: Table = Table {
     title: "[agents.NAME]",
     about: "An agent.",
@@ -284,7 +245,12 @@ static AGENT: Table = Table {
             Shape::Text,
             "The system prompt. `{{state:/pointer}}` is filled in from the session's state.",
         ),
-        Key::new("model", Shape::Text, "The name of a model in this file.").required(),
+        Key::new(
+            "model",
+            Shape::Text,
+            "The name of a model in this file, or one like `anthropic/claude-sonnet-4-5`.",
+        )
+        .required(),
         Key::new("tools", Shape::Names, "The names of tools in this file.").default("[]"),
         Key::new("sub_agents", Shape::Unsupported, "Not supported yet.").default("[]"),
         Key::new(

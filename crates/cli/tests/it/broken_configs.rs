@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 67] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 72] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -102,9 +102,34 @@ pub(crate) const BROKEN: [(&str, &str, &str); 67] = [
         "",
     ),
     (
-        "a provider that is not supported yet",
+        "a model of a provider with a script",
         "\"scripted\"",
-        "\"anthropic\"",
+        "\"anthropic\"\nmodel = \"m\"",
+    ),
+    (
+        "a model of a provider without a name",
+        "provider = \"scripted\"\nscript = \"script.json\"",
+        "provider = \"openai\"",
+    ),
+    (
+        "a setting of providers in a scripted model",
+        "script = \"script.json\"",
+        "script = \"script.json\"\ntemperature = 0.5",
+    ),
+    (
+        "a base URL that is not one",
+        "provider = \"scripted\"\nscript = \"script.json\"",
+        "provider = \"openai\"\nmodel = \"m\"\nbase_url = \"localhost\"",
+    ),
+    (
+        "a version of an API that has none",
+        "provider = \"scripted\"\nscript = \"script.json\"",
+        "provider = \"openai\"\nmodel = \"m\"\napi_version = \"v2\"",
+    ),
+    (
+        "a price without its half",
+        "provider = \"scripted\"\nscript = \"script.json\"",
+        "provider = \"openai\"\nmodel = \"m\"\nprice = { input = 1 }",
     ),
     (
         "a provider that does not exist",

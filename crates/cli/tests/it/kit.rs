@@ -7,6 +7,7 @@ use helix_agents_cli::config::Config;
 use helix_agents_core::shared_state::SharedState;
 use helix_agents_core::tool::{ToolCx, ToolResult};
 use helix_agents_core::{CallId, RunId, SessionId, Tool};
+use helix_agents_models::Provider;
 use serde_json::Value;
 
 use crate::reference;
@@ -25,7 +26,7 @@ pub(crate) struct CommandOutput {
 }
 
 impl CommandOutput {
-    fn of(output: &Output) -> Self {
+    pub(crate) fn of(output: &Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout.clone()).unwrap(),
@@ -86,6 +87,11 @@ impl Folder {
             .env_remove("HELIX_LOG")
             .env_remove("RUST_LOG")
             .stdin(Stdio::null());
+        for provider in Provider::ALL {
+            command
+                .env_remove(provider.key_variable())
+                .env_remove(provider.base_url_variable());
+        }
         command
     }
 

@@ -54,9 +54,10 @@ mod page_questions;
 mod people;
 /// Programs that some tests need.
 mod programs;
+/// Reading of configuration files.
+mod providers;
 /// HTTP by hand.
 mod raw_http;
-/// Reading of configuration files.
 mod reading;
 /// The reference page and the JSON Schema of `helix.toml`.
 mod reference;

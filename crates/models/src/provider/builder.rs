@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use helix_agents_core::model::ModelLimits;
+use helix_agents_core::model::{Model, ModelLimits};
 
 use super::endpoint::{Client, Endpoint, header};
 use super::known::Known;
+use super::lookup::Unusable;
 use super::openai_chat::OpenAiChat;
 use super::secret::Secret;
 use super::wire::Wire;
@@ -68,7 +70,8 @@ impl ProviderModelBuilder {
     }
 
     /// Sets where the provider is. It means what the provider's own SDK means by it: with `/v1` for OpenAI,
-    /// without a path for Anthropic and Gemini.
+    /// without a path for Anthropic and Gemini. By default it is read from the environment
+    /// ([`Provider::base_url_variable`]), or that of the provider itself.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
@@ -111,6 +114,12 @@ impl ProviderModelBuilder {
         self
     }
 
+    /// Returns the limits of the model as far as they are known or set.
+    #[must_use]
+    pub fn known_limits(&self) -> ModelLimits {
+        self.known.limits
+    }
+
     /// Sets the limits of the model, in place of those that are known.
     pub fn limits(mut self, limits: ModelLimits) -> Self {
         self.known.limits = limits;
@@ -137,7 +146,9 @@ impl ProviderModelBuilder {
     /// needs no key.
     pub fn build(self) -> Result<ProviderModel, ProviderError> {
         let provider = self.provider;
-        let url = self.base_url.as_deref().unwrap_or(provider.base_url());
+        let given = self.base_url.clone();
+        let given = given.or_else(|| from_environment(provider.base_url_variable()));
+        let url = given.as_deref().unwrap_or(provider.base_url());
         let base_url = url.trim().trim_end_matches('/').to_owned();
         let parsed = reqwest::Url::parse(&base_url);
         if !parsed.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
@@ -158,10 +169,10 @@ impl ProviderModelBuilder {
         }
         let variable = self.key_variable.as_deref();
         let variable = variable.unwrap_or(provider.key_variable());
-        let from_environment = || std::env::var(variable).ok().map(Secret::new);
+        let from_environment = || from_environment(variable).map(Secret::new);
         let key = self.key.clone().or_else(from_environment);
         let key = key.filter(|key| !key.reveal().is_empty());
-        if key.is_none() && (self.base_url.is_none() || self.key_variable.is_some()) {
+        if key.is_none() && given.is_none() {
             let variable = variable.to_owned();
             return Err(ProviderError::NoKey { provider, variable });
         }
@@ -186,12 +197,30 @@ impl ProviderModelBuilder {
         })
     }
 
+    /// Builds the model, also if its key is missing: then every call fails and names the variable.
+    ///
+    /// # Errors
+    /// As [`ProviderModelBuilder::build`], but for a missing key.
+    pub fn build_without_key(self) -> Result<Arc<dyn Model>, ProviderError> {
+        let name = format!("{}/{}", self.provider, self.model);
+        match self.build() {
+            Ok(model) => Ok(Arc::new(model)),
+            Err(error @ ProviderError::NoKey { .. }) => Ok(Arc::new(Unusable { name, error })),
+            Err(error) => Err(error),
+        }
+    }
+
     fn wire(&self) -> Result<Box<dyn Wire>, ProviderError> {
         Ok(match self.provider {
             Provider::OpenAi => Box::new(OpenAiChat::new(&self.model)),
             other => return Err(ProviderError::NotYet { provider: other }),
         })
     }
+}
+
+fn from_environment(variable: &str) -> Option<String> {
+    let value = std::env::var(variable).ok()?;
+    Some(value).filter(|value| !value.trim().is_empty())
 }
 
 impl fmt::Debug for ProviderModelBuilder {

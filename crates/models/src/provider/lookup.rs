@@ -139,9 +139,9 @@ impl Models for Providers {
 
 /// A model that cannot be used, and says why to whoever tries.
 #[derive(Debug)]
-struct Unusable {
-    name: String,
-    error: ProviderError,
+pub(super) struct Unusable {
+    pub(super) name: String,
+    pub(super) error: ProviderError,
 }
 
 impl Model for Unusable {

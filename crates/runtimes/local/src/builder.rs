@@ -97,7 +97,9 @@ impl LocalRuntimeBuilder {
         self
     }
 
-    /// Sets where models of other names are looked up.
+    /// Sets where models of other names are looked up. With the feature `providers` it is the environment: a
+    /// name like `anthropic/claude-sonnet-4-5` is a model of that provider, whose key is in
+    /// `ANTHROPIC_API_KEY`.
     pub fn models(mut self, models: Arc<dyn Models>) -> Self {
         self.models.others = Some(models);
         self
@@ -200,10 +202,23 @@ impl LocalRuntimeBuilder {
 }
 
 /// A lookup of models by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NamedModels {
     given: BTreeMap<String, Arc<dyn Model>>,
     others: Option<Arc<dyn Models>>,
+}
+
+impl Default for NamedModels {
+    fn default() -> Self {
+        #[cfg(feature = "providers")]
+        let others: Option<Arc<dyn Models>> = Some(Arc::new(helix_agents_models::Providers::new()));
+        #[cfg(not(feature = "providers"))]
+        let others = None;
+        Self {
+            given: BTreeMap::new(),
+            others,
+        }
+    }
 }
 
 impl Models for NamedModels {
