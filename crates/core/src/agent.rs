@@ -125,9 +125,9 @@ impl ModelRef {
 /// An agent names a model that its runtime does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "agent {agent} uses the model {model:?}, which this runtime does not know; register it with \
-     `LocalRuntime::builder(store).model({model:?}, ..)`, or give the agent a model of its own with \
-     `.model(..)`"
+    "agent {agent} uses the model {model:?}, which this runtime does not know; write one like \
+     `anthropic/claude-sonnet-4-5`, register it with `LocalRuntime::builder(store).model({model:?}, ..)`, or \
+     give the agent a model of its own with `.model(..)`"
 )]
 #[non_exhaustive]
 pub struct UnknownModel {
