@@ -5,6 +5,8 @@
 //! `anthropic/claude-sonnet-4-5`. A client does what its provider's own SDK does with a reply, keeps
 //! reasoning byte for byte, and never retries: the loop does.
 //!
+//! [`Fallback`], [`Limited`], [`Priced`] and [`Recorder`] are models around models.
+//!
 //! An agent is only as testable as its model. [`ScriptedModel`] replies from a file of rules, and
 //! each reply is a function of the transcript, the state and the attempt number: the same in any
 //! process and on any engine, before and after a crash. Examples, benchmarks and conformance tests
@@ -27,6 +29,7 @@ mod script;
 mod scripted;
 mod template;
 mod turn;
+mod wrap;
 
 pub use error::{Result, ScriptError};
 pub use price::Price;
@@ -34,3 +37,4 @@ pub use price::Price;
 pub use provider::{Provider, ProviderError, ProviderModel, ProviderModelBuilder, Providers};
 pub use script::Script;
 pub use scripted::ScriptedModel;
+pub use wrap::{Fallback, Limited, Limiter, Priced, Recorder, RecorderError};

@@ -18,3 +18,4 @@ mod providers;
 mod reply;
 mod rules;
 mod scene;
+mod wrappers;
