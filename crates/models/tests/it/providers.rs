@@ -2,6 +2,7 @@
 
 mod cassette;
 mod cassettes;
+mod crashes;
 mod errors;
 mod http_server;
 mod scene;
