@@ -21,6 +21,7 @@ mod awake;
 mod bare;
 mod branch;
 mod bytes;
+mod clients;
 mod deadlines;
 mod flat;
 mod growing;
@@ -47,7 +48,7 @@ use measure::Report;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 19] = [
+const GROUPS: [Group; 20] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
@@ -63,6 +64,7 @@ const GROUPS: [Group; 19] = [
     ("durable", steps::durable),
     ("growing", growing::run),
     ("sessions", sessions::run),
+    ("clients", clients::run),
     ("http", http::steps),
     ("deltas", http::deltas),
     ("sessions-http", http::sessions),

@@ -192,6 +192,7 @@ suite! { ($)
         an_interrupted_reply_is_kept,
         an_interrupted_reply_without_text_leaves_nothing,
         an_aborted_reply_is_discarded,
+        a_stopped_model_call_is_not_made_again,
         a_model_is_not_asked_after_a_stop,
         an_abort_beside_the_end_of_an_interrupted_run_fails_it,
         a_stop_reaches_a_running_tool,

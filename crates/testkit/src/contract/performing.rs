@@ -36,8 +36,9 @@ pub use concurrent_writes::{
 };
 pub use cut_short::{
     a_model_is_not_asked_after_a_stop, a_stop_reaches_a_running_tool,
-    an_abort_beside_the_end_of_an_interrupted_run_fails_it, an_aborted_reply_is_discarded,
-    an_interrupted_reply_is_kept, an_interrupted_reply_without_text_leaves_nothing,
+    a_stopped_model_call_is_not_made_again, an_abort_beside_the_end_of_an_interrupted_run_fails_it,
+    an_aborted_reply_is_discarded, an_interrupted_reply_is_kept,
+    an_interrupted_reply_without_text_leaves_nothing,
 };
 pub use dead_process::{
     a_run_fails_even_if_its_last_hook_kills_the_process, a_run_that_cannot_continue_fails,

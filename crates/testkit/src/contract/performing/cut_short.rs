@@ -126,6 +126,26 @@ pub async fn an_aborted_reply_is_discarded(on: &Subject) {
     assert_eq!(driver.text().await, "");
 }
 
+/// A model call of a run that was asked to stop is not made again by whoever takes the run over: nobody wants
+/// its reply.
+pub async fn a_stopped_model_call_is_not_made_again(on: &Subject) {
+    for kind in [StopKind::Interrupt, StopKind::Abort] {
+        let model = Arc::new(MockModel::replies([MockReply::text("hello")]));
+        let agent = Agent::builder("agent").model(Arc::clone(&model));
+        let mut driver = RunDriver::new(on, agent.build().unwrap()).await;
+        let effects = driver.begin();
+        stop(on, kind).await;
+        let ports = driver.ports.clone();
+        let event = perform(&effects[0], Attempt::Repeat, &ports).await.unwrap();
+        let effects = driver.feed(event);
+        driver.through(effects).await;
+        assert!(driver.run().await.status.is_ended(), "{kind:?}");
+        assert_eq!(model.replies_left(), 1, "{kind:?}: nobody asked the model");
+        let sessions = driver.on.sessions();
+        sessions.delete_session(&session_id()).await.unwrap();
+    }
+}
+
 fn interrupts(change: &Change) -> bool {
     matches!(change, Change::Run(run) if run.status == RunStatus::Interrupted)
 }
