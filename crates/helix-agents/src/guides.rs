@@ -9,6 +9,10 @@ mod agents_and_tools {}
 #[doc = include_str!("../../../docs/hooks.md")]
 mod hooks {}
 
+#[cfg(all(feature = "models", feature = "runtime-local"))]
+#[doc = include_str!("../../../docs/models.md")]
+mod models {}
+
 #[doc = include_str!("../../../docs/people-in-the-loop.md")]
 mod people_in_the_loop {}
 
