@@ -1,5 +1,6 @@
 //! Clients of the providers of language models.
 
+mod arguments;
 mod attempt;
 mod body;
 mod builder;
@@ -11,6 +12,7 @@ mod known;
 mod lookup;
 mod model;
 mod openai_chat;
+mod openai_responses;
 mod secret;
 mod settings;
 mod sse;

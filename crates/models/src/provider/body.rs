@@ -14,6 +14,8 @@ pub(crate) type Options = Map<String, Value>;
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Vec<u8>,
+    /// The fields that are written.
+    fields: Vec<String>,
     options: Options,
 }
 
@@ -26,15 +28,13 @@ impl Body {
         ours: &[&str],
     ) -> Result<Self, ModelError> {
         if let Some(field) = ours.iter().find(|field| options.contains_key(**field)) {
-            let detail = format!(
-                "the provider options set `{field}`, which the client writes; remove it from the options"
-            );
-            return Err(ModelError::new(ModelErrorKind::Invalid, detail));
+            return Err(written_twice(field));
         }
         let tools = options.remove("tools");
         merge(&mut settings, &options);
         let mut body = Self {
             bytes: vec![b'{'],
+            fields: Vec::new(),
             options: tools
                 .map(|tools| ("tools".to_owned(), tools))
                 .into_iter()
@@ -55,12 +55,17 @@ impl Body {
         self.raw(name, |out| write(out, value))
     }
 
-    /// Adds a field that writes itself.
+    /// Adds a field that writes itself. An option of the same name is refused: a field must not be written
+    /// twice.
     pub(crate) fn raw(
         &mut self,
         name: &str,
         value: impl FnOnce(&mut Vec<u8>) -> Result<(), ModelError>,
     ) -> Result<(), ModelError> {
+        if self.fields.iter().any(|field| field == name) {
+            return Err(written_twice(name));
+        }
+        self.fields.push(name.to_owned());
         if self.bytes.len() > 1 {
             self.bytes.push(b',');
         }
@@ -109,6 +114,13 @@ impl Body {
         self.bytes.push(b'}');
         self.bytes
     }
+}
+
+fn written_twice(field: &str) -> ModelError {
+    let detail = format!(
+        "the provider options set `{field}`, which the client writes; remove it from the options"
+    );
+    ModelError::new(ModelErrorKind::Invalid, detail)
 }
 
 /// Appends a value as JSON.
@@ -164,6 +176,10 @@ mod tests {
         let refused = Body::new(Map::new(), options, &["messages"]).unwrap_err();
         assert_eq!(refused.kind, ModelErrorKind::Invalid);
         assert!(refused.detail.contains("`messages`"), "{refused}");
+        let options = object(json!({ "tool_choice": "none" }));
+        let mut body = Body::new(Map::new(), options, &["messages"]).unwrap();
+        let refused = body.field("tool_choice", "required").unwrap_err();
+        assert!(refused.detail.contains("`tool_choice`"), "{refused}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::endpoint::{Client, Endpoint, header};
 use super::known::Known;
 use super::lookup::Unusable;
 use super::openai_chat::OpenAiChat;
+use super::openai_responses::OpenAiResponses;
 use super::secret::Secret;
 use super::wire::Wire;
 use super::{Provider, ProviderError, ProviderModel};
@@ -213,6 +214,7 @@ impl ProviderModelBuilder {
     fn wire(&self) -> Result<Box<dyn Wire>, ProviderError> {
         Ok(match self.provider {
             Provider::OpenAi => Box::new(OpenAiChat::new(&self.model)),
+            Provider::OpenAiResponses => Box::new(OpenAiResponses::new(&self.model)),
             other => return Err(ProviderError::NotYet { provider: other }),
         })
     }

@@ -46,8 +46,18 @@ impl ProviderFailure {
         let text = |field: &str| error.get(field).and_then(Value::as_str).unwrap_or_default();
         let codes = ["code", "type", "status"].map(text);
         let code = codes.iter().find(|code| !code.is_empty());
+        // Some servers have nothing but a status here.
+        let status = || {
+            error
+                .get("code")
+                .and_then(Value::as_u64)
+                .map(|it| it.to_string())
+        };
         Self {
-            code: code.copied().unwrap_or_default().to_owned(),
+            code: code
+                .map(|code| (*code).to_owned())
+                .or_else(status)
+                .unwrap_or_default(),
             message: text("message").to_owned(),
             retry_after: retry_delay(error),
         }
@@ -75,7 +85,7 @@ impl ProviderFailure {
             "request_too_large",
             "model_context_window_exceeded",
         ];
-        const FILTER: &[&str] = &["content_filter", "content_policy", "responsibleai"];
+        const FILTER: &[&str] = &["content_filter", "_policy", "responsibleai"];
         const KEY: &[&str] = &[
             "api key not valid",
             "api_key_invalid",
@@ -96,6 +106,7 @@ impl ProviderFailure {
             "internal",
             "timeout",
         ];
+        let status = status.or_else(|| self.code.parse().ok().filter(|code| *code >= 400));
         match status {
             Some(400 | 404 | 422) | None if self.says(CONTEXT) => ModelErrorKind::ContextLength,
             Some(400 | 403 | 422) | None if self.says(FILTER) => ModelErrorKind::ContentFilter,
@@ -335,6 +346,18 @@ mod tests {
         ] {
             assert_eq!(plain.kind(Some(status)), kind, "{status}");
         }
+        for (code, kind) in [
+            ("502", ModelErrorKind::Overloaded),
+            ("429", ModelErrorKind::RateLimited),
+            ("400", ModelErrorKind::Invalid),
+            ("bio_policy", ModelErrorKind::ContentFilter),
+            ("server_error", ModelErrorKind::Overloaded),
+            ("invalid_prompt", ModelErrorKind::Invalid),
+        ] {
+            assert_eq!(said(code, "").kind(None), kind, "{code}");
+        }
+        let numbered = ProviderFailure::of_error(&json!({ "code": 502, "message": "m" }));
+        assert_eq!(numbered, said("502", "m"));
         let too_long = said("context_length_exceeded", "");
         assert_eq!(too_long.kind(Some(400)), ModelErrorKind::ContextLength);
         let broke = said("insufficient_quota", "You exceeded your current quota");

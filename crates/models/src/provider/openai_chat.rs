@@ -1,5 +1,7 @@
 //! OpenAI's Chat Completions, which many servers speak.
 
+mod chunk;
+mod details;
 mod messages;
 mod reply;
 mod request;

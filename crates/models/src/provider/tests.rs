@@ -98,3 +98,15 @@ fn a_stream_of_openai_split_anywhere_gives_the_same() {
     a_stream_split_anywhere_gives_the_same(Provider::OpenAi, "text");
     a_stream_split_anywhere_gives_the_same(Provider::OpenAi, "tools");
 }
+
+#[test]
+fn a_stream_of_openai_with_reasoning_and_calls_split_anywhere_gives_the_same() {
+    a_stream_split_anywhere_gives_the_same(Provider::OpenAi, "parallel_tools");
+    a_stream_split_anywhere_gives_the_same(Provider::OpenAi, "thinking_with_tools");
+}
+
+#[test]
+fn a_stream_of_openai_responses_split_anywhere_gives_the_same() {
+    a_stream_split_anywhere_gives_the_same(Provider::OpenAiResponses, "text");
+    a_stream_split_anywhere_gives_the_same(Provider::OpenAiResponses, "provider_tools");
+}

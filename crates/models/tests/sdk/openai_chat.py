@@ -17,8 +17,16 @@ STOP = {
 }
 
 
+# Fields of servers that are compatible with OpenAI, and that its SDK does not know.
+EXTENSIONS = {"reasoning_content"}
+
+
 def invalid(request):
-    return check([params.CompletionCreateParamsStreaming], request)
+    messages = [
+        {name: value for name, value in message.items() if name not in EXTENSIONS}
+        for message in request["messages"]
+    ]
+    return check([params.CompletionCreateParamsStreaming], {**request, "messages": messages})
 
 
 def reply(asked):
@@ -31,6 +39,7 @@ def reply(asked):
 
 def assembled(stream):
     text, refusal, thinking, calls, reason, usage = "", "", "", {}, None, None
+    ids = {}
     for chunk in stream:
         usage = chunk.usage or usage
         for choice in chunk.choices:
@@ -39,10 +48,16 @@ def assembled(stream):
             refusal += delta.refusal or ""
             thinking += getattr(delta, "reasoning_content", None) or ""
             for call in delta.tool_calls or []:
-                known = calls.setdefault(call.index, {"name": "", "arguments": ""})
-                known["name"] += call.function.name or ""
-                known["arguments"] += call.function.arguments or ""
+                # Some servers send no index, or the same one for all calls: the last id with it counts.
+                index = getattr(call, "index", None)
+                ids[index] = call.id or ids[index]
+                known = calls.setdefault(ids[index], {"name": "", "arguments": ""})
+                known["name"] = call.function.name or known["name"]
+                known["arguments"] += whole(call.function.arguments)
             reason = choice.finish_reason or reason
+    stop = STOP.get(reason, "unknown")
+    if stop == "end_turn" and (calls or refusal):
+        stop = "tool_use" if calls else "refusal"
     return {
         "text": text + refusal,
         "thinking": [thinking] if thinking else [],
@@ -50,9 +65,14 @@ def assembled(stream):
             {"name": call["name"], "arguments": arguments(call["arguments"])}
             for call in calls.values()
         ],
-        "stopReason": "refusal" if refusal else STOP.get(reason, "unknown"),
+        "stopReason": stop,
         "usage": tokens(usage),
     }
+
+
+def whole(arguments):
+    """Returns a piece of arguments as a text; some servers send an object."""
+    return json.dumps(arguments) if isinstance(arguments, dict) else arguments or ""
 
 
 def arguments(text):
@@ -69,6 +89,8 @@ def tokens(usage):
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
     if prompt is not None and prompt.cached_tokens is not None:
         counted["cached"] = prompt.cached_tokens
+    if prompt is not None and prompt.cache_write_tokens is not None:
+        counted["cacheWrite"] = prompt.cache_write_tokens
     if completion is not None and completion.reasoning_tokens is not None:
         counted["reasoning"] = completion.reasoning_tokens
     return counted

@@ -9,6 +9,7 @@ use helix_agents_core::model::{MessageFormat, ModelError, ModelErrorKind};
 use serde_json::{Map, Value, json};
 
 use crate::provider::Provider;
+use crate::provider::arguments::object_arguments;
 use crate::provider::body::write;
 use crate::provider::call_ids::wire_call_id;
 use crate::provider::files::{FileSource, text_of, unsupported};
@@ -39,7 +40,7 @@ impl ChatMessages {
                 json!({
                     "id": wire_call_id(&call.id),
                     "type": "function",
-                    "function": { "name": call.name, "arguments": call.arguments.text() },
+                    "function": { "name": call.name, "arguments": object_arguments(call) },
                 })
             })
             .collect();
@@ -76,8 +77,13 @@ impl ChatMessages {
             let text = format!("{so_far}{}", thinking.text);
             message.insert(field.to_owned(), text.into());
         }
-        if let Some(details) = ours.get("details") {
-            message.insert("reasoning_details".to_owned(), details.clone());
+        if let Some(details) = ours.get("details").and_then(Value::as_array) {
+            let so_far = message
+                .entry("reasoning_details")
+                .or_insert_with(|| json!([]));
+            if let Value::Array(so_far) = so_far {
+                so_far.extend(details.iter().cloned());
+            }
         }
     }
 }

@@ -4,120 +4,14 @@ use std::collections::VecDeque;
 
 use helix_agents_core::model::{ModelEvent, TokenUsage};
 use helix_agents_core::step::StopReason;
-use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
+use super::chunk::{Arguments, CallDelta, Chunk, Delta, FunctionDelta};
+use super::details;
 use crate::provider::Provider;
 use crate::provider::failure::ProviderFailure;
 use crate::provider::sse::SseEvent;
 use crate::provider::wire::{ReadError, ReplyReader};
-
-#[derive(Deserialize)]
-struct Chunk {
-    #[serde(default, deserialize_with = "or_default")]
-    choices: Vec<Choice>,
-    #[serde(default)]
-    usage: Option<Usage>,
-    #[serde(default)]
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    index: u32,
-    #[serde(default, deserialize_with = "or_default")]
-    delta: Delta,
-    #[serde(default)]
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-struct Delta {
-    #[serde(default)]
-    content: Option<String>,
-    #[serde(default)]
-    refusal: Option<String>,
-    /// DeepSeek, vLLM and llama.cpp.
-    #[serde(default)]
-    reasoning_content: Option<String>,
-    /// OpenRouter and Ollama.
-    #[serde(default)]
-    reasoning: Option<String>,
-    #[serde(default)]
-    reasoning_details: Option<Vec<Value>>,
-    #[serde(default, deserialize_with = "or_default")]
-    tool_calls: Vec<CallDelta>,
-}
-
-#[derive(Deserialize)]
-struct CallDelta {
-    #[serde(default)]
-    index: Option<u32>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
-    function: FunctionDelta,
-}
-
-#[derive(Deserialize, Default)]
-struct FunctionDelta {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Option<Arguments>,
-}
-
-/// Arguments are a text; some servers send the value itself.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Arguments {
-    Text(String),
-    Value(Value),
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    #[serde(default)]
-    prompt_tokens: u64,
-    #[serde(default)]
-    completion_tokens: u64,
-    #[serde(default)]
-    prompt_tokens_details: Option<PromptDetails>,
-    #[serde(default)]
-    completion_tokens_details: Option<CompletionDetails>,
-}
-
-#[derive(Deserialize)]
-struct PromptDetails {
-    #[serde(default)]
-    cached_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct CompletionDetails {
-    #[serde(default)]
-    reasoning_tokens: Option<u64>,
-}
-
-/// Reads `null` as a value that is missing.
-fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-impl From<Usage> for TokenUsage {
-    fn from(usage: Usage) -> Self {
-        let mut tokens = Self::new(usage.prompt_tokens, usage.completion_tokens);
-        tokens.cached = usage
-            .prompt_tokens_details
-            .and_then(|all| all.cached_tokens);
-        let details = usage.completion_tokens_details;
-        tokens.reasoning = details.and_then(|all| all.reasoning_tokens);
-        tokens
-    }
-}
 
 /// A reply as far as it is here.
 #[derive(Debug)]
@@ -164,8 +58,9 @@ impl ChatReply {
             self.reasoning = Some(field);
             out.push_back(ModelEvent::Thinking(text));
         }
-        self.details
-            .extend(delta.reasoning_details.into_iter().flatten());
+        for piece in delta.reasoning_details.into_iter().flatten() {
+            details::add(&mut self.details, piece);
+        }
         if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
             self.end_reasoning(out);
             out.push_back(ModelEvent::Text(text));
@@ -234,7 +129,11 @@ impl ChatReply {
     /// Returns the call that a piece continues. Some servers repeat the id, some give it once; some send no
     /// index, and some the same one for every call.
     fn known(&self, index: Option<u32>, id: Option<&str>, is_named: bool) -> Option<usize> {
-        let same_id = id.and_then(|id| self.calls.iter().rposition(|call| call.id == id));
+        // An id that comes again with another index is another call.
+        let is_it = |call: &Call, id: &str| {
+            call.id == id && (index.is_none() || call.index.is_none() || call.index == index)
+        };
+        let same_id = id.and_then(|id| self.calls.iter().rposition(|call| is_it(call, id)));
         if same_id.is_some() {
             return same_id;
         }
@@ -300,9 +199,11 @@ impl ReplyReader for ChatReply {
                 self.stopped = Some(stop_reason(&reason));
             }
         }
-        if let Some(usage) = chunk.usage {
-            self.usage = usage.into();
-            out.push_back(ModelEvent::Usage(self.usage));
+        let usage = chunk.usage.map(TokenUsage::from);
+        // Some servers repeat it in every event.
+        if let Some(usage) = usage.filter(|usage| *usage != self.usage) {
+            self.usage = usage;
+            out.push_back(ModelEvent::Usage(usage));
         }
         Ok(())
     }
@@ -320,6 +221,10 @@ fn stop_reason(reason: &str) -> StopReason {
         "length" => StopReason::MaxTokens,
         "tool_calls" | "function_call" => StopReason::ToolUse,
         "content_filter" => StopReason::ContentFilter,
+        "error" => StopReason::Error,
         _ => StopReason::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests;

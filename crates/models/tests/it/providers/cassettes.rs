@@ -133,3 +133,9 @@ fn common_prefix(one: &[u8], other: &[u8]) -> usize {
 async fn every_cassette_of_openai_gives_what_it_says() {
     every_cassette_gives_what_it_says(Provider::OpenAi).await;
 }
+
+/// proves in part: LLM-02
+#[tokio::test]
+async fn every_cassette_of_openai_responses_gives_what_it_says() {
+    every_cassette_gives_what_it_says(Provider::OpenAiResponses).await;
+}

@@ -248,3 +248,4 @@ macro_rules! failures_of {
 }
 
 failures_of!(openai, Provider::OpenAi, "authorization": "Bearer {}");
+failures_of!(openai_responses, Provider::OpenAiResponses, "authorization": "Bearer {}");

@@ -88,3 +88,9 @@ fn comparable(reply: &Value) -> Value {
 async fn the_sdk_of_openai_agrees() {
     the_sdk_agrees(Provider::OpenAi).await;
 }
+
+/// proves in part: LLM-02
+#[tokio::test]
+async fn the_sdk_of_openai_responses_agrees() {
+    the_sdk_agrees(Provider::OpenAiResponses).await;
+}

@@ -1,0 +1,1 @@
+//! Streams of servers that are almost like OpenAI's.
