@@ -84,6 +84,24 @@ const FAMILIES: &[Family] = &[
         price(250_000, 25_000, 250_000, 2_000_000),
     ),
     openai(
+        "gpt-5-codex",
+        400_000,
+        128_000,
+        price(1_250_000, 125_000, 1_250_000, 10_000_000),
+    ),
+    openai(
+        "gpt-5.2",
+        400_000,
+        128_000,
+        price(1_750_000, 175_000, 1_750_000, 14_000_000),
+    ),
+    openai(
+        "gpt-5.1",
+        400_000,
+        128_000,
+        price(1_250_000, 125_000, 1_250_000, 10_000_000),
+    ),
+    openai(
         "gpt-5",
         400_000,
         128_000,
@@ -169,6 +187,15 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
+/// Whether the end of a name is a version of the same model: none, a date, a number or `-latest`. `gpt-5.1` and
+/// `gpt-5-pro` are other models than `gpt-5`.
+fn is_version(rest: &str) -> bool {
+    let numbered = rest.strip_prefix('-').unwrap_or_default();
+    rest.is_empty()
+        || rest == "-latest"
+        || numbered.starts_with(|first: char| first.is_ascii_digit())
+}
+
 impl Known {
     /// Returns the facts about a model; none if it is not listed.
     pub(super) fn of(provider: Provider, model: &str) -> Self {
@@ -178,9 +205,7 @@ impl Known {
         };
         let is_it = |family: &&Family| {
             let rest = model.strip_prefix(family.prefix);
-            // `gpt-5.1` is another model than `gpt-5`.
-            family.provider == provider
-                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            family.provider == provider && rest.is_some_and(is_version)
         };
         let Some(family) = FAMILIES.iter().find(is_it) else {
             return Self::default();
@@ -209,7 +234,9 @@ mod tests {
             output(Provider::Anthropic, "claude-sonnet-4-5-20250929"),
             Some(64_000)
         );
-        assert_eq!(output(Provider::OpenAi, "gpt-5.1"), None);
+        for other in ["gpt-5.9", "gpt-5-pro", "gpt-5-chat-latest", "o3-pro"] {
+            assert_eq!(output(Provider::OpenAi, other), None, "{other}");
+        }
         assert_eq!(output(Provider::Gemini, "gpt-5"), None);
     }
 

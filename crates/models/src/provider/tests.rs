@@ -108,5 +108,5 @@ fn a_stream_of_openai_with_reasoning_and_calls_split_anywhere_gives_the_same() {
 #[test]
 fn a_stream_of_openai_responses_split_anywhere_gives_the_same() {
     a_stream_split_anywhere_gives_the_same(Provider::OpenAiResponses, "text");
-    a_stream_split_anywhere_gives_the_same(Provider::OpenAiResponses, "provider_tools");
+    a_stream_split_anywhere_gives_the_same(Provider::OpenAiResponses, "thinking_with_tools");
 }

@@ -5,5 +5,8 @@ mod cassettes;
 mod crashes;
 mod errors;
 mod http_server;
+mod openai_conversations;
+mod requests_openai;
+mod requests_openai_responses;
 mod scene;
 mod sdks;

@@ -29,13 +29,7 @@ pub(super) fn body(
         return Err(no_such_setting(endpoint.provider, "top_k"));
     }
     settings.set_if("top_k", config.top_k);
-    // Other servers know the older name.
-    let limit = if is_openai {
-        "max_completion_tokens"
-    } else {
-        "max_tokens"
-    };
-    settings.set_if(limit, config.max_output_tokens);
+    settings.set_if(limit_name(is_openai), config.max_output_tokens);
     if !config.stop_sequences.is_empty() {
         settings.set("stop", config.stop_sequences.clone());
     }
@@ -75,6 +69,14 @@ fn is_openai(base_url: &str) -> bool {
     host.is_some_and(|host| host.ends_with(".openai.com") || host.ends_with(".azure.com"))
 }
 
+/// Returns the name of the limit on tokens. Servers other than OpenAI's know the older one.
+fn limit_name(is_openai: bool) -> &'static str {
+    match is_openai {
+        true => "max_completion_tokens",
+        false => "max_tokens",
+    }
+}
+
 fn tool_choice(request: &ModelRequest<'_>) -> Option<Value> {
     if request.tools.is_empty() {
         return None;
@@ -99,4 +101,28 @@ fn write_tool(tool: &ToolSchema, out: &mut Vec<u8>) -> Result<(), ModelError> {
     }
     out.extend(b"}}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_on_tokens_has_the_name_that_the_server_knows() {
+        let name = |url: &str| limit_name(is_openai(url));
+        for url in [
+            "https://api.openai.com/v1",
+            "https://eu.api.openai.com/v1",
+            "https://me.openai.azure.com/openai/v1",
+        ] {
+            assert_eq!(name(url), "max_completion_tokens", "{url}");
+        }
+        for url in [
+            "http://127.0.0.1:11434/v1",
+            "https://openrouter.ai/api/v1",
+            "https://api.openai.com.example.org/v1",
+        ] {
+            assert_eq!(name(url), "max_tokens", "{url}");
+        }
+    }
 }
