@@ -55,12 +55,13 @@ impl ResponsesMessages {
                 text,
                 provider_metadata,
             } => {
-                let mut item = json!({ "type": "message", "role": "assistant", "content": text });
                 let ours = self.ours(provider_metadata.as_ref());
-                if let Some(phase) = ours.and_then(|ours| ours.get("phase")) {
-                    item["phase"] = phase.clone();
-                }
-                Some(item)
+                Some(match ours.and_then(|ours| ours.get("phase")) {
+                    Some(phase) => json!({
+                        "type": "message", "role": "assistant", "content": text, "phase": phase,
+                    }),
+                    None => json!({ "type": "message", "role": "assistant", "content": text }),
+                })
             }
             AssistantPart::Thinking(thinking) => self.kept(thinking),
             AssistantPart::ToolCall(call) => Some(json!({

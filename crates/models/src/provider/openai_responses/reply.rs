@@ -236,7 +236,8 @@ impl ResponsesReply {
                 self.thinking(parsed::<Piece>(data)?.delta, out);
             }
             "response.reasoning_summary_part.added" => {
-                if parsed::<SummaryPart>(data)?.summary_index > 0 {
+                let part: SummaryPart = parsed(data)?;
+                if part.summary_index > 0 {
                     self.thinking(BETWEEN_PARTS.to_owned(), out);
                 }
             }
@@ -265,12 +266,11 @@ impl ResponsesReply {
                 return Err(failed(&error.unwrap_or_default()));
             }
             "error" => {
-                let event: Value = parsed(data)?;
                 // It is flat in the types of the SDK; it comes nested, too.
-                return Err(match event.get("error") {
-                    Some(error) if !error.is_null() => failed(error),
-                    _ => failed(&json!({ "code": event["code"], "message": event["message"] })),
-                });
+                let mut event: Map<String, Value> = parsed(data)?;
+                let nested = event.remove("error").filter(|error| !error.is_null());
+                event.remove("type");
+                return Err(failed(&nested.unwrap_or_else(|| event.into())));
             }
             _ => {}
         }

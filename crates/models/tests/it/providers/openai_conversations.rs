@@ -49,7 +49,7 @@ pub(super) fn hard() -> Transcript {
 }
 
 /// A conversation of one reply with these parts.
-pub(super) fn after(parts: Value) -> Transcript {
+pub(super) fn after(parts: &Value) -> Transcript {
     let messages = json!([
         { "role": "user", "content": "One" },
         { "role": "assistant", "parts": parts },

@@ -61,7 +61,7 @@ async fn reasoning_is_given_back_to_its_own_model_in_its_own_field() {
     let thinking = |text: &str, ours: Value| json!({ "type": "thinking", "text": text, "providerMetadata": { "openai": ours } });
     let detail = |data: &str| json!({ "type": "reasoning.encrypted", "data": data });
     let mut scene = Scene::asking("");
-    scene.history = after(json!([
+    scene.history = after(&json!([
         thinking("a", json!({ "model": "gpt-5.5", "field": "reasoning_content" })),
         thinking("b", json!({ "model": "gpt-5.5", "field": "reasoning_content" })),
         thinking("c", json!({ "model": "gpt-5.5", "details": [detail("1")] })),

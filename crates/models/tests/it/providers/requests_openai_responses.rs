@@ -1,7 +1,7 @@
 //! Requests to Responses, from conversations and settings of every kind.
 
 use helix_agents_core::message::{FilePart, UserMessage};
-use helix_agents_core::model::{ModelConfig, ToolChoice};
+use helix_agents_core::model::ToolChoice;
 use helix_agents_models::Provider;
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ async fn items_are_given_back_to_their_own_model_and_reasoning_only_before_somet
         json!({ "type": "text", "text": text, "providerMetadata": kept })
     };
     let mut scene = Scene::asking("");
-    scene.history = after(json!([
+    scene.history = after(&json!([
         thinking("gpt-5.5", reasoning("rs_1"), "Why"),
         thinking("other", reasoning("rs_2"), "Why not"),
         text("gpt-5.5", "Ours"),
@@ -211,22 +211,15 @@ async fn settings_have_their_fields_and_unknown_ones_are_refused() {
             "input": [{ "type": "message", "role": "user", "content": "One" }],
         })
     );
-    let set: [(&str, fn(&mut ModelConfig)); 5] = [
-        ("top_k", |config| config.top_k = Some(1)),
-        ("presence_penalty", |config| {
-            config.presence_penalty = Some(1.0)
-        }),
-        ("frequency_penalty", |config| {
-            config.frequency_penalty = Some(1.0)
-        }),
-        ("seed", |config| config.seed = Some(1)),
-        ("stop_sequences", |config| {
-            config.stop_sequences = vec!["x".to_owned()]
-        }),
-    ];
-    for (name, set) in set {
+    for (name, config) in [
+        ("top_k", json!({ "topK": 1 })),
+        ("presence_penalty", json!({ "presencePenalty": 1.0 })),
+        ("frequency_penalty", json!({ "frequencyPenalty": 1.0 })),
+        ("seed", json!({ "seed": 1 })),
+        ("stop_sequences", json!({ "stopSequences": ["x"] })),
+    ] {
         let mut scene = Scene::asking("One");
-        set(&mut scene.config);
+        scene.config = serde_json::from_value(config).unwrap();
         assert_refused(RESPONSES, &scene, &format!("`{name}`")).await;
     }
 }

@@ -19,7 +19,7 @@ fn read(chunks: &[Value]) -> Vec<ModelEvent> {
     out.into()
 }
 
-fn delta(delta: Value) -> Value {
+fn delta(delta: &Value) -> Value {
     json!({ "choices": [{ "index": 0, "delta": delta }] })
 }
 
@@ -44,7 +44,7 @@ fn calls(chunks: &[Value]) -> Vec<(String, String)> {
 fn calls_are_told_apart_however_a_server_numbers_them() {
     let piece = |index: Value, id: Value, name: Value, arguments: &str| {
         let function = json!({ "name": name, "arguments": arguments });
-        delta(json!({ "tool_calls": [{ "index": index, "id": id, "function": function }] }))
+        delta(&json!({ "tool_calls": [{ "index": index, "id": id, "function": function }] }))
     };
     let null = Value::Null;
     let numbered = |one: [Value; 2], two: [Value; 2], ids: [Value; 2], names: [Value; 2]| {
@@ -93,7 +93,7 @@ fn calls_are_told_apart_however_a_server_numbers_them() {
 fn calls_without_ids_and_with_one_id_for_all_are_told_apart_by_their_index() {
     for id in [Value::Null, json!("call_0")] {
         let call = |index: u32, name: &str| json!({ "index": index, "id": id, "function": { "name": name, "arguments": "{}" } });
-        let both = delta(json!({ "tool_calls": [call(0, "f"), call(1, "g")] }));
+        let both = delta(&json!({ "tool_calls": [call(0, "f"), call(1, "g")] }));
         let names: Vec<_> = calls(&[both, stop("stop")])
             .into_iter()
             .map(|it| it.0)
@@ -106,7 +106,7 @@ fn calls_without_ids_and_with_one_id_for_all_are_told_apart_by_their_index() {
 fn arguments_may_be_a_value() {
     let call = |arguments: Value| {
         let function = json!({ "name": "f", "arguments": arguments });
-        delta(json!({ "tool_calls": [{ "id": "a", "function": function }] }))
+        delta(&json!({ "tool_calls": [{ "id": "a", "function": function }] }))
     };
     let text = |arguments: Value| calls(&[call(arguments), stop("stop")])[0].1.clone();
     assert_eq!(text(json!({ "x": 1 })), "{\"x\":1}");
@@ -116,7 +116,7 @@ fn arguments_may_be_a_value() {
 #[test]
 fn a_reply_with_calls_stops_for_them_whatever_the_server_says() {
     let call = json!({ "tool_calls": [{ "id": "a", "function": { "name": "f" } }] });
-    let events = read(&[delta(call), stop("stop")]);
+    let events = read(&[delta(&call), stop("stop")]);
     let Some(ModelEvent::Finished { stop_reason, .. }) = events.last() else {
         panic!("{events:?}");
     };
@@ -162,8 +162,8 @@ fn reasoning_comes_back_in_the_field_in_which_it_came() {
             json!({ "model": "m", "details": details }),
         ),
     ] {
-        let mut chunks: Vec<_> = pieces.into_iter().map(delta).collect();
-        chunks.extend([delta(json!({ "content": "a" })), stop("stop")]);
+        let mut chunks: Vec<_> = pieces.iter().map(delta).collect();
+        chunks.extend([delta(&json!({ "content": "a" })), stop("stop")]);
         let events = read(&chunks);
         assert_eq!(
             events[..3],
@@ -182,7 +182,7 @@ fn reasoning_comes_back_in_the_field_in_which_it_came() {
 
 #[test]
 fn a_stream_without_a_reason_to_stop_is_not_whole() {
-    let events = read(&[delta(json!({ "content": "a" }))]);
+    let events = read(&[delta(&json!({ "content": "a" }))]);
     assert_eq!(events, [ModelEvent::Text("a".to_owned())]);
 }
 

@@ -22,7 +22,7 @@ fn read(mut reader: ResponsesReply, events: &[Value]) -> (Vec<ModelEvent>, Optio
     (out.into(), None)
 }
 
-fn done(index: u64, item: Value) -> Value {
+fn done(index: u64, item: &Value) -> Value {
     json!({ "type": "response.output_item.done", "output_index": index, "item": item })
 }
 
@@ -48,10 +48,10 @@ fn items_that_come_only_as_a_whole_are_read() {
     let (events, error) = read(
         reader(false),
         &[
-            done(0, reasoning),
-            done(1, json!({ "type": "message", "content": parts })),
-            done(2, call("c0")),
-            done(3, call("c1")),
+            done(0, &reasoning),
+            done(1, &json!({ "type": "message", "content": parts })),
+            done(2, &call("c0")),
+            done(3, &call("c1")),
             completed(),
         ],
     );
@@ -127,7 +127,7 @@ fn pieces_of_two_open_calls_are_told_apart() {
 fn reasoning_that_the_provider_cannot_know_again_is_shown_and_not_kept() {
     let piece = json!({ "type": "response.reasoning_summary_text.delta", "delta": "Hm" });
     let item = json!({ "type": "reasoning", "id": "rs", "encrypted_content": null, "summary": [{ "text": "Hm" }] });
-    let events = [piece, done(0, item), completed()];
+    let events = [piece, done(0, &item), completed()];
     let kept = |is_stored: bool| match &read(reader(is_stored), &events).0[..] {
         [
             ModelEvent::Thinking(_),
@@ -141,7 +141,7 @@ fn reasoning_that_the_provider_cannot_know_again_is_shown_and_not_kept() {
     assert!(!kept(false));
     assert!(kept(true));
     let open = json!({ "type": "reasoning", "id": "rs", "summary": [], "content": [{ "type": "reasoning_text", "text": "Hm" }] });
-    let (events, _) = read(reader(false), &[done(0, open.clone())]);
+    let (events, _) = read(reader(false), &[done(0, &open)]);
     let kept = json!({ "openai-responses": { "model": "m", "item": open } });
     assert_eq!(
         events,
