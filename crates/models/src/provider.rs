@@ -1,6 +1,7 @@
 //! Clients of the providers of language models.
 
 mod arguments;
+mod anthropic;
 mod attempt;
 mod body;
 mod builder;

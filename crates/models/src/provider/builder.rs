@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use helix_agents_core::model::{Model, ModelLimits};
 
+use super::anthropic::Anthropic;
 use super::endpoint::{Client, Endpoint, header};
 use super::known::Known;
 use super::lookup::Unusable;
@@ -215,6 +216,11 @@ impl ProviderModelBuilder {
         Ok(match self.provider {
             Provider::OpenAi => Box::new(OpenAiChat::new(&self.model)),
             Provider::OpenAiResponses => Box::new(OpenAiResponses::new(&self.model)),
+            Provider::Anthropic => Box::new(Anthropic::new(
+                &self.model,
+                self.api_version.as_deref(),
+                self.known.limits.max_output_tokens,
+            )),
             other => return Err(ProviderError::NotYet { provider: other }),
         })
     }

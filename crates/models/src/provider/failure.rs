@@ -85,7 +85,12 @@ impl ProviderFailure {
             "request_too_large",
             "model_context_window_exceeded",
         ];
-        const FILTER: &[&str] = &["content_filter", "_policy", "responsibleai"];
+        const FILTER: &[&str] = &[
+            "content_filter",
+            "_policy",
+            "content filtering policy",
+            "responsibleai",
+        ];
         const KEY: &[&str] = &[
             "api key not valid",
             "api_key_invalid",

@@ -47,11 +47,16 @@ const fn openai(prefix: &'static str, context: u64, output: u64, price: Price) -
     }
 }
 
-const fn anthropic(prefix: &'static str, output: u64, native_output: bool, price: Price) -> Family {
+const fn anthropic(
+    prefix: &'static str,
+    (context, output): (u64, u64),
+    native_output: bool,
+    price: Price,
+) -> Family {
     Family {
         provider: Provider::Anthropic,
         prefix,
-        context: 200_000,
+        context,
         output,
         native_output,
         price,
@@ -68,6 +73,9 @@ const fn gemini(prefix: &'static str, price: Price) -> Family {
         price,
     }
 }
+
+/// The context and the longest reply of the larger models of Anthropic.
+const LARGE: (u64, u64) = (1_000_000, 128_000);
 
 /// A longer prefix stands before a shorter one that it begins with.
 const FAMILIES: &[Family] = &[
@@ -144,32 +152,116 @@ const FAMILIES: &[Family] = &[
         price(2_000_000, 500_000, 2_000_000, 8_000_000),
     ),
     anthropic(
-        "claude-opus-4-5",
-        64_000,
+        "claude-fable-5-1",
+        LARGE,
+        true,
+        price(10_000_000, 250_000, 12_500_000, 50_000_000),
+    ),
+    anthropic(
+        "claude-mythos-5-1",
+        LARGE,
+        true,
+        price(10_000_000, 250_000, 12_500_000, 50_000_000),
+    ),
+    anthropic(
+        "claude-fable-5",
+        LARGE,
+        true,
+        price(10_000_000, 1_000_000, 12_500_000, 50_000_000),
+    ),
+    anthropic(
+        "claude-mythos-5",
+        LARGE,
+        true,
+        price(10_000_000, 1_000_000, 12_500_000, 50_000_000),
+    ),
+    anthropic(
+        "claude-opus-5-5",
+        LARGE,
+        true,
+        price(4_000_000, 200_000, 5_000_000, 20_000_000),
+    ),
+    anthropic(
+        "claude-opus-5",
+        LARGE,
         true,
         price(5_000_000, 500_000, 6_250_000, 25_000_000),
     ),
     anthropic(
+        "claude-opus-4-8",
+        LARGE,
+        true,
+        price(5_000_000, 500_000, 6_250_000, 25_000_000),
+    ),
+    anthropic(
+        "claude-opus-4-7",
+        LARGE,
+        true,
+        price(5_000_000, 500_000, 6_250_000, 25_000_000),
+    ),
+    anthropic(
+        "claude-opus-4-6",
+        LARGE,
+        true,
+        price(5_000_000, 500_000, 6_250_000, 25_000_000),
+    ),
+    anthropic(
+        "claude-opus-4-5",
+        (200_000, 64_000),
+        true,
+        price(5_000_000, 500_000, 6_250_000, 25_000_000),
+    ),
+    anthropic(
+        "claude-opus-4-1",
+        (200_000, 32_000),
+        true,
+        price(15_000_000, 1_500_000, 18_750_000, 75_000_000),
+    ),
+    anthropic(
         "claude-opus-4",
-        32_000,
+        (200_000, 32_000),
         false,
         price(15_000_000, 1_500_000, 18_750_000, 75_000_000),
     ),
     anthropic(
+        "claude-sonnet-5-5",
+        LARGE,
+        true,
+        price(2_000_000, 100_000, 2_500_000, 10_000_000),
+    ),
+    anthropic(
+        "claude-sonnet-5",
+        LARGE,
+        true,
+        price(2_000_000, 200_000, 2_500_000, 10_000_000),
+    ),
+    anthropic(
+        "claude-sonnet-4-6",
+        (1_000_000, 64_000),
+        true,
+        price(3_000_000, 300_000, 3_750_000, 15_000_000),
+    ),
+    anthropic(
         "claude-sonnet-4-5",
-        64_000,
+        (200_000, 64_000),
         true,
         price(3_000_000, 300_000, 3_750_000, 15_000_000),
     ),
     anthropic(
         "claude-sonnet-4",
-        64_000,
+        (200_000, 64_000),
         false,
         price(3_000_000, 300_000, 3_750_000, 15_000_000),
     ),
     anthropic(
+        "claude-haiku-5-5",
+        LARGE,
+        true,
+        price(100_000, 10_000, 125_000, 500_000),
+    ),
+    anthropic(
         "claude-haiku-4-5",
-        64_000,
+        (200_000, 64_000),
         true,
         price(1_000_000, 100_000, 1_250_000, 5_000_000),
     ),
@@ -191,9 +283,9 @@ const FAMILIES: &[Family] = &[
 /// `gpt-5-pro` are other models than `gpt-5`.
 fn is_version(rest: &str) -> bool {
     let numbered = rest.strip_prefix('-').unwrap_or_default();
-    rest.is_empty()
-        || rest == "-latest"
-        || numbered.starts_with(|first: char| first.is_ascii_digit())
+    let first = numbered.split('-').next().unwrap_or_default();
+    let is_number = first.len() > 2 && first.bytes().all(|byte| byte.is_ascii_digit());
+    rest.is_empty() || rest == "-latest" || is_number
 }
 
 impl Known {
@@ -237,6 +329,8 @@ mod tests {
         for other in ["gpt-5.9", "gpt-5-pro", "gpt-5-chat-latest", "o3-pro"] {
             assert_eq!(output(Provider::OpenAi, other), None, "{other}");
         }
+        assert_eq!(output(Provider::Anthropic, "claude-opus-5-9"), None);
+        assert_eq!(output(Provider::OpenAi, "gpt-5.1"), None);
         assert_eq!(output(Provider::Gemini, "gpt-5"), None);
     }
 

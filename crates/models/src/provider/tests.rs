@@ -110,3 +110,10 @@ fn a_stream_of_openai_responses_split_anywhere_gives_the_same() {
     a_stream_split_anywhere_gives_the_same(Provider::OpenAiResponses, "text");
     a_stream_split_anywhere_gives_the_same(Provider::OpenAiResponses, "thinking_with_tools");
 }
+
+#[test]
+fn a_stream_of_anthropic_split_anywhere_gives_the_same() {
+    a_stream_split_anywhere_gives_the_same(Provider::Anthropic, "text");
+    a_stream_split_anywhere_gives_the_same(Provider::Anthropic, "server_tools");
+    a_stream_split_anywhere_gives_the_same(Provider::Anthropic, "redacted_thinking");
+}

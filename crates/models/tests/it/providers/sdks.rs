@@ -94,3 +94,9 @@ async fn the_sdk_of_openai_agrees() {
 async fn the_sdk_of_openai_responses_agrees() {
     the_sdk_agrees(Provider::OpenAiResponses).await;
 }
+
+/// proves in part: LLM-02
+#[tokio::test]
+async fn the_sdk_of_anthropic_agrees() {
+    the_sdk_agrees(Provider::Anthropic).await;
+}
