@@ -279,7 +279,7 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// Whether the end of a name is a version of the same model: none, a date, a number or `-latest`. `gpt-5.1` and
+/// Whether the end of a name is a version of the same model: none, a date, a number of three digits or more, or `-latest`. `gpt-5.1` and
 /// `gpt-5-pro` are other models than `gpt-5`.
 fn is_version(rest: &str) -> bool {
     let numbered = rest.strip_prefix('-').unwrap_or_default();

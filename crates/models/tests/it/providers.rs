@@ -8,5 +8,7 @@ mod http_server;
 mod openai_conversations;
 mod requests_openai;
 mod requests_openai_responses;
+mod requests_anthropic;
 mod scene;
 mod sdks;
+mod thinking_anthropic;

@@ -1,6 +1,7 @@
 """The Messages of the package `anthropic`."""
 
 import anthropic
+from anthropic.types import content_block_param
 from anthropic.types import message_create_params as params
 
 from strict_types import check
@@ -19,7 +20,12 @@ STOP = {
 
 
 def invalid(request):
-    return check([params.MessageCreateParamsStreaming], request)
+    reason = check([params.MessageCreateParamsStreaming], request)
+    # A request may also hold blocks of replies, whose types allow any key; ours must be those of requests.
+    for message in request["messages"]:
+        for block in message["content"]:
+            reason = reason or check([content_block_param.ContentBlockParam], block)
+    return reason
 
 
 def reply(asked):

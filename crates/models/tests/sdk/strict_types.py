@@ -1,5 +1,6 @@
 """Checks a value against the types of an SDK's requests, and allows no key that they do not have."""
 
+import functools
 import typing
 
 import typing_extensions
@@ -20,13 +21,29 @@ def forbidding(kind, seen=None):
         forbidding(argument, seen)
 
 
+@functools.cache
+def checker(kind):
+    """Makes the checker of a type. It must live for as long as what it has checked is read."""
+    forbidding(kind)
+    return TypeAdapter(kind)
+
+
+def read_through(value):
+    """Reads everything in a checked value. What is typed as an iterable is checked only when it is read."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        return
+    for item in value:
+        read_through(item)
+
+
 def check(kinds, value):
     """Returns why a value fits none of these types, or None if it fits one."""
     reasons = []
     for kind in kinds:
-        forbidding(kind)
         try:
-            TypeAdapter(kind).validate_python(value)
+            read_through(checker(kind).validate_python(value))
             return None
         except ValidationError as error:
             reasons.append(str(error))
