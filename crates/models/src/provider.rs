@@ -44,6 +44,10 @@ pub enum Provider {
     /// OpenAI's Responses.
     OpenAiResponses,
     /// Anthropic's Messages.
+    ///
+    /// Its prompt cache is used if the options ask for it: `{"cache_control": {"type": "ephemeral"}}` in
+    /// `provider_options["anthropic"]`. The provider then caches each prompt up to its end, which costs a
+    /// quarter more for what is written and a tenth or less for what is read again.
     Anthropic,
     /// Google's Gemini.
     Gemini,

@@ -1,5 +1,6 @@
 //! Anthropic's Messages.
 
+mod assistant;
 mod content;
 mod events;
 mod messages;

@@ -63,7 +63,7 @@ pub(super) fn body(
     body.raw("messages", |out| {
         out.push(b'[');
         history.render_into(messages, out)?;
-        messages.close(history.last(), out);
+        messages.close(history.last(), out)?;
         out.push(b']');
         Ok(())
     })?;

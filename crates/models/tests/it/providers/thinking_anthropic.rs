@@ -157,6 +157,49 @@ async fn citations_without_their_results_are_left_out() {
     assert_eq!(page["messages"][1]["content"][0]["citations"], citations);
 }
 
+/// Calls of the provider's own that it has not answered are sent only for it to go on.
+#[tokio::test]
+async fn a_paused_turn_goes_on_or_is_left() {
+    let of = |field: &str, value: Value| {
+        let ours = json!({ "anthropic": { "model": MODEL, (field): value } });
+        json!({ "type": "text", "text": "", "providerMetadata": ours })
+    };
+    let search = json!({ "type": "server_tool_use", "id": "s", "name": "web_search", "input": {} });
+    let said = |parts: Value| json!({ "role": "assistant", "parts": parts });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let paused = said(json!([
+        of("block", search.clone()),
+        of("paused", true.into())
+    ]));
+    let reply = |blocks: Value| json!({ "role": "assistant", "content": blocks });
+    let asked =
+        |text: &str| json!({ "role": "user", "content": [{ "type": "text", "text": text }] });
+
+    let history = json!([user("Go."), paused]);
+    let goes_on = body(&conversation(history)).await;
+    assert_eq!(
+        goes_on["messages"],
+        json!([asked("Go."), reply(json!([search]))])
+    );
+
+    let history = json!([
+        user("Go."),
+        paused,
+        said(json!([text("Done.")])),
+        user("Thanks.")
+    ]);
+    let went_on = body(&conversation(history)).await;
+    let done = reply(json!([text("Done.")]));
+    let all = json!([asked("Go."), reply(json!([search])), done, asked("Thanks.")]);
+    assert_eq!(went_on["messages"], all);
+
+    let history = json!([user("Go."), paused, user("Never mind.")]);
+    let left = body(&conversation(history)).await;
+    let nothing = reply(json!([text("(no text)")]));
+    let all = json!([asked("Go."), nothing, asked("Never mind.")]);
+    assert_eq!(left["messages"], all);
+}
+
 /// Thinking of a stream comes back byte by byte, in its order, with the calls in theirs.
 ///
 /// proves in part: LLM-02
