@@ -9,6 +9,7 @@ mod call_ids;
 mod endpoint;
 mod failure;
 mod files;
+mod gemini;
 mod known;
 mod lookup;
 mod model;

@@ -134,7 +134,7 @@ pub(crate) fn write(
 }
 
 /// Merges objects into objects; any other value replaces.
-fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+pub(crate) fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(key), value) {
             (Some(Value::Object(into)), Value::Object(from)) => merge(into, from),

@@ -9,6 +9,7 @@ use helix_agents_core::model::{Model, ModelLimits};
 
 use super::anthropic::Anthropic;
 use super::endpoint::{Client, Endpoint, header};
+use super::gemini::Gemini;
 use super::known::Known;
 use super::lookup::Unusable;
 use super::openai_chat::OpenAiChat;
@@ -221,6 +222,7 @@ impl ProviderModelBuilder {
                 self.api_version.as_deref(),
                 self.known.limits.max_output_tokens,
             )),
+            Provider::Gemini => Box::new(Gemini::new(&self.model, self.api_version.as_deref())),
             other => return Err(ProviderError::NotYet { provider: other }),
         })
     }

@@ -117,3 +117,10 @@ fn a_stream_of_anthropic_split_anywhere_gives_the_same() {
     a_stream_split_anywhere_gives_the_same(Provider::Anthropic, "server_tools");
     a_stream_split_anywhere_gives_the_same(Provider::Anthropic, "redacted_thinking");
 }
+
+#[test]
+fn a_stream_of_gemini_split_anywhere_gives_the_same() {
+    for cassette in ["text", "parallel_tools", "signed_parts", "code_execution"] {
+        a_stream_split_anywhere_gives_the_same(Provider::Gemini, cassette);
+    }
+}

@@ -145,3 +145,9 @@ async fn every_cassette_of_openai_responses_gives_what_it_says() {
 async fn every_cassette_of_anthropic_gives_what_it_says() {
     every_cassette_gives_what_it_says(Provider::Anthropic).await;
 }
+
+/// proves in part: LLM-02
+#[tokio::test]
+async fn every_cassette_of_gemini_gives_what_it_says() {
+    every_cassette_gives_what_it_says(Provider::Gemini).await;
+}

@@ -250,3 +250,4 @@ macro_rules! failures_of {
 failures_of!(openai, Provider::OpenAi, "authorization": "Bearer {}");
 failures_of!(openai_responses, Provider::OpenAiResponses, "authorization": "Bearer {}");
 failures_of!(anthropic, Provider::Anthropic, "authorization": "Bearer {}");
+failures_of!(gemini, Provider::Gemini, "x-goog-api-key": "{}");

@@ -100,3 +100,9 @@ async fn the_sdk_of_openai_responses_agrees() {
 async fn the_sdk_of_anthropic_agrees() {
     the_sdk_agrees(Provider::Anthropic).await;
 }
+
+/// proves in part: LLM-02
+#[tokio::test]
+async fn the_sdk_of_gemini_agrees() {
+    the_sdk_agrees(Provider::Gemini).await;
+}
