@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::stream;
 use helix_agents_core::model::{EventStream, ModelError, ModelErrorKind, ModelEvent, ModelRequest};
 use reqwest::Response;
@@ -12,7 +11,7 @@ use reqwest::header::CONTENT_TYPE;
 use super::endpoint::Endpoint;
 use super::failure::{self, Confidential};
 use super::sse::SseParser;
-use super::wire::{ReadError, ReplyReader, Wire};
+use super::wire::{ReadError, ReplyReader, Wire, WireRequest};
 
 /// The maximum size of the body of an error.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -61,8 +60,8 @@ struct Reading {
     response: Response,
     parser: SseParser,
     reader: Box<dyn ReplyReader>,
-    /// The body of the request, which no error may quote.
-    sent: Bytes,
+    /// The request, whose body no error may quote.
+    request: WireRequest,
 }
 
 impl Attempt<'_> {
@@ -89,6 +88,16 @@ impl Attempt<'_> {
 
     async fn begin(&mut self) -> Result<Reading, ModelError> {
         let request = self.wire.request(self.endpoint, &self.request)?;
+        let reader = self.wire.reader(&self.request);
+        self.send(request, reader).await
+    }
+
+    /// Sends a request, and returns its response once its head is here.
+    async fn send(
+        &mut self,
+        request: WireRequest,
+        reader: Box<dyn ReplyReader>,
+    ) -> Result<Reading, ModelError> {
         let response = self.endpoint.send(&request, &self.request.config.headers)?;
         let response = response.await.map_err(|error| self.transport(error))?;
         let status = response.status();
@@ -102,8 +111,8 @@ impl Attempt<'_> {
             return Ok(Reading {
                 response,
                 parser: SseParser::default(),
-                reader: self.wire.reader(&self.request),
-                sent: request.body,
+                reader,
+                request,
             });
         }
         let headers = response.headers().clone();
@@ -134,11 +143,16 @@ impl Attempt<'_> {
                 let events = &mut self.events;
                 parser.feed(&bytes, |event| reader.read(event, events))
             }
-            Ok(None) => match reading.reader.end(&mut self.events) {
-                // The loop takes a stream without its last event for a dropped connection.
-                Ok(()) => return Phase::Done,
-                Err(error) => Err(error),
-            },
+            Ok(None) => {
+                if let Some(body) = reading.reader.rest(&reading.request.body) {
+                    return self.go_on(*reading, body).await;
+                }
+                match reading.reader.end(&mut self.events) {
+                    // The loop takes a stream without its last event for a dropped connection.
+                    Ok(()) => return Phase::Done,
+                    Err(error) => Err(error),
+                }
+            }
             Err(error) => Err(self.transport(error).into()),
         };
         match read {
@@ -149,9 +163,21 @@ impl Attempt<'_> {
             Err(ReadError::Model(error)) => Phase::Failed(error),
             Err(ReadError::Provider(failure)) => {
                 let provider = self.endpoint.provider.to_string();
-                let confidential = self.confidential(&reading.sent);
+                let confidential = self.confidential(&reading.request.body);
                 Phase::Failed(failure::of_event(&provider, &failure, &confidential))
             }
+        }
+    }
+
+    /// Asks for the rest of a reply.
+    async fn go_on(&mut self, reading: Reading, body: Vec<u8>) -> Phase {
+        let request = WireRequest {
+            body: body.into(),
+            ..reading.request
+        };
+        match self.send(request, reading.reader).await {
+            Ok(reading) => Phase::Reading(Box::new(reading)),
+            Err(error) => Phase::Failed(error),
         }
     }
 

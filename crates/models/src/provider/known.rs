@@ -63,13 +63,14 @@ const fn anthropic(
     }
 }
 
-const fn gemini(prefix: &'static str, price: Price) -> Family {
+/// The models before Gemini 3 take no schema of an output beside functions.
+const fn gemini(prefix: &'static str, native_output: bool, price: Price) -> Family {
     Family {
         provider: Provider::Gemini,
         prefix,
         context: 1_048_576,
         output: 65_536,
-        native_output: true,
+        native_output,
         price,
     }
 }
@@ -266,25 +267,60 @@ const FAMILIES: &[Family] = &[
         price(1_000_000, 100_000, 1_250_000, 5_000_000),
     ),
     gemini(
+        "gemini-3.5-flash-lite",
+        true,
+        price(300_000, 30_000, 300_000, 2_500_000),
+    ),
+    gemini(
+        "gemini-3.5-flash",
+        true,
+        price(1_500_000, 150_000, 1_500_000, 9_000_000),
+    ),
+    gemini(
+        "gemini-3.1-flash-lite",
+        true,
+        price(250_000, 25_000, 250_000, 1_500_000),
+    ),
+    gemini(
+        "gemini-3.1-pro",
+        true,
+        price(2_000_000, 200_000, 2_000_000, 12_000_000),
+    ),
+    gemini(
+        "gemini-3-flash",
+        true,
+        price(500_000, 50_000, 500_000, 3_000_000),
+    ),
+    gemini(
+        "gemini-3-pro",
+        true,
+        price(2_000_000, 200_000, 2_000_000, 12_000_000),
+    ),
+    gemini(
         "gemini-2.5-flash-lite",
-        price(100_000, 25_000, 100_000, 400_000),
+        false,
+        price(100_000, 10_000, 100_000, 400_000),
     ),
     gemini(
         "gemini-2.5-flash",
-        price(300_000, 75_000, 300_000, 2_500_000),
+        false,
+        price(300_000, 30_000, 300_000, 2_500_000),
     ),
     gemini(
         "gemini-2.5-pro",
-        price(1_250_000, 310_000, 1_250_000, 10_000_000),
+        false,
+        price(1_250_000, 125_000, 1_250_000, 10_000_000),
     ),
 ];
 
-/// Whether the end of a name is a version of the same model: none, a date, a number of three digits or more, or `-latest`. `gpt-5.1` and
-/// `gpt-5-pro` are other models than `gpt-5`.
+/// Whether the end of a name is a version of the same model: nothing, `-latest`, a date, or a number of three
+/// digits or more, each also behind `-preview`. `gpt-5.1`, `gpt-5-pro` and `claude-opus-4-5` are other models than
+/// `gpt-5` and `claude-opus-4`.
 fn is_version(rest: &str) -> bool {
-    let numbered = rest.strip_prefix('-').unwrap_or_default();
-    let first = numbered.split('-').next().unwrap_or_default();
-    let is_number = first.len() > 2 && first.bytes().all(|byte| byte.is_ascii_digit());
+    let rest = rest.strip_prefix("-preview").unwrap_or(rest);
+    let number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = rest.strip_prefix('-').unwrap_or_default().split('-');
+    let is_number = parts.next().is_some_and(|first| first.len() > 2 && number(first)) && parts.all(number);
     rest.is_empty() || rest == "-latest" || is_number
 }
 
@@ -332,6 +368,12 @@ mod tests {
         assert_eq!(output(Provider::Anthropic, "claude-opus-5-9"), None);
         assert_eq!(output(Provider::OpenAi, "gpt-5.1"), None);
         assert_eq!(output(Provider::Gemini, "gpt-5"), None);
+        assert_eq!(
+            output(Provider::Gemini, "gemini-3.1-pro-preview"),
+            Some(65_536)
+        );
+        assert_eq!(output(Provider::Gemini, "gemini-2.5-flash-image"), None);
+        assert_eq!(output(Provider::Gemini, "gemini-2.5-flash-preview-tts"), None);
     }
 
     #[test]

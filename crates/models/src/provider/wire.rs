@@ -41,6 +41,12 @@ pub(crate) trait ReplyReader: Send {
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), ReadError>;
 
+    /// Returns the body of a request for the rest of the reply, where the provider gives a reply in several
+    /// responses and this one has ended. `sent` is the body of the last request.
+    fn rest(&mut self, _sent: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Ends the reply where the stream ends. A format whose streams end with an event of their own has
     /// nothing to add: without that event the reply is not whole.
     fn end(&mut self, _out: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {

@@ -24,7 +24,24 @@ pub(super) struct GeminiReply {
     calls: usize,
     open: Open,
     stopped: Option<StopReason>,
+    /// The tokens of this response and of those before it.
     usage: TokenUsage,
+    /// The tokens of the responses before.
+    before: TokenUsage,
+    rest: Rest,
+}
+
+/// The rest of a reply that is longer than one response of the provider may be.
+#[derive(Debug, Default)]
+struct Rest {
+    /// The latest token that the rest can be asked for with.
+    token: Option<String>,
+    /// Whether the response ended before the reply did.
+    is_due: bool,
+    /// The token that this response was asked for with.
+    asked: Option<String>,
+    /// The length of the first request without its end, where a token is added.
+    first: Option<usize>,
 }
 
 /// The part that may still grow.
@@ -43,6 +60,8 @@ impl GeminiReply {
             open: Open::Nothing,
             stopped: None,
             usage: TokenUsage::default(),
+            before: TokenUsage::default(),
+            rest: Rest::default(),
         }
     }
 
@@ -169,10 +188,16 @@ impl GeminiReply {
         for part in candidate.content.unwrap_or_default().parts {
             self.part(part, out)?;
         }
-        let Some(reason) = candidate.finish_reason else {
-            return Ok(());
-        };
-        self.stopped = Some(stop_reason(&reason)?);
+        if candidate.continuation_token.is_some() {
+            self.rest.token = candidate.continuation_token;
+        }
+        let reason = candidate.finish_reason;
+        let is_given =
+            |reason: &String| !matches!(reason.as_str(), "" | "FINISH_REASON_UNSPECIFIED");
+        if let Some(reason) = reason.filter(is_given) {
+            self.stopped = Some(stop_reason(&reason)?);
+            self.rest.is_due = reason == "CONTINUATION";
+        }
         Ok(())
     }
 }
@@ -188,12 +213,14 @@ impl ReplyReader for GeminiReply {
         if let Some(error) = response.error {
             return Err(ReadError::Provider(ProviderFailure::of_error(&error)));
         }
-        // The counts are those of the whole reply so far.
-        if let Some(usage) = response.usage_metadata.map(TokenUsage::from)
-            && usage != self.usage
-        {
-            self.usage = usage;
-            out.push_back(ModelEvent::Usage(usage));
+        // The counts are those of the whole response so far.
+        if let Some(usage) = response.usage_metadata.map(TokenUsage::from) {
+            let mut total = self.before;
+            total += usage;
+            if total != self.usage {
+                self.usage = total;
+                out.push_back(ModelEvent::Usage(total));
+            }
         }
         if response.prompt_feedback.is_some_and(|it| it.is_blocked()) {
             self.stopped = Some(StopReason::ContentFilter);
@@ -204,6 +231,28 @@ impl ReplyReader for GeminiReply {
             Some(candidate) => self.candidate(candidate, out),
             None => Ok(()),
         }
+    }
+
+    fn rest(&mut self, sent: &[u8]) -> Option<Vec<u8>> {
+        // A stream that broke has a token, too; whether to try again is for the loop to decide.
+        if !std::mem::take(&mut self.rest.is_due) {
+            return None;
+        }
+        let token = self.rest.token.take().filter(|token| !token.is_empty())?;
+        // A provider that gives the same token again makes no progress.
+        if self.rest.asked.as_ref() == Some(&token) {
+            return None;
+        }
+        let head = sent.strip_suffix(b"}")?;
+        let first = *self.rest.first.get_or_insert(head.len());
+        let mut body = head.get(..first)?.to_vec();
+        body.extend(br#","continuationToken":"#);
+        serde_json::to_writer(&mut body, &token).ok()?;
+        body.push(b'}');
+        self.rest.asked = Some(token);
+        self.stopped = None;
+        self.before = self.usage;
+        Some(body)
     }
 
     fn end(&mut self, out: &mut VecDeque<ModelEvent>) -> Result<(), ReadError> {
@@ -228,7 +277,7 @@ impl ReplyReader for GeminiReply {
 fn stop_reason(reason: &str) -> Result<StopReason, ReadError> {
     Ok(match reason {
         "STOP" => StopReason::EndTurn,
-        // The provider ends one request there; the reply is not whole in either case.
+        // A reply that goes on and has no token for its rest is not whole, either.
         "MAX_TOKENS" | "CONTINUATION" => StopReason::MaxTokens,
         "SAFETY"
         | "RECITATION"

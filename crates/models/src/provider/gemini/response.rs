@@ -27,6 +27,8 @@ pub(super) struct Candidate {
     pub(super) content: Option<Content>,
     #[serde(default)]
     pub(super) finish_reason: Option<String>,
+    #[serde(default)]
+    pub(super) continuation_token: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
