@@ -1,7 +1,7 @@
 //! Clients of the providers of language models.
 
-mod arguments;
 mod anthropic;
+mod arguments;
 mod attempt;
 mod body;
 mod builder;

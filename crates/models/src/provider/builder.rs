@@ -187,7 +187,7 @@ impl ProviderModelBuilder {
         }
         Ok(ProviderModel {
             name: format!("{provider}/{}", self.model),
-            wire: self.wire()?,
+            wire: self.wire(),
             known: self.known,
             endpoint: Endpoint {
                 provider,
@@ -213,8 +213,8 @@ impl ProviderModelBuilder {
         }
     }
 
-    fn wire(&self) -> Result<Box<dyn Wire>, ProviderError> {
-        Ok(match self.provider {
+    fn wire(&self) -> Box<dyn Wire> {
+        match self.provider {
             Provider::OpenAi => Box::new(OpenAiChat::new(&self.model)),
             Provider::OpenAiResponses => Box::new(OpenAiResponses::new(&self.model)),
             Provider::Anthropic => Box::new(Anthropic::new(
@@ -223,8 +223,7 @@ impl ProviderModelBuilder {
                 self.known.limits.max_output_tokens,
             )),
             Provider::Gemini => Box::new(Gemini::new(&self.model, self.api_version.as_deref())),
-            other => return Err(ProviderError::NotYet { provider: other }),
-        })
+        }
     }
 }
 

@@ -320,7 +320,10 @@ fn is_version(rest: &str) -> bool {
     let rest = rest.strip_prefix("-preview").unwrap_or(rest);
     let number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = rest.strip_prefix('-').unwrap_or_default().split('-');
-    let is_number = parts.next().is_some_and(|first| first.len() > 2 && number(first)) && parts.all(number);
+    let is_number = parts
+        .next()
+        .is_some_and(|first| first.len() > 2 && number(first))
+        && parts.all(number);
     rest.is_empty() || rest == "-latest" || is_number
 }
 
@@ -366,14 +369,16 @@ mod tests {
             assert_eq!(output(Provider::OpenAi, other), None, "{other}");
         }
         assert_eq!(output(Provider::Anthropic, "claude-opus-5-9"), None);
-        assert_eq!(output(Provider::OpenAi, "gpt-5.1"), None);
         assert_eq!(output(Provider::Gemini, "gpt-5"), None);
         assert_eq!(
             output(Provider::Gemini, "gemini-3.1-pro-preview"),
             Some(65_536)
         );
         assert_eq!(output(Provider::Gemini, "gemini-2.5-flash-image"), None);
-        assert_eq!(output(Provider::Gemini, "gemini-2.5-flash-preview-tts"), None);
+        assert_eq!(
+            output(Provider::Gemini, "gemini-2.5-flash-preview-tts"),
+            None
+        );
     }
 
     #[test]

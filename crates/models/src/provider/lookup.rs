@@ -55,12 +55,6 @@ pub enum ProviderError {
         /// The provider.
         provider: Provider,
     },
-    /// There is no client for the provider.
-    #[error("there is no client for {provider} yet")]
-    NotYet {
-        /// The provider.
-        provider: Provider,
-    },
 }
 
 impl Coded for ProviderError {
