@@ -37,7 +37,7 @@ fn user(text: &str) -> Value {
     json!({ "role": "user", "content": text })
 }
 
-fn call(id: &str, arguments: Value) -> Value {
+fn call(id: &str, arguments: &Value) -> Value {
     json!({ "type": "tool_call", "id": id, "name": "refund", "arguments": arguments })
 }
 
@@ -48,11 +48,11 @@ fn result(id: &str, content: &str, status: &str, verbatim: bool) -> Value {
     })
 }
 
-fn response(id: &str, response: Value) -> Value {
+fn response(id: &str, response: &Value) -> Value {
     json!({ "functionResponse": { "id": id, "name": "refund", "response": response } })
 }
 
-fn function_call(id: &str, arguments: Value) -> Value {
+fn function_call(id: &str, arguments: &Value) -> Value {
     json!({ "functionCall": { "id": id, "name": "refund", "args": arguments } })
 }
 
@@ -73,7 +73,7 @@ async fn results_of_every_kind_are_objects_in_one_content_right_behind_their_cal
         ),
         ("h", r#"{"state":"?"}"#, "unknown", false),
     ];
-    let calls: Vec<_> = outcomes.iter().map(|one| call(one.0, json!({}))).collect();
+    let calls: Vec<_> = outcomes.iter().map(|one| call(one.0, &json!({}))).collect();
     let mut history = vec![
         user("Refund all."),
         json!({ "role": "assistant", "parts": calls }),
@@ -86,14 +86,14 @@ async fn results_of_every_kind_are_objects_in_one_content_right_behind_their_cal
     assert_eq!(
         contents[2],
         json!({ "role": "user", "parts": [
-            response("a", json!({ "receipt": "r-1" })),
-            response("b", json!({ "result": "done" })),
-            response("c", json!({ "result": [1, 2] })),
-            response("d", json!({ "error": "no such order" })),
-            response("e", json!({ "error": "Denied by bob" })),
-            response("f", json!({ "error": "nobody answered" })),
-            response("g", json!({ "error": "Not executed: stopped" })),
-            response("h", json!({ "error": { "state": "?" } })),
+            response("a", &json!({ "receipt": "r-1" })),
+            response("b", &json!({ "result": "done" })),
+            response("c", &json!({ "result": [1, 2] })),
+            response("d", &json!({ "error": "no such order" })),
+            response("e", &json!({ "error": "Denied by bob" })),
+            response("f", &json!({ "error": "nobody answered" })),
+            response("g", &json!({ "error": "Not executed: stopped" })),
+            response("h", &json!({ "error": { "state": "?" } })),
         ] })
     );
     // A message is no part of the content that answers the calls.
@@ -103,7 +103,7 @@ async fn results_of_every_kind_are_objects_in_one_content_right_behind_their_cal
     );
     let called: Vec<_> = contents[1]["parts"].as_array().unwrap().iter().collect();
     assert_eq!(called.len(), outcomes.len());
-    assert_eq!(called[7], &function_call("h", json!({})));
+    assert_eq!(called[7], &function_call("h", &json!({})));
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn messages_of_one_side_in_a_row_are_one_content() {
     let hidden =
         json!({ "role": "user", "content": "Fix the output.", "metadata": { "hidden": true } });
     let partial = json!({ "role": "assistant", "parts": [{ "type": "text", "text": "I will" }] });
-    let next = json!({ "role": "assistant", "parts": [call("a", json!({ "cents": 1 }))] });
+    let next = json!({ "role": "assistant", "parts": [call("a", &json!({ "cents": 1 }))] });
     let history = json!([
         user("One."),
         user("Two."),
@@ -124,8 +124,8 @@ async fn messages_of_one_side_in_a_row_are_one_content() {
         contents(MODEL, history).await,
         json!([
             { "role": "user", "parts": [{ "text": "One." }, { "text": "Two." }, { "text": "Fix the output." }] },
-            { "role": "model", "parts": [{ "text": "I will" }, function_call("a", json!({ "cents": 1 }))] },
-            { "role": "user", "parts": [response("a", json!({ "result": 1 }))] },
+            { "role": "model", "parts": [{ "text": "I will" }, function_call("a", &json!({ "cents": 1 }))] },
+            { "role": "user", "parts": [response("a", &json!({ "result": 1 }))] },
         ])
     );
 }
@@ -133,7 +133,7 @@ async fn messages_of_one_side_in_a_row_are_one_content() {
 #[tokio::test]
 async fn a_healed_step_has_a_result_for_each_call() {
     let reply =
-        json!({ "role": "assistant", "parts": [call("a", json!({})), call("b", json!({}))] });
+        json!({ "role": "assistant", "parts": [call("a", &json!({})), call("b", &json!({}))] });
     let history = json!([user("Hi"), reply, result("b", "1", "success", false)]);
     let contents = contents(MODEL, history).await;
     let answered = &contents[2]["parts"];
@@ -142,7 +142,7 @@ async fn a_healed_step_has_a_result_for_each_call() {
         answered[0]["functionResponse"]["response"]["error"].is_string(),
         "{contents}"
     );
-    assert_eq!(answered[1], response("b", json!({ "result": 1 })));
+    assert_eq!(answered[1], response("b", &json!({ "result": 1 })));
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn no_content_is_without_parts() {
 
 #[tokio::test]
 async fn arguments_that_are_not_an_object_become_one() {
-    let parts = json!([call("a", json!("{\"cents\": ")), call("b", json!([1]))]);
+    let parts = json!([call("a", &json!("{\"cents\": ")), call("b", &json!([1]))]);
     let history = json!([
         user("Hi"),
         { "role": "assistant", "parts": parts },
@@ -176,9 +176,9 @@ async fn arguments_that_are_not_an_object_become_one() {
     let called = &contents[1]["parts"];
     assert_eq!(
         called[0],
-        function_call("a", json!({ "arguments": "{\"cents\": " }))
+        function_call("a", &json!({ "arguments": "{\"cents\": " }))
     );
-    assert_eq!(called[1], function_call("b", json!({ "arguments": [1] })));
+    assert_eq!(called[1], function_call("b", &json!({ "arguments": [1] })));
 }
 
 /// A reply with everything that a model may want back, tagged with the model that gave it.
@@ -191,7 +191,7 @@ fn tagged(provider: &str, model: &str) -> Value {
         json!({ provider: ours })
     };
     let signed = |name: &str| kept(json!({ "thoughtSignature": name }));
-    let mut calls = [call("a.1", json!({})), call("b", json!({}))];
+    let mut calls = [call("a.1", &json!({})), call("b", &json!({}))];
     calls[0]["providerMetadata"] = signed("Y2FsbA==");
     json!({ "role": "assistant", "parts": [
         { "type": "thinking", "text": "Hm.", "signature": "dGhv", "providerMetadata": kept(json!({})) },
@@ -201,14 +201,14 @@ fn tagged(provider: &str, model: &str) -> Value {
     ] })
 }
 
-fn answered(reply: Value) -> Value {
+fn answered(reply: &Value) -> Value {
     let results = ["a.1", "b"].map(|id| result(id, "1", "success", false));
     json!([user("Hi"), reply, results[0], results[1]])
 }
 
 #[tokio::test]
 async fn signatures_go_back_to_the_model_that_gave_them() {
-    let contents = contents(CHECKING, answered(tagged("gemini", CHECKING))).await;
+    let contents = contents(CHECKING, answered(&tagged("gemini", CHECKING))).await;
     let parts = &contents[1]["parts"];
     assert_eq!(
         parts[0],
@@ -223,7 +223,7 @@ async fn signatures_go_back_to_the_model_that_gave_them() {
         json!({ "text": "", "thoughtSignature": "ZW1wdHk=" })
     );
     assert_eq!(parts[3]["thoughtSignature"], "Y2FsbA==");
-    assert_eq!(parts[4], function_call("b", json!({})));
+    assert_eq!(parts[4], function_call("b", &json!({})));
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn a_model_is_given_no_signature_of_another() {
         ("openai", "gpt-5"),
     ];
     for (provider, model) in others {
-        let contents = contents(CHECKING, answered(tagged(provider, model))).await;
+        let contents = contents(CHECKING, answered(&tagged(provider, model))).await;
         let parts = contents[1]["parts"].as_array().unwrap();
         assert_eq!(parts.len(), 3, "{contents}");
         assert_eq!(parts[0], json!({ "text": "Yes." }));
@@ -243,13 +243,13 @@ async fn a_model_is_given_no_signature_of_another() {
             parts[1]["thoughtSignature"],
             "skip_thought_signature_validator"
         );
-        assert_eq!(parts[2], function_call("b", json!({})));
+        assert_eq!(parts[2], function_call("b", &json!({})));
         let id = parts[1]["functionCall"]["id"].as_str().unwrap();
         assert!(!id.contains('.'), "{id}");
         assert_eq!(contents[2]["parts"][0]["functionResponse"]["id"], id);
     }
     // Older models need no signature, and know nothing of a missing one.
-    let contents = contents(MODEL, answered(tagged("gemini", CHECKING))).await;
+    let contents = contents(MODEL, answered(&tagged("gemini", CHECKING))).await;
     assert!(
         !contents.to_string().contains("thoughtSignature"),
         "{contents}"
