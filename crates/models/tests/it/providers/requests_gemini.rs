@@ -7,6 +7,8 @@ use helix_agents_core::schema::Schema;
 use helix_agents_models::{Provider, ProviderModel};
 use serde_json::{Value, json};
 
+use super::cassette::EventFile;
+use super::cassettes;
 use super::http_server::{HttpServer, Response};
 use super::scene::Scene;
 
@@ -358,4 +360,40 @@ async fn an_output_of_a_schema_keeps_the_settings_and_the_options() {
         })
     );
     assert_eq!(body.get("toolConfig"), None);
+}
+
+/// Appends the signatures in a value, in their order.
+fn signatures(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| signatures(item, found)),
+        Value::Object(fields) => {
+            let own = fields.get("thoughtSignature").and_then(Value::as_str);
+            found.extend(own.map(str::to_owned));
+            fields.values().for_each(|field| signatures(field, found));
+        }
+        _ => {}
+    }
+}
+
+/// proves in part: LLM-02
+#[tokio::test]
+async fn every_signature_of_a_stream_is_in_the_next_request() {
+    let server = cassettes::server("gemini").await;
+    let mut count = 0;
+    for played in cassettes::play_all(&server, Provider::Gemini).await {
+        let (mut given, mut sent) = (Vec::new(), Vec::new());
+        let exchanges = &played.cassette.exchanges;
+        for exchange in exchanges.iter().take(exchanges.len() - 1) {
+            for event in &exchange.events {
+                if let EventFile::Plain { data } = event {
+                    signatures(data, &mut given);
+                }
+            }
+        }
+        let last = serde_json::from_slice(played.requests.last().unwrap()).unwrap();
+        signatures(&last, &mut sent);
+        assert_eq!(sent, given, "{}", played.cassette.name);
+        count += sent.len();
+    }
+    assert!(count > 10, "{count} signatures");
 }
