@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::budget::Budgets;
 use crate::error::{Coded, ErrorCode};
 use crate::hooks::AgentHooks;
 use crate::model::{Model, ModelConfig, ToolSchema};
@@ -159,6 +160,7 @@ pub(crate) struct AgentDef {
     max_completion_retries: u32,
     hooks: Vec<Arc<dyn AgentHooks>>,
     initial_state: Arc<Value>,
+    budgets: Budgets,
 }
 
 impl Agent {
@@ -245,6 +247,12 @@ impl<Out> Agent<Out> {
     #[must_use]
     pub fn initial_state(&self) -> &Arc<Value> {
         &self.def.initial_state
+    }
+
+    /// Its budgets.
+    #[must_use]
+    pub fn budgets(&self) -> &Budgets {
+        &self.def.budgets
     }
 
     /// Whether both are clones of one agent.

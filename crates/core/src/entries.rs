@@ -7,6 +7,7 @@
 
 mod answers;
 mod branch;
+mod budget;
 mod close;
 mod double_texting;
 mod error;
@@ -36,6 +37,7 @@ use crate::time::Clock;
 
 pub(crate) use answers::{Overdue, take_answers, tool_end_chunk, tool_start_chunk};
 pub use branch::BranchSource;
+pub use budget::BudgetRequest;
 pub(crate) use close::{BegunCalls, close_calls, close_step, may_have_begun};
 pub(crate) use double_texting::waiting_run;
 pub use double_texting::{DoubleTexting, WaitingRun};
@@ -169,23 +171,30 @@ impl Entries {
         request: impl Into<ResumeRequest>,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
-        let ResumeRequest { session, mode } = request.into();
+        let ResumeRequest {
+            session,
+            mode,
+            budget,
+        } = request.into();
         let id = session.id.clone();
         match mode {
             ResumeMode::Continue => {
                 let first = FirstRead::default();
                 self.drive(session, performer, |found, start| {
                     let found = or_not_found(found, &id)?;
-                    let drive = plan_resume(found, start)?;
+                    let drive = plan_resume(found, &budget, start)?;
                     first.check(found)?;
                     Ok(drive)
                 })
                 .await
             }
-            ResumeMode::Retry => self.go_back(session, &GoBack::Retry, performer).await,
+            ResumeMode::Retry => {
+                let back = GoBack::Retry;
+                self.go_back(session, &back, &budget, performer).await
+            }
             ResumeMode::FromCheckpoint(checkpoint) => {
                 let back = GoBack::To(checkpoint);
-                self.go_back(session, &back, performer).await
+                self.go_back(session, &back, &budget, performer).await
             }
         }
     }

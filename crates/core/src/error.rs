@@ -73,6 +73,7 @@ codes! {
     SessionRunning = "session_running", State, false, "The conversation is still being worked on.";
     SessionAwaitingAnswers = "session_awaiting_answers", State, false, "The conversation waits for an answer.";
     SessionCompleted = "session_completed", State, false, "The conversation's last turn is completed.";
+    BudgetExhausted = "budget_exhausted", State, false, "The budget of the conversation is used up.";
     StoreFull = "store_full", Store, false, "There is no room to store the conversation at the moment.";
     StoreUnavailable = "store_unavailable", Store, true, "The conversation cannot be reached at the moment. Please try again.";
     ProviderRateLimited = "provider_rate_limited", Provider, true, "The model is receiving too many requests. Please try again shortly.";

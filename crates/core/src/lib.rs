@@ -17,6 +17,7 @@ pub mod agent;
 // Used by the other crates of this repository; nobody writes a store, a runtime or a model with it.
 #[doc(hidden)]
 pub mod bounds;
+pub mod budget;
 pub mod canonical;
 pub mod entries;
 pub mod error;

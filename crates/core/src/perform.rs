@@ -8,6 +8,7 @@
 mod after_step;
 mod applied;
 mod attempt;
+mod budget;
 mod closing;
 mod commit;
 mod deltas;

@@ -299,10 +299,17 @@ impl Runtime for ThreadRuntime {
         request: ResumeRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let ResumeRequest { session, mode, .. } = request;
+        let ResumeRequest {
+            session,
+            mode,
+            budget,
+            ..
+        } = request;
         let found = session.load(self.backend.store.as_ref()).await?;
         let agent = self.agent_of(&found)?;
-        let request = ResumeRequest::new(found, mode);
+        let mut request = ResumeRequest::new(found, mode);
+        request.budget = budget;
+        let request = request.complete(&agent);
         let state = self.entries().resume(request, &performer()).await?;
         self.perform(&agent, state, options)
     }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::error::check_name;
 use super::{Agent, AgentDef, DEFAULT_MAX_COMPLETION_RETRIES, DefinitionError, ModelRef};
+use crate::budget::Budgets;
 use crate::hooks::AgentHooks;
 use crate::model::{ModelConfig, ToolSchema};
 use crate::schema::{Schema, schema_of};
@@ -45,6 +46,7 @@ pub struct AgentBuilder<Out = String> {
     max_completion_retries: u32,
     hooks: Vec<Arc<dyn AgentHooks>>,
     initial_state: Value,
+    budgets: Budgets,
     mistake: Option<DefinitionError>,
     out: PhantomData<fn() -> Out>,
 }
@@ -63,6 +65,7 @@ impl AgentBuilder {
             max_completion_retries: DEFAULT_MAX_COMPLETION_RETRIES,
             hooks: Vec::new(),
             initial_state: Value::Object(Map::new()),
+            budgets: Budgets::new(),
             mistake: None,
             out: PhantomData,
         }
@@ -136,6 +139,7 @@ impl<Out> AgentBuilder<Out> {
             max_completion_retries: self.max_completion_retries,
             hooks: self.hooks,
             initial_state: self.initial_state,
+            budgets: self.budgets,
             mistake: self.mistake,
             out: PhantomData,
         }
@@ -178,6 +182,14 @@ impl<Out> AgentBuilder<Out> {
         self
     }
 
+    /// Limits what runs, sessions and trees of sessions may use. A run that reaches a limit is interrupted,
+    /// and its session is paused until a resume raises the limit. A [`Budget`](crate::budget::Budget) alone
+    /// limits each run.
+    pub fn budget(mut self, budgets: impl Into<Budgets>) -> Self {
+        self.budgets = budgets.into();
+        self
+    }
+
     fn note(&mut self, mistake: DefinitionError) {
         self.mistake.get_or_insert(mistake);
     }
@@ -198,6 +210,12 @@ impl<Out> AgentBuilder<Out> {
             return Err(DefinitionError::ZeroLimit {
                 agent: self.name,
                 limit: "max_steps",
+            });
+        }
+        if let Some((_, unit)) = self.budgets.zero_limit() {
+            return Err(DefinitionError::ZeroLimit {
+                agent: self.name,
+                limit: unit.as_str(),
             });
         }
         let mut names = HashSet::new();
@@ -234,6 +252,7 @@ impl<Out> AgentBuilder<Out> {
                 max_completion_retries: self.max_completion_retries,
                 hooks: self.hooks,
                 initial_state: Arc::new(self.initial_state),
+                budgets: self.budgets,
             }),
             out: PhantomData,
         })

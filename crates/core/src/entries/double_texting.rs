@@ -128,6 +128,12 @@ fn plan_waiting(
             run: run.id.clone(),
         });
     }
+    if request.budget.limits.is_some() {
+        return Err(EntryError::BudgetWhileRunning {
+            session: session.clone(),
+            run: run.id.clone(),
+        });
+    }
     let mut row = InboxRow::new(start.run_id.to_string(), request.messages.clone(), start.at);
     row.run_id = Some(start.run_id.clone());
     row.replaces = (rule == DoubleTexting::Rollback).then(|| run.id.clone());

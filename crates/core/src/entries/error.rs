@@ -1,6 +1,7 @@
 //! The errors of the entries. Nothing is written when one is returned.
 
 use crate::bounds::Exceeded;
+use crate::budget::BudgetRefusal;
 use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{CheckpointId, IdError, RunId, SessionId};
 use crate::session::{SubmissionError, WaitingCall};
@@ -165,6 +166,29 @@ pub enum EntryError {
         /// The run that is running.
         run: RunId,
     },
+    /// The request sets a budget while a run is in progress.
+    #[error(
+        "run {run} of session {session} is still running under the budgets it started with; send the message \
+         without a budget, or wait for the end of the run"
+    )]
+    BudgetWhileRunning {
+        /// The id of the session.
+        session: SessionId,
+        /// The run that is running.
+        run: RunId,
+    },
+    /// A budget has paused the session, and the entry leaves it as it is.
+    #[error(
+        "the budget of session {session} is used up: the next call needs {} {} in all, and the limit of its \
+         {} is {}; resume it with a higher limit",
+        .refused.needed, .refused.unit, .refused.scope, .refused.limit
+    )]
+    BudgetExhausted {
+        /// The id of the session.
+        session: SessionId,
+        /// The limit that leaves no room.
+        refused: Box<BudgetRefusal>,
+    },
     /// The answer does not fit the pending call.
     #[error(transparent)]
     Answer(#[from] SubmissionError),
@@ -192,6 +216,7 @@ impl EntryError {
             Self::AlreadyRunning { session, run }
             | Self::AlreadyStarted { session, run, .. }
             | Self::StateWhileRunning { session, run }
+            | Self::BudgetWhileRunning { session, run }
             | Self::StillHeld { session, run, .. }
             | Self::OtherHost { session, run, .. } => (Some(session), Some(run)),
             Self::AwaitingAnswers { session, .. }
@@ -203,6 +228,7 @@ impl EntryError {
             | Self::StartedOtherwise { session }
             | Self::NothingWaits { session }
             | Self::InboxFull { session, .. }
+            | Self::BudgetExhausted { session, .. }
             | Self::OtherAgent { session, .. } => (Some(session), None),
             Self::Store(error) => (error.session(), None),
             Self::Stream(error) => (error.session(), None),
@@ -231,7 +257,9 @@ impl Coded for EntryError {
             | Self::StillHeld { .. }
             | Self::OtherHost { .. }
             | Self::InboxFull { .. }
-            | Self::StateWhileRunning { .. } => ErrorCode::SessionRunning,
+            | Self::StateWhileRunning { .. }
+            | Self::BudgetWhileRunning { .. } => ErrorCode::SessionRunning,
+            Self::BudgetExhausted { .. } => ErrorCode::BudgetExhausted,
             Self::AwaitingAnswers { .. } => ErrorCode::SessionAwaitingAnswers,
             Self::AlreadyCompleted { .. } | Self::StartedOtherwise { .. } => {
                 ErrorCode::SessionCompleted

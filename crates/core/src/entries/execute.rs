@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::budget::start_budget;
 use super::close::{close_step, end_suspended_run};
 use super::double_texting::{refuse_while_messages_wait, waiting_run};
 use super::rewind::rewind;
 use super::rollback::Rollback;
 use super::start::{base, commit_on, raised, say, take_lease};
-use super::{Drive, EntryError, ExecuteRequest, ExpectedSession, Start};
+use super::{BudgetRequest, Drive, EntryError, ExecuteRequest, ExpectedSession, Start};
 use crate::bounds::Bounds;
 use crate::id::{RunId, SessionId, StreamId};
 use crate::machine::RunState;
@@ -81,19 +82,21 @@ pub(super) fn begin_new(
     let mut commit = Commit::new(session.clone(), start.at)
         .when(Precondition::Absent)
         .then(Change::Create(Box::new(state.clone())));
+    let begins_with = content.len();
     for change in content {
         commit = commit.then(change);
     }
     let run = start.run(session, RunTrigger::Execute);
     let messages = (request.messages.clone(), request.state.is_some());
-    let snapshot = Snapshot::new(
+    let mut snapshot = Snapshot::new(
         Header::created(state.clone(), Fence::default()),
         state,
         None,
         None,
         |_| Ok::<_, EntryError>(false),
     )?;
-    Ok(begin(&snapshot, commit, run, messages, start))
+    snapshot.message_count = begins_with;
+    begin(&snapshot, commit, run, messages, (&request.budget, start))
 }
 
 fn plan_next_turn(
@@ -170,7 +173,8 @@ pub(super) fn plan_turn(
             .then_in(session.clone(), Change::DrainInbox(rows));
     }
     let sets_state = request.state.is_some();
-    Ok(begin(found, commit, run, (messages, sets_state), start))
+    let with = (&request.budget, start);
+    begin(found, commit, run, (messages, sets_state), with)
 }
 
 /// Takes the last turn back, and tells the model what remains of it.
@@ -230,12 +234,6 @@ pub(super) fn refuse_unless_ended(found: &Snapshot, abandons: bool) -> Result<()
             });
         }
     }
-    if found.state.status == SessionStatus::Paused {
-        return Err(EntryError::Stale {
-            session: session(),
-            why: "a budget is used up; raise it and resume",
-        });
-    }
     Ok(())
 }
 
@@ -244,8 +242,8 @@ fn begin(
     commit: Commit,
     mut run: RunRecord,
     (messages, sets_state): (Vec<UserMessage>, bool),
-    start: &Start,
-) -> Drive {
+    (budget, start): (&BudgetRequest, &Start),
+) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     let then = |commit: Commit, change| commit.then_in(session.clone(), change);
     run.messages = u32::try_from(messages.len()).unwrap_or(u32::MAX);
@@ -265,6 +263,7 @@ fn begin(
     }
     commit = then(commit, Change::Set(Field::Status(SessionStatus::Active)));
     commit = then(commit, Change::StartRun(Box::new(run.clone())));
+    commit = start_budget(commit, found, &run, budget, Some(1))?;
     let base = base(&found.state, &run.id, 0);
     let started = ChunkPayload::RunStarted {
         trigger: run.trigger,
@@ -292,11 +291,11 @@ fn begin(
         broken: None,
         ended: None,
     };
-    Drive {
+    Ok(Drive {
         commit,
         state,
         answers: None,
-    }
+    })
 }
 
 /// Returns the state with some of its keys replaced.

@@ -1,11 +1,13 @@
 //! The entries that go back to an earlier point of a session: a retry, and time travel.
 
+use super::budget::start_budget;
 use super::double_texting::refuse_while_messages_wait;
 use super::rewind::rewind;
 use super::rewind_point::ReturnPoint;
 use super::start::{base, commit_on, raised, say, take_lease};
 use super::{
-    AsRead, Drive, Entries, EntryError, KnownSession, Performer, Planned, Start, or_not_found,
+    AsRead, BudgetRequest, Drive, Entries, EntryError, KnownSession, Performer, Planned, Start,
+    or_not_found,
 };
 use crate::id::{CheckpointId, RunId};
 use crate::machine::RunState;
@@ -40,6 +42,7 @@ impl Entries {
         &self,
         session: KnownSession,
         back: &GoBack,
+        budget: &BudgetRequest,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
         let KnownSession { id, mut read } = session;
@@ -59,7 +62,7 @@ impl Entries {
                 GoBack::To(checkpoint) => self.point_of(&found, checkpoint).await?,
             };
             first.check(&found)?;
-            let drive = plan_return(&found, &to, back.trigger(), &start)?;
+            let drive = plan_return(&found, &to, back.trigger(), budget, &start)?;
             let planned = Planned::Run(drive);
             let entered = self.make(&mut entering, Some(&found), planned).await?;
             if let Some(entered) = entered {
@@ -142,6 +145,7 @@ fn plan_return(
     found: &Snapshot,
     to: &ReturnPoint,
     trigger: RunTrigger,
+    budget: &BudgetRequest,
     start: &Start,
 ) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
@@ -167,6 +171,8 @@ fn plan_return(
         commit = commit.then_in(session.clone(), Change::Set(field));
     }
     commit = commit.then_in(session.clone(), Change::StartRun(Box::new(run.clone())));
+    let first_step = to.steps.saturating_add(1);
+    commit = start_budget(commit, found, &run, budget, Some(first_step))?;
     let checkpoint = to.point.checkpoint.as_ref();
     if let Some(checkpoint) = checkpoint.filter(|_| to.is_checkpoint) {
         commit = commit.then_in(session.clone(), renewed(checkpoint));

@@ -1,5 +1,6 @@
 //! The entry that takes a run over from a process that is gone.
 
+use super::budget::recover_budget;
 use super::start::{adopt, base, commit_on, raised, say, take_lease};
 use super::{Drive, EntryError, Start};
 use crate::error::{ErrorCode, ErrorRecord};
@@ -69,6 +70,7 @@ pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, Ent
         }
     }
     commit = adopt(commit, session, run.step_count, after.open_step.as_ref());
+    commit = recover_budget(commit, found, run);
     let base = base(&found.state, &run.id, run.step_count);
     commit = say(commit, &base, start.at, ChunkPayload::ExecutorSuperseded {});
     let mut state =

@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::double_texting::DoubleTexting;
-use super::{AsRead, BranchSource, EntryError};
+use super::{AsRead, BranchSource, BudgetRequest, EntryError};
 use crate::agent::Agent;
 use crate::bounds::Bounds;
+use crate::budget::Budgets;
 use crate::id::{IdError, IdSource, IdSourceExt, SessionId, UserId};
 use crate::message::UserMessage;
 use crate::shared_str::SharedStr;
@@ -70,6 +71,8 @@ pub struct ExecuteRequest {
     pub abandon_pending: bool,
     /// The session, and the point of it, of which the new session is a branch.
     pub branch: Option<BranchSource>,
+    /// The limits under which the turn starts.
+    pub budget: BudgetRequest,
 }
 
 impl ExecuteRequest {
@@ -79,6 +82,7 @@ impl ExecuteRequest {
         let initial_state = Some(Arc::clone(agent.initial_state()));
         Self {
             initial_state,
+            budget: BudgetRequest::of(agent),
             ..Self::by_name(agent.name(), vec![message.into()])
         }
     }
@@ -101,6 +105,7 @@ impl ExecuteRequest {
             abandon_pending: false,
             expires_after: None,
             branch: None,
+            budget: BudgetRequest::default(),
         }
     }
 
@@ -167,6 +172,13 @@ impl ExecuteRequest {
     #[must_use]
     pub fn abandon_pending(mut self, abandon: bool) -> Self {
         self.abandon_pending = abandon;
+        self
+    }
+
+    /// Sets limits for the session, its run and its tree, on top of those of the agent.
+    #[must_use]
+    pub fn budget(mut self, budgets: impl Into<Budgets>) -> Self {
+        self.budget.set(&budgets.into());
         self
     }
 

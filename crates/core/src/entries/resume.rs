@@ -1,9 +1,11 @@
 //! The entry that continues a turn.
 
 use super::answers::{Overdue, take_answers};
+use super::budget::start_budget;
 use super::double_texting::refuse_while_messages_wait;
 use super::start::{adopt, base, commit_on, raised, say, take_lease};
-use super::{Drive, EntryError, KnownSession, Start};
+use super::{BudgetRequest, Drive, EntryError, KnownSession, Start};
+use crate::budget::Budgets;
 use crate::id::{CheckpointId, SessionId};
 use crate::machine::RunState;
 use crate::session::{RunStatus, RunTrigger, SessionStatus, StopRequest};
@@ -33,6 +35,8 @@ pub struct ResumeRequest {
     pub session: KnownSession,
     /// How it is resumed.
     pub mode: ResumeMode,
+    /// The limits under which it is resumed. A session that a budget has paused needs a higher one.
+    pub budget: BudgetRequest,
 }
 
 impl ResumeRequest {
@@ -42,7 +46,15 @@ impl ResumeRequest {
         Self {
             session: session.into(),
             mode,
+            budget: BudgetRequest::default(),
         }
+    }
+
+    /// Sets limits for the session, its run and its tree, on top of those of the agent.
+    #[must_use]
+    pub fn budget(mut self, budgets: impl Into<Budgets>) -> Self {
+        self.budget.set(&budgets.into());
+        self
     }
 }
 
@@ -75,8 +87,13 @@ impl From<Snapshot> for ResumeRequest {
 ///
 /// # Errors
 /// [`EntryError::AlreadyRunning`]; [`EntryError::AwaitingAnswers`] while a call is pending;
-/// [`EntryError::AlreadyCompleted`]; [`EntryError::Stale`] after a failure.
-pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, EntryError> {
+/// [`EntryError::AlreadyCompleted`]; [`EntryError::Stale`] after a failure;
+/// [`EntryError::BudgetExhausted`] if a budget has paused the session, and is not raised.
+pub(crate) fn plan_resume(
+    found: &Snapshot,
+    budget: &BudgetRequest,
+    start: &Start,
+) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     let stale = |why| EntryError::Stale {
         session: session.clone(),
@@ -98,6 +115,8 @@ pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, Entr
             });
         }
         RunStatus::Failed => return Err(stale("its last turn failed; retry it instead")),
+        // The turn that a budget has paused is not over: messages wait for its end.
+        RunStatus::Interrupted if found.state.status == SessionStatus::Paused => {}
         RunStatus::Interrupted => refuse_while_messages_wait(found)?,
         RunStatus::SuspendedClientTool
         | RunStatus::SuspendedAwaitingChildren
@@ -151,6 +170,9 @@ pub(crate) fn plan_resume(found: &Snapshot, start: &Start) -> Result<Drive, Entr
         answers = Some(taken);
     }
     commit = adopt(commit, session, run.step_count, after.open_step.as_ref());
+    let asks_model = after.open_step.is_none() && stop_request.is_none();
+    let first_step = asks_model.then(|| run.step_count.saturating_add(1));
+    commit = start_budget(commit, found, &run, budget, first_step)?;
     after.stop = stop_request.map(|stop| StopRequest {
         run_id: run.id.clone(),
         ..stop.clone()

@@ -54,6 +54,14 @@ pub fn decide(facts: &AgentLimits, mut state: RunState, event: Event) -> (RunSta
             }
             next(facts, &mut state)
         }
+        EventKind::BudgetExhausted {} => {
+            let as_ = if state.stop {
+                RunEnd::Stopped {}
+            } else {
+                RunEnd::BudgetExhausted {}
+            };
+            state.exclusive(EffectKind::End { as_ })
+        }
         EventKind::Broke { error, index } => {
             if let (Some(index), Some(open)) = (index, &mut state.open) {
                 open.calls.set(index, CallStatus::Unknown);

@@ -116,4 +116,6 @@ pub enum RunEnd {
     },
     /// Stopped, as the stop request in the store specifies.
     Stopped {},
+    /// Interrupted, because a budget leaves no room for the next model call.
+    BudgetExhausted {},
 }

@@ -84,8 +84,10 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
-    /// The run was asked to stop during the model call. Nothing of it is durable.
+    /// The run was asked to stop during the model call, or its time was over. Nothing of it is durable.
     Cut {},
+    /// The model was not asked, because a budget leaves no room for the call.
+    BudgetExhausted {},
     /// A call has a durable outcome.
     Called {
         /// The index of the call in the reply.

@@ -6,6 +6,7 @@ use super::PerformError;
 use super::patience::Patience;
 use super::recorded::recorded;
 use super::scope::{EffectContext, Scope};
+use crate::budget::{BudgetAction, BudgetChange};
 use crate::id::{CallId, IdSourceExt};
 use crate::machine::{EffectKind, Event};
 use crate::session::{Checkpoint, OpenCall, OpenStep, PendingCall, SessionStatus};
@@ -24,6 +25,8 @@ use crate::time::Timestamp;
 pub(super) struct EffectCommit<'a> {
     scope: Scope<'a>,
     commit: Commit,
+    /// Whether budgets limit the session.
+    is_limited: bool,
 }
 
 impl<'a> EffectContext<'a> {
@@ -31,7 +34,11 @@ impl<'a> EffectContext<'a> {
     /// effect, or a later one of its run, was committed.
     #[inline]
     pub(super) fn begin(self) -> EffectCommit<'a> {
-        let commit = self.scope.fenced_commit(self.now);
+        let mut commit = self.scope.fenced_commit(self.now);
+        commit.is_limited = self.ledger().is_some();
+        if commit.is_limited && self.time_left().is_some() {
+            commit = commit.budget(Some(self.budget_change(BudgetAction::Tick)));
+        }
         match (&self.scope.effect.kind, &self.view.open) {
             (EffectKind::Tool { index, .. }, Some(open)) => {
                 let call = open.call_at(*index);
@@ -161,6 +168,24 @@ impl EffectCommit<'_> {
         asked
     }
 
+    /// Counts what the session used or reserves, at the root of its tree.
+    pub(super) fn budget(mut self, change: Option<Box<BudgetChange>>) -> Self {
+        if let Some(change) = change {
+            let root = self.scope.at().root_session_id.clone();
+            self.commit.changes.push((root, Change::Budget(change)));
+        }
+        self
+    }
+
+    /// Drops a reservation that the run still holds when it ends.
+    pub(super) fn end_budget(self) -> Self {
+        if !self.is_limited {
+            return self;
+        }
+        let end = self.scope.budget_change(BudgetAction::End);
+        self.budget(Some(end))
+    }
+
     /// Tells readers something.
     pub(super) fn tell(mut self, payloads: impl IntoIterator<Item = ChunkPayload>) -> Self {
         let (base, now) = (self.scope.base, self.commit.at);
@@ -206,6 +231,7 @@ impl<'a> Scope<'a> {
         let mut commit = EffectCommit {
             scope: self,
             commit: Commit::new(at.root_session_id.clone(), now),
+            is_limited: false,
         };
         commit.commit.changes.reserve(USUAL_CHANGES);
         commit.when(Precondition::Fence(at.fence))
@@ -300,7 +326,15 @@ impl<'a> Scope<'a> {
     }
 
     fn committed(self, mut receipt: Receipt) -> SessionReceipt {
-        let session = &self.at().session_id;
-        receipt.sessions.remove(session).unwrap_or_default()
+        let at = self.at();
+        let mut mine = receipt.sessions.remove(&at.session_id).unwrap_or_default();
+        if !at.key().is_root() {
+            // The counters of all budgets are the root's, and stay when the commit does not name it.
+            mine.budget = match receipt.sessions.get(&at.root_session_id) {
+                Some(root) => root.budget.clone(),
+                None => self.ports.memory.view().and_then(|view| view.budget),
+            };
+        }
+        mine
     }
 }

@@ -64,8 +64,19 @@ async fn end(scope: Scope<'_>, as_: &RunEnd, plain: bool) -> Result<Event, Perfo
                 };
                 close_run(cx, Ending::Failed { error }, options).await
             }
+            RunEnd::BudgetExhausted {} if !view.stop => {
+                let options = EndOptions {
+                    closing: Closing {
+                        begun: BegunCalls::Recorded,
+                        why: "a budget is used up.",
+                    },
+                    heeds_stop: true,
+                    plain,
+                };
+                close_run(cx, Ending::BudgetExhausted, options).await
+            }
             RunEnd::Failed { .. } => stop(cx, BegunCalls::Reached, plain).await,
-            RunEnd::Stopped {} | RunEnd::Suspended {} => {
+            RunEnd::Stopped {} | RunEnd::Suspended {} | RunEnd::BudgetExhausted {} => {
                 stop(cx, BegunCalls::Recorded, plain).await
             }
         };

@@ -23,7 +23,12 @@ pub(super) enum Ending {
     Interrupted {
         reason: Option<String>,
     },
+    /// A budget leaves no room for the next model call.
+    BudgetExhausted,
 }
+
+/// The reason of an interruption by a budget.
+const BUDGET: &str = "budget";
 
 impl Ending {
     /// The status of a run that ended so.
@@ -31,7 +36,7 @@ impl Ending {
         match self {
             Self::Completed { .. } => RunStatus::Completed,
             Self::Failed { .. } => RunStatus::Failed,
-            Self::Interrupted { .. } => RunStatus::Interrupted,
+            Self::Interrupted { .. } | Self::BudgetExhausted => RunStatus::Interrupted,
         }
     }
 
@@ -65,7 +70,19 @@ impl Ending {
                 run.error = Some(error.clone());
             }
             Self::Interrupted { .. } => {}
+            Self::BudgetExhausted => run.completion_reason = Some(StopCause::Budget),
         }
+    }
+
+    /// The end of a run that stops where it is.
+    fn interruption(
+        commit: &EffectCommit<'_>,
+        run: &RunRecord,
+        reason: Option<String>,
+    ) -> (Vec<Field>, ChunkPayload) {
+        let context = InterruptContext::new(run.id.clone(), reason.clone(), commit.now());
+        let fields = vec![Field::InterruptContext(Some(context))];
+        (fields, ChunkPayload::RunInterrupted { reason })
     }
 
     /// Adds the end to a commit. `run` is the record that it is noted in.
@@ -93,23 +110,25 @@ impl Ending {
                 (status, stream, fields, Some(told))
             }
             Self::Interrupted { reason } => {
-                let context = InterruptContext::new(run.id.clone(), reason.clone(), commit.now());
-                let fields = vec![Field::InterruptContext(Some(context))];
-                let told = ChunkPayload::RunInterrupted {
-                    reason: reason.clone(),
-                };
+                let (fields, told) = Self::interruption(&commit, run, reason.clone());
                 let (status, stream) = (SessionStatus::Interrupted, StreamStatus::Ended);
+                (status, stream, fields, Some(told))
+            }
+            Self::BudgetExhausted => {
+                let (fields, told) = Self::interruption(&commit, run, Some(BUDGET.to_owned()));
+                let (status, stream) = (SessionStatus::Paused, StreamStatus::Ended);
                 (status, stream, fields, Some(told))
             }
         };
         let commit = match self {
-            Self::Interrupted { .. } => commit.unless_aborted(),
+            Self::Interrupted { .. } | Self::BudgetExhausted => commit.unless_aborted(),
             _ => commit,
         };
         commit
             .set([Field::Status(status)])
             .set(fields)
             .changes([Change::Run(Box::new(run.clone())), Change::Lease(None)])
+            .end_budget()
             .tell(told)
             .stream(stream)
     }

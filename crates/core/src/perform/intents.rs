@@ -6,13 +6,14 @@ use super::PerformError;
 use super::hooks::Hooks;
 use super::scope::EffectContext;
 use crate::agent::AnyAgent;
+use crate::budget::{BudgetScope, BudgetUnit};
 use crate::canonical::Digest;
-use crate::entries::tool_start_chunk;
+use crate::entries::{tool_end_chunk, tool_start_chunk};
 use crate::id::{ApprovalId, IdSourceExt};
 use crate::message::{AssistantMessage, ResultStatus, ToolCall};
 use crate::session::{CallPhase, CallState, EffectRecord, IdempotencyKey, OpenCall, PendingCall};
 use crate::shared_state::SharedState;
-use crate::step::failed_result;
+use crate::step::{failed_result, synthesize_not_executed_result};
 use crate::stream::ChunkPayload;
 use crate::tool::{ApprovalMode, ExecutedBy, Tool, ToolCx, ToolCxBuilder, ToolError, ToolSpec};
 
@@ -21,7 +22,14 @@ pub(super) struct Intents {
     pub(super) calls: Vec<OpenCall>,
     pub(super) questions: Vec<PendingCall>,
     pub(super) told: Vec<ChunkPayload>,
+    /// How many calls may be executed.
+    pub(super) admitted: u64,
+    /// The limit because of which others are not.
+    pub(super) denied: Option<(BudgetScope, BudgetUnit)>,
 }
+
+/// The reason that the model is told for calls that do not fit into a budget.
+const BUDGET_IS_USED_UP: &str = "the budget of tool calls is used up.";
 
 /// Sorts the calls of a reply: refused, for a client, for a person to decide, or ready to run. The list
 /// `calls` is emptied, and used again for the result.
@@ -36,7 +44,10 @@ pub(super) async fn intents(
         calls,
         questions: Vec::new(),
         told: Vec::new(),
+        admitted: 0,
+        denied: None,
     };
+    let room = cx.budget_left(BudgetUnit::ToolCalls);
     for call in message.tool_calls() {
         let tool = match fitting_tool(cx.view.agent(), call) {
             Ok(tool) => tool,
@@ -45,6 +56,11 @@ pub(super) async fn intents(
                 continue;
             }
         };
+        if let Some((_, scope)) = room.filter(|(left, _)| all.admitted >= *left) {
+            all.deny(call, scope);
+            continue;
+        }
+        all.admitted += 1;
         let spec = tool.spec();
         let phase = if spec.options.finish_with {
             CallPhase::Finish
@@ -180,6 +196,15 @@ impl Intents {
             error: text.to_owned(),
         });
         let result = failed_result(&call.id, &call.name, text, ResultStatus::Error);
+        self.calls
+            .push(OpenCall::settled(CallPhase::Regular, result));
+    }
+
+    /// A call that does not fit into a budget is not executed; those before it are.
+    fn deny(&mut self, call: &ToolCall, scope: BudgetScope) {
+        let result = synthesize_not_executed_result(&call.id, &call.name, BUDGET_IS_USED_UP);
+        self.told.push(tool_end_chunk(&result));
+        self.denied = Some((scope, BudgetUnit::ToolCalls));
         self.calls
             .push(OpenCall::settled(CallPhase::Regular, result));
     }

@@ -99,6 +99,7 @@ impl Memory {
             if let Some(view) = remembered {
                 change(view);
                 view.stop = committed.stop.is_some();
+                view.budget.clone_from(&committed.budget);
                 if !view.agrees_with(committed) {
                     *remembered = None;
                 }

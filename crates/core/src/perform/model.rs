@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::begin_again::begin_again;
-use self::cut::{Cut, cut_short, note_cut};
+use self::cut::{Cut, cut_short, note_cut, note_out_of_time};
 use self::stream::{ReplyEnd, adapter_panicked, stream};
+use super::budget::CallUse;
 use super::commit::CommitOutcome;
 use super::deltas::{Deltas, discard_orphans};
 use super::guard::caught_now;
@@ -20,6 +21,7 @@ use super::scope::{EffectContext, Scope};
 use super::settle::usage_change;
 use super::{Attempt, PerformError, Ports};
 use crate::agent::AnyAgent;
+use crate::budget::{BudgetUnit, CallEstimate};
 use crate::error::{Coded, ErrorCode, ErrorRecord};
 use crate::hooks::{AfterModelCall, BeforeModelCall};
 use crate::machine::{EffectKind, Event, EventKind};
@@ -53,6 +55,10 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
         discard_orphans(scope, view.attempt, run_start).await?;
     }
 
+    if view.budget.is_some() && !Box::pin(scope.admit(&mut view, &history)).await? {
+        return Ok(scope.event(EventKind::BudgetExhausted {}));
+    }
+
     let cx = EffectContext::new(scope, &view);
     let hooks = Hooks::over(cx, &view.state());
     if scope.effect.first {
@@ -63,6 +69,7 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
         Err(NoReply::Failed(failure)) => failed(cx, &hooks, failure).await,
         // Rare and large.
         Err(NoReply::Cut(cut)) => Box::pin(cut_short(cx, &hooks, *cut)).await,
+        Err(NoReply::OutOfTime(usage)) => Box::pin(note_out_of_time(cx, usage)).await,
     }
 }
 
@@ -71,6 +78,8 @@ enum NoReply<'a> {
     Failed(Failure),
     /// The run was asked to stop meanwhile.
     Cut(Box<Cut<'a>>),
+    /// The time that a budget allows is over; this was used.
+    OutOfTime(Option<ReplyUsage>),
 }
 
 impl<E: Into<Failure>> From<E> for NoReply<'_> {
@@ -126,6 +135,9 @@ async fn ask<'a>(
         Ok(model) => model,
         Err(error) => return Ok(Err(error.into())),
     };
+    if let Err(error) = check_priced(cx, model.as_ref()) {
+        return Ok(Err(error.into()));
+    }
     let state = hooks.state()?;
     let prompt = match prompt(history, agent, &state) {
         Ok(prompt) => prompt,
@@ -177,7 +189,8 @@ async fn ask<'a>(
         Ok(events) => events,
         Err(panicked) => return Ok(Err(adapter_panicked(&panicked).into())),
     };
-    let deadline = deadline(began, agent.model_config().timeout);
+    let out_of_time = deadline(began, cx.time_left());
+    let deadline = earlier(deadline(began, agent.model_config().timeout), out_of_time);
     let builder = ReplyBuilder::new(history).bounded(ports.bounds());
     let stop = scope.stop_requested();
     let ended = stream(events, builder, &mut deltas, deadline, stop).await?;
@@ -199,6 +212,9 @@ async fn ask<'a>(
         ReplyEnd::Failed(error, usage) => {
             deltas.discard("the model call failed").await?;
             let usage = usage.map(|usage| ReplyUsage::new(view.context.model.clone(), usage));
+            if out_of_time.is_some_and(|at| at <= scope.now()) {
+                return Ok(Err(NoReply::OutOfTime(usage)));
+            }
             let failure = Failure::from(error);
             return Ok(Err(NoReply::Failed(Failure { usage, ..failure })));
         }
@@ -248,6 +264,9 @@ async fn failed(
         retry_after,
         usage,
     } = failure;
+    let tokens = usage.as_ref().map(|usage| usage.tokens);
+    // The next attempt has a reservation of its own: this one's is settled.
+    let settlement = cx.settlement(CallUse::lost(tokens));
     let usage = usage_change(cx, &at.run_id, usage)?;
     tracing::warn!(
         event = "model.failed",
@@ -271,6 +290,8 @@ async fn failed(
         cx.begin()
             .change(noted)
             .changes(usage.clone())
+            .budget(settlement.clone())
+            .budget(cx.reservation(at.step))
             .write_state(&writes)
             .tell(told.iter().cloned())
     };
@@ -302,6 +323,21 @@ fn prompt<'a>(
         let detail = format!("the system prompt could not be made: {panicked}");
         ErrorRecord::new(ErrorCode::DefinitionInvalid, detail)
     })
+}
+
+/// Refuses a call whose price is limited and not known.
+fn check_priced(cx: EffectContext<'_>, model: &dyn Model) -> Result<(), ErrorRecord> {
+    let agent = cx.view.agent();
+    let is_limited = cx.budget_left(BudgetUnit::MicroDollars).is_some();
+    let checked = CallEstimate::new(agent, model).check_priced(agent, is_limited);
+    checked.map_err(|unpriced| unpriced.to_record())
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 fn deadline(began: Timestamp, timeout: Option<Duration>) -> Option<Timestamp> {

@@ -5,7 +5,7 @@ use super::recorded::recorded;
 use super::scope::Scope;
 use super::{PerformError, SessionView};
 use crate::machine::{EffectKind, Event};
-use crate::store::{Page, Snapshot};
+use crate::store::{Page, SessionKey, Snapshot};
 use crate::transcript::Transcript;
 
 /// The session of an effect as it was read.
@@ -63,11 +63,25 @@ impl Scope<'_> {
         let snapshot = snapshot.ok_or_else(|| self.superseded())?;
         let is_mine = snapshot.fence == at.fence
             && snapshot.run.as_ref().is_some_and(|run| run.id == at.run_id);
-        if is_mine {
-            Ok(snapshot)
-        } else {
-            Err(self.superseded())
+        if !is_mine {
+            return Err(self.superseded());
         }
+        if at.key().is_root() {
+            return Ok(snapshot);
+        }
+        // Boxed: every effect holds this future, and few sessions have a parent.
+        Box::pin(self.with_budget_of_root(snapshot)).await
+    }
+
+    /// Adds the counters of all budgets, which are the root's.
+    async fn with_budget_of_root(self, snapshot: Snapshot) -> Result<Snapshot, PerformError> {
+        let (root, ports) = (&self.at().root_session_id, self.ports);
+        let root = SessionKey::new(root, root);
+        let root = patiently(ports, || ports.store.load(root)).await?;
+        Ok(Snapshot {
+            budget: root.and_then(|root| root.budget),
+            ..snapshot
+        })
     }
 
     /// The history of the session. It is read once, and remembered.

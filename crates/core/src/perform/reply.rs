@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::PerformError;
+use super::budget::CallUse;
 use super::commit::{CommitOutcome, EffectCommit};
 use super::deltas::Deltas;
 use super::guard::caught_now;
@@ -118,15 +119,22 @@ pub(super) async fn take(
         }
     }
     let mut questions = Vec::new();
+    let mut call_use = CallUse::kept(Some(usage));
     if !open.is_settled() {
         let calls = std::mem::take(&mut open.calls);
         let intents = intents(cx, hooks, &open.message, calls).await?;
         open.calls = intents.calls;
+        call_use.tool_calls = intents.admitted;
+        call_use.denied = intents.denied;
         questions = intents.questions;
         chunks.extend(intents.told.into_iter().map(chunk));
     }
     let writes = hooks.writes()?;
-    let begun = |chunks: &[Chunk]| cx.begin().unless_moved(None).chunks(chunks);
+    let settlement = cx.settlement(call_use);
+    let begun = |chunks: &[Chunk]| {
+        let commit = cx.begin().unless_moved(None).chunks(chunks);
+        commit.budget(settlement.clone())
+    };
     if open.is_settled() {
         let settling = Settling {
             writes,

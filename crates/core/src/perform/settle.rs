@@ -256,9 +256,9 @@ impl<'a, F: Fn() -> EffectCommit<'a>> StepCommit<'a, F> {
                 }
                 ending.write(commit, run)
             }
-            AfterStep::Continue | AfterStep::Correct(_) => {
-                commit.change(Change::Run(Box::new(run.clone())))
-            }
+            AfterStep::Continue | AfterStep::Correct(_) => commit
+                .change(Change::Run(Box::new(run.clone())))
+                .budget(self.cx.reservation(self.cx.at().step.saturating_add(1))),
         };
         // The checkpoint is written last, so that it knows how the run ended.
         commit.change(Change::CheckpointHere(checkpoint.clone()))
@@ -327,7 +327,7 @@ async fn fire_step_hooks(
     match after {
         AfterStep::Continue
         | AfterStep::Correct(_)
-        | AfterStep::End(Ending::Interrupted { .. }) => {}
+        | AfterStep::End(Ending::Interrupted { .. } | Ending::BudgetExhausted) => {}
         AfterStep::End(Ending::Completed { output, .. }) => {
             let state = hooks.state()?;
             let duration = cx.scope.now().since(cx.view.run.started_at);

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::PerformError;
 use super::scope::Scope;
 use crate::agent::{AgentContext, AnyAgent};
+use crate::budget::BudgetLedger;
 use crate::id::{CallId, SessionId, UserId};
 use crate::message::{Metadata, UserMessage};
 use crate::session::{OpenCall, OpenStep, RunRecord};
@@ -74,6 +75,8 @@ pub(super) struct SessionView {
     pub(super) takeovers: u32,
     /// Which attempt at the effect this is; 0 when nothing was noted of it.
     pub(super) attempt: u32,
+    /// What the sessions of the tree have used and reserved, where there are limits.
+    pub(super) budget: Option<Arc<BudgetLedger>>,
 }
 
 impl SessionView {
@@ -109,6 +112,7 @@ impl SessionView {
             stop,
             takeovers: snapshot.takeovers,
             attempt: snapshot.mark.attempt_at(at.n),
+            budget: snapshot.budget,
         })
     }
 

@@ -1,7 +1,8 @@
 //! Arguments of the verbs of a runtime: whose pending calls to list, which run to stop, how to resume, which
 //! messages to read.
 
-use crate::entries::{BranchSource, ResumeMode, ResumeRequest};
+use crate::budget::Budgets;
+use crate::entries::{BranchSource, BudgetRequest, ResumeMode, ResumeRequest};
 use crate::error::Error;
 use crate::id::{CheckpointId, IdError, SessionId, UserId};
 use crate::store::{BranchPoint, Page};
@@ -144,6 +145,7 @@ impl From<&str> for Stop {
 pub struct Resume {
     session: Result<SessionId, IdError>,
     mode: Result<ResumeMode, IdError>,
+    budget: BudgetRequest,
 }
 
 impl Resume {
@@ -152,6 +154,7 @@ impl Resume {
         Self {
             session: SessionId::new(session),
             mode: Ok(ResumeMode::Continue),
+            budget: BudgetRequest::default(),
         }
     }
 
@@ -167,9 +170,17 @@ impl Resume {
         self
     }
 
+    /// Sets limits for the run, its session and its tree, on top of those of the agent. A session that a
+    /// budget has paused needs a higher limit. A [`Budget`](crate::budget::Budget) alone limits the run.
+    pub fn budget(mut self, budgets: impl Into<Budgets>) -> Self {
+        self.budget.set(&budgets.into());
+        self
+    }
+
     pub(super) fn checked(self) -> Result<(SessionId, ResumeRequest), Error> {
         let session = self.session?;
-        let request = ResumeRequest::new(&session, self.mode?);
+        let mut request = ResumeRequest::new(&session, self.mode?);
+        request.budget = self.budget;
         Ok((session, request))
     }
 }

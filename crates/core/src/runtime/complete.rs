@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::RuntimeError;
 use crate::agent::{AgentContext, AnyAgent};
-use crate::entries::{AsRead, EntryError, ExecuteRequest};
+use crate::budget::BudgetTerms;
+use crate::entries::{AsRead, EntryError, ExecuteRequest, ResumeRequest};
 use crate::perform::Ports;
 
 impl ExecuteRequest {
@@ -13,7 +14,8 @@ impl ExecuteRequest {
     ///
     /// # Errors
     /// [`RuntimeError::Agent`] if the agent cannot be resolved, [`RuntimeError::Model`] if it names a
-    /// model that the runtime does not have.
+    /// model that the runtime does not have, [`RuntimeError::Budget`] for a budget in micro-dollars on a
+    /// model whose prices are not known.
     pub fn complete(mut self, ports: &Ports) -> Result<(AnyAgent, Self), RuntimeError> {
         self.choose_session(ports.ids.as_ref())
             .map_err(EntryError::from)?;
@@ -23,10 +25,21 @@ impl ExecuteRequest {
             AsRead::Unread | AsRead::Absent => &self.user_id,
         });
         let agent = ports.agents.resolve(&self.agent_type, &context)?;
-        agent.check_model(ports.models.as_ref())?;
+        let model = agent.model().find(agent.name(), ports.models.as_ref())?;
+        let requested = self.budget.limits.as_deref();
+        self.budget.terms = BudgetTerms::of(&agent, model.as_ref(), &self.messages, requested)?;
         let initial_state = agent.initial_state();
         self.initial_state
             .get_or_insert_with(|| Arc::clone(initial_state));
         Ok((agent, self))
+    }
+}
+
+impl ResumeRequest {
+    /// Completes the request with the limits that the agent of the session has now.
+    #[must_use]
+    pub fn complete(mut self, agent: &AnyAgent) -> Self {
+        self.budget.terms = BudgetTerms::of_agent(agent);
+        self
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::agent::{ResolveError, UnknownModel};
+use crate::budget::UnpricedModel;
 use crate::entries::EntryError;
 use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{RunId, SessionId};
@@ -23,6 +24,9 @@ pub enum RuntimeError {
     /// The agent names a model that the runtime does not know.
     #[error(transparent)]
     Model(#[from] UnknownModel),
+    /// The agent has a budget in micro-dollars, and the prices of its model are not known.
+    #[error(transparent)]
+    Budget(#[from] UnpricedModel),
     /// Another process took the run over and it goes on there, or its session was removed.
     #[error("run {run} is over here: another process took it over, or its session was removed")]
     Superseded {
@@ -90,9 +94,11 @@ impl RuntimeError {
             | Self::OutputShape { run, .. } => (None, Some(run)),
             Self::Store(error) => (error.session(), None),
             Self::Stream(error) => (error.session(), None),
-            Self::Agent(_) | Self::Model(_) | Self::Host { .. } | Self::ShuttingDown => {
-                (None, None)
-            }
+            Self::Agent(_)
+            | Self::Model(_)
+            | Self::Budget(_)
+            | Self::Host { .. }
+            | Self::ShuttingDown => (None, None),
         }
     }
 }
@@ -111,6 +117,7 @@ impl Coded for RuntimeError {
             Self::Entry(error) => error.code(),
             Self::Agent(error) => error.code(),
             Self::Model(error) => error.code(),
+            Self::Budget(error) => error.code(),
             Self::Superseded { .. } | Self::HandedOver { .. } => ErrorCode::StateStale,
             Self::Host { .. } => ErrorCode::FrameworkInternal,
             Self::Stalled { source, .. } => source.code(),

@@ -8,8 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Branch, RunOptions};
+use crate::budget::Budgets;
 use crate::canonical::canonical_json;
-use crate::entries::{AsRead, BranchSource, DoubleTexting, ExecuteRequest, ExpectedSession};
+use crate::entries::{
+    AsRead, BranchSource, BudgetRequest, DoubleTexting, ExecuteRequest, ExpectedSession,
+};
 use crate::error::Error;
 use crate::hooks::AgentHooks;
 use crate::id::{SessionId, UserId};
@@ -43,6 +46,7 @@ pub struct Turn {
     abandon_pending: bool,
     expires_after: Option<Duration>,
     branch: Option<BranchSource>,
+    budget: BudgetRequest,
     options: RunOptions,
     mistake: Option<Error>,
 }
@@ -177,6 +181,14 @@ impl Turn {
         self
     }
 
+    /// Sets limits for the run, its session and its tree, on top of those of the agent. Those of the session
+    /// and the tree stay for later turns. A session that a budget has paused begins a turn only with room for
+    /// it. A [`Budget`](crate::budget::Budget) alone limits the run.
+    pub fn budget(mut self, budgets: impl Into<Budgets>) -> Self {
+        self.budget.set(&budgets.into());
+        self
+    }
+
     pub(super) fn in_session(mut self, session: SessionId) -> Self {
         self.session = Some(session);
         self.expects = ExpectedSession::Existing;
@@ -204,6 +216,7 @@ impl Turn {
             abandon_pending: self.abandon_pending,
             expires_after: self.expires_after,
             branch: self.branch,
+            budget: self.budget,
             ..ExecuteRequest::by_name(agent, self.messages)
         };
         Ok((request, self.options))

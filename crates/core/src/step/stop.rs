@@ -73,6 +73,8 @@ pub enum StopCause {
     StopWhen,
     /// The step limit was reached.
     MaxSteps,
+    /// A budget left no room for the next model call. The run is interrupted, and can be continued.
+    Budget,
 }
 
 /// Returns the first rule that stops the turn after this step, in the order of [`StopCause`].
@@ -206,6 +208,10 @@ pub fn conclude(result: &StepResult, cause: StopCause, has_output_schema: bool) 
         },
         StopCause::MaxSteps => Conclusion::Failed {
             code: ErrorCode::MaxSteps,
+        },
+        // No reply has this cause: it is judged before the next call.
+        StopCause::Budget => Conclusion::Failed {
+            code: ErrorCode::BudgetExhausted,
         },
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{AnsweredCall, ModelFailure, OpenStepMark, PerSession, Precondition, RepeatedAttempt};
+use crate::budget::{BudgetChange, BudgetLedger};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, RunId, SessionId, StepId, StreamId, UserId};
 use crate::message::UserMessage;
@@ -279,6 +280,8 @@ pub enum Change {
     RetireCallIds(Vec<CallId>),
     /// Forgets that these calls were answered, because their steps were rewound. Roots only.
     ForgetAnswered(Vec<CallId>),
+    /// Changes what a session under the root has used or reserved. Roots only.
+    Budget(Box<BudgetChange>),
 }
 
 /// Selects the staged writes to discard. Exhaustive, as [`Row`](super::Row) is.
@@ -467,6 +470,8 @@ pub struct SessionReceipt {
     pub inbox: Vec<InboxRow>,
     /// Pending calls that are answered.
     pub answered: Vec<CallId>,
+    /// What the sessions of its tree have used and reserved, for a root with limits.
+    pub budget: Option<Arc<BudgetLedger>>,
 }
 
 /// The result of a commit.

@@ -1,6 +1,7 @@
 //! The header of a session: what a store needs to judge a commit without reading content.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +9,12 @@ use super::{
     CurrentSession, DueKind, DueReason, EffectMark, EffectPosition, Fence, InboxRow, Lease,
     PendingStatus, Precondition, SessionReceipt,
 };
+use crate::budget::BudgetLedger;
 use crate::id::{CallId, RunId, StepId};
 use crate::message::UserMessage;
-use crate::session::{PendingKind, RunRecord, RunStatus, SessionState, StopKind, StopRequest};
+use crate::session::{
+    PendingKind, RunRecord, RunStatus, SessionState, SessionStatus, StopKind, StopRequest,
+};
 use crate::shared_str::SharedStr;
 use crate::stored::Stored;
 use crate::stream::{DeltaSource, StreamError, StreamWriter};
@@ -63,6 +67,9 @@ pub struct Header {
     /// Messages for the model that are appended after the next step, or when the run ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<UserMessage>,
+    /// What the sessions of the tree have used and reserved, for a root with limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Arc<BudgetLedger>>,
 }
 
 /// The latest run of a session, as its header keeps it.
@@ -137,6 +144,7 @@ impl Header {
             inbox: Vec::new(),
             mark: EffectMark::default(),
             notices: Vec::new(),
+            budget: None,
         }
     }
 
@@ -159,6 +167,7 @@ impl Header {
             stop: self.stop.clone(),
             inbox: self.inbox.clone(),
             answered: answered.map(|(call, _)| call.clone()).collect(),
+            budget: self.budget.clone(),
         }
     }
 
@@ -352,8 +361,11 @@ impl Header {
             // Waiting messages belong to the run, and nothing is deleted while a run is running.
             return;
         }
-        // While a run is suspended, its turn is not over: the messages wait for its end.
-        if !self.inbox.is_empty() && (self.run.is_none() || self.is_at_rest()) {
+        // While a run is suspended, its turn is not over: the messages wait for its end. So they do while
+        // a budget pauses the session.
+        let may_start = self.session.status != SessionStatus::Paused
+            && (self.run.is_none() || self.is_at_rest());
+        if !self.inbox.is_empty() && may_start {
             report(now, DueKind::Inbox, None);
         }
         if let Some(at) = self.session.expires_at {

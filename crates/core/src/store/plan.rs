@@ -13,6 +13,7 @@ use super::header::Header;
 use super::{Change, Commit, Fence, PerSession, Precondition, Receipt, Row, StoreError};
 use crate::id::SessionId;
 use crate::machine::CallStatus;
+use crate::session::SessionStatus;
 use crate::stream::{
     Chunk, ChunkPayload, Sequence, StreamError, StreamLimits, StreamRewind, StreamStatus,
 };
@@ -199,7 +200,11 @@ fn keep_stream_open(plan: &mut Plan, root: &SessionId) {
         Some(StreamStatus::Ended | StreamStatus::Failed)
     );
     let header = plan.headers.get(root).and_then(Option::as_ref);
-    if ends && header.is_some_and(|header| !header.inbox.is_empty()) {
+    let waits = |header: &Arc<Header>| {
+        // Messages do not end the pause of a session whose budget is used up.
+        !header.inbox.is_empty() && header.session.status != SessionStatus::Paused
+    };
+    if ends && header.is_some_and(waits) {
         plan.stream = Some(StreamStatus::Active);
     }
 }
@@ -250,7 +255,7 @@ fn sessions_with_progress(commit: &Commit) -> PerSession<()> {
         for (_, change) in changes {
             match change {
                 Change::TakeOver => takes_over = true,
-                Change::Lease(_) | Change::Begin(_) => {}
+                Change::Lease(_) | Change::Begin(_) | Change::Budget(_) => {}
                 // A claimed call has produced nothing yet.
                 Change::OpenCall(_, _, call) if CallStatus::of(call).is_unfinished() => {}
                 _ => does = true,

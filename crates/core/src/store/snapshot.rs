@@ -1,10 +1,12 @@
 //! The values that a store returns for one session.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{EffectMark, Fence, InboxRow, Lease};
+use crate::budget::BudgetLedger;
 use crate::id::{CallId, StepId};
 use crate::session::{AnswerKind, OpenStep, RunRecord, SessionState, StopRequest, SubSessionRef};
 use crate::state::StepWrites;
@@ -41,6 +43,8 @@ pub struct Snapshot {
     pub inbox: Vec<InboxRow>,
     /// The progress of the run's effects.
     pub mark: EffectMark,
+    /// What the sessions of its tree have used and reserved, for a root with limits.
+    pub budget: Option<Arc<BudgetLedger>>,
 }
 
 impl Snapshot {
@@ -83,6 +87,7 @@ impl Snapshot {
             stop: header.stop,
             inbox: header.inbox,
             mark: header.mark,
+            budget: header.budget,
         })
     }
 }

@@ -18,6 +18,8 @@ mod make;
 
 /// The definitions of agents, tools and the registry, and which are refused.
 mod agents;
+/// Budgets: time, prices, reservations, trees.
+mod budgets;
 /// Canonical JSON, digests, idempotency keys.
 mod canonical;
 /// The in-memory ports pass the contract suites.

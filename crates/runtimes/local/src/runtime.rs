@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use helix_agents_core::SessionId;
 use helix_agents_core::agent::{AgentContext, AgentRegistry, AnyAgent, ResolveError};
 use helix_agents_core::entries::{
-    Continuation, Entered, Entries, EntryError, ExecuteRequest, Performer, ResumeMode,
-    ResumeRequest, Submitted, ToolAnswer, WaitingRun,
+    BudgetRequest, Continuation, Entered, Entries, EntryError, ExecuteRequest, Performer,
+    ResumeMode, ResumeRequest, Submitted, ToolAnswer, WaitingRun,
 };
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, RunState};
@@ -276,12 +276,14 @@ impl LocalRuntime {
     pub(crate) async fn resume_found(
         &self,
         found: Snapshot,
-        mode: ResumeMode,
+        (mode, budget): (ResumeMode, BudgetRequest),
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
-        let request = ResumeRequest::new(found, mode);
+        let mut request = ResumeRequest::new(found, mode);
+        request.budget = budget;
+        let request = request.complete(&agent);
         let entry = async move {
             let entered = entries.resume(request, &performer).await;
             entered.map(Entered::Run)
@@ -360,6 +362,7 @@ pub(crate) fn is_late(error: &EntryError) -> bool {
             | EntryError::Stale { .. }
             | EntryError::NotRunning { .. }
             | EntryError::NothingWaits { .. }
+            | EntryError::BudgetExhausted { .. }
             | EntryError::StillHeld { .. }
             | EntryError::OtherHost { .. }
     )
@@ -411,10 +414,15 @@ impl Runtime for LocalRuntime {
         request: ResumeRequest,
         options: RunOptions,
     ) -> Result<StartedRun, RuntimeError> {
-        let ResumeRequest { session, mode, .. } = request;
+        let ResumeRequest {
+            session,
+            mode,
+            budget,
+            ..
+        } = request;
         let found = session.load(self.inner.backend.store.as_ref()).await;
         let found = found.map_err(EntryError::from)?;
-        self.resume_found(found, mode, options).await
+        self.resume_found(found, (mode, budget), options).await
     }
 
     async fn submit_answer(&self, answer: ToolAnswer) -> Result<Submitted, RuntimeError> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use futures_util::future::{Either, select};
 use futures_util::{StreamExt, stream};
 use helix_agents_core::agent::ResolveError;
-use helix_agents_core::entries::{Entered, EntryError, ResumeMode};
+use helix_agents_core::entries::{BudgetRequest, Entered, EntryError, ResumeMode};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{
@@ -334,8 +334,8 @@ impl LocalRuntime {
             Todo::Deliver => self.deliver(found).await,
             Todo::Continue | Todo::Stop => {
                 let options = RunOptions::default();
-                self.resume_found(found, ResumeMode::Continue, options)
-                    .await
+                let how = (ResumeMode::Continue, BudgetRequest::default());
+                self.resume_found(found, how, options).await
             }
         };
         match entered {

@@ -73,8 +73,8 @@ names! {
     };
     /// The reason why a run ended by itself.
     StopCauseSchema, "CompletionReason": StopCause = {
-        use StopCause::{Error, MaxSteps, StopWhen, StructuredOutput, Text};
-        &[StructuredOutput, Error, Text, StopWhen, MaxSteps]
+        use StopCause::{Budget, Error, MaxSteps, StopWhen, StructuredOutput, Text};
+        &[StructuredOutput, Error, Text, StopWhen, MaxSteps, Budget]
     };
     /// Who answers a pending call: the client that runs the tool, or a person who approves it.
     PendingKindSchema, "PendingKind": PendingKind = &[PendingKind::Client, PendingKind::Approval];

@@ -10,6 +10,7 @@ mod approving;
 mod asking;
 mod bounding;
 mod branching;
+mod budgeting;
 mod completing;
 mod hooking;
 mod late_answers;
@@ -205,6 +206,15 @@ suite! { ($)
         a_tool_can_use_everything_in_its_context,
         every_call_has_a_unique_idempotency_key,
         a_long_history_is_kept_and_shown_whole,
+    }
+    budgeting {
+        a_run_that_reaches_its_budget_is_paused_until_it_is_raised,
+        the_budget_of_a_session_is_shared_by_its_turns,
+        a_message_begins_a_new_budget_of_the_run,
+        a_budget_counts_every_attempt_of_a_model_call,
+        a_call_is_reserved_with_its_longest_reply,
+        tool_calls_beyond_the_budget_are_not_executed,
+        a_budget_in_micro_dollars_needs_prices,
     }
     retrying {
         a_retry_begins_at_the_last_good_checkpoint,

@@ -1,5 +1,6 @@
 //! The outcome of a play, its checks, and its comparison with an undisturbed one.
 
+mod budgeted;
 mod stopped;
 mod under_schedule;
 
@@ -16,7 +17,7 @@ use helix_agents_core::state::apply_patch;
 use helix_agents_core::store::{AnsweredCall, Lookup, Page, Snapshot};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo};
 use helix_agents_core::transcript::Transcript;
-use helix_agents_core::usage::{UsageEntry, UsageKind, UsageRollup};
+use helix_agents_core::usage::{UsageEntry, UsageKind};
 use helix_agents_core::{CallId, SessionId};
 
 use super::people::is_stopped;
@@ -144,6 +145,7 @@ impl Stored {
         if !sequences.is_sorted_by(|a, b| a < b) {
             flaws.push("sequences of the stream do not grow".to_owned());
         }
+        flaws.extend(self.flaws_of_the_budget());
         flaws
     }
 
@@ -169,6 +171,9 @@ impl Stored {
         }
         if session.lease.is_some() {
             flaws.push("the lease is still held".to_owned());
+        }
+        if self.has_reservation() {
+            flaws.push("a reservation is still held".to_owned());
         }
         flaws.extend(self.flaws_of_the_replay(session));
         flaws
@@ -279,10 +284,12 @@ impl Stored {
         let unknown =
             |stored: &Self, messages: &[Message]| places(messages, &stored.unknown_results());
         let same_state = !was_stopped || unknown(self, &have) == unknown(wanted, &want);
+        // A process that dies tries a failing model call again from the first attempt.
+        let pays_for_failures = wanted.has_paid_failures();
         let rest = |stored: &Self| {
             let session = stored.session.as_ref();
             format!(
-                "state {:?}, status {:?}, answered {:?}, checkpoints {:?}, stream {:?}, tokens {:?}",
+                "state {:?}, status {:?}, answered {:?}, checkpoints {:?}, stream {:?}, tokens {:?}, budget {:?}",
                 session
                     .filter(|_| same_state)
                     .map(|one| one.state.custom_state.to_string()),
@@ -290,7 +297,8 @@ impl Stored {
                 session.map(|_| stored.answered_kinds()),
                 same_cuts.then_some(stored.checkpoints.len()),
                 stored.stream.map(|info| info.status),
-                stored.usage.iter().collect::<UsageRollup>().tokens,
+                (!pays_for_failures).then(|| stored.tokens()),
+                (!pays_for_failures).then(|| stored.budget()),
             )
         };
         differences.of("session", &rest(wanted), &rest(self));

@@ -11,6 +11,7 @@ use std::time::Duration;
 use helix_agents_core::RunId;
 use helix_agents_core::error::ErrorCode;
 use helix_agents_core::session::{RunRecord, RunStatus, StopKind};
+use helix_agents_core::step::StopCause;
 use helix_agents_core::store::{Lookup, Page, Sessions, StoreError};
 use helix_agents_core::time::Clock;
 
@@ -124,7 +125,13 @@ impl People {
 /// Whether a run ended because it was asked to.
 pub(super) fn is_stopped(run: &RunRecord) -> bool {
     let code = run.error.as_ref().map(|error| error.code);
-    run.status == RunStatus::Interrupted || code == Some(ErrorCode::FrameworkCancelled)
+    let is_interrupted = run.status == RunStatus::Interrupted && !is_out_of_budget(run);
+    is_interrupted || code == Some(ErrorCode::FrameworkCancelled)
+}
+
+/// Whether a budget ended a run.
+pub(super) fn is_out_of_budget(run: &RunRecord) -> bool {
+    run.completion_reason == Some(StopCause::Budget)
 }
 
 impl World {

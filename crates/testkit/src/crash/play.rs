@@ -17,7 +17,7 @@ use super::compare::Stored;
 use super::durable_work::DurableWork;
 use super::killable_host::KillableHost;
 use super::observer::{ObservedCounts, Observer};
-use super::people::{Moment, People, is_stopped};
+use super::people::{Moment, People, is_out_of_budget, is_stopped};
 use super::process::{LEASE, Process, World};
 use super::{Disturbance, KillSwitch, Meddling, Scenario};
 use crate::host::drive_on;
@@ -217,6 +217,9 @@ impl<'a> Play<'a> {
             Some(status) if status.is_suspended() => {
                 process.entries.resume(session, &process.performer).await
             }
+            Some(RunStatus::Interrupted) if last.is_some_and(is_out_of_budget) => {
+                self.raise_budget(process).await
+            }
             Some(RunStatus::Interrupted)
                 if last.is_some_and(|run| self.scenario.resumes_turn(run.turn)) =>
             {
@@ -230,7 +233,12 @@ impl<'a> Play<'a> {
                     None => return ProcessEnd::Over,
                     Some(message) => {
                         let execute = ExecuteRequest::new(&process.agent, message.as_str());
-                        let execute = execute.in_session(session.clone());
+                        // As a runtime does: the start reserves the first model call.
+                        let completed =
+                            execute.in_session(session.clone()).complete(&process.ports);
+                        let Ok((_, execute)) = completed else {
+                            return ProcessEnd::Failed("a start was not completed".to_owned());
+                        };
                         process.entries.execute(execute, &process.performer).await
                     }
                 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
+use helix_agents_core::budget::Budgets;
 use helix_agents_core::entries::{DoubleTexting, ToolAnswer};
 use helix_agents_core::session::{PendingCall, PendingKind, StopKind};
 use serde_json::Value;
@@ -70,6 +71,8 @@ pub struct Scenario {
     pub(super) tells: Option<usize>,
     /// The turns that are begun again, once each.
     returns: BTreeMap<u32, Return>,
+    /// The limits with which a session is resumed that a budget has paused.
+    pub(super) raises: Option<Budgets>,
 }
 
 impl Scenario {
@@ -92,6 +95,7 @@ impl Scenario {
             late: None,
             tells: None,
             returns: BTreeMap::new(),
+            raises: None,
         }
     }
 
@@ -185,6 +189,13 @@ impl Scenario {
     #[must_use]
     pub fn goes_back(mut self) -> Self {
         self.returns.insert(self.last_turn(), Return::Rewind);
+        self
+    }
+
+    /// Resumes the session with these limits whenever a budget has paused it. Without them it is refused.
+    #[must_use]
+    pub fn raises(mut self, budgets: impl Into<Budgets>) -> Self {
+        self.raises = Some(budgets.into());
         self
     }
 

@@ -188,6 +188,7 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
             .change(Change::OpenStep(Some(Arc::clone(&kept))))
             .write_state(&applied.writes)
             .changes(paused)
+            .end_budget()
             .tell(told.iter().cloned())
             .stream(StreamStatus::Paused)
     };

@@ -2,11 +2,13 @@
 
 use serde_json::json;
 
+use crate::budget::BudgetChange;
 use crate::entries::tool_end_chunk;
 use crate::id::IdSourceExt;
 use crate::machine::{Event, EventKind};
 use crate::message::AssistantMessage;
 use crate::perform::PerformError;
+use crate::perform::budget::CallUse;
 use crate::perform::commit::CommitOutcome;
 use crate::perform::deltas::Deltas;
 use crate::perform::ending::Ending;
@@ -79,7 +81,14 @@ pub(super) async fn cut_short(
             call.settle(result);
         }
     }
-    let begun = || cx.begin().unless_moved(None).chunks(&chunks);
+    let tokens = usage.as_ref().map(|usage| usage.tokens);
+    let settlement = cx.settlement(CallUse::kept(tokens));
+    let begun = || {
+        cx.begin()
+            .unless_moved(None)
+            .budget(settlement.clone())
+            .chunks(&chunks)
+    };
     let reason = request.and_then(|request| request.reason);
     let settling = Settling {
         writes: hooks.writes()?,
@@ -104,11 +113,42 @@ pub(super) async fn note_cut(
     cx: EffectContext<'_>,
     usage: Option<ReplyUsage>,
 ) -> Result<Event, PerformError> {
+    note_lost(cx, usage, None)
+        .await
+        .map(|event| event.with_stop(true))
+}
+
+/// Notes that the call was ended because the time of a budget is over. The loop asks again, and is refused
+/// then: the reservation that is made here does not fit.
+pub(super) async fn note_out_of_time(
+    cx: EffectContext<'_>,
+    usage: Option<ReplyUsage>,
+) -> Result<Event, PerformError> {
+    let cx = cx.renewed();
+    note_lost(cx, usage, cx.reservation(cx.at().step)).await
+}
+
+/// Notes that the call gave nothing, what it used, and what is reserved for the next one.
+async fn note_lost(
+    cx: EffectContext<'_>,
+    usage: Option<ReplyUsage>,
+    next: Option<Box<BudgetChange>>,
+) -> Result<Event, PerformError> {
     let scope = cx.scope;
+    let tokens = usage.as_ref().map(|usage| usage.tokens);
+    let settlement = cx.settlement(CallUse::lost(tokens));
     let usage = usage_change(cx, &cx.at().run_id, usage)?;
-    match scope.write(|| cx.begin().changes(usage.clone())).await? {
-        CommitOutcome::Made(committed) => scope.ports.memory.update(&committed, |_| {}),
+    let commit = || {
+        cx.begin()
+            .changes(usage.clone())
+            .budget(settlement.clone())
+            .budget(next.clone())
+    };
+    let committed = match scope.write(commit).await? {
+        CommitOutcome::Made(committed) => committed,
         CommitOutcome::Before(event) => return Ok(event),
-    }
-    Ok(scope.event(EventKind::Cut {}).with_stop(true))
+    };
+    scope.ports.memory.update(&committed, |_| {});
+    let cut = scope.event(EventKind::Cut {});
+    Ok(cut.with_stop(committed.stop.is_some()))
 }

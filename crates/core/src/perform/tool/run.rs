@@ -116,6 +116,12 @@ impl Calling<'_> {
             return without_running(CallOutcome::not_run(result));
         };
 
+        if !may_have_begun && cx.time_left() == Some(Duration::ZERO) {
+            let why = "the time that the budget allows is over.";
+            let result = synthesize_not_executed_result(&call.id, &call.name, why);
+            return without_running(CallOutcome::not_run(result));
+        }
+
         let named = |hook: &str| format!("{hook}:{}", call.id);
         fire!(
             hooks,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{STEP_IS_OPEN, labels};
+use crate::budget::BudgetLedger;
 use crate::id::{CallId, SessionId};
 use crate::message::Message;
 use crate::session::{
@@ -362,6 +363,12 @@ impl Applying<'_> {
             Change::Unstage(which) => self.row(Row::Unstage(which)),
             Change::RetireCallIds(ids) => self.row(Row::RetireCallIds(ids)),
             Change::ForgetAnswered(ids) => self.row(Row::ForgetAnswered(ids)),
+            Change::Budget(change) => {
+                if self.session != self.root {
+                    return Err(self.invalid("only a root keeps what its tree has used"));
+                }
+                BudgetLedger::apply(&mut header.budget, self.root, *change, self.now);
+            }
         }
         Ok(())
     }

@@ -68,6 +68,7 @@ pub(super) fn events() -> Vec<Event> {
         with(&settled, json!({ "ended": "completed" })),
         { "n": 4, "step": 1, "what": "slept" },
         { "n": 4, "step": 1, "stop": true, "what": "cut" },
+        { "n": 4, "step": 1, "what": "budget_exhausted" },
         { "n": 5, "step": 1, "what": "answered", "open": open },
         { "n": 6, "step": 1, "what": "ended", "status": "suspended_client_tool" },
     ]))
@@ -91,6 +92,7 @@ pub(super) fn effects() -> Vec<Effect> {
         { "at": at, "do": "end", "as": { "status": "suspended" } },
         { "at": at, "do": "end", "as": { "status": "failed", "error": error() } },
         { "at": at, "do": "end", "as": { "status": "stopped" } },
+        { "at": at, "do": "end", "as": { "status": "budget_exhausted" } },
     ]))
     .unwrap()
 }

@@ -52,12 +52,13 @@ const SESSION_STATUSES: [SessionStatus; 5] = [
     SessionStatus::Paused,
 ];
 
-const STOP_CAUSES: [StopCause; 5] = [
+const STOP_CAUSES: [StopCause; 6] = [
     StopCause::StructuredOutput,
     StopCause::Error,
     StopCause::Text,
     StopCause::StopWhen,
     StopCause::MaxSteps,
+    StopCause::Budget,
 ];
 
 /// One code of each category.
@@ -217,6 +218,35 @@ pub(super) fn headers() -> Vec<Header> {
                 "c3": { "kind": "client", "runId": run_id, "answered": false, "deadline": 9, "warnAt": 8 },
             },
             "notices": [UserMessage::hidden("The client answered call c1.")],
+        },
+        {
+            "session": session,
+            "fence": 9,
+            "messages": 1,
+            "stateVersion": 1,
+            "budget": {
+                "tree": { "tokens": 120, "microDollars": 7 },
+                "sessions": {
+                    "s1": {
+                        "agent": {
+                            "run": { "steps": 3, "toolCalls": 9 },
+                            "tree": { "tokens": 5000, "microDollars": 900 },
+                        },
+                        "requested": { "session": { "wallClockMs": 60000 } },
+                        "run": { "steps": 1, "toolCalls": 2 },
+                        "session": { "wallClockMs": 250 },
+                        "next": { "steps": 1, "tokens": 4216, "microDollars": 70 },
+                        "reserved": { "run": run_id, "step": 2, "amount": { "steps": 1, "tokens": 4216 } },
+                        "since": 40,
+                    },
+                    "s2": {
+                        "requested": { "run": { "tokens": 10 } },
+                        "refused": {
+                            "run": run_id, "scope": "run", "unit": "tokens", "limit": 10, "needed": 4100,
+                        },
+                    },
+                },
+            },
         },
     ]);
     serde_json::from_value(samples).unwrap()

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use helix_agents_core::entries::{ResumeMode, ResumeRequest};
+use helix_agents_core::entries::{EntryError, ResumeMode, ResumeRequest};
+use helix_agents_core::machine::RunState;
 use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
 
 use super::{Play, Process, ProcessEnd, Stored};
@@ -74,6 +75,18 @@ impl Play<'_> {
             }
             other => ProcessEnd::Failed(format!("an answer was not late: {other:?}")),
         })
+    }
+
+    /// Resumes a session that a budget has paused: as it is, which is refused, and then with higher limits.
+    pub(super) async fn raise_budget(&self, process: &Process) -> Result<RunState, EntryError> {
+        let (session, performer) = (&self.world.session, &process.performer);
+        let refused = process.entries.resume(session, performer).await;
+        if !matches!(refused, Err(EntryError::BudgetExhausted { .. })) {
+            return refused;
+        }
+        let request = ResumeRequest::new(session, ResumeMode::Continue);
+        let request = request.budget(self.scenario.raises.unwrap_or_default());
+        process.entries.resume(request, performer).await
     }
 
     /// Begins the last turn again, once.

@@ -1,0 +1,73 @@
+//! Changes of a ledger, as commits carry them.
+
+use super::{BudgetAmount, BudgetScope, BudgetUnit, Budgets};
+use crate::id::{RunId, SessionId};
+
+/// A change of what a session has used or reserved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BudgetChange {
+    /// The session that uses it: the root, or one under it.
+    pub session: SessionId,
+    /// The run that uses it.
+    pub run: RunId,
+    /// The change.
+    pub action: BudgetAction,
+}
+
+impl BudgetChange {
+    /// Creates a change by a run of a session.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn new(session: SessionId, run: RunId, action: BudgetAction) -> Self {
+        Self {
+            session,
+            run,
+            action,
+        }
+    }
+}
+
+/// The kind of a change of a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BudgetAction {
+    /// A run starts, under these limits.
+    Start {
+        /// The limits of the agent; `None` where the entry does not know the agent: those of the run
+        /// before stay.
+        agent: Option<Budgets>,
+        /// The limits that the request sets.
+        requested: Budgets,
+        /// Whether a message begins a turn, so that the budget of the run begins anew.
+        new_turn: bool,
+        /// What the first model call may use at most, for a session that has made none.
+        next: Option<BudgetAmount>,
+        /// The step of the model call with which the run begins, if it begins with one.
+        step: Option<u32>,
+    },
+    /// Another process continues the run: the time until now was not spent on it.
+    Recover,
+    /// Counts the time since the last commit of the run.
+    Tick,
+    /// Reserves what the next model call may use at most.
+    Reserve {
+        /// The step of the call.
+        step: u32,
+        /// What it may use; `None` for what the last settlement said.
+        next: Option<BudgetAmount>,
+    },
+    /// Counts what a model call used, and drops its reservation.
+    Settle {
+        /// The step of the call.
+        step: u32,
+        /// What it used, with the tool calls that it may execute.
+        used: BudgetAmount,
+        /// The limit because of which tool calls of the reply are not executed.
+        denied: Option<(BudgetScope, BudgetUnit)>,
+        /// What another call may use at most; `None` for no news.
+        next: Option<BudgetAmount>,
+    },
+    /// The run ends: a reservation that it still holds is dropped, and no time counts any more.
+    End,
+}

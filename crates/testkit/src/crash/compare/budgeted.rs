@@ -1,0 +1,79 @@
+//! Checks of budgets: what is counted is what was used, at every moment.
+
+use helix_agents_core::budget::{BudgetReport, BudgetScope, BudgetUnit};
+use helix_agents_core::message::Message;
+use helix_agents_core::model::TokenUsage;
+use helix_agents_core::usage::{UsageKind, UsageRollup};
+
+use super::Stored;
+
+impl Stored {
+    /// The tokens that were recorded.
+    pub(super) fn tokens(&self) -> TokenUsage {
+        self.usage.iter().collect::<UsageRollup>().tokens
+    }
+
+    /// Whether model calls have used tokens and gave no reply.
+    pub(super) fn has_paid_failures(&self) -> bool {
+        let paid = self.usage.iter();
+        let paid = paid.filter(|entry| matches!(entry.kind, UsageKind::Tokens { .. }));
+        paid.count() > self.replies()
+    }
+
+    fn replies(&self) -> usize {
+        let is_reply = |message: &&Message| matches!(message, Message::Assistant(_));
+        self.messages.iter().filter(is_reply).count()
+    }
+
+    /// The budgets of the session.
+    pub(super) fn budget(&self) -> Option<BudgetReport> {
+        let session = self.session.as_ref()?;
+        let id = &session.state.session_id;
+        let mut report = session.budget.as_ref()?.report(session.state.root(), id)?;
+        // The ids of runs differ between two plays.
+        report.refused = None;
+        Some(report)
+    }
+
+    /// Whether something is reserved for a model call.
+    pub(super) fn has_reservation(&self) -> bool {
+        let ledger = self.session.as_ref().and_then(|one| one.budget.as_ref());
+        ledger.is_some_and(|ledger| {
+            let mut accounts = ledger.sessions.values();
+            accounts.any(|account| account.reserved.is_some())
+        })
+    }
+
+    /// Compares the counters of the session with what is stored of its steps. They are changed by the same
+    /// commits, so they agree in the middle of a run, too.
+    pub(super) fn flaws_of_the_budget(&self) -> Vec<String> {
+        let Some(session) = &self.session else {
+            return Vec::new();
+        };
+        let Some(ledger) = &session.budget else {
+            return Vec::new();
+        };
+        let open = session.open_step.as_ref();
+        let steps = self.replies() + usize::from(open.is_some());
+        // The tokens of an open step are recorded when it is settled, or when its run is suspended.
+        let unrecorded = open.and_then(|open| open.usage.as_ref());
+        let unrecorded = unrecorded.map_or(0, |usage| usage.tokens.total());
+        let facts = [
+            (BudgetUnit::Steps, u64::try_from(steps).unwrap_or(u64::MAX)),
+            (BudgetUnit::Tokens, self.tokens().total() + unrecorded),
+        ];
+        let (root, id) = (session.state.root(), &session.state.session_id);
+        let mut flaws = Vec::new();
+        for scope in [BudgetScope::Session, BudgetScope::Tree] {
+            for (unit, fact) in facts {
+                let counted = ledger.used(id, scope).get(unit);
+                if ledger.limits(root, id, scope).get(unit).is_some() && counted != fact {
+                    flaws.push(format!(
+                        "the budget of the {scope} counts {counted} {unit} instead of {fact}"
+                    ));
+                }
+            }
+        }
+        flaws
+    }
+}
