@@ -134,6 +134,7 @@ impl Subject {
         let tokens = UsageKind::Tokens {
             model: "scripted/bench".into(),
             tokens: TokenUsage::new(12, 3),
+            micro_dollars: None,
         };
         let tool = UsageKind::Tool {
             name: "add".to_owned().into(),

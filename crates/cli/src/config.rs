@@ -4,6 +4,7 @@
 //! their errors are reported with their lines.
 
 mod agents;
+mod budget;
 mod error;
 mod headers;
 mod json;

@@ -8,6 +8,7 @@
 mod access;
 mod args;
 mod ask;
+mod budget_args;
 mod commands;
 pub mod config;
 mod date;

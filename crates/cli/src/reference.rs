@@ -5,6 +5,7 @@
 //! the table that is never read. The keys of scripts are compared with those that serde lists. The
 //! page and the JSON Schema are generated from the table.
 
+mod budgets;
 mod files;
 mod models;
 mod page;

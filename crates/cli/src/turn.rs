@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use helix_agents_core::agent::AnyAgent;
 use helix_agents_core::entries::ToolAnswer;
-use helix_agents_core::runtime::{Handle, Outcome, Runtime, RuntimeError, RuntimeExt};
+use helix_agents_core::runtime::{Handle, Outcome, Resume, Runtime, RuntimeError, RuntimeExt};
 use helix_agents_core::session::{PendingCall, SubmissionOutcome};
 use helix_agents_core::store::SessionKey;
 use helix_agents_core::{Error, ErrorCode, SessionId};
@@ -121,7 +121,7 @@ impl<'a> Turn<'a> {
             if is_last {
                 return self.report_early_end(&session);
             }
-            handle = match self.resumed(&session).await? {
+            handle = match self.resumed(&session, Resume::of(&session)).await? {
                 Some(handle) => handle,
                 None => return Ok(Exit::Done),
             };
@@ -245,8 +245,9 @@ impl<'a> Turn<'a> {
     pub(crate) async fn resumed(
         &mut self,
         session: &SessionId,
+        resume: Resume,
     ) -> anyhow::Result<Option<Handle<Value>>> {
-        let gone_on = match self.runtime.resume(self.agent, session).await {
+        let gone_on = match self.runtime.resume(self.agent, resume).await {
             Err(error) if self.is_late && went_on(&error) => error,
             resumed => return Ok(Some(resumed?)),
         };

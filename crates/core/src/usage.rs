@@ -40,6 +40,9 @@ pub enum UsageKind {
         model: SharedStr,
         /// The tokens that it used.
         tokens: TokenUsage,
+        /// Their price in millionths of a US dollar, if the model knows it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        micro_dollars: Option<u64>,
     },
     /// The run of a tool call.
     Tool {
@@ -127,6 +130,9 @@ pub struct UsageRollup {
     pub tokens: TokenUsage,
     /// The counts of all tool calls.
     pub tools: ToolUsage,
+    /// The price of all tokens whose price is known, in millionths of a US dollar; `None` if no price is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro_dollars: Option<u64>,
 }
 
 /// The counts of tool calls.
@@ -143,6 +149,14 @@ impl UsageRollup {
     /// Adds one entry to the sums.
     #[doc(hidden)]
     pub fn add(&mut self, entry: &UsageEntry) {
+        if let UsageKind::Tokens {
+            micro_dollars: Some(price),
+            ..
+        } = &entry.kind
+        {
+            let sum = self.micro_dollars.unwrap_or_default();
+            self.micro_dollars = Some(sum.saturating_add(*price));
+        }
         match &entry.kind {
             UsageKind::Tokens { tokens, .. } | UsageKind::Subagent { tokens, .. } => {
                 self.tokens += *tokens;

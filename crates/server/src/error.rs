@@ -68,6 +68,8 @@ pub enum ApiCode {
     AwaitingAnswers,
     /// The session is not, or no longer, in a state for this: 409.
     Stale,
+    /// A budget has paused the session, and the request does not raise it: 409.
+    BudgetExhausted,
     /// The body is too large: 413.
     PayloadTooLarge,
     /// The caller sends too many requests: 429.
@@ -89,6 +91,7 @@ impl ApiCode {
         Self::AlreadyCompleted,
         Self::AwaitingAnswers,
         Self::Stale,
+        Self::BudgetExhausted,
         Self::PayloadTooLarge,
         Self::RateLimited,
         Self::Internal,
@@ -103,9 +106,11 @@ impl ApiCode {
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
-            Self::AlreadyRunning | Self::AlreadyCompleted | Self::AwaitingAnswers | Self::Stale => {
-                StatusCode::CONFLICT
-            }
+            Self::AlreadyRunning
+            | Self::AlreadyCompleted
+            | Self::AwaitingAnswers
+            | Self::Stale
+            | Self::BudgetExhausted => StatusCode::CONFLICT,
             Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -122,6 +127,7 @@ impl ApiCode {
             ErrorCode::SessionRunning => Self::AlreadyRunning,
             ErrorCode::SessionAwaitingAnswers => Self::AwaitingAnswers,
             ErrorCode::SessionCompleted => Self::AlreadyCompleted,
+            ErrorCode::BudgetExhausted => Self::BudgetExhausted,
             ErrorCode::StoreFull | ErrorCode::StoreUnavailable => Self::Unavailable,
             _ => Self::Internal,
         }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod branch;
+mod budgets;
 mod message;
 mod pending;
 mod probes;

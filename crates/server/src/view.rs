@@ -1,6 +1,7 @@
 //! The JSON types of requests and responses. They are pinned, and independent of the stored types.
 
 mod answered;
+mod budget;
 mod checkpoint;
 mod message;
 mod pending;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 pub(crate) use answered::{AnsweredView, all_answered};
+pub(crate) use budget::BudgetsView;
 pub(crate) use checkpoint::CheckpointView;
 pub use message::MessageView;
 pub(crate) use pending::{PendingView, all_pending};

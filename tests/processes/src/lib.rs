@@ -92,6 +92,7 @@ pub fn round(session: &SessionId, name: &str, at: Option<usize>) -> Result<Commi
         kind: UsageKind::Tokens {
             model: "scripted/writer".into(),
             tokens: TokenUsage::new(10, 2),
+            micro_dollars: None,
         },
     };
     let writes = vec![

@@ -9,6 +9,7 @@ use helix_agents_runtime_local::LocalRuntime;
 use serde_json::Value;
 
 use super::{id, is_running, load};
+use crate::budget_args::BudgetArgs;
 use crate::exit::{Exit, UsageError};
 use crate::live::Live;
 use crate::screen::Screen;
@@ -33,6 +34,8 @@ pub(crate) struct Resume {
     /// Send the message although calls wait for an answer; those are not executed
     #[arg(long, requires = "message")]
     abandon_pending: bool,
+    #[command(flatten)]
+    budget: BudgetArgs,
     /// Print one chunk per line, as JSON
     #[arg(long)]
     json: bool,
@@ -67,6 +70,13 @@ impl Resume {
             return turn.follow(handle, None).await;
         }
         if is_running(found.run.as_ref()) {
+            if !self.budget.budgets().is_empty() {
+                let text = format!(
+                    "a run of session {session} is in progress under the budgets it started with; leave the \
+                     --budget options out"
+                );
+                return Err(UsageError(text).into());
+            }
             let streams = setup.backend.streams.as_ref();
             let info = streams.info(found.state.root()).await?;
             let after = info.map_or(Sequence::START, |info| info.last);
@@ -77,7 +87,8 @@ impl Resume {
         if !turn.answered(&pending.collect::<Vec<_>>()).await? {
             return Ok(Exit::Suspended);
         }
-        match turn.resumed(&session).await? {
+        let resume = runtime::Resume::of(&session).budget(self.budget.budgets());
+        match turn.resumed(&session, resume).await? {
             Some(handle) => turn.follow(handle, None).await,
             None => Ok(Exit::Done),
         }
@@ -87,7 +98,7 @@ impl Resume {
 impl Resume {
     /// The mode that the options name; `None` continues the session.
     fn mode(&self, session: &SessionId) -> Option<runtime::Resume> {
-        let resume = runtime::Resume::of(session);
+        let resume = runtime::Resume::of(session).budget(self.budget.budgets());
         match &self.from {
             Some(checkpoint) => Some(resume.from_checkpoint(checkpoint)),
             None => self.retry.then(|| resume.retry()),
@@ -104,7 +115,9 @@ impl Resume {
         message: &str,
     ) -> anyhow::Result<Handle<Value>> {
         let rule = setup.plan.config.runtime.double_texting;
-        let mut turn = runtime::Turn::new(message).double_texting(rule);
+        let mut turn = runtime::Turn::new(message)
+            .double_texting(rule)
+            .budget(self.budget.budgets());
         if self.abandon_pending {
             turn = turn.abandon_pending();
         }

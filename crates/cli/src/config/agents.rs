@@ -7,7 +7,7 @@ use helix_agents_models::Script;
 use super::models::Models;
 use super::suggest::remedy;
 use super::tools::Tools;
-use super::{At, ConfigError, Section};
+use super::{At, ConfigError, Section, budget};
 use crate::prompt::Prompt;
 
 pub(super) fn read(
@@ -54,6 +54,7 @@ pub(super) fn read(
     if let Some(steps) = section.count("max_steps", 1)? {
         builder = builder.max_steps(u32::try_from(steps.value).unwrap_or(u32::MAX));
     }
+    builder = builder.budget(budget::read(section)?);
     if let Some(state) = section.object("initial_state")? {
         builder = builder.initial_state(state.value);
     }

@@ -1,5 +1,6 @@
 //! The keys of `helix.toml`.
 
+use super::budgets::BUDGET;
 use super::models::MODEL;
 use super::tools::TOOL;
 use super::{Key, Rule, Shape, Table};
@@ -275,6 +276,11 @@ static AGENT: Table = Table {
             "output_schema",
             Shape::Object,
             "The JSON Schema of a turn's output. Without it the output is a text.",
+        ),
+        Key::new(
+            "budget",
+            Shape::Table(&BUDGET),
+            "Limits of what runs, sessions and trees of sessions may use.",
         ),
     ],
     rules: &[],

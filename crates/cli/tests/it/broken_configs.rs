@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 72] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 75] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -72,6 +72,21 @@ pub(crate) const BROKEN: [(&str, &str, &str); 72] = [
         "a maximum of zero steps",
         "model = \"fast\"",
         "model = \"fast\"\nmax_steps = 0",
+    ),
+    (
+        "a budget of zero tokens",
+        "model = \"fast\"",
+        "model = \"fast\"\nbudget = { run = { tokens = 0 } }",
+    ),
+    (
+        "an unknown unit of a budget",
+        "model = \"fast\"",
+        "model = \"fast\"\nbudget = { session = { dollars = 5 } }",
+    ),
+    (
+        "an unknown scope of a budget",
+        "model = \"fast\"",
+        "model = \"fast\"\nbudget = { month = { tokens = 5 } }",
     ),
     (
         "tools that are not a list",

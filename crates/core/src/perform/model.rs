@@ -26,7 +26,7 @@ use crate::error::{Coded, ErrorCode, ErrorRecord};
 use crate::hooks::{AfterModelCall, BeforeModelCall};
 use crate::machine::{EffectKind, Event, EventKind};
 use crate::meter::ModelCall;
-use crate::model::{Model, ModelError, ModelRequest, ReplyBuilder, ToolChoice};
+use crate::model::{Model, ModelError, ModelRequest, ReplyBuilder, TokenUsage, ToolChoice};
 use crate::session::ReplyUsage;
 use crate::state::to_rfc6902;
 use crate::step::{FINISH_TOOL, PromptMessages, build_messages_for_llm};
@@ -207,11 +207,15 @@ async fn ask<'a>(
             failure,
         });
     }
+    let priced = |usage: TokenUsage| {
+        let price = model.cost(&usage);
+        ReplyUsage::new(view.context.model.clone(), usage).priced(price)
+    };
     let reply = match ended {
         ReplyEnd::Whole(reply) => reply,
         ReplyEnd::Failed(error, usage) => {
             deltas.discard("the model call failed").await?;
-            let usage = usage.map(|usage| ReplyUsage::new(view.context.model.clone(), usage));
+            let usage = usage.map(priced);
             if out_of_time.is_some_and(|at| at <= scope.now()) {
                 return Ok(Err(NoReply::OutOfTime(usage)));
             }
@@ -219,7 +223,7 @@ async fn ask<'a>(
             return Ok(Err(NoReply::Failed(Failure { usage, ..failure })));
         }
         ReplyEnd::Stopped(partial, usage) => {
-            let usage = usage.map(|usage| ReplyUsage::new(view.context.model.clone(), usage));
+            let usage = usage.map(priced);
             let cut = Cut {
                 partial,
                 usage,
@@ -242,8 +246,8 @@ async fn ask<'a>(
         stop_reason = ?reply.stop_reason,
     );
     Ok(Ok(Replied {
+        usage: priced(reply.usage),
         reply,
-        model: view.context.model.clone(),
         native: native.is_some(),
         deltas,
     }))

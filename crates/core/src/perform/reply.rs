@@ -21,7 +21,6 @@ use crate::id::IdSourceExt;
 use crate::machine::{Effect, EffectKind, Event, EventKind, OpenStepRef};
 use crate::model::ModelReply;
 use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
-use crate::shared_str::SharedStr;
 use crate::state::to_rfc6902;
 use crate::step::{
     Correction, FINISH_TOOL, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig,
@@ -33,8 +32,8 @@ use crate::stream::{Chunk, Sequence};
 /// A whole reply, how it was asked for, and its deltas.
 pub(super) struct Replied<'a> {
     pub(super) reply: ModelReply,
-    /// The name of the model.
-    pub(super) model: SharedStr,
+    /// What it used.
+    pub(super) usage: ReplyUsage,
     /// Whether the text of the reply is to be the output.
     pub(super) native: bool,
     pub(super) deltas: Deltas<'a>,
@@ -86,11 +85,11 @@ pub(super) async fn take(
     let (at, ports) = (scope.at(), scope.ports);
     let Replied {
         reply,
-        model,
+        usage,
         native,
         mut deltas,
     } = replied;
-    let usage = reply.usage;
+    let tokens = usage.tokens;
     let result = step_result(reply, native);
     let limits = Limits::of(scope.effect);
     let (plan, after) = judge(view.agent(), &result, limits, ports.bounds());
@@ -109,7 +108,7 @@ pub(super) async fn take(
         |_| OpenCall::new(CallPhase::default(), CallState::Ready),
     );
     open.after = after;
-    open.usage = Some(ReplyUsage::new(model, usage));
+    open.usage = Some(usage);
     for call in &mut open.calls {
         if let Some(result) = settled.next() {
             if result.tool_name != FINISH_TOOL {
@@ -119,7 +118,7 @@ pub(super) async fn take(
         }
     }
     let mut questions = Vec::new();
-    let mut call_use = CallUse::kept(Some(usage));
+    let mut call_use = CallUse::kept(Some(tokens));
     if !open.is_settled() {
         let calls = std::mem::take(&mut open.calls);
         let intents = intents(cx, hooks, &open.message, calls).await?;

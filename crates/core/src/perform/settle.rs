@@ -279,11 +279,15 @@ pub(super) fn usage_change(
     run: &RunId,
     usage: Option<ReplyUsage>,
 ) -> Result<Option<Change>, PerformError> {
-    let Some(ReplyUsage { model, tokens }) = usage else {
+    let Some(usage) = usage else {
         return Ok(None);
     };
     let id = cx.ports().ids.usage_id()?;
-    let kind = UsageKind::Tokens { model, tokens };
+    let kind = UsageKind::Tokens {
+        model: usage.model,
+        tokens: usage.tokens,
+        micro_dollars: usage.micro_dollars,
+    };
     let entry = UsageEntry {
         id,
         run_id: run.clone(),

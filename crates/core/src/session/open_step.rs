@@ -61,6 +61,13 @@ pub struct ReplyUsage {
     pub model: SharedStr,
     /// The tokens that the reply used.
     pub tokens: TokenUsage,
+    /// Their price in millionths of a US dollar, if the model knows it.
+    #[serde(
+        default,
+        rename = "microDollars",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub micro_dollars: Option<u64>,
 }
 
 impl ReplyUsage {
@@ -70,7 +77,15 @@ impl ReplyUsage {
         Self {
             model: model.into(),
             tokens,
+            micro_dollars: None,
         }
+    }
+
+    /// Sets the price.
+    #[must_use]
+    pub(crate) fn priced(mut self, micro_dollars: Option<u64>) -> Self {
+        self.micro_dollars = micro_dollars;
+        self
     }
 }
 

@@ -27,6 +27,7 @@ use helix_agents_core::session::{RunStatus, SessionState, SessionStatus};
 use helix_agents_core::store::{Change, Commit, Page, Snapshot, StoreError};
 use helix_agents_core::time::{Clock, Timestamp};
 use helix_agents_core::tool::{Tool, ToolCx};
+use helix_agents_core::usage::UsageRollup;
 use helix_agents_core::{SessionId, ToolResult};
 use helix_agents_testkit::{MockModel, MockReply, SequentialIds, VirtualClock, block_on, drive};
 use serde_json::{Value, json};
@@ -298,7 +299,35 @@ fn a_reservation_is_made_before_the_call_and_settled_after_it() {
             .unwrap();
         let next = rig.reserved().await.unwrap();
         assert_eq!((next.tokens, next.micro_dollars), (136, 1_036));
+        let usage = rig.backend.store.usage(id().as_root(), Page::ALL).await;
+        let recorded: UsageRollup = usage.unwrap().items.iter().collect();
+        assert_eq!(recorded.micro_dollars, Some(90));
     });
+}
+
+/// Reservations and settlements ride in the commits that a run makes anyway.
+///
+/// proves in part: BUD-01
+#[test]
+fn a_budget_takes_no_commits_of_its_own() {
+    let versions = [
+        Budget::new(),
+        Budget::new().steps(9).tokens(90_000).tool_calls(9),
+    ]
+    .map(|limit| {
+        let rig = Rig::new(|clock| {
+            let model =
+                MockModel::replies([slow_call("c1"), slow_call("c2"), MockReply::text("ok")]);
+            of(model).tools([slow(clock, seconds(1))]).budget(limit)
+        });
+        block_on(async {
+            rig.drive(rig.start().await).await;
+            assert_eq!(rig.status().await, DONE);
+            rig.found().await.state.version
+        })
+    });
+    // The start, two commits for each step with a tool, and one for the last.
+    assert_eq!(versions, [6, 6]);
 }
 
 /// A prompt that is made from the state is not known when the run starts: the call reserves it by itself.

@@ -205,7 +205,7 @@ impl Counted {
         }
         for kind in &tally.used {
             match kind {
-                UsageKind::Tokens { model, tokens } => self.spent(model, tokens),
+                UsageKind::Tokens { model, tokens, .. } => self.spent(model, tokens),
                 UsageKind::Tool {
                     name,
                     success,

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use helix_agents_core::budget::Budgets;
 use helix_agents_core::entries::{self, ExpectedSession, ResumeRequest};
 use helix_agents_core::runtime::{RunOptions, RuntimeExt, StartedRun, Turn};
 use helix_agents_core::store::Snapshot;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::MessagesBody;
+use super::budgets::BudgetsBody;
 use crate::ApiError;
 use crate::body::JsonBody;
 use crate::builder::App;
@@ -32,6 +34,8 @@ pub(crate) struct ResumeBody {
     checkpoint_id: Option<CheckpointId>,
     #[serde(default)]
     abandon_pending: Option<bool>,
+    #[serde(default)]
+    budget: Option<BudgetsBody>,
 }
 
 /// How a session is resumed.
@@ -61,12 +65,19 @@ pub(crate) async fn resume(
     JsonBody(body): JsonBody<ResumeBody>,
 ) -> Result<Json<StartedView>, ApiError> {
     let found = caller.open(&app, &body.session_id).await?;
+    let budget = match body.budget.clone() {
+        Some(budget) => {
+            let agent = &found.state.agent_type;
+            budget.allowed(&app, &caller, agent, &body.session_id)?
+        }
+        None => Budgets::new(),
+    };
     let user = caller.principal.user.as_ref();
     let admitted = app.quota.admit(app.store(), user).await?;
     let started = match body.checked_mode()? {
-        None => with_message(&app, found, body).await?,
+        None => with_message(&app, found, body, budget).await?,
         Some(mode) => {
-            let request = ResumeRequest::new(found, mode);
+            let request = ResumeRequest::new(found, mode).budget(budget);
             let options = RunOptions::default();
             app.runtime.resume_session(request, options).await?
         }
@@ -118,6 +129,7 @@ async fn with_message(
     app: &App,
     found: Snapshot,
     body: ResumeBody,
+    budget: Budgets,
 ) -> Result<StartedRun, ApiError> {
     let messages = body.message.map(MessagesBody::read).transpose()?;
     let agent = found.state.agent_type.clone();
@@ -126,6 +138,7 @@ async fn with_message(
         .session(&body.session_id)
         .expecting(ExpectedSession::Existing)
         .double_texting(app.double_texting)
+        .budget(budget)
         .as_read(Some(found));
     if body.abandon_pending == Some(true) {
         turn = turn.abandon_pending();

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use helix_agents_core::store::{Lookup, Page, PageRoom};
+use helix_agents_core::budget::BudgetReport;
+use helix_agents_core::store::{Lookup, Page, PageRoom, Snapshot};
 use helix_agents_core::usage::UsageRollup;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -132,7 +133,9 @@ pub(crate) async fn usage(
     query: Pairs,
 ) -> Result<Json<UsageView>, ApiError> {
     let page = query.page(USUAL, MOST)?.within(ANSWER_BYTES);
-    let session = caller.open(&app, &session).await?.state;
+    let found = caller.open(&app, &session).await?;
+    let budget = budget(&app, &found).await?;
+    let session = found.state;
     let mut sum = UsageRollup::default();
     let mut batch = Page::first(BATCH).within(ANSWER_BYTES);
     loop {
@@ -147,7 +150,19 @@ pub(crate) async fn usage(
         Some("true") => Some(app.store().usage(session.key(), page).await?),
         _ => None,
     };
-    Ok(Json(UsageView::new(&sum, entries)))
+    Ok(Json(UsageView::new(&sum, budget, entries)))
+}
+
+/// Reports the budgets of a session. The counters are those of its root.
+async fn budget(app: &App, found: &Snapshot) -> Result<Option<BudgetReport>, ApiError> {
+    let (root, session) = (found.state.root(), &found.state.session_id);
+    let ledger = if found.state.key().is_root() {
+        found.budget.clone()
+    } else {
+        let root = app.store().load(root.as_root()).await?;
+        root.and_then(|root| root.budget)
+    };
+    Ok(ledger.and_then(|ledger| ledger.report(root, session)))
 }
 
 /// Returns an empty list: sessions have no workspaces yet.

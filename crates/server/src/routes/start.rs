@@ -13,6 +13,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::MessagesBody;
+use super::budgets::BudgetsBody;
 use crate::body::JsonBody;
 use crate::builder::App;
 use crate::caller::Caller;
@@ -36,6 +37,8 @@ pub(crate) struct StartBody {
     metadata: Option<BTreeMap<String, String>>,
     #[serde(default)]
     tags: Option<Vec<String>>,
+    #[serde(default)]
+    budget: Option<BudgetsBody>,
 }
 
 pub(crate) async fn start(
@@ -80,6 +83,9 @@ pub(crate) async fn start(
     }
     for (key, value) in body.metadata.into_iter().flatten() {
         turn = turn.metadata(key, value);
+    }
+    if let Some(budget) = body.budget {
+        turn = turn.budget(budget.allowed(&app, &caller, &body.agent_type, &session)?);
     }
     let admitted = app.quota.admit(app.store(), user).await?;
     let run = app.runtime.execute_by_name(body.agent_type, turn).await?;

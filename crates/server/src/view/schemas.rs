@@ -175,6 +175,9 @@ pub(crate) struct UsageEntrySchema {
     /// With `tokens` and `subagent`: the number of tokens.
     #[schema(nullable = false)]
     tokens: Option<TokenUsageSchema>,
+    /// With `tokens`: their price in millionths of a US dollar, if it is known.
+    #[schema(nullable = false)]
+    micro_dollars: Option<u64>,
     /// With all but `tokens`: the name of the tool, of the agent, or of the custom entry.
     #[schema(nullable = false)]
     name: Option<String>,

@@ -21,6 +21,8 @@ mod unreachable_store;
 mod access;
 /// Approvals that outlive the process that asked for them.
 mod approvals;
+/// Budgets over HTTP.
+mod budgets;
 /// Authentication, tokens and origins of a server.
 mod building;
 /// Connections that do not read, do not write, or are too many.

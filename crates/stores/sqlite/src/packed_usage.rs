@@ -4,8 +4,8 @@
 //! first entry. A run is named by its number in the session, or by its id when there is no such run. An
 //! item is
 //!
-//! - `[0, id, model, input, output, cached, reasoning, cache write]`: a model call; what is missing at
-//!   the end is not known.
+//! - `[0, id, model, input, output, cached, reasoning, cache write, micro-dollars]`: a model call; what is
+//!   missing at the end is not known.
 //! - `[1, id, name, duration]`: a tool call that succeeded; a `0` behind it, one that did not.
 //! - an object: an entry in its stored form, of another kind, or of another run, step or time.
 //! - a number: the entries after it are of the next step, so many milliseconds later; a negative one, of
@@ -170,13 +170,22 @@ impl Serialize for Packed<'_> {
         let id = short_id::pack(entry.id.as_str(), PREFIX, entry.timestamp.as_millis());
         let mut all = serializer.serialize_seq(None)?;
         match &entry.kind {
-            UsageKind::Tokens { tokens, .. } => {
+            UsageKind::Tokens {
+                tokens,
+                micro_dollars,
+                ..
+            } => {
                 all.serialize_element(&TOKENS)?;
                 all.serialize_element(&id)?;
                 all.serialize_element(&name)?;
                 all.serialize_element(&tokens.input)?;
                 all.serialize_element(&tokens.output)?;
-                let more = [tokens.cached, tokens.reasoning, tokens.cache_write];
+                let more = [
+                    tokens.cached,
+                    tokens.reasoning,
+                    tokens.cache_write,
+                    *micro_dollars,
+                ];
                 let last = more.iter().rposition(Option::is_some);
                 let known = last.map_or(0, |last| last + 1);
                 for tokens in more.iter().take(known) {
@@ -302,7 +311,11 @@ fn tokens(
     tokens.cached = parse(parts.next())?;
     tokens.reasoning = parse(parts.next())?;
     tokens.cache_write = parse(parts.next())?;
-    Ok(UsageKind::Tokens { model, tokens })
+    Ok(UsageKind::Tokens {
+        model,
+        tokens,
+        micro_dollars: parse(parts.next())?,
+    })
 }
 
 fn first_version(

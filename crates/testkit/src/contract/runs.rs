@@ -226,6 +226,7 @@ pub async fn usage_is_kept_in_order(on: &Subject) {
         UsageKind::Tokens {
             model: "scripted/one".into(),
             tokens: TokenUsage::default(),
+            micro_dollars: None,
         },
         UsageKind::Tool {
             name: "t".into(),

@@ -1,6 +1,7 @@
 //! `helix sessions show`: shows a session.
 
 use clap::Args;
+use helix_agents_core::budget::BudgetReport;
 use helix_agents_core::session::OpenStep;
 use helix_agents_core::store::{Lookup, Page, SessionStore, Snapshot, StoreError};
 use helix_agents_core::{Message, SessionId};
@@ -39,7 +40,8 @@ impl Show {
         let checkpoints = store.checkpoints(found.state.key(), which).await?;
         let screen = Screen::of_process();
         if !self.json {
-            print(&screen, &found, &messages)?;
+            let budget = budget(store, &found).await?;
+            print(&screen, &found, budget.as_ref(), &messages)?;
             return Ok(Exit::Done);
         }
         let mut shown = summary(&found.state);
@@ -59,6 +61,9 @@ impl Show {
             }
             if let Some(step) = &found.open_step {
                 put("openStep", json!(step));
+            }
+            if let Some(budget) = budget(store, &found).await? {
+                put("budget", json!(budget));
             }
         }
         screen.json(&shown)?;
@@ -83,7 +88,52 @@ async fn read(
     }
 }
 
-fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Result<()> {
+/// Reads the budgets of a session. The counters are those of its root.
+async fn budget(
+    store: &dyn SessionStore,
+    found: &Snapshot,
+) -> Result<Option<BudgetReport>, StoreError> {
+    let (root, session) = (found.state.root(), &found.state.session_id);
+    let ledger = if found.state.key().is_root() {
+        found.budget.clone()
+    } else {
+        store
+            .load(root.as_root())
+            .await?
+            .and_then(|root| root.budget)
+    };
+    Ok(ledger.and_then(|ledger| ledger.report(root, session)))
+}
+
+/// A line for each limit: what is used and reserved of it.
+fn budget_lines(budget: &BudgetReport) -> Vec<String> {
+    let scopes = [
+        ("run", &budget.run),
+        ("session", &budget.session),
+        ("tree", &budget.tree),
+    ];
+    let uses = scopes
+        .into_iter()
+        .filter_map(|(scope, found)| Some((scope, found.as_ref()?)));
+    let lines = uses.flat_map(|(scope, found)| {
+        found.limit.limits().map(move |(unit, limit)| {
+            let (used, reserved) = (found.used.get(unit), found.reserved.get(unit));
+            let reserved = match reserved {
+                0 => String::new(),
+                reserved => format!(", {reserved} reserved"),
+            };
+            format!("budget  {scope}: {used} of {limit} {unit} used{reserved}")
+        })
+    });
+    lines.collect()
+}
+
+fn print(
+    screen: &Screen,
+    found: &Snapshot,
+    budget: Option<&BudgetReport>,
+    messages: &[Message],
+) -> std::io::Result<()> {
     let state = &found.state;
     let line = |look, text: &str| screen.print_line(screen.on_out(look, text));
     let speech = |look, text: &str| screen.print_line(screen.spoken_on_out(look, text));
@@ -98,6 +148,9 @@ fn print(screen: &Screen, found: &Snapshot, messages: &[Message]) -> std::io::Re
             Look::Red,
             &format!("error   {} ({})", error.detail, error.code),
         )?;
+    }
+    for text in budget.map(budget_lines).unwrap_or_default() {
+        line(Look::Plain, &text)?;
     }
     line(Look::Plain, &format!("state   {}", state.custom_state))?;
     let open = found.open_step.as_ref().map(OpenStep::messages);

@@ -119,10 +119,12 @@ pub(super) fn usage() -> Vec<UsageEntry> {
         UsageKind::Tokens {
             model: model().into(),
             tokens,
+            micro_dollars: None,
         },
         UsageKind::Tokens {
             model: model().into(),
             tokens: all_tokens,
+            micro_dollars: None,
         },
         tool(true),
         tool(false),
@@ -139,6 +141,12 @@ pub(super) fn usage() -> Vec<UsageEntry> {
         UsageKind::Tokens {
             model: model().into(),
             tokens: written,
+            micro_dollars: None,
+        },
+        UsageKind::Tokens {
+            model: model().into(),
+            tokens,
+            micro_dollars: Some(1_250),
         },
     ];
     let entry = |kind| UsageEntry {

@@ -102,6 +102,7 @@ pub(crate) fn step(session: &SessionId, number: usize) -> [Commit; 2] {
             UsageKind::Tokens {
                 model: "scripted/adder".into(),
                 tokens,
+                micro_dollars: None,
             },
         ));
     let result = create_tool_result_message(ToolResultInput {

@@ -125,14 +125,17 @@ fn every_kind_of_usage_is_read_back_with_its_run() {
             UsageKind::Tokens {
                 model: "a/b".into(),
                 tokens: written,
+                micro_dollars: None,
             },
             UsageKind::Tokens {
                 model: "a/b".into(),
                 tokens: TokenUsage::new(u64::MAX, 0),
+                micro_dollars: Some(7),
             },
             UsageKind::Tokens {
                 model: "".into(),
                 tokens,
+                micro_dollars: None,
             },
             UsageKind::Tool {
                 name: "t".to_owned().into(),

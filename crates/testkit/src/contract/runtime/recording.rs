@@ -183,6 +183,7 @@ pub async fn usage_is_stored_with_the_session(on: &RuntimeSubject) {
     let tokens = |tokens| UsageKind::Tokens {
         model: "test/mock".into(),
         tokens,
+        micro_dollars: None,
     };
     let tool = |name: &str, success| UsageKind::Tool {
         name: name.into(),
