@@ -250,7 +250,6 @@ impl<Out> Agent<Out> {
     }
 
     /// Its budgets.
-    #[must_use]
     pub fn budgets(&self) -> &Budgets {
         &self.def.budgets
     }

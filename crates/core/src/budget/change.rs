@@ -31,6 +31,10 @@ impl BudgetChange {
 /// The kind of a change of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "commits hold it in a box, and only a start is large"
+)]
 pub enum BudgetAction {
     /// A run starts, under these limits.
     Start {
