@@ -107,6 +107,9 @@ impl<'a> Play<'a> {
         if let Some(flaw) = people.texts.unmet(&stored).first() {
             return Err(format!("undisturbed: {flaw}"));
         }
+        if self.scenario.raises.is_some() && !stored.runs.iter().any(is_out_of_budget) {
+            return Err("undisturbed: no budget has paused the session".to_owned());
+        }
         let (cuts, wanted) = (stored.cut_replies(), people.planned_cuts());
         let keeps_cuts = !self.scenario.rewinds() && self.scenario.texts.is_empty();
         if cuts != wanted && keeps_cuts {

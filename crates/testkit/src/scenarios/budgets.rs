@@ -102,7 +102,7 @@ pub fn a_budget_of_steps_that_is_raised() -> Scenario {
 pub fn a_budget_of_tokens_that_is_raised() -> Scenario {
     Scenario::new("a budget of tokens that is raised", |world| {
         let replies = json!([calls(&["c1"], 400), text("Turn {{turn}}.", 450)]);
-        let budgets = Budgets::new().session(wide().tokens(3_000)).tree(wide());
+        let budgets = Budgets::new().session(wide().tokens(2_500)).tree(wide());
         built(
             priced(&replies, 0)
                 .tools(note(world, "note"))
