@@ -104,6 +104,6 @@ fn dev_uses_a_provider_whose_key_is_in_the_environment_and_says_which() {
     dev.wait().unwrap();
     assert_eq!(
         said.trim(),
-        "helix: the demo agents use openai-responses/gpt-5-mini, because OPENAI_API_KEY is set"
+        "the demo agents use openai-responses/gpt-5-mini, because OPENAI_API_KEY is set"
     );
 }

@@ -145,7 +145,8 @@ pub(super) async fn take(
             },
             ..Settling::new(open, || begun(&chunks))
         };
-        return settle(cx, settling).await;
+        // Boxed: a reply without calls ends a turn, and every other one would carry the room for it.
+        return Box::pin(settle(cx, settling)).await;
     }
 
     // Everything up to here was there before the reply: calls stream after its commit.
