@@ -14,7 +14,7 @@ const QUOTE: usize = 24;
 /// The maximum size of a request that is searched for quotes.
 const MAX_SEARCHED: usize = 2 << 20;
 
-/// What a provider says about an error, in whichever of its fields.
+/// An error as a provider reports it, in whichever of its fields.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct ProviderFailure {
     /// The provider's name of the error, like `overloaded_error` or `context_length_exceeded`.
@@ -129,7 +129,7 @@ impl ProviderFailure {
     }
 }
 
-/// What must not be repeated in an error: the key, and what the request said.
+/// Texts that an error must not repeat: the key, and the request.
 pub(crate) struct Confidential<'a> {
     pub(crate) key: Option<&'a str>,
     pub(crate) body: &'a [u8],
