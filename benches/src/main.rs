@@ -21,6 +21,7 @@ mod awake;
 mod bare;
 mod branch;
 mod bytes;
+mod client_loop;
 mod clients;
 mod deadlines;
 mod flat;

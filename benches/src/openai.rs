@@ -52,6 +52,11 @@ impl Client {
         }
     }
 
+    /// The address of the server.
+    pub(crate) fn address(&self) -> String {
+        self.address.to_string()
+    }
+
     /// The number of connections that were opened.
     pub(crate) fn opened(&self) -> usize {
         self.opened.load(Ordering::Relaxed)

@@ -118,6 +118,7 @@ impl ModelRef {
             Self::Named(name) => models.model(name).ok_or_else(|| UnknownModel {
                 agent: agent.to_owned(),
                 model: name.clone(),
+                why: models.why_missing(name),
             }),
         }
     }
@@ -125,17 +126,29 @@ impl ModelRef {
 
 /// An agent names a model that its runtime does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "agent {agent} uses the model {model:?}, which this runtime does not know; write one like \
-     `anthropic/claude-sonnet-4-5`, register it with `LocalRuntime::builder(store).model({model:?}, ..)`, or \
-     give the agent a model of its own with `.model(..)`"
-)]
+#[error("agent {agent} uses the model {model:?}, {}", self.remedy())]
 #[non_exhaustive]
 pub struct UnknownModel {
     /// The agent.
     pub agent: String,
     /// The name of the model.
     pub model: String,
+    /// Why it cannot be used, and what to do, where more is known than that.
+    pub why: Option<String>,
+}
+
+impl UnknownModel {
+    fn remedy(&self) -> String {
+        match &self.why {
+            Some(why) => format!("which cannot be used: {why}"),
+            None => format!(
+                "which this runtime does not know; write one like `anthropic/claude-sonnet-4-5`, register it \
+                 with `LocalRuntime::builder(store).model({:?}, ..)`, or give the agent a model of its own \
+                 with `.model(..)`",
+                self.model
+            ),
+        }
+    }
 }
 
 impl Coded for UnknownModel {

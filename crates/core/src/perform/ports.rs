@@ -25,6 +25,11 @@ pub const STOP_GRACE: Duration = Duration::from_secs(5);
 pub trait Models: Send + Sync + fmt::Debug {
     /// The model of this name.
     fn model(&self, name: &str) -> Option<Arc<dyn Model>>;
+
+    /// Why there is no model of this name, and what to do, where more is known than that.
+    fn why_missing(&self, _name: &str) -> Option<String> {
+        None
+    }
 }
 
 impl Models for BTreeMap<String, Arc<dyn Model>> {

@@ -111,6 +111,8 @@ impl ProviderFailure {
             "internal",
             "timeout",
         ];
+        // The request was accepted before its stream failed: an error of any other name is the provider's.
+        const REFUSED: &[&str] = &["invalid", "not_found", "unsupported", "bad_request"];
         let status = status.or_else(|| self.code.parse().ok().filter(|code| *code >= 400));
         match status {
             Some(400 | 404 | 422) | None if self.says(CONTEXT) => ModelErrorKind::ContextLength,
@@ -123,7 +125,7 @@ impl ProviderFailure {
             Some(429) => ModelErrorKind::RateLimited,
             Some(409 | 425 | 500..) => ModelErrorKind::Overloaded,
             None if self.says(LIMIT) => ModelErrorKind::RateLimited,
-            None if self.says(LOAD) => ModelErrorKind::Overloaded,
+            None if self.says(LOAD) || !self.says(REFUSED) => ModelErrorKind::Overloaded,
             _ => ModelErrorKind::Invalid,
         }
     }
@@ -358,6 +360,7 @@ mod tests {
             ("bio_policy", ModelErrorKind::ContentFilter),
             ("server_error", ModelErrorKind::Overloaded),
             ("invalid_prompt", ModelErrorKind::Invalid),
+            ("a name that nobody knows", ModelErrorKind::Overloaded),
         ] {
             assert_eq!(said(code, "").kind(None), kind, "{code}");
         }

@@ -77,7 +77,10 @@ impl From<ProviderError> for Error {
 /// use helix_agents_models::Providers;
 ///
 /// let providers = Providers::new();
-/// assert!(providers.model("anthropic/claude-sonnet-4-5").is_some());
+/// if providers.model("anthropic/claude-sonnet-4-5").is_none() {
+///     let why = providers.why_missing("anthropic/claude-sonnet-4-5");
+///     assert_eq!(why.as_deref(), Some("anthropic needs a key; set the environment variable ANTHROPIC_API_KEY"));
+/// }
 /// assert!(providers.model("my-own-model").is_none());
 /// ```
 #[derive(Debug, Default)]
@@ -115,18 +118,15 @@ impl Models for Providers {
         if let Some(model) = made.get(name) {
             return Some(Arc::clone(model));
         }
+        let model: Arc<dyn Model> = Arc::new(Self::make(name).ok()?);
+        made.insert(name.to_owned(), Arc::clone(&model));
+        Some(model)
+    }
+
+    fn why_missing(&self, name: &str) -> Option<String> {
         match Self::make(name) {
-            Ok(model) => {
-                let model: Arc<dyn Model> = Arc::new(model);
-                made.insert(name.to_owned(), Arc::clone(&model));
-                Some(model)
-            }
-            Err(ProviderError::Unknown { .. }) => None,
-            // It is not kept: the key may be set later.
-            Err(error) => Some(Arc::new(Unusable {
-                name: name.to_owned(),
-                error,
-            })),
+            Ok(_) | Err(ProviderError::Unknown { .. }) => None,
+            Err(error) => Some(error.to_string()),
         }
     }
 }

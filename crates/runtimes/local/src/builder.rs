@@ -226,4 +226,8 @@ impl Models for NamedModels {
         let given = self.given.get(name).cloned();
         given.or_else(|| self.others.as_ref()?.model(name))
     }
+
+    fn why_missing(&self, name: &str) -> Option<String> {
+        self.others.as_ref()?.why_missing(name)
+    }
 }
