@@ -1,8 +1,9 @@
 //! Known models: their limits, powers and prices.
 //!
 //! A model that is not listed works all the same; whoever needs its limits or its price sets them
-//! ([`ProviderModelBuilder`](super::ProviderModelBuilder)). Prices are those that the providers published in
-//! October 2026, in micro-dollars per million tokens, for prompts of usual length.
+//! ([`ProviderModelBuilder`](super::ProviderModelBuilder)). Prices are in micro-dollars
+//! per million tokens, for prompts of usual length, as far as they were known in November 2026: from the providers'
+//! pages, and some from others who quote them. Whoever pays by them checks them first.
 
 use helix_agents_core::model::ModelLimits;
 
