@@ -262,7 +262,7 @@ impl<Out> Agent<Out> {
         &self.def.initial_state
     }
 
-    /// Its budgets.
+    /// Returns the limits of its runs, its sessions and their trees. Empty if it has none.
     pub fn budgets(&self) -> &Budgets {
         &self.def.budgets
     }

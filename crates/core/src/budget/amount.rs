@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Budget, BudgetUnit};
 
-/// What was used or reserved of each unit.
+/// An amount of each unit, used or reserved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]

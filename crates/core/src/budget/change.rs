@@ -11,7 +11,7 @@ pub struct BudgetChange {
     pub session: SessionId,
     /// The run that uses it.
     pub run: RunId,
-    /// The change.
+    /// The kind of the change, with its amounts.
     pub action: BudgetAction,
 }
 
@@ -38,14 +38,14 @@ impl BudgetChange {
 pub enum BudgetAction {
     /// A run starts, under these limits.
     Start {
-        /// The limits of the agent; `None` where the entry does not know the agent: those of the run
-        /// before stay.
+        /// The limits of the agent. `None` where the entry does not know the agent, so that those of the
+        /// last run stay in force.
         agent: Option<Budgets>,
         /// The limits that the request sets.
         requested: Budgets,
         /// Whether a message begins a turn, so that the budget of the run begins anew.
         new_turn: bool,
-        /// What the first model call may use at most, for a session that has made none.
+        /// The most that the first model call may use. A session that has made a call keeps its own figure.
         next: Option<BudgetAmount>,
         /// The step of the model call with which the run begins, if it begins with one.
         step: Option<u32>,
@@ -58,18 +58,18 @@ pub enum BudgetAction {
     Reserve {
         /// The step of the call.
         step: u32,
-        /// What it may use; `None` for what the last settlement said.
+        /// The most that the call may use; `None` keeps the figure of the last settlement.
         next: Option<BudgetAmount>,
     },
     /// Counts what a model call used, and drops its reservation.
     Settle {
         /// The step of the call.
         step: u32,
-        /// What it used, with the tool calls that it may execute.
+        /// The amount to count: what the call used, and the tool calls of its reply that are executed.
         used: BudgetAmount,
         /// The limit because of which tool calls of the reply are not executed.
         denied: Option<(BudgetScope, BudgetUnit)>,
-        /// What another call may use at most; `None` for no news.
+        /// The most that the next call may use; `None` keeps the figure that is known.
         next: Option<BudgetAmount>,
     },
     /// The run ends: a reservation that it still holds is dropped, and no time counts any more.

@@ -1,4 +1,4 @@
-//! What a model call may use at most.
+//! Estimates the most that a model call may use.
 
 use super::{BudgetAmount, BudgetUnit, Budgets};
 use crate::agent::{Agent, AnyAgent};
@@ -103,7 +103,7 @@ pub enum BudgetTerms {
     Limited {
         /// The limits of the agent.
         agent: Box<Budgets>,
-        /// What the first model call of a new session may use at most.
+        /// The most that the first model call of a new session may use.
         first: Option<Box<BudgetAmount>>,
     },
 }

@@ -9,12 +9,12 @@ use super::{Budget, BudgetAction, BudgetAmount, BudgetChange, BudgetScope, Budge
 use crate::id::{RunId, SessionId};
 use crate::time::Timestamp;
 
-/// What the sessions of a tree have used and reserved, as the header of the root keeps it.
+/// The counters of all sessions of a tree: amounts used and reserved, kept in the header of the root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct BudgetLedger {
-    /// What all sessions have used of the units that the tree limits.
+    /// The amount that all sessions have used, of the units that the tree limits.
     #[serde(default, skip_serializing_if = "BudgetAmount::is_zero")]
     pub tree: BudgetAmount,
     /// The sessions that have limits, or a run under those of the tree.
@@ -22,7 +22,7 @@ pub struct BudgetLedger {
     pub sessions: BTreeMap<SessionId, BudgetAccount>,
 }
 
-/// What one session has used and reserved.
+/// The counters and the limits of one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -33,13 +33,13 @@ pub struct BudgetAccount {
     /// The limits that requests have set. They outrank those of the agent.
     #[serde(skip_serializing_if = "Budgets::is_empty")]
     pub requested: Budgets,
-    /// What the turn of the last run has used.
+    /// The amount that the turn of the last run has used.
     #[serde(skip_serializing_if = "BudgetAmount::is_zero")]
     pub run: BudgetAmount,
-    /// What the session has used.
+    /// The amount that the session has used, in all its turns.
     #[serde(skip_serializing_if = "BudgetAmount::is_zero")]
     pub session: BudgetAmount,
-    /// What the next model call may use at most, where it is known.
+    /// The most that the next model call may use, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<BudgetAmount>,
     /// The reservation of the model call in progress, or of the next one.
@@ -62,7 +62,7 @@ pub struct BudgetReservation {
     pub run: RunId,
     /// The step of the call.
     pub step: u32,
-    /// What the call may use at most.
+    /// The most that the call may use.
     pub amount: BudgetAmount,
 }
 
@@ -79,7 +79,7 @@ pub struct BudgetRefusal {
     pub unit: BudgetUnit,
     /// The limit.
     pub limit: u64,
-    /// What would be used with the call that was not made.
+    /// The amount that would be used with the call that was not made.
     pub needed: u64,
 }
 

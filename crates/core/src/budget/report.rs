@@ -1,4 +1,4 @@
-//! What a budget shows to readers.
+//! A budget as readers are shown it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::id::SessionId;
 pub struct BudgetUse {
     /// The limits.
     pub limit: Budget,
-    /// What was used.
+    /// The amount that was used.
     pub used: BudgetAmount,
-    /// What is reserved for model calls that were not settled yet.
+    /// The amount that is reserved for model calls that were not settled yet.
     pub reserved: BudgetAmount,
 }
 

@@ -16,7 +16,7 @@ use crate::step::SystemPrompt;
 use crate::store::Precondition;
 use crate::transcript::Transcript;
 
-/// What became of a model call, as far as it is counted.
+/// The part of a model call that is counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallUse {
     /// The tokens that the model reported.

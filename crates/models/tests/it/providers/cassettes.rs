@@ -10,7 +10,7 @@ use super::cassette::{self, Cassette};
 use super::http_server::{HttpServer, Response, Seen};
 use super::scene::{Scene, described, described_error};
 
-/// What came of a cassette, exchange by exchange.
+/// The outcome of a cassette, exchange by exchange.
 pub(super) struct Played {
     pub(super) cassette: Cassette,
     /// The bodies of the requests.

@@ -262,7 +262,7 @@ pub async fn a_model_that_keeps_failing_fails_the_turn(on: &RuntimeSubject) {
     assert_eq!(on.transcript_lines().await, ["user: go"; 6]);
 }
 
-/// What a call that failed is known to have used is in the usage of the session, beside that of the attempt
+/// The usage of a session has the tokens that a failed call is known to have used, beside those of the attempt
 /// that succeeded.
 ///
 /// proves in part: USG-01
@@ -295,7 +295,7 @@ fn tokens(usage: &[UsageEntry]) -> Vec<(u64, u64)> {
     tokens.collect()
 }
 
-/// What a call that a stop cut off is known to have used is in the usage of the session.
+/// The usage of a session has the tokens that a call is known to have used before a stop cut it off.
 ///
 /// proves in part: USG-01
 pub async fn the_tokens_of_a_call_that_is_cut_off_are_recorded(on: &RuntimeSubject) {

@@ -158,7 +158,7 @@ pub async fn a_message_begins_a_new_budget_of_the_run(on: &RuntimeSubject) {
     assert_eq!(run.status, RunStatus::Failed);
 }
 
-/// What every attempt of a model call has used is counted once, and nothing stays reserved.
+/// The tokens of every attempt of a model call are counted once, and nothing stays reserved.
 ///
 /// proves in part: BUD-01
 pub async fn a_budget_counts_every_attempt_of_a_model_call(on: &RuntimeSubject) {
