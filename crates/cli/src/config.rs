@@ -5,6 +5,7 @@
 
 mod agents;
 mod budget;
+mod context;
 mod error;
 mod headers;
 mod json;

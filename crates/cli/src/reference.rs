@@ -6,6 +6,7 @@
 //! page and the JSON Schema are generated from the table.
 
 mod budgets;
+mod contexts;
 mod files;
 mod models;
 mod page;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::budget::Budgets;
+use crate::context::{ContextPolicy, UnknownContextLimit};
 use crate::error::{Coded, ErrorCode};
 use crate::hooks::AgentHooks;
 use crate::model::{Model, ModelConfig, ToolSchema};
@@ -174,6 +175,9 @@ pub(crate) struct AgentDef {
     hooks: Vec<Arc<dyn AgentHooks>>,
     initial_state: Arc<Value>,
     budgets: Budgets,
+    context: ContextPolicy,
+    /// The size of what every prompt begins with, as far as it does not depend on the session.
+    fixed_bytes: usize,
 }
 
 impl Agent {
@@ -265,6 +269,26 @@ impl<Out> Agent<Out> {
     /// Returns the limits of its runs, its sessions and their trees. Empty if it has none.
     pub fn budgets(&self) -> &Budgets {
         &self.def.budgets
+    }
+
+    /// Returns what happens when a conversation comes near the context limit of its model.
+    #[must_use]
+    pub fn context(&self) -> &ContextPolicy {
+        &self.def.context
+    }
+
+    /// Checks that the context limit of this model is known, if the agent leaves turns out near it.
+    ///
+    /// # Errors
+    /// [`UnknownContextLimit`].
+    pub fn check_context(&self, model: &dyn Model) -> Result<(), UnknownContextLimit> {
+        self.def.context.limit(&self.erase(), model).map(drop)
+    }
+
+    /// The size of its system prompt and its tools in bytes. A system prompt that is made from the state is
+    /// left out.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        self.def.fixed_bytes
     }
 
     /// Whether both are clones of one agent.

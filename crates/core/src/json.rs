@@ -65,6 +65,14 @@ impl Json {
         }))
     }
 
+    /// Returns the length of its text, estimated while there is none.
+    pub(crate) fn size(&self) -> usize {
+        match self.0.text.get() {
+            Some(text) => text.len(),
+            None => value_size(self),
+        }
+    }
+
     /// Returns the value, which is copied only if another clone is left.
     #[must_use]
     pub fn into_value(self) -> Value {
@@ -74,6 +82,20 @@ impl Json {
                 shared.value.into_inner().unwrap_or_else(read)
             }
             Err(shared) => Value::clone(&Self(shared)),
+        }
+    }
+}
+
+/// Estimates the length of a value's text.
+pub(crate) fn value_size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| value_size(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            let sizes = fields.map(|(name, value)| name.len() + 4 + value_size(value));
+            sizes.sum::<usize>() + 2
         }
     }
 }

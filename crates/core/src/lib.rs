@@ -19,6 +19,7 @@ pub mod agent;
 pub mod bounds;
 pub mod budget;
 pub mod canonical;
+pub mod context;
 pub mod entries;
 pub mod error;
 mod first;

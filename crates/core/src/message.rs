@@ -19,6 +19,9 @@ pub type Metadata = serde_json::Map<String, Value>;
 /// The metadata key that hides a message from user interfaces; the model still reads it.
 pub(crate) const HIDDEN: &str = "hidden";
 
+/// The metadata key of a reply after which the size of the conversation was noted.
+const CONTEXT_TOKENS: &str = "helixContextTokens";
+
 /// One message of a conversation.
 ///
 /// ```
@@ -201,6 +204,17 @@ impl AssistantMessage {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(vec![AssistantPart::text(text)])
+    }
+
+    /// Notes the size of the conversation up to and with this message, as the provider counted it.
+    pub(crate) fn set_context_tokens(&mut self, tokens: u64) {
+        self.metadata
+            .insert(CONTEXT_TOKENS.to_owned(), tokens.into());
+    }
+
+    /// The size of the conversation up to and with this message, where it was noted.
+    pub(crate) fn context_tokens(&self) -> Option<u64> {
+        self.metadata.get(CONTEXT_TOKENS)?.as_u64()
     }
 
     /// Keeps the arguments of its calls as texts only, which takes less memory.

@@ -14,11 +14,13 @@ mod heal;
 mod log;
 mod paired;
 mod rendered;
+mod shown;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::context::message_bytes;
 use crate::id::CallId;
 use crate::message::{Message, UserMessage};
 
@@ -29,6 +31,7 @@ pub use heal::Healed;
 pub use paired::{PairedStep, PairingError};
 
 use log::Log;
+use shown::Shown;
 
 /// A valid conversation. Clones share their messages.
 ///
@@ -45,6 +48,8 @@ pub struct Transcript {
     counters: Counters,
     /// Ids of calls that no message of this transcript carries any more.
     retired: Arc<HashSet<CallId>>,
+    /// The conversation as the model reads it, where its beginning is left out.
+    shown: Option<Box<Shown>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,17 +58,36 @@ struct Counters {
     visible_users: usize,
     last_visible_user: Option<usize>,
     assistants_since_user: usize,
+    /// The size of the messages, for an estimate.
+    bytes: usize,
+    /// The size of the conversation after a reply, as its provider counted it.
+    counted: Option<Counted>,
+}
+
+/// The tokens that a provider counted up to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counted {
+    tokens: u64,
+    /// The size of the messages that it counted.
+    bytes: usize,
 }
 
 impl Counters {
     fn count(&mut self, message: &Message) {
+        self.bytes += message_bytes(message);
         match message {
             Message::User(user) if !user.is_hidden() => {
                 self.visible_users += 1;
                 self.last_visible_user = Some(self.messages);
                 self.assistants_since_user = 0;
             }
-            Message::Assistant(_) => self.assistants_since_user += 1,
+            Message::Assistant(reply) => {
+                self.assistants_since_user += 1;
+                if let Some(tokens) = reply.context_tokens() {
+                    let bytes = self.bytes;
+                    self.counted = Some(Counted { tokens, bytes });
+                }
+            }
             Message::User(_) | Message::Tool(_) => {}
         }
         self.messages += 1;
@@ -88,6 +112,7 @@ impl Transcript {
             log: Arc::new(Log::default()),
             counters: Counters::default(),
             retired: Arc::default(),
+            shown: None,
         }
     }
 
@@ -143,6 +168,12 @@ impl Transcript {
     }
 
     fn append(&mut self, message: Arc<Message>) {
+        self.show(&message);
+        self.append_unseen(message);
+    }
+
+    /// Appends a message without regard to the part that the model reads.
+    fn append_unseen(&mut self, message: Arc<Message>) {
         self.counters.count(&message);
         let at = self.counters.messages - 1;
         if let Err(message) = self.log.push(at, message) {
@@ -174,6 +205,7 @@ impl Transcript {
             counters.count(message);
         }
         self.counters = counters;
+        self.show_again();
     }
 
     /// Returns the number of messages.

@@ -280,6 +280,7 @@ pub use async_trait::async_trait;
 pub use helix_agents_core as core;
 pub use helix_agents_core::agent::{AgentBuilder, AnyAgent, ModelRef};
 pub use helix_agents_core::budget::{Budget, BudgetScope, BudgetUnit, Budgets};
+pub use helix_agents_core::context::{ContextPolicy, StandIn};
 pub use helix_agents_core::entries::{
     Continuation, DoubleTexting, ExpectedSession, Submitted, ToolAnswer,
 };

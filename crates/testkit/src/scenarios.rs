@@ -1,6 +1,7 @@
 //! The scenarios that every host and every store must pass, killed at every point.
 
 mod budgets;
+mod contexts;
 mod deadlines;
 mod people;
 mod replies;
@@ -25,6 +26,7 @@ pub use budgets::{
     a_budget_of_steps_that_is_raised, a_budget_of_tokens_that_is_raised,
     a_model_that_fails_under_a_budget, tool_calls_beyond_a_budget,
 };
+pub use contexts::{turns_that_are_left_out, turns_that_are_summarized};
 pub use deadlines::{
     a_deadline_that_passes, a_late_answer_after_the_turn,
     a_late_answer_before_the_timeout_is_taken, a_late_answer_to_a_run_in_progress,
@@ -81,7 +83,7 @@ macro_rules! crash_tests {
             a_retry_after_an_interrupt a_return_over_a_pause
             a_branch_while_the_source_runs a_budget_of_steps_that_is_raised
             a_budget_of_tokens_that_is_raised tool_calls_beyond_a_budget
-            a_model_that_fails_under_a_budget
+            a_model_that_fails_under_a_budget turns_that_are_left_out turns_that_are_summarized
         );
     };
     (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(

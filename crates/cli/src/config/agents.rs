@@ -1,5 +1,7 @@
 //! `[agents.NAME]`: the agents of a file.
 
+use std::sync::Arc;
+
 use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::step::FINISH_TOOL;
 use helix_agents_models::Script;
@@ -7,7 +9,7 @@ use helix_agents_models::Script;
 use super::models::Models;
 use super::suggest::remedy;
 use super::tools::Tools;
-use super::{At, ConfigError, Section, budget};
+use super::{At, ConfigError, Section, budget, context};
 use crate::prompt::Prompt;
 
 pub(super) fn read(
@@ -34,7 +36,9 @@ pub(super) fn read(
             format!("agent {name} uses the model `{wanted}`, which is not defined; {remedy}");
         return Err(section.error(&model.at, message));
     };
+    let used = Arc::clone(&found.model);
     builder = builder.model(found.model).model_config(found.config);
+    builder = builder.context(context::read(section, models)?);
     let mut listed: Vec<String> = Vec::new();
     for At { value, at } in section.texts("tools")? {
         if listed.contains(&value) {
@@ -63,7 +67,14 @@ pub(super) fn read(
         None => builder.build().map(|agent| agent.erase()),
     };
     section.finish()?;
-    built.map_err(|error| section.wrong(format_args!("cannot be used: {}", chain(&error))))
+    let cannot = |error: &dyn std::error::Error| {
+        section.wrong(format_args!("cannot be used: {}", chain(error)))
+    };
+    let agent = built.map_err(|error| cannot(&error))?;
+    agent
+        .check_context(used.as_ref())
+        .map_err(|error| cannot(&error))?;
+    Ok(agent)
 }
 
 /// Whether an agent must give an output but its script never does: neither with `finish`, nor by

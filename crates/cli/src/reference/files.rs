@@ -1,6 +1,7 @@
 //! The keys of `helix.toml`.
 
 use super::budgets::BUDGET;
+use super::contexts::CONTEXT;
 use super::models::MODEL;
 use super::tools::TOOL;
 use super::{Key, Rule, Shape, Table};
@@ -281,6 +282,11 @@ static AGENT: Table = Table {
             "budget",
             Shape::Table(&BUDGET),
             "Limits of what runs, sessions and trees of sessions may use.",
+        ),
+        Key::new(
+            "context",
+            Shape::Table(&CONTEXT),
+            "What happens when a conversation comes near the context limit of the model.",
         ),
     ],
     rules: &[],

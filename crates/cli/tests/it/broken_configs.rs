@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 75] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 82] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -87,6 +87,41 @@ pub(crate) const BROKEN: [(&str, &str, &str); 75] = [
         "an unknown scope of a budget",
         "model = \"fast\"",
         "model = \"fast\"\nbudget = { month = { tokens = 5 } }",
+    ),
+    (
+        "an unknown choice near the context limit",
+        "model = \"fast\"",
+        "model = \"fast\"\ncontext = { near_limit = \"summary\", model = \"fast\" }",
+    ),
+    (
+        "a summary without a model",
+        "model = \"fast\"",
+        "model = \"fast\"\ncontext = { near_limit = \"summarize\", at_tokens = 1000 }",
+    ),
+    (
+        "a summary by a model that is not defined",
+        "model = \"fast\"",
+        "model = \"fast\"\ncontext = { near_limit = \"summarize\", model = \"fats\" }",
+    ),
+    (
+        "turns to keep without a number",
+        "model = \"fast\"",
+        "model = \"fast\"\ncontext = { near_limit = \"keep_turns\", at_tokens = 1000 }",
+    ),
+    (
+        "turns to keep where the run fails",
+        "model = \"fast\"",
+        "model = \"fast\"\ncontext = { near_limit = \"fail\", keep_turns = 2 }",
+    ),
+    (
+        "a model for summaries that are not made",
+        "model = \"fast\"",
+        "model = \"fast\"\ncontext = { near_limit = \"keep_turns\", keep_turns = 2, model = \"fast\" }",
+    ),
+    (
+        "turns to keep near a limit that is not known",
+        "model = \"fast\"",
+        "model = \"fast\"\ncontext = { near_limit = \"keep_turns\", keep_turns = 2 }",
     ),
     (
         "tools that are not a list",

@@ -20,6 +20,7 @@ mod builtin_tools;
 /// A run in a separate process, during a call.
 mod busy;
 /// The built-in demo agents.
+mod contexts;
 mod demo;
 /// Pseudorandom numbers with a seed.
 mod dice;

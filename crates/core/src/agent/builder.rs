@@ -13,7 +13,9 @@ use serde_json::{Map, Value};
 use super::error::check_name;
 use super::{Agent, AgentDef, DEFAULT_MAX_COMPLETION_RETRIES, DefinitionError, ModelRef};
 use crate::budget::Budgets;
+use crate::context::ContextPolicy;
 use crate::hooks::AgentHooks;
+use crate::json::value_size;
 use crate::model::{ModelConfig, ToolSchema};
 use crate::schema::{Schema, schema_of};
 use crate::state::{check_state, to_json};
@@ -47,6 +49,7 @@ pub struct AgentBuilder<Out = String> {
     hooks: Vec<Arc<dyn AgentHooks>>,
     initial_state: Value,
     budgets: Budgets,
+    context: ContextPolicy,
     mistake: Option<DefinitionError>,
     out: PhantomData<fn() -> Out>,
 }
@@ -66,6 +69,7 @@ impl AgentBuilder {
             hooks: Vec::new(),
             initial_state: Value::Object(Map::new()),
             budgets: Budgets::new(),
+            context: ContextPolicy::fail(),
             mistake: None,
             out: PhantomData,
         }
@@ -140,6 +144,7 @@ impl<Out> AgentBuilder<Out> {
             hooks: self.hooks,
             initial_state: self.initial_state,
             budgets: self.budgets,
+            context: self.context,
             mistake: self.mistake,
             out: PhantomData,
         }
@@ -190,6 +195,13 @@ impl<Out> AgentBuilder<Out> {
         self
     }
 
+    /// Chooses what happens when a conversation comes near the context limit of its model. If it is not set,
+    /// the run fails.
+    pub fn context(mut self, policy: ContextPolicy) -> Self {
+        self.context = policy;
+        self
+    }
+
     fn note(&mut self, mistake: DefinitionError) {
         self.mistake.get_or_insert(mistake);
     }
@@ -218,6 +230,12 @@ impl<Out> AgentBuilder<Out> {
                 limit: unit.as_str(),
             });
         }
+        if let Some(limit) = self.context.zero_limit() {
+            return Err(DefinitionError::ZeroLimit {
+                agent: self.name,
+                limit,
+            });
+        }
         let mut names = HashSet::new();
         if let Some(twice) = self.tools.iter().find(|tool| !names.insert(tool.name())) {
             return Err(DefinitionError::DuplicateTool {
@@ -238,6 +256,7 @@ impl<Out> AgentBuilder<Out> {
                 schema.clone(),
             )
         }));
+        let fixed_bytes = fixed_bytes(&self.system_prompt, &effective_tools);
         Ok(Agent {
             def: Arc::new(AgentDef {
                 name: self.name,
@@ -253,10 +272,25 @@ impl<Out> AgentBuilder<Out> {
                 hooks: self.hooks,
                 initial_state: Arc::new(self.initial_state),
                 budgets: self.budgets,
+                context: self.context,
+                fixed_bytes,
             }),
             out: PhantomData,
         })
     }
+}
+
+/// Returns the size of the parts of a prompt that are the same in every session.
+fn fixed_bytes(system: &SystemPrompt, tools: &[ToolSchema]) -> usize {
+    let system = match system {
+        SystemPrompt::Static(text) => text.len(),
+        SystemPrompt::Dynamic(_) => 0,
+    };
+    let tools = tools.iter().map(|tool| {
+        let schema = value_size(tool.input.json());
+        tool.name.len() + tool.description.len() + schema
+    });
+    tools.sum::<usize>() + system
 }
 
 impl<Out> fmt::Debug for AgentBuilder<Out> {

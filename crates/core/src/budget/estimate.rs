@@ -4,7 +4,7 @@ use super::{BudgetAmount, BudgetUnit, Budgets};
 use crate::agent::{Agent, AnyAgent};
 use crate::error::{Coded, ErrorCode};
 use crate::message::UserMessage;
-use crate::model::{Model, TokenUsage};
+use crate::model::{Model, ModelConfig, TokenUsage};
 use crate::step::SystemPrompt;
 
 /// The number of output tokens that is reserved for a call where neither the settings of the model nor the
@@ -48,7 +48,12 @@ pub(crate) struct CallEstimate<'a> {
 
 impl<'a> CallEstimate<'a> {
     pub(crate) fn new(agent: &AnyAgent, model: &'a dyn Model) -> Self {
-        let set = agent.model_config().max_output_tokens.map(u64::from);
+        Self::of_config(agent.model_config(), model)
+    }
+
+    /// Estimates calls of a model with these settings.
+    pub(crate) fn of_config(config: &ModelConfig, model: &'a dyn Model) -> Self {
+        let set = config.max_output_tokens.map(u64::from);
         let max_output = set
             .or(model.limits().max_output_tokens)
             .unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
@@ -80,12 +85,25 @@ impl<'a> CallEstimate<'a> {
         agent: &AnyAgent,
         is_limited: bool,
     ) -> Result<(), UnpricedModel> {
+        self.check_priced_as(agent.name(), agent.model().name(), is_limited)
+    }
+
+    /// Refuses a limit in micro-dollars that could not be counted for a model of this name.
+    ///
+    /// # Errors
+    /// [`UnpricedModel`].
+    pub(crate) fn check_priced_as(
+        self,
+        agent: &str,
+        model: &str,
+        is_limited: bool,
+    ) -> Result<(), UnpricedModel> {
         if !is_limited || self.price(&TokenUsage::new(1, 1)).is_some() {
             return Ok(());
         }
         Err(UnpricedModel {
-            agent: agent.name().to_owned(),
-            model: agent.model().name().to_owned(),
+            agent: agent.to_owned(),
+            model: model.to_owned(),
         })
     }
 }

@@ -12,6 +12,7 @@ use crate::budget::{
 use crate::machine::EffectAddress;
 use crate::message::Message;
 use crate::model::TokenUsage;
+use crate::session::ReplyUsage;
 use crate::step::SystemPrompt;
 use crate::store::Precondition;
 use crate::transcript::Transcript;
@@ -20,9 +21,11 @@ use crate::transcript::Transcript;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallUse {
     /// The tokens that the model reported.
-    pub(super) tokens: Option<TokenUsage>,
+    tokens: Option<TokenUsage>,
+    /// Their price, where it is known.
+    micro_dollars: Option<u64>,
     /// Whether its reply is kept, so that the step counts.
-    pub(super) is_kept: bool,
+    is_kept: bool,
     /// How many tool calls of the reply may be executed.
     pub(super) tool_calls: u64,
     /// The limit because of which others are not.
@@ -31,19 +34,19 @@ pub(super) struct CallUse {
 
 impl CallUse {
     /// A call that gave no reply.
-    pub(super) fn lost(tokens: Option<TokenUsage>) -> Self {
+    pub(super) fn lost(usage: Option<&ReplyUsage>) -> Self {
         Self {
-            tokens,
+            tokens: usage.map(|usage| usage.tokens),
+            micro_dollars: usage.and_then(|usage| usage.micro_dollars),
             ..Self::default()
         }
     }
 
     /// A call whose reply is kept.
-    pub(super) fn kept(tokens: Option<TokenUsage>) -> Self {
+    pub(super) fn kept(usage: Option<&ReplyUsage>) -> Self {
         Self {
-            tokens,
             is_kept: true,
-            ..Self::default()
+            ..Self::lost(usage)
         }
     }
 }
@@ -96,12 +99,9 @@ impl<'a> EffectContext<'a> {
             .as_deref()
             .map(|model| CallEstimate::new(agent, model));
         let known = call.tokens.filter(|tokens| tokens.total() > 0);
-        let price = |tokens: &TokenUsage| {
-            let price = estimate.and_then(|estimate| estimate.price(tokens));
-            price.unwrap_or(reserved.micro_dollars)
-        };
+        let price = call.micro_dollars.unwrap_or(reserved.micro_dollars);
         let (tokens, micro_dollars) = match &known {
-            Some(tokens) => (tokens.total(), price(tokens)),
+            Some(tokens) => (tokens.total(), price),
             // A model that does not say what it used must not be unlimited.
             None if call.is_kept => (reserved.tokens, reserved.micro_dollars),
             None => (0, 0),
@@ -182,7 +182,7 @@ impl Scope<'_> {
 }
 
 /// Whether a call is reserved or refused; `None` while nobody asked.
-fn admission(ledger: &BudgetLedger, at: &EffectAddress) -> Option<bool> {
+pub(super) fn admission(ledger: &BudgetLedger, at: &EffectAddress) -> Option<bool> {
     let account = ledger.sessions.get(&at.session_id)?;
     let refused = account.refused.as_ref();
     if refused.is_some_and(|refused| refused.run == at.run_id) {
@@ -201,7 +201,7 @@ fn prompt_tokens(system: &SystemPrompt, history: &Transcript) -> u64 {
         SystemPrompt::Static(text) => text.len(),
         SystemPrompt::Dynamic(_) => 0,
     };
-    let said = history.iter().map(|message| match message {
+    let said = history.for_model().iter().map(|message| match message {
         // Files are no text.
         Message::User(message) => message.content.len(),
         other => serde_json::to_vec(other).map_or(0, |json| json.len()),

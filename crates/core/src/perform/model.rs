@@ -1,13 +1,16 @@
 //! Asks the model.
 
 mod begin_again;
+mod compact;
 mod cut;
 mod stream;
+mod summary;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::begin_again::begin_again;
+use self::compact::{Unfit, fit, is_short};
 use self::cut::{Cut, cut_short, note_cut, note_out_of_time};
 use self::stream::{ReplyEnd, adapter_panicked, stream};
 use super::budget::CallUse;
@@ -49,7 +52,7 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
     } else if view.attempt > 0 {
         return Err(scope.overtaken());
     }
-    let history = scope.history(&mut view).await?;
+    let mut history = scope.history(&mut view).await?;
     if matches!(scope.effect.kind, EffectKind::Model { resync: true, .. }) {
         let run_start = Sequence(view.run.start_sequence);
         discard_orphans(scope, view.attempt, run_start).await?;
@@ -59,17 +62,63 @@ pub(super) async fn perform(scope: Scope<'_>, attempt: Attempt) -> Result<Event,
         return Ok(scope.event(EventKind::BudgetExhausted {}));
     }
 
+    let mut fits = Ok(false);
+    if !is_short(scope, &view, &history) {
+        // Rare and large.
+        fits = Box::pin(fit(scope, &mut view, false)).await?;
+        history = scope.history(&mut view).await?;
+    }
     let cx = EffectContext::new(scope, &view);
     let hooks = Hooks::over(cx, &view.state());
     if scope.effect.first {
         hooks.fire_started(&history).await?;
     }
+    if let Err(unfit) = fits {
+        return Box::pin(no_call(cx, &hooks, unfit)).await;
+    }
     match ask(cx, &hooks, &history).await? {
         Ok(replied) => reply::take(cx, &hooks, replied).await,
+        Err(NoReply::Failed(failure)) if failure.is_too_long() => {
+            Box::pin(too_long(cx, &hooks, failure)).await
+        }
         Err(NoReply::Failed(failure)) => failed(cx, &hooks, failure).await,
         // Rare and large.
         Err(NoReply::Cut(cut)) => Box::pin(cut_short(cx, &hooks, *cut)).await,
         Err(NoReply::OutOfTime(usage)) => Box::pin(note_out_of_time(cx, usage)).await,
+    }
+}
+
+/// Ends a model call that is not made, because its conversation does not fit.
+async fn no_call(
+    cx: EffectContext<'_>,
+    hooks: &Hooks<'_>,
+    unfit: Unfit,
+) -> Result<Event, PerformError> {
+    match unfit {
+        Unfit::Failed(failure) => failed(cx, hooks, failure).await,
+        Unfit::Stopped(usage) => note_cut(cx, usage).await,
+        Unfit::OutOfTime(usage) => note_out_of_time(cx, usage).await,
+        Unfit::Exhausted => Ok(cx.scope.event(EventKind::BudgetExhausted {})),
+    }
+}
+
+/// Ends a model call for which the model found the conversation too long, although it was estimated to fit.
+/// If some of it can be left out, the call is tried again.
+async fn too_long(
+    cx: EffectContext<'_>,
+    hooks: &Hooks<'_>,
+    mut failure: Failure,
+) -> Result<Event, PerformError> {
+    let mut view = cx.view.clone();
+    let fits = fit(cx.scope, &mut view, true).await?;
+    let cx = EffectContext::new(cx.scope, &view);
+    match fits {
+        Ok(is_shorter) => {
+            failure.error.retryable = is_shorter;
+            failure.retry_after = is_shorter.then_some(Duration::ZERO);
+            failed(cx, hooks, failure).await
+        }
+        Err(unfit) => no_call(cx, hooks, unfit).await,
     }
 }
 
@@ -95,6 +144,13 @@ struct Failure {
     retry_after: Option<Duration>,
     /// The tokens that the call used all the same.
     usage: Option<ReplyUsage>,
+}
+
+impl Failure {
+    /// Whether the model found the conversation too long.
+    fn is_too_long(&self) -> bool {
+        self.error.code == ErrorCode::ProviderContextLength
+    }
 }
 
 impl From<ErrorRecord> for Failure {
@@ -268,9 +324,8 @@ async fn failed(
         retry_after,
         usage,
     } = failure;
-    let tokens = usage.as_ref().map(|usage| usage.tokens);
     // The next attempt has a reservation of its own: this one's is settled.
-    let settlement = cx.settlement(CallUse::lost(tokens));
+    let settlement = cx.settlement(CallUse::lost(usage.as_ref()));
     let usage = usage_change(cx, &at.run_id, usage)?;
     tracing::warn!(
         event = "model.failed",

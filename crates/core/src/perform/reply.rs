@@ -89,7 +89,8 @@ pub(super) async fn take(
         native,
         mut deltas,
     } = replied;
-    let tokens = usage.tokens;
+    let mut call_use = CallUse::kept(Some(&usage));
+    let tokens = usage.tokens.total();
     let result = step_result(reply, native);
     let limits = Limits::of(scope.effect);
     let (plan, after) = judge(view.agent(), &result, limits, ports.bounds());
@@ -98,7 +99,10 @@ pub(super) async fn take(
     let mut chunks = deltas.take().await?;
 
     let message = plan.assistant_message;
-    let message = message.ok_or_else(|| scope.missing("a message in its reply"))?;
+    let mut message = message.ok_or_else(|| scope.missing("a message in its reply"))?;
+    if tokens > 0 && view.agent().context().kept_turns().is_some() {
+        message.set_context_tokens(tokens);
+    }
     let mut settled = plan.settled_results.into_iter();
     let mut open = OpenStep::new(
         ports.ids.step_id()?,
@@ -118,7 +122,6 @@ pub(super) async fn take(
         }
     }
     let mut questions = Vec::new();
-    let mut call_use = CallUse::kept(Some(tokens));
     if !open.is_settled() {
         let calls = std::mem::take(&mut open.calls);
         let intents = intents(cx, hooks, &open.message, calls).await?;

@@ -195,6 +195,12 @@ impl SessionView {
         }
     }
 
+    /// Takes over a history with one message more: it stands for what is left out of prompts.
+    pub(super) fn add_stand_in(&mut self, history: Transcript) {
+        self.message_count += 1;
+        self.transcript = Some(history);
+    }
+
     /// Applies writes to the state.
     pub(super) fn write(&mut self, writes: &StepWrites) {
         if writes.is_empty() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::RuntimeError;
 use crate::agent::{AgentContext, AnyAgent};
 use crate::budget::BudgetTerms;
+use crate::context::StandIn;
 use crate::entries::{AsRead, EntryError, ExecuteRequest, ResumeRequest};
 use crate::perform::Ports;
 
@@ -14,8 +15,9 @@ impl ExecuteRequest {
     ///
     /// # Errors
     /// [`RuntimeError::Agent`] if the agent cannot be resolved, [`RuntimeError::Model`] if it names a
-    /// model that the runtime does not have, [`RuntimeError::Budget`] for a budget in micro-dollars on a
-    /// model whose prices are not known.
+    /// model that the runtime does not have, [`RuntimeError::Context`] if it leaves turns out near a limit
+    /// that is not known, [`RuntimeError::Budget`] for a budget in micro-dollars on a model whose prices are
+    /// not known.
     pub fn complete(mut self, ports: &Ports) -> Result<(AnyAgent, Self), RuntimeError> {
         self.choose_session(ports.ids.as_ref())
             .map_err(EntryError::from)?;
@@ -26,6 +28,11 @@ impl ExecuteRequest {
         });
         let agent = ports.agents.resolve(&self.agent_type, &context)?;
         let model = agent.model().find(agent.name(), ports.models.as_ref())?;
+        agent.check_context(model.as_ref())?;
+        if let Some(summary) = agent.context().summary_model() {
+            summary.find(agent.name(), ports.models.as_ref())?;
+        }
+        self.messages.iter_mut().for_each(StandIn::remove);
         let requested = self.budget.limits.as_deref();
         self.budget.terms = BudgetTerms::of(&agent, model.as_ref(), &self.messages, requested)?;
         let initial_state = agent.initial_state();

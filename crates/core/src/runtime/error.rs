@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::agent::{ResolveError, UnknownModel};
 use crate::budget::UnpricedModel;
+use crate::context::UnknownContextLimit;
 use crate::entries::EntryError;
 use crate::error::{Coded, Error, ErrorCode};
 use crate::id::{RunId, SessionId};
@@ -27,6 +28,9 @@ pub enum RuntimeError {
     /// The agent has a budget in micro-dollars, and the prices of its model are not known.
     #[error(transparent)]
     Budget(#[from] UnpricedModel),
+    /// The agent leaves turns out near the context limit of its model, and that limit is not known.
+    #[error(transparent)]
+    Context(#[from] UnknownContextLimit),
     /// Another process took the run over and it goes on there, or its session was removed.
     #[error("run {run} is over here: another process took it over, or its session was removed")]
     Superseded {
@@ -97,6 +101,7 @@ impl RuntimeError {
             Self::Agent(_)
             | Self::Model(_)
             | Self::Budget(_)
+            | Self::Context(_)
             | Self::Host { .. }
             | Self::ShuttingDown => (None, None),
         }
@@ -118,6 +123,7 @@ impl Coded for RuntimeError {
             Self::Agent(error) => error.code(),
             Self::Model(error) => error.code(),
             Self::Budget(error) => error.code(),
+            Self::Context(error) => error.code(),
             Self::Superseded { .. } | Self::HandedOver { .. } => ErrorCode::StateStale,
             Self::Host { .. } => ErrorCode::FrameworkInternal,
             Self::Stalled { source, .. } => source.code(),

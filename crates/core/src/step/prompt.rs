@@ -68,7 +68,7 @@ impl fmt::Debug for SystemPrompt {
     }
 }
 
-/// The messages of a model call: the system prompt, then the whole history.
+/// The messages of a model call: the system prompt, then the history.
 #[derive(Debug, Clone)]
 pub struct PromptMessages<'a> {
     system: Cow<'a, str>,
@@ -86,13 +86,22 @@ pub enum PromptMessage<'a> {
 }
 
 impl<'a> PromptMessages<'a> {
+    /// A prompt of this system prompt and this conversation.
+    pub(crate) fn new(system: &'a str, history: &'a Transcript) -> Self {
+        Self {
+            system: Cow::Borrowed(system),
+            history,
+        }
+    }
+
     /// Returns the text of the system prompt.
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system
     }
 
-    /// Returns the history of the session.
+    /// Returns the history of the session as the model reads it: without the turns that are left out near
+    /// the context limit.
     #[must_use]
     pub fn history(&self) -> &'a Transcript {
         self.history
@@ -107,7 +116,8 @@ impl<'a> PromptMessages<'a> {
     }
 }
 
-/// Puts the resolved system prompt before the history. Nothing of the history is copied.
+/// Puts the resolved system prompt before the history, as the model reads it. Nothing of the history is
+/// copied.
 #[must_use]
 pub fn build_messages_for_llm<'a>(
     history: &'a Transcript,
@@ -116,6 +126,6 @@ pub fn build_messages_for_llm<'a>(
 ) -> PromptMessages<'a> {
     PromptMessages {
         system: system_prompt.resolve(state),
-        history,
+        history: history.for_model(),
     }
 }

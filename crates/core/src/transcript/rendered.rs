@@ -67,6 +67,11 @@ impl Renderings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Drops everything that was rendered.
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
     /// Hands the rendering of a format to `act`.
     fn with<F: MessageFormat, R>(&self, format: &F, act: impl FnOnce(&mut Rendering) -> R) -> R {
         let mut all = self.lock();

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod changed_meanwhile;
+mod compacting;
 mod concurrent_writes;
 mod cut_short;
 mod dead_process;
@@ -27,6 +28,10 @@ pub use changed_meanwhile::{
     a_fatal_error_beats_a_result_that_would_finish, a_step_is_settled_as_it_is,
     a_stopped_step_is_closed_as_it_is, an_answer_to_a_call_with_a_result_is_not_used,
     state_changes_of_hooks_are_kept_when_a_tool_is_missing,
+};
+pub use compacting::{
+    a_summary_outlives_its_process, a_summary_whose_acknowledgement_is_lost_is_made_once,
+    two_attempts_at_a_summary_come_to_one,
 };
 pub use concurrent_writes::{
     a_message_beside_a_call_runs_no_further_finisher,

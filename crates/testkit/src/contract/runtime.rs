@@ -12,6 +12,7 @@ mod bounding;
 mod branching;
 mod budgeting;
 mod completing;
+mod fitting;
 mod hooking;
 mod late_answers;
 mod lines;
@@ -215,6 +216,19 @@ suite! { ($)
         a_call_is_reserved_with_its_longest_reply,
         tool_calls_beyond_the_budget_are_not_executed,
         a_budget_in_micro_dollars_needs_prices,
+    }
+    fitting {
+        a_long_conversation_is_shown_by_its_last_turns,
+        earlier_turns_are_summarized_once,
+        the_current_turn_is_never_cut,
+        a_conversation_that_is_too_long_fails_typed,
+        a_refused_conversation_is_shortened,
+        a_summary_that_fails_is_tried_again,
+        a_rewind_takes_a_summary_back,
+        a_stop_ends_a_summary,
+        a_summary_counts_for_the_budget,
+        an_unknown_limit_is_refused,
+        a_user_cannot_leave_messages_out,
     }
     retrying {
         a_retry_begins_at_the_last_good_checkpoint,

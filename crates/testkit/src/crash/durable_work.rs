@@ -6,7 +6,7 @@ use helix_agents_core::CallId;
 use helix_agents_core::message::Message;
 
 use super::compare::Stored;
-use super::observer::ObservedCounts;
+use super::observer::{ModelCallPlace, ObservedCounts};
 
 /// The finished calls and replies that were durable when a process died, and the counts until then.
 #[derive(Debug)]
@@ -14,23 +14,30 @@ pub(super) struct DurableWork {
     place: String,
     seen: ObservedCounts,
     finished: BTreeSet<CallId>,
-    replied: BTreeSet<usize>,
+    replied: BTreeSet<ModelCallPlace>,
 }
 
 impl DurableWork {
     pub(super) fn new(place: String, stored: &Stored, seen: ObservedCounts) -> Self {
         let mut finished = BTreeSet::new();
         let mut replied = BTreeSet::new();
-        for (at, message) in stored.messages.iter().enumerate() {
+        let (mut turn, mut replies) = (0, 0);
+        for message in &stored.messages {
             match message {
-                Message::Assistant(_) => drop(replied.insert(at)),
+                Message::User(user) if !user.is_hidden() => {
+                    (turn, replies) = (turn + 1, 0);
+                }
+                Message::Assistant(_) => {
+                    replied.insert((turn, replies));
+                    replies += 1;
+                }
                 Message::Tool(result) => drop(finished.insert(result.tool_call_id.clone())),
                 _ => {}
             }
         }
         let session = stored.session.as_ref();
         if let Some(step) = session.and_then(|session| session.open_step.as_ref()) {
-            replied.insert(stored.messages.len());
+            replied.insert((turn, replies));
             let calls = step.calls().filter(|(_, open)| open.result.is_some());
             finished.extend(calls.map(|(call, _)| call.id.clone()));
         }
@@ -47,7 +54,7 @@ impl DurableWork {
     pub(super) fn repetitions(
         &self,
         later: &ObservedCounts,
-        allowed: &BTreeMap<usize, usize>,
+        allowed: &BTreeMap<ModelCallPlace, usize>,
     ) -> Vec<String> {
         let mut all = Vec::new();
         for call in &self.finished {
@@ -60,13 +67,14 @@ impl DurableWork {
                 ));
             }
         }
-        for messages in &self.replied {
-            let count =
-                |seen: &ObservedCounts| seen.asked.get(messages).copied().unwrap_or_default();
-            let allowed = allowed.get(messages).copied().unwrap_or_default();
+        for place in &self.replied {
+            let count = |seen: &ObservedCounts| seen.asked.get(place).copied().unwrap_or_default();
+            let allowed = allowed.get(place).copied().unwrap_or_default();
             if count(later) > count(&self.seen).max(allowed) {
+                let (turn, replies) = place;
                 all.push(format!(
-                    "the model call after {messages} messages was repeated although its reply was durable, killed {}",
+                    "the model call of turn {turn} after {replies} replies was repeated although its reply was \
+                     durable, killed {}",
                     self.place
                 ));
             }

@@ -13,13 +13,16 @@ pub(super) struct Observer {
     seen: Arc<Mutex<ObservedCounts>>,
 }
 
+/// The place of a model call: the number of the turn, and that of the replies in it.
+pub(super) type ModelCallPlace = (usize, usize);
+
 /// The counts so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ObservedCounts {
     /// The number of starts of each call, and whether more than one is allowed.
     pub(super) starts: BTreeMap<CallId, (usize, bool)>,
-    /// The number of model calls for each length of the history.
-    pub(super) asked: BTreeMap<usize, usize>,
+    /// The number of model calls at each place of the history.
+    pub(super) asked: BTreeMap<ModelCallPlace, usize>,
 }
 
 impl Observer {
@@ -43,8 +46,12 @@ impl AgentHooks for Observer {
     }
 
     async fn before_llm_call(&self, payload: &BeforeModelCall<'_>, _: &HookCx) -> HookResult {
-        let messages = payload.prompt.history().len();
-        *self.lock().asked.entry(messages).or_default() += 1;
+        let history = payload.prompt.history();
+        let place = (
+            history.visible_user_messages(),
+            history.assistant_messages_since_user(),
+        );
+        *self.lock().asked.entry(place).or_default() += 1;
         Ok(())
     }
 }

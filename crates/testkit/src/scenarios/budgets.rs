@@ -41,30 +41,34 @@ impl Model for Priced {
     }
 }
 
-/// An agent whose model has prices and gives these replies.
-fn priced(steps: &Value, failures: u32) -> AgentBuilder {
-    let model: Arc<dyn Model> = Arc::new(Priced {
+/// A model that has prices and gives these replies.
+pub(super) fn priced_model(steps: &Value, failures: u32) -> Arc<dyn Model> {
+    Arc::new(Priced {
         model: model(steps),
         failures,
-    });
+    })
+}
+
+/// An agent whose model has prices and gives these replies.
+pub(super) fn priced(steps: &Value, failures: u32) -> AgentBuilder {
     Agent::builder("worker")
-        .model(model)
+        .model(priced_model(steps, failures))
         .system_prompt("You work.")
         .initial_state(json!({ "notes": [], "count": 0, "last": null }))
 }
 
 /// A reply with these calls, and what it used.
-fn calls(ids: &[&str], input: u64) -> Value {
+pub(super) fn calls(ids: &[&str], input: u64) -> Value {
     let calls: Vec<_> = ids.iter().map(|id| call(id, "note")).collect();
     json!({ "text": "Let me see.", "tool_calls": calls, "usage": { "input": input, "output": 7 } })
 }
 
-fn text(text: &str, input: u64) -> Value {
+pub(super) fn text(text: &str, input: u64) -> Value {
     json!({ "text": text, "usage": { "input": input, "output": 5 } })
 }
 
 /// Limits that count everything that does not depend on the time, and stop nothing.
-fn wide() -> Budget {
+pub(super) fn wide() -> Budget {
     Budget::new()
         .steps(1_000)
         .tokens(1_000_000)

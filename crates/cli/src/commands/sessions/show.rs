@@ -2,6 +2,7 @@
 
 use clap::Args;
 use helix_agents_core::budget::BudgetReport;
+use helix_agents_core::context::StandIn;
 use helix_agents_core::session::OpenStep;
 use helix_agents_core::store::{Lookup, Page, SessionStore, Snapshot, StoreError};
 use helix_agents_core::{Message, SessionId};
@@ -159,7 +160,16 @@ fn print(
     for (message, assistant_is) in stored.chain(open.iter().map(|open| (open, "assistant (open)")))
     {
         match message {
-            Message::User(user) => speech(Look::Cyan, &format!("\nuser: {}", user.content))?,
+            Message::User(user) => {
+                let by = match StandIn::of(message) {
+                    Some(StandIn { from, summary, .. }) => {
+                        let kind = if summary { "summary" } else { "context" };
+                        format!("{kind}, for the messages before number {}", from + 1)
+                    }
+                    None => "user".to_owned(),
+                };
+                speech(Look::Cyan, &format!("\n{by}: {}", user.content))?;
+            }
             Message::Assistant(assistant) => {
                 let text = assistant.content().unwrap_or_default();
                 speech(Look::Plain, &format!("\n{assistant_is}: {text}"))?;

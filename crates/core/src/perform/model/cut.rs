@@ -81,8 +81,7 @@ pub(super) async fn cut_short(
             call.settle(result);
         }
     }
-    let tokens = usage.as_ref().map(|usage| usage.tokens);
-    let settlement = cx.settlement(CallUse::kept(tokens));
+    let settlement = cx.settlement(CallUse::kept(usage.as_ref()));
     let begun = || {
         cx.begin()
             .unless_moved(None)
@@ -135,8 +134,7 @@ async fn note_lost(
     next: Option<Box<BudgetChange>>,
 ) -> Result<Event, PerformError> {
     let scope = cx.scope;
-    let tokens = usage.as_ref().map(|usage| usage.tokens);
-    let settlement = cx.settlement(CallUse::lost(tokens));
+    let settlement = cx.settlement(CallUse::lost(usage.as_ref()));
     let usage = usage_change(cx, &cx.at().run_id, usage)?;
     let commit = || {
         cx.begin()

@@ -98,7 +98,7 @@ pub(super) async fn stream(
 type Streamed = Option<Result<ModelEvent, ModelError>>;
 
 /// The next event.
-async fn next(events: &mut EventStream<'_>) -> Streamed {
+pub(super) async fn next(events: &mut EventStream<'_>) -> Streamed {
     std::future::poll_fn(|cx| poll(events, cx)).await
 }
 

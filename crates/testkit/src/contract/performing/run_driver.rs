@@ -259,6 +259,11 @@ impl GatedModel {
             asked: AtomicUsize::new(0),
         }
     }
+
+    /// The number of requests so far.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
 }
 
 impl Model for GatedModel {

@@ -1,6 +1,7 @@
 //! Checks of budgets: what is counted is what was used, at every moment.
 
 use helix_agents_core::budget::{BudgetReport, BudgetScope, BudgetUnit};
+use helix_agents_core::context::StandIn;
 use helix_agents_core::message::Message;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::usage::{UsageKind, UsageRollup};
@@ -17,12 +18,18 @@ impl Stored {
     pub(super) fn has_paid_failures(&self) -> bool {
         let paid = self.usage.iter();
         let paid = paid.filter(|entry| matches!(entry.kind, UsageKind::Tokens { .. }));
-        paid.count() > self.replies()
+        paid.count() > self.replies() + self.summaries()
     }
 
     fn replies(&self) -> usize {
         let is_reply = |message: &&Message| matches!(message, Message::Assistant(_));
         self.messages.iter().filter(is_reply).count()
+    }
+
+    /// The number of summaries that stand for earlier turns.
+    fn summaries(&self) -> usize {
+        let stand_ins = self.messages.iter().filter_map(StandIn::of);
+        stand_ins.filter(|one| one.summary).count()
     }
 
     /// The budgets of the session.
