@@ -74,7 +74,9 @@ pub async fn perform(
         EffectKind::Sleep { until } => return sleep::perform(scope, *until).await,
         // Rare and large: it would make the future of every effect larger.
         EffectKind::End { as_ } => return Box::pin(end::perform(scope, as_)).await,
-        EffectKind::Children {} => Err(PerformError::NotBuilt { what: "children" }),
+        EffectKind::Children {} | EffectKind::Child { .. } => {
+            Err(PerformError::NotBuilt { what: "children" })
+        }
     };
     match performed {
         Err(error) if error.is_permanent() => Ok(broke(scope, &error)),

@@ -28,7 +28,7 @@ pub use effect::{EffectRecord, EffectState};
 pub use idempotency_key::IdempotencyKey;
 pub use open_step::OpenStep;
 #[doc(hidden)]
-pub use open_step::{Approval, CallPhase, CallState, OpenCall, ReplyUsage};
+pub use open_step::{Approval, CallPhase, CallState, ChildCall, OpenCall, ReplyUsage};
 pub use pending::{Answer, PendingCall, PendingKind, WaitingCall};
 pub use run::{RunRecord, RunTrigger, Suspended};
 #[doc(hidden)]

@@ -99,7 +99,8 @@ macro_rules! crash_tests {
 }
 
 /// Every scenario that random schedules play, in a fixed order: seeds refer to positions in it. Those in which
-/// deadlines pass, messages are sent during a run, or turns are begun again are left to the crash tests.
+/// deadlines pass, messages are sent during a run, turns are begun again, or limits are raised are left to the
+/// crash tests.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     vec![
@@ -129,6 +130,8 @@ pub fn all() -> Vec<Scenario> {
         an_abort_mid_tool(),
         an_abort_while_suspended(),
         two_interrupts_in_one_turn(),
+        turns_that_are_left_out(),
+        turns_that_are_summarized(),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! The entry that starts a turn.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -288,6 +289,7 @@ fn begin(
         effects: 0,
         doing: None,
         open: None,
+        awaited: BTreeMap::new(),
         broken: None,
         ended: None,
     };

@@ -20,19 +20,25 @@ pub enum CallStatus {
     AwaitingClient,
     /// The call waits for a person's approval.
     AwaitingApproval,
-    /// A child session works on the call.
+    /// A child session works on the call, and nobody waits for it yet.
+    ChildStarted,
+    /// A child session works on the call, and the run waits for it.
+    ChildAwaited,
+    /// The call waits for a child session that is suspended.
     AwaitingChild,
     /// The call has its result.
     Terminal,
 }
 
 impl CallStatus {
-    const LETTERS: [(Self, char); 7] = [
+    const LETTERS: [(Self, char); 9] = [
         (Self::Ready, 'r'),
         (Self::Unknown, 'u'),
         (Self::Running, 'x'),
         (Self::AwaitingClient, 'c'),
         (Self::AwaitingApproval, 'a'),
+        (Self::ChildStarted, 'k'),
+        (Self::ChildAwaited, 'w'),
         (Self::AwaitingChild, 's'),
         (Self::Terminal, 't'),
     ];
@@ -49,7 +55,7 @@ impl CallStatus {
         found.map(|(standing, _)| *standing)
     }
 
-    /// Whether the call waits for a client, a person or a child.
+    /// Whether the call waits for a client, a person or a suspended child.
     #[must_use]
     pub(crate) fn is_awaiting(self) -> bool {
         matches!(
@@ -62,6 +68,12 @@ impl CallStatus {
     #[must_use]
     pub(crate) fn is_unfinished(self) -> bool {
         matches!(self, Self::Ready | Self::Unknown | Self::Running)
+    }
+
+    /// Whether the run waits for the outcome of the call.
+    #[must_use]
+    pub(crate) fn is_in_progress(self) -> bool {
+        matches!(self, Self::Running | Self::ChildAwaited)
     }
 
     /// Whether the call can be run now.
@@ -81,6 +93,9 @@ impl CallStatus {
             CallState::Terminal => Self::Terminal,
             CallState::AwaitingClient => Self::AwaitingClient,
             CallState::AwaitingApproval => Self::AwaitingApproval,
+            CallState::AwaitingChild if call.child.as_ref().is_some_and(|it| !it.suspended) => {
+                Self::ChildStarted
+            }
             CallState::AwaitingChild => Self::AwaitingChild,
             CallState::Ready | CallState::Approved if is(EffectState::Unknown) => Self::Unknown,
             CallState::Ready | CallState::Approved if is(EffectState::Started) => Self::Running,

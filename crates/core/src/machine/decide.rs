@@ -97,12 +97,12 @@ impl RunState {
             EventKind::Called { index, .. }
             | EventKind::Broke {
                 index: Some(index), ..
-            } => event.step == self.steps + 1 && self.is_running(*index),
+            } => event.step == self.steps + 1 && self.awaits(*index, event),
             // A call that settled its step reports the step itself, and no other call is running then.
             EventKind::Settled(_) if self.doing.is_none() => {
                 let open = self.open.as_ref();
                 event.step == self.steps + 1
-                    && open.is_some_and(|open| open.calls.any(|call| call == CallStatus::Running))
+                    && open.is_some_and(|open| open.calls.any(CallStatus::is_in_progress))
             }
             _ => {
                 let is_answer = self.doing == Some(event.n);
@@ -114,9 +114,21 @@ impl RunState {
         }
     }
 
-    fn is_running(&self, index: u32) -> bool {
+    /// Whether the event of a call is one that the run waits for.
+    fn awaits(&mut self, index: u32, event: &Event) -> bool {
         let call = self.open.as_ref().and_then(|open| open.calls.get(index));
-        call.is_some_and(|call| call.standing == CallStatus::Running)
+        match call.map(|call| call.standing) {
+            Some(CallStatus::Running) => true,
+            // The start of the child may be reported again, and so may an earlier pause of it.
+            Some(CallStatus::ChildAwaited) => {
+                let is_awaited = self.awaited.get(&index) == Some(&event.n);
+                if is_awaited {
+                    self.awaited.remove(&index);
+                }
+                is_awaited
+            }
+            _ => false,
+        }
     }
 
     fn has_begun(&mut self) {
@@ -127,6 +139,7 @@ impl RunState {
 
     fn settle(&mut self, settled: &TurnProgress) {
         self.open = None;
+        self.awaited.clear();
         self.steps = settled.steps;
         self.corrections = settled.corrections;
         self.ended = settled.ended;
@@ -146,12 +159,14 @@ fn next(facts: &AgentLimits, state: &mut RunState) -> Vec<Effect> {
     if state.is_ended() {
         return Vec::new();
     }
+    // Children are awaited whatever else is to come: they work, or were asked to stop.
+    let mut effects = await_children(state);
     if let Some(error) = &state.broken {
         let open = state.open.as_ref();
-        let running = open.is_some_and(|open| open.calls.any(|call| call == CallStatus::Running));
+        let running = open.is_some_and(|open| open.calls.any(CallStatus::is_in_progress));
         // Running calls are awaited, so that their outcome is known.
         if running {
-            return Vec::new();
+            return effects;
         }
         let error = error.clone();
         return state.exclusive(EffectKind::End {
@@ -166,14 +181,36 @@ fn next(facts: &AgentLimits, state: &mut RunState) -> Vec<Effect> {
         }
         return ask_model(facts, state);
     };
-    let (open, effects) = next_in_step(state, open);
+    let (open, more) = next_in_step(state, open);
     state.open = Some(open);
+    effects.extend(more);
     effects
+}
+
+/// Returns the effects that take the outcomes of children for which nobody waits yet.
+fn await_children(state: &mut RunState) -> Vec<Effect> {
+    let Some(mut open) = state.open.take() else {
+        return Vec::new();
+    };
+    let mut awaited = Vec::new();
+    for index in 0..open.calls.len() {
+        let call = open.calls.get(index);
+        if call.is_some_and(|call| call.standing == CallStatus::ChildStarted) {
+            open.calls.set(index, CallStatus::ChildAwaited);
+            let first = std::mem::take(&mut state.first);
+            let kind = EffectKind::Child { index };
+            let at = state.at();
+            state.awaited.insert(index, at.n);
+            awaited.push(Effect { at, first, kind });
+        }
+    }
+    state.open = Some(open);
+    awaited
 }
 
 /// Returns the next effects while a step is open.
 fn next_in_step(state: &mut RunState, mut open: OpenStepRef) -> (OpenStepRef, Vec<Effect>) {
-    let running = open.calls.any(|call| call == CallStatus::Running);
+    let running = open.calls.any(CallStatus::is_in_progress);
     if open.fatal && !state.stop {
         // Calls begun before a crash are resolved first: their outcome belongs in the history.
         let all = (0u32..).zip(open.calls.as_slice());

@@ -89,6 +89,12 @@ pub enum EffectKind {
     Settle {},
     /// Starts and awaits children. Reserved.
     Children {},
+    /// Takes the outcome of the child session that works on a call. A host performs it when the run of the
+    /// child has ended or is suspended; until then it waits in a way of its own.
+    Child {
+        /// The index of the call in the reply.
+        index: u32,
+    },
     /// Waits until an instant.
     Sleep {
         /// When the wait ends.

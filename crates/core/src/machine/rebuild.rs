@@ -1,5 +1,7 @@
 //! Rebuilding the state of a run from the store.
 
+use std::collections::BTreeMap;
+
 use super::{OpenStepRef, RunState};
 use crate::session::{CallPhase, CallState, OpenStep};
 use crate::store::{Fence, Receipt, Snapshot};
@@ -52,6 +54,7 @@ impl RunState {
                 open.calls.mark_running_unknown();
                 open
             }),
+            awaited: BTreeMap::new(),
             broken: None,
             ended: run.status.is_ended().then_some(run.status),
         })

@@ -1,5 +1,7 @@
 //! The state of a run.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Calls, EffectAddress};
@@ -61,6 +63,9 @@ pub struct RunState {
     /// The open step of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenStepRef>,
+    /// The number of the effect that waits for the child of a call, by the index of the call.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub awaited: BTreeMap<u32, u32>,
     /// The error because of which the run cannot continue: it fails once nothing of it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<ErrorRecord>,

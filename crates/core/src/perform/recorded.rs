@@ -51,7 +51,7 @@ pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
             }),
             _ => None,
         },
-        EffectKind::Sleep { .. } | EffectKind::Children {} => None,
+        EffectKind::Sleep { .. } | EffectKind::Children {} | EffectKind::Child { .. } => None,
     }?;
     let stop = scope.is_stopped_by(snapshot.stop.as_ref());
     let event = scope.event(what).with_stop(stop);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{EffectRecord, StepStart};
 use crate::canonical::Digest;
 use crate::error::ErrorRecord;
-use crate::id::{ApprovalId, CallId, RunId, StepId, UserId};
+use crate::id::{ApprovalId, CallId, RunId, SessionId, StepId, UserId};
 use crate::message::{AssistantMessage, Message, ToolCall, ToolMessage};
 use crate::model::TokenUsage;
 use crate::shared_str::SharedStr;
@@ -114,7 +114,7 @@ pub enum CallState {
     AwaitingApproval,
     /// The call is approved; the runtime runs it.
     Approved,
-    /// A child session works on the call.
+    /// A child session works on the call, or the call waits for one that is suspended.
     AwaitingChild,
     /// The call has its result.
     Terminal,
@@ -133,6 +133,9 @@ pub struct OpenCall {
     /// The record of the effect, for calls that the runtime runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectRecord>,
+    /// The child session that works on the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<ChildCall>>,
     /// The result, once the call is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolMessage>,
@@ -153,6 +156,32 @@ pub struct OpenCall {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
 fn is_zero(value: &u64) -> bool {
     *value == 0
+}
+
+/// The child session that works on a call, and its run for this call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ChildCall {
+    /// The id of the child session.
+    pub session_id: SessionId,
+    /// The run of the child.
+    pub run_id: RunId,
+    /// Whether that run is suspended, and the parent waits for its answers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
+}
+
+impl ChildCall {
+    /// Creates the record of a child that runs.
+    #[must_use]
+    pub fn new(session_id: SessionId, run_id: RunId) -> Self {
+        Self {
+            session_id,
+            run_id,
+            suspended: false,
+        }
+    }
 }
 
 /// A person's approval of one call, bound to its arguments. It is used once: it moves here when the
@@ -198,6 +227,7 @@ impl OpenCall {
             phase,
             state,
             effect: None,
+            child: None,
             result: None,
             writes: StepWrites::default(),
             approval: None,

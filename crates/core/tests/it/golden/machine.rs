@@ -42,6 +42,10 @@ pub(super) fn states() -> Vec<RunState> {
             &fresh,
             json!({ "open": with(&open, json!({ "fatal": true })) }),
         ),
+        with(
+            &fresh,
+            json!({ "open": with(&open, json!({ "calls": "kws" })), "awaited": { "1": 4 } }),
+        ),
     ];
     all.push(with(&fresh, json!({ "broken": error() })));
     all.push(with(&fresh, json!({ "steps": 4, "budgetFrom": 3 })));
@@ -88,6 +92,7 @@ pub(super) fn effects() -> Vec<Effect> {
         { "at": at, "do": "tool", "index": 3, "unknown": true },
         { "at": at, "do": "settle" },
         { "at": at, "do": "children" },
+        { "at": at, "do": "child", "index": 2 },
         { "at": at, "do": "sleep", "until": 1500 },
         { "at": at, "do": "end", "as": { "status": "suspended" } },
         { "at": at, "do": "end", "as": { "status": "failed", "error": error() } },

@@ -10,10 +10,10 @@ use helix_agents_core::message::UserMessage;
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
     Answer, AnswerKind, Approval, CallBinding, CallPhase, CallState, Checkpoint, CheckpointSource,
-    ChildLocation, ChildMode, ChildStatus, ChildWait, EffectRecord, EffectState, InterruptContext,
-    OpenCall, OpenStep, PendingCall, ReplyUsage, RunRecord, RunStatus, RunTrigger, SessionMode,
-    SessionState, SessionStatus, StepStart, StopKind, StopRequest, SubSessionRef, Submission,
-    Suspended, TracingContext, TurnStart, WorkspaceRef,
+    ChildCall, ChildLocation, ChildMode, ChildStatus, ChildWait, EffectRecord, EffectState,
+    InterruptContext, OpenCall, OpenStep, PendingCall, ReplyUsage, RunRecord, RunStatus,
+    RunTrigger, SessionMode, SessionState, SessionStatus, StepStart, StopKind, StopRequest,
+    SubSessionRef, Submission, Suspended, TracingContext, TurnStart, WorkspaceRef,
 };
 use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
@@ -357,6 +357,15 @@ pub(super) fn open_steps() -> Vec<OpenStep> {
     approved.start_sequence = Sequence(17);
     approved.usage = Some(ReplyUsage::new("openai/gpt", TokenUsage::new(12, 3)));
     samples.push(approved);
+    samples.extend([false, true].map(|suspended| {
+        step(&|_| {
+            let mut child = ChildCall::new(SessionId::new("child").unwrap(), run());
+            child.suspended = suspended;
+            let mut call = OpenCall::new(CallPhase::Regular, CallState::AwaitingChild);
+            call.child = Some(Box::new(child));
+            call
+        })
+    }));
     let mut begun = step(&|_| OpenCall::new(CallPhase::Regular, CallState::Ready));
     begun.state_before = 5;
     samples.push(begun);

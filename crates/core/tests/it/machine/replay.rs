@@ -67,11 +67,16 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
                 0..=2 if is_last => settled(None, state.corrections),
                 3 if is_last => settled(Some("completed"), state.corrections),
                 4 => json!({ "what": "called", "index": index, "standing": "c", "size": 0 }),
+                6 => json!({ "what": "called", "index": index, "standing": "k", "size": 0 }),
                 dice => json!({
                     "what": "called", "index": index, "standing": "t", "size": 9,
                     "fatal": dice == 5,
                 }),
             }
+        }
+        EffectKind::Child { index } => {
+            let standing = if dice(4) == 0 { "s" } else { "t" };
+            json!({ "what": "called", "index": index, "standing": standing, "size": 9 })
         }
         EffectKind::Settle {} => {
             let fatal = state.open.as_ref().is_some_and(|open| open.fatal);
@@ -88,6 +93,7 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
                 .map(|call| match call {
                     'c' if dice(2) == 0 => 't',
                     'a' if dice(2) == 0 => 'r',
+                    's' if dice(2) == 0 => 'k',
                     'C' => 'T',
                     other => other,
                 })
@@ -179,8 +185,11 @@ proptest! {
         for (state, effects) in &recorded.followed {
             for effect in effects {
                 prop_assert!(seen.insert(effect.at.n), "an effect has a number of its own");
-                greeted += usize::from(effect.first && matches!(effect.kind, EffectKind::Tool { .. }));
-                let is_tool = matches!(effect.kind, EffectKind::Tool { .. });
+                let is_tool = matches!(
+                    effect.kind,
+                    EffectKind::Tool { .. } | EffectKind::Child { .. }
+                );
+                greeted += usize::from(effect.first && is_tool);
                 prop_assert!(is_tool || effects.len() == 1);
                 prop_assert!(is_tool || state.doing == Some(effect.at.n));
             }

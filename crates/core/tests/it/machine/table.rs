@@ -64,6 +64,7 @@ fn words(effects: &[Effect]) -> String {
             EffectKind::Tool { index, unknown } => {
                 format!("tool {index}{}", if *unknown { " unknown" } else { "" })
             }
+            EffectKind::Child { index } => format!("child {index}"),
             EffectKind::Settle {} => "settle".to_owned(),
             EffectKind::Sleep { until } => format!("sleep {}", until.as_millis()),
             EffectKind::End { as_ } => match as_ {
@@ -99,6 +100,17 @@ fn each_event_of_a_call_leads_to_the_next_effects() {
     let waits = |index: u32| {
         event(json!({ "n": 5, "what": "called", "index": index, "standing": "c", "size": 0 }))
     };
+    let child = |index: u32| {
+        event(json!({ "n": 5, "what": "called", "index": index, "standing": "k", "size": 0 }))
+    };
+    // The outcome of the child for which effect 8 waits.
+    let taken = |index: u32, standing: &str| {
+        event(json!({ "n": 8, "what": "called", "index": index, "standing": standing, "size": 1 }))
+    };
+    let awaiting = |letters: &str| {
+        let open = json!({ "id": "step-1", "calls": letters });
+        state(json!({ "open": open, "effects": 9, "awaited": { "0": 8 } }))
+    };
     let fatal = |index: u32| {
         event(json!({
             "n": 5, "what": "called", "index": index, "standing": "t", "size": 1, "fatal": true,
@@ -129,6 +141,20 @@ fn each_event_of_a_call_leads_to_the_next_effects() {
         (open("xx"), waits(0), "", "cx"),
         (open("x"), waits(0), "end suspended", "c"),
         (open("tX"), waits(1), "end suspended", "tC"),
+        // A child that was started is awaited, once; then its call has its result, or waits with the child.
+        (open("xx"), child(0), "child 0", "wx"),
+        (open("wx"), child(0), "", "wx"),
+        (open("wx"), called(1), "", "wt"),
+        (awaiting("wx"), taken(0, "t"), "", "tx"),
+        (awaiting("wt"), taken(0, "t"), "settle", "tt"),
+        (awaiting("wc"), taken(0, "t"), "end suspended", "tc"),
+        (awaiting("wt"), taken(0, "s"), "end suspended", "st"),
+        (awaiting("ws"), taken(0, "t"), "end suspended", "ts"),
+        (awaiting("wR"), taken(0, "t"), "tool 1", "tX"),
+        // A process that takes over waits for the children beside the calls that are left.
+        (starting("krs"), started(), "child 0, tool 1", "wxs"),
+        (starting("ksR"), started(), "child 0", "wsR"),
+        (doing("ts"), answered("tk"), "child 1", "tw"),
         // A call that was started before a crash is resolved, not simply run.
         (starting("ruU"), started(), "tool 0, tool 1 unknown", "xxU"),
         (starting("tU"), started(), "tool 1 unknown", "tX"),

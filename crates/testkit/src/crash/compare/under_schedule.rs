@@ -116,10 +116,11 @@ impl Stored {
         let paid = self.usage.iter();
         let paid = paid.filter(|entry| matches!(entry.kind, UsageKind::Tokens { .. }));
         let paid = paid.count();
+        let replies = replies + self.summaries();
         // Nobody says what a reply cost that was cut off.
         if paid > replies || (paid < replies && !was_stopped) {
             flaws.push(format!(
-                "{replies} replies are in the history, the usage counts {paid}"
+                "{replies} replies and summaries are in the history, the usage counts {paid}"
             ));
         }
         flaws
