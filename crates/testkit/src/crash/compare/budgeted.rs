@@ -4,7 +4,7 @@ use helix_agents_core::budget::{BudgetReport, BudgetScope, BudgetUnit};
 use helix_agents_core::context::StandIn;
 use helix_agents_core::message::Message;
 use helix_agents_core::model::TokenUsage;
-use helix_agents_core::usage::{UsageKind, UsageRollup};
+use helix_agents_core::usage::{UsageEntry, UsageKind, UsageRollup};
 
 use super::Stored;
 
@@ -71,8 +71,12 @@ impl Stored {
         ];
         let (root, id) = (session.state.root(), &session.state.session_id);
         let mut flaws = Vec::new();
-        // Nobody says what a reply cost that was cut off: its reservation is counted.
-        let is_sure = self.cut_replies() == 0;
+        // Nobody says what a reply cost that was cut off, and some models never do: the reservation is counted.
+        let is_free = |entry: &UsageEntry| match &entry.kind {
+            UsageKind::Tokens { tokens, .. } => tokens.total() == 0,
+            _ => false,
+        };
+        let is_sure = self.cut_replies() == 0 && !self.usage.iter().any(is_free);
         for scope in [BudgetScope::Session, BudgetScope::Tree] {
             for (unit, fact) in facts {
                 let counted = ledger.used(id, scope).get(unit);
