@@ -189,6 +189,7 @@ suite! { ($)
         a_message_that_was_replaced_meanwhile_is_shown_to_the_model,
         the_memory_of_a_host_does_not_outlive_a_failed_commit,
         a_stop_beside_a_model_call_begins_no_call,
+        a_budget_counts_commits_without_acknowledgement_once,
         a_summary_whose_acknowledgement_is_lost_is_made_once,
         two_attempts_at_a_summary_come_to_one,
         a_summary_outlives_its_process,

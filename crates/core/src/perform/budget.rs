@@ -1,5 +1,6 @@
 //! Admits model calls under the budgets of a session, and counts what they used.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::commit::CommitOutcome;
@@ -14,7 +15,7 @@ use crate::message::Message;
 use crate::model::TokenUsage;
 use crate::session::ReplyUsage;
 use crate::step::SystemPrompt;
-use crate::store::Precondition;
+use crate::store::{Precondition, Snapshot};
 use crate::transcript::Transcript;
 
 /// The part of a model call that is counted.
@@ -159,7 +160,18 @@ impl Scope<'_> {
                 CallEstimate::new(agent, model.as_ref()).of_prompt(tokens)
             }
         };
-        let (now, place) = (cx.now, self.place(view.attempt));
+        self.reserve(view, next).await?;
+        let ledger = view.budget.as_deref();
+        Ok(ledger.and_then(|ledger| admission(ledger, at)) != Some(false))
+    }
+
+    /// Reserves an amount for the model call of the effect, in a commit of its own.
+    pub(super) async fn reserve(
+        self,
+        view: &mut SessionView,
+        next: BudgetAmount,
+    ) -> Result<(), PerformError> {
+        let (at, now, place) = (self.at(), self.now(), self.place(view.attempt));
         let commit = || {
             self.fenced_commit(now)
                 .when(Precondition::Effect(place.clone()))
@@ -168,16 +180,24 @@ impl Scope<'_> {
                     next: Some(next),
                 })))
         };
-        // A reservation that was made before is made again without effect.
-        match self.make(commit, |_| None::<()>).await? {
+        let is_made = |found: &Snapshot| {
+            let ledger = found.budget.as_ref()?;
+            let reserved = ledger.sessions.get(&at.session_id)?.reserved.as_ref();
+            let is_this = reserved.is_some_and(|reserved| reserved.amount == next);
+            let is_judged = match admission(ledger, at) {
+                Some(true) => is_this,
+                judged => judged.is_some(),
+            };
+            is_judged.then(|| Arc::clone(ledger))
+        };
+        view.budget = match self.make(commit, is_made).await? {
             CommitOutcome::Made(committed) => {
-                ports.memory.update(&committed, |_| {});
-                view.budget = committed.budget;
+                self.ports.memory.update(&committed, |_| {});
+                committed.budget
             }
-            CommitOutcome::Before(()) => return Err(self.overtaken()),
-        }
-        let ledger = view.budget.as_deref();
-        Ok(ledger.and_then(|ledger| admission(ledger, at)) != Some(false))
+            CommitOutcome::Before(ledger) => Some(ledger),
+        };
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ mod faulty_store;
 mod going_back;
 mod remembering;
 mod run_driver;
+mod spending;
 mod stopping;
 mod timing_out;
 mod unknown_results;
@@ -77,6 +78,7 @@ pub use remembering::{
     a_message_that_was_replaced_meanwhile_is_shown_to_the_model,
     the_memory_of_a_host_does_not_outlive_a_failed_commit, writes_of_others_are_shown_to_the_model,
 };
+pub use spending::a_budget_counts_commits_without_acknowledgement_once;
 pub use stopping::{
     a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,

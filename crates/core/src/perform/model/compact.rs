@@ -220,7 +220,7 @@ async fn reserve(
     document: usize,
 ) -> Result<Result<(), Unfit>, PerformError> {
     let cx = EffectContext::new(scope, view);
-    let (at, now) = (scope.at(), cx.now);
+    let at = scope.at();
     let Some(ledger) = cx.ledger() else {
         return Ok(Ok(()));
     };
@@ -238,26 +238,9 @@ async fn reserve(
     let both = BudgetAmount {
         tokens: call.tokens.saturating_add(summary.tokens),
         micro_dollars: call.micro_dollars.saturating_add(summary.micro_dollars),
-        ..call
+        ..summary
     };
-    let place = scope.place(view.attempt);
-    let commit = || {
-        scope
-            .fenced_commit(now)
-            .when(Precondition::Effect(place.clone()))
-            .budget(Some(scope.budget_change(BudgetAction::Reserve {
-                step: at.step,
-                next: Some(both),
-            })))
-    };
-    // A reservation that was made before is made again without effect.
-    match scope.make(commit, |_| None::<()>).await? {
-        CommitOutcome::Made(committed) => {
-            scope.ports.memory.update(&committed, |_| {});
-            view.budget = committed.budget;
-        }
-        CommitOutcome::Before(()) => return Err(scope.overtaken()),
-    }
+    scope.reserve(view, both).await?;
     Ok(is_admitted(scope, view)
         .then_some(())
         .ok_or(Unfit::Exhausted))
