@@ -14,6 +14,7 @@ mod known;
 mod lookup;
 mod model;
 mod openai_chat;
+mod openai_content;
 mod openai_responses;
 mod secret;
 mod settings;

@@ -54,6 +54,12 @@ pub(crate) trait ReplyReader: Send {
     }
 }
 
+/// The error of a conversation that a format cannot write.
+pub(crate) fn unknown_message() -> ModelError {
+    let detail = "the conversation has a kind of message that this client does not know";
+    ModelError::new(ModelErrorKind::Invalid, detail)
+}
+
 /// Why a stream cannot be read on.
 #[derive(Debug)]
 pub(crate) enum ReadError {

@@ -7,10 +7,11 @@ use helix_agents_core::model::ModelError;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::messages::{AnthropicMessages, NOTHING, unknown};
+use super::messages::{AnthropicMessages, NOTHING};
 use crate::provider::Provider;
 use crate::provider::body::write;
 use crate::provider::call_ids::wire_call_id;
+use crate::provider::wire::unknown_message;
 
 /// The maximum length of the name of a tool.
 const MAX_NAME: usize = 128;
@@ -173,7 +174,7 @@ impl AnthropicMessages {
             }
             AssistantPart::Thinking(thinking) => write(out, &self.thinking(thinking)),
             AssistantPart::ToolCall(call) => self.call(call, out),
-            _ => Err(unknown()),
+            _ => Err(unknown_message()),
         }
     }
 

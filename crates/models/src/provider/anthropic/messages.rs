@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 
 use helix_agents_core::message::{Message, ToolMessage};
-use helix_agents_core::model::{MessageFormat, ModelError, ModelErrorKind};
+use helix_agents_core::model::{MessageFormat, ModelError};
 use serde::Serialize;
 
 use super::content::write_user;
 use crate::provider::body::write;
 use crate::provider::call_ids::wire_call_id;
+use crate::provider::wire::unknown_message;
 
 /// The user message between two replies in a row, before a first one, and behind a last one: models do not
 /// continue a reply of their own.
@@ -101,14 +102,9 @@ impl MessageFormat for AnthropicMessages {
             Message::User(user) => write_user(user, out),
             Message::Assistant(reply) => self.assistant(reply, out),
             Message::Tool(result) => write_result(result, out),
-            _ => Err(unknown()),
+            _ => Err(unknown_message()),
         }
     }
-}
-
-pub(super) fn unknown() -> ModelError {
-    let detail = "the conversation has a kind of message that this client does not know";
-    ModelError::new(ModelErrorKind::Invalid, detail)
 }
 
 #[derive(Serialize)]

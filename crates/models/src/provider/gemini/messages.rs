@@ -4,13 +4,14 @@ use helix_agents_core::message::{
     AssistantMessage, AssistantPart, FilePart, Message, Thinking, ToolCall, ToolMessage,
     UserMessage,
 };
-use helix_agents_core::model::{MessageFormat, ModelError, ModelErrorKind};
+use helix_agents_core::model::{MessageFormat, ModelError};
 use serde_json::{Map, Value, json};
 
 use crate::provider::Provider;
 use crate::provider::body::write;
 use crate::provider::call_ids::wire_call_id;
 use crate::provider::files::{FileSource, text_of, unsupported};
+use crate::provider::wire::unknown_message;
 
 /// The signature that Google documents for calls which have none, because another model made them. Without
 /// it a request to a model that checks signatures is refused.
@@ -138,12 +139,7 @@ impl MessageFormat for GeminiContents {
             Message::User(user) => ("user", user_parts(user)?),
             Message::Assistant(reply) => ("model", self.reply(reply)),
             Message::Tool(result) => ("user", vec![response(result)]),
-            _ => {
-                return Err(ModelError::new(
-                    ModelErrorKind::Invalid,
-                    "the conversation has a kind of message that this client does not know",
-                ));
-            }
+            _ => return Err(unknown_message()),
         };
         // Messages of one kind are one content: results of a step must be, and a reply behind a reply that
         // was cut off may call functions only where it is one with it. Results and a message behind them

@@ -1,16 +1,16 @@
 //! Messages as Responses takes them: as items.
 
-use helix_agents_core::message::{
-    AssistantMessage, AssistantPart, FilePart, Message, Thinking, UserMessage,
-};
-use helix_agents_core::model::{MessageFormat, ModelError, ModelErrorKind};
+use helix_agents_core::message::{AssistantMessage, AssistantPart, FilePart, Message, Thinking};
+use helix_agents_core::model::{MessageFormat, ModelError};
 use serde_json::{Value, json};
 
 use crate::provider::Provider;
 use crate::provider::arguments::object_arguments;
 use crate::provider::body::write;
 use crate::provider::call_ids::wire_call_id;
-use crate::provider::files::{FileSource, text_of, unsupported};
+use crate::provider::files::{FileSource, unsupported};
+use crate::provider::openai_content::user_content;
+use crate::provider::wire::unknown_message;
 
 /// The format of messages for one model. Reasoning of another model is left out.
 ///
@@ -108,7 +108,9 @@ impl MessageFormat for ResponsesMessages {
     ) -> Result<(), ModelError> {
         let items = match message {
             Message::User(user) => {
-                vec![json!({ "type": "message", "role": "user", "content": content(user)? })]
+                vec![
+                    json!({ "type": "message", "role": "user", "content": user_content(user, "input_text", file_part)? }),
+                ]
             }
             Message::Assistant(reply) => self.assistant(reply),
             Message::Tool(result) => vec![json!({
@@ -116,12 +118,7 @@ impl MessageFormat for ResponsesMessages {
                 "call_id": wire_call_id(&result.tool_call_id),
                 "output": result.content,
             })],
-            _ => {
-                return Err(ModelError::new(
-                    ModelErrorKind::Invalid,
-                    "the conversation has a kind of message that this client does not know",
-                ));
-            }
+            _ => return Err(unknown_message()),
         };
         for item in &items {
             write(out, item)?;
@@ -131,29 +128,12 @@ impl MessageFormat for ResponsesMessages {
     }
 }
 
-fn content(user: &UserMessage) -> Result<Value, ModelError> {
-    if user.files.is_empty() {
-        return Ok(user.content.as_str().into());
-    }
-    let mut parts = Vec::with_capacity(user.files.len() + 1);
-    if !user.content.is_empty() {
-        parts.push(json!({ "type": "input_text", "text": user.content }));
-    }
-    for file in &user.files {
-        parts.push(file_part(file)?);
-    }
-    Ok(parts.into())
-}
-
 fn file_part(file: &FilePart) -> Result<Value, ModelError> {
     let source = FileSource::of(file);
     let media_type = file.media_type.as_str();
     if media_type.starts_with("image/") {
         let url = source.url(media_type);
         return Ok(json!({ "type": "input_image", "detail": "auto", "image_url": url }));
-    }
-    if let Some(text) = text_of(file) {
-        return Ok(json!({ "type": "input_text", "text": text }));
     }
     if media_type.starts_with("audio/") || media_type.starts_with("video/") {
         let remedy = "send an image, a document or a text";
