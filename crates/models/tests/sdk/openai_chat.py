@@ -23,10 +23,17 @@ EXTENSIONS = {"reasoning_content"}
 
 def invalid(request):
     messages = [
-        {name: value for name, value in message.items() if name not in EXTENSIONS}
+        {name: known(value) for name, value in message.items() if name not in EXTENSIONS}
         for message in request["messages"]
     ]
     return check([params.CompletionCreateParamsStreaming], {**request, "messages": messages})
+
+
+def known(value):
+    """Returns the content of a message without thinking, which Mistral has among its parts."""
+    if not isinstance(value, list):
+        return value
+    return [part for part in value if part.get("type") != "thinking"]
 
 
 def reply(asked):
@@ -44,7 +51,9 @@ def assembled(stream):
         usage = chunk.usage or usage
         for choice in chunk.choices:
             delta = choice.delta
-            text += delta.content or ""
+            for part in parts(delta.content):
+                text += part.get("text", "")
+                thinking += "".join(one.get("text", "") for one in part.get("thinking", []))
             refusal += delta.refusal or ""
             thinking += getattr(delta, "reasoning_content", None) or ""
             for call in delta.tool_calls or []:
@@ -68,6 +77,11 @@ def assembled(stream):
         "stopReason": stop,
         "usage": tokens(usage),
     }
+
+
+def parts(content):
+    """Returns content as parts; Mistral's models send it so."""
+    return content if isinstance(content, list) else [{"text": content or ""}]
 
 
 def whole(arguments):

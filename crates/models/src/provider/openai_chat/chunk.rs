@@ -1,6 +1,10 @@
 //! One event of a streamed reply of Chat Completions.
 
+use std::fmt;
+
 use helix_agents_core::model::TokenUsage;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -27,7 +31,7 @@ pub(super) struct Choice {
 #[derive(Deserialize, Default)]
 pub(super) struct Delta {
     #[serde(default)]
-    pub(super) content: Option<String>,
+    pub(super) content: Option<Content>,
     #[serde(default)]
     pub(super) refusal: Option<String>,
     /// DeepSeek, vLLM and llama.cpp.
@@ -40,6 +44,92 @@ pub(super) struct Delta {
     pub(super) reasoning_details: Option<Vec<Value>>,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) tool_calls: Vec<CallDelta>,
+}
+
+/// The content of a delta: a text, or parts in the form of Mistral's models that think.
+pub(super) enum Content {
+    Text(String),
+    Parts(Vec<ContentPart>),
+}
+
+/// A part of the content: a text, thinking, or something else, which has neither field.
+#[derive(Deserialize)]
+pub(super) struct ContentPart {
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    thinking: Option<Thinking>,
+}
+
+/// Thinking is a list of parts.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Thinking {
+    Text(String),
+    Parts(Vec<ContentPart>),
+}
+
+/// A piece of a reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Text(String),
+    Thinking(String),
+}
+
+impl Content {
+    /// Returns the pieces in their order, without empty ones.
+    pub(super) fn pieces(self) -> impl Iterator<Item = Piece> {
+        let (text, parts) = match self {
+            Self::Text(text) => (Some(Piece::Text(text)), Vec::new()),
+            Self::Parts(parts) => (None, parts),
+        };
+        let parts = parts.into_iter().filter_map(ContentPart::piece);
+        text.into_iter().chain(parts).filter(|piece| match piece {
+            Piece::Text(text) | Piece::Thinking(text) => !text.is_empty(),
+        })
+    }
+}
+
+impl ContentPart {
+    fn piece(self) -> Option<Piece> {
+        Some(match self.thinking {
+            Some(Thinking::Text(text)) => Piece::Thinking(text),
+            Some(Thinking::Parts(parts)) => {
+                Piece::Thinking(parts.into_iter().filter_map(|part| part.text).collect())
+            }
+            None => Piece::Text(self.text?),
+        })
+    }
+}
+
+/// Written by hand, because serde copies a value whose form it has to guess, and nearly every delta is a text.
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Content;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of parts")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
+                Ok(Content::Text(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Content, E> {
+                Ok(Content::Text(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, parts: A) -> Result<Content, A::Error> {
+                let parts = Vec::deserialize(SeqAccessDeserializer::new(parts))?;
+                Ok(Content::Parts(parts))
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
 }
 
 #[derive(Deserialize)]

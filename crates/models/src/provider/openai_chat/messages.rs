@@ -2,17 +2,20 @@
 
 use std::borrow::Cow;
 
-use helix_agents_core::message::{
-    AssistantMessage, AssistantPart, FilePart, Message, Thinking, UserMessage,
-};
-use helix_agents_core::model::{MessageFormat, ModelError, ModelErrorKind};
+use helix_agents_core::message::{AssistantMessage, AssistantPart, FilePart, Message, Thinking};
+use helix_agents_core::model::{MessageFormat, ModelError};
 use serde_json::{Map, Value, json};
 
 use crate::provider::Provider;
 use crate::provider::arguments::object_arguments;
 use crate::provider::body::write;
 use crate::provider::call_ids::wire_call_id;
-use crate::provider::files::{FileSource, text_of, unsupported};
+use crate::provider::files::{FileSource, unsupported};
+use crate::provider::openai_content::user_content;
+use crate::provider::wire::unknown_message;
+
+/// The field of reasoning that comes among the parts of the content.
+pub(super) const IN_CONTENT: &str = "content";
 
 /// The format of messages for one model. Reasoning of another model is left out.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,8 +47,8 @@ impl ChatMessages {
                 })
             })
             .collect();
-        match reply.content() {
-            Some(text) => message.insert("content".to_owned(), text.into()),
+        match self.content(reply) {
+            Some(content) => message.insert("content".to_owned(), content),
             None if calls.is_empty() => message.insert("content".to_owned(), "".into()),
             None => None,
         };
@@ -60,16 +63,43 @@ impl ChatMessages {
         Value::Object(message)
     }
 
+    /// Returns the content of a reply: its text, or its parts where reasoning came among them.
+    fn content(&self, reply: &AssistantMessage) -> Option<Value> {
+        let is_among = |thinking: &Thinking| {
+            let field = self.ours(thinking).and_then(|ours| ours.get("field"));
+            field.and_then(Value::as_str) == Some(IN_CONTENT)
+        };
+        if !reply.thinking().any(is_among) {
+            return reply.content().map(Value::from);
+        }
+        let part = |part: &AssistantPart| match part {
+            AssistantPart::Thinking(thinking) if is_among(thinking) => {
+                let text = json!({ "type": "text", "text": thinking.text });
+                Some(json!({ "type": "thinking", "thinking": [text] }))
+            }
+            AssistantPart::Text { text, .. } if !text.is_empty() => {
+                Some(json!({ "type": "text", "text": text }))
+            }
+            _ => None,
+        };
+        Some(reply.parts.iter().filter_map(part).collect())
+    }
+
+    /// Returns the data that this model gave to reasoning.
+    fn ours<'a>(&self, thinking: &'a Thinking) -> Option<&'a Value> {
+        let metadata = thinking.provider_metadata.as_ref();
+        let ours = metadata.and_then(|data| data.get(Provider::OpenAi.name()))?;
+        let is_same = ours.get("model").and_then(Value::as_str) == Some(&self.model);
+        is_same.then_some(ours)
+    }
+
     /// Gives reasoning back in the fields in which it came.
     fn add_reasoning(&self, thinking: &Thinking, message: &mut Map<String, Value>) {
-        let metadata = thinking.provider_metadata.as_ref();
-        let Some(ours) = metadata.and_then(|data| data.get(Provider::OpenAi.name())) else {
+        let Some(ours) = self.ours(thinking) else {
             return;
         };
-        if ours.get("model").and_then(Value::as_str) != Some(&self.model) {
-            return;
-        }
-        if let Some(field) = ours.get("field").and_then(Value::as_str) {
+        let field = ours.get("field").and_then(Value::as_str);
+        if let Some(field) = field.filter(|field| *field != IN_CONTENT) {
             let so_far = message
                 .get(field)
                 .and_then(Value::as_str)
@@ -99,9 +129,10 @@ impl MessageFormat for ChatMessages {
             out.push(b',');
         }
         match message {
-            Message::User(user) => {
-                write(out, &json!({ "role": "user", "content": content(user)? }))
-            }
+            Message::User(user) => write(
+                out,
+                &json!({ "role": "user", "content": user_content(user, "text", file_part)? }),
+            ),
             Message::Assistant(reply) => write(out, &self.assistant(reply)),
             Message::Tool(result) => {
                 let id = wire_call_id(&result.tool_call_id);
@@ -110,26 +141,9 @@ impl MessageFormat for ChatMessages {
                     &json!({ "role": "tool", "tool_call_id": id, "content": result.content }),
                 )
             }
-            _ => Err(ModelError::new(
-                ModelErrorKind::Invalid,
-                "the conversation has a kind of message that this client does not know",
-            )),
+            _ => Err(unknown_message()),
         }
     }
-}
-
-fn content(user: &UserMessage) -> Result<Value, ModelError> {
-    if user.files.is_empty() {
-        return Ok(user.content.as_str().into());
-    }
-    let mut parts = Vec::with_capacity(user.files.len() + 1);
-    if !user.content.is_empty() {
-        parts.push(json!({ "type": "text", "text": user.content }));
-    }
-    for file in &user.files {
-        parts.push(file_part(file)?);
-    }
-    Ok(parts.into())
 }
 
 fn file_part(file: &FilePart) -> Result<Value, ModelError> {
@@ -138,9 +152,6 @@ fn file_part(file: &FilePart) -> Result<Value, ModelError> {
     if media_type.starts_with("image/") {
         let url = source.url(media_type);
         return Ok(json!({ "type": "image_url", "image_url": { "url": url } }));
-    }
-    if let Some(text) = text_of(file) {
-        return Ok(json!({ "type": "text", "text": text }));
     }
     let FileSource::Base64(data) = &source else {
         let remedy = "send its content instead of its address";

@@ -6,8 +6,9 @@ use helix_agents_core::model::{ModelEvent, TokenUsage};
 use helix_agents_core::step::StopReason;
 use serde_json::{Map, Value, json};
 
-use super::chunk::{Arguments, CallDelta, Chunk, Delta, FunctionDelta};
+use super::chunk::{Arguments, CallDelta, Chunk, Content, Delta, FunctionDelta, Piece};
 use super::details;
+use super::messages::IN_CONTENT;
 use crate::provider::Provider;
 use crate::provider::failure::ProviderFailure;
 use crate::provider::sse::SseEvent;
@@ -61,9 +62,17 @@ impl ChatReply {
         for piece in delta.reasoning_details.into_iter().flatten() {
             details::add(&mut self.details, piece);
         }
-        if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
-            self.end_reasoning(out);
-            out.push_back(ModelEvent::Text(text));
+        for piece in delta.content.into_iter().flat_map(Content::pieces) {
+            match piece {
+                Piece::Thinking(text) => {
+                    self.reasoning = Some(IN_CONTENT);
+                    out.push_back(ModelEvent::Thinking(text));
+                }
+                Piece::Text(text) => {
+                    self.end_reasoning(out);
+                    out.push_back(ModelEvent::Text(text));
+                }
+            }
         }
         if let Some(text) = delta.refusal.filter(|text| !text.is_empty()) {
             self.end_reasoning(out);

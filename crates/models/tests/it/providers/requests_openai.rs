@@ -84,6 +84,34 @@ async fn reasoning_is_given_back_to_its_own_model_in_its_own_field() {
     );
 }
 
+/// Reasoning among the parts of the content goes back to its place there; other models get the text alone.
+#[tokio::test]
+async fn reasoning_among_the_parts_of_the_content_stays_among_them() {
+    for (model, content) in [
+        (
+            "gpt-5.5",
+            json!([
+                { "type": "thinking", "thinking": [{ "type": "text", "text": "a" }] },
+                { "type": "text", "text": "Said" },
+                { "type": "thinking", "thinking": [{ "type": "text", "text": "b" }] },
+                { "type": "text", "text": "more" },
+            ]),
+        ),
+        ("another", json!("Saidmore")),
+    ] {
+        let thinking = |text: &str| {
+            let ours = json!({ "openai": { "model": model, "field": "content" } });
+            json!({ "type": "thinking", "text": text, "providerMetadata": ours })
+        };
+        let mut scene = Scene::asking("One");
+        scene.history = after(&json!([
+            thinking("a"), { "type": "text", "text": "Said" }, thinking("b"), { "type": "text", "text": "more" },
+        ]));
+        let sent = &body(&scene).await["messages"][1];
+        assert_eq!(sent, &json!({ "role": "assistant", "content": content }));
+    }
+}
+
 /// proves in part: LLM-02
 #[tokio::test]
 async fn streamed_reasoning_comes_back_with_its_calls() {

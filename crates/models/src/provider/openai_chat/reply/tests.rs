@@ -181,6 +181,35 @@ fn reasoning_comes_back_in_the_field_in_which_it_came() {
 }
 
 #[test]
+fn content_may_be_parts_of_which_some_are_thinking() {
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let thinking = |parts: Value| json!({ "type": "thinking", "thinking": parts });
+    let other = json!({ "type": "reference", "reference_ids": [1] });
+    let events = read(&[
+        delta(&json!({ "content": [thinking(json!([text("H"), other]))] })),
+        delta(&json!({ "content": [thinking(json!("m"))] })),
+        delta(&json!({ "content": [thinking(json!([])), text("a"), other] })),
+        delta(&json!({ "content": "b" })),
+        delta(&json!({ "content": null })),
+        stop("stop"),
+    ]);
+    let kept = json!({ "openai": { "model": "m", "field": "content" } });
+    let expected = [
+        ModelEvent::Thinking("H".to_owned()),
+        ModelEvent::Thinking("m".to_owned()),
+        ModelEvent::ThinkingEnd {
+            signature: None,
+            redacted: None,
+            provider_metadata: Some(kept),
+        },
+        ModelEvent::Text("a".to_owned()),
+        ModelEvent::Text("b".to_owned()),
+    ];
+    assert_eq!(events[..5], expected);
+    assert_eq!(events.len(), 6);
+}
+
+#[test]
 fn a_stream_without_a_reason_to_stop_is_not_whole() {
     let events = read(&[delta(&json!({ "content": "a" }))]);
     assert_eq!(events, [ModelEvent::Text("a".to_owned())]);
