@@ -144,10 +144,20 @@ impl Attempt<'_> {
                 parser.feed(&bytes, |event| reader.read(event, events))
             }
             Ok(None) => {
-                if let Some(body) = reading.reader.rest(&reading.request.body) {
+                let Reading {
+                    parser,
+                    reader,
+                    request,
+                    ..
+                } = &mut *reading;
+                let events = &mut self.events;
+                let read = parser.end(|event| reader.read(event, events));
+                if read.is_ok()
+                    && let Some(body) = reader.rest(&request.body)
+                {
                     return self.go_on(*reading, body).await;
                 }
-                match reading.reader.end(&mut self.events) {
+                match read.and_then(|()| reader.end(events)) {
                     // The loop takes a stream without its last event for a dropped connection.
                     Ok(()) => return Phase::Done,
                     Err(error) => Err(error),

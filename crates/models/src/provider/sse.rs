@@ -5,6 +5,9 @@ use memchr::memchr2;
 /// The maximum size of one event. A provider that sends more is broken.
 const MAX_EVENT: usize = 32 << 20;
 
+/// The maximum size of JSON that stands in the stream without a field. It is an error, and errors are short.
+const MAX_BARE: usize = 64 << 10;
+
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// One event: its name, if it has one, and its data.
@@ -35,6 +38,8 @@ pub(crate) struct SseParser {
     after_return: bool,
     /// Whether a first line has ended.
     begun: bool,
+    /// The lines of JSON without a field, as far as they are here.
+    bare: Vec<u8>,
 }
 
 impl SseParser {
@@ -92,6 +97,10 @@ impl SseParser {
         if line.is_empty() {
             return self.dispatch(act);
         }
+        if self.is_bare(line) {
+            return self.bare_line(line, act);
+        }
+        self.bare.clear();
         let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let (field, value) = line.split_at(colon);
         let value = value.get(1..).unwrap_or_default();
@@ -115,6 +124,46 @@ impl SseParser {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether a line belongs to JSON without a field: it begins some, or some has begun.
+    fn is_bare(&self, line: &[u8]) -> bool {
+        let has_field = line.starts_with(b"data:") || line.starts_with(b"event:");
+        matches!(line.first(), Some(b'{' | b'[')) || (!self.bare.is_empty() && !has_field)
+    }
+
+    /// Reads a line of JSON without a field, as Gemini and some proxies send errors in the middle of a
+    /// stream, on one line or on many. Once it is whole, it is an event.
+    fn bare_line<E: From<SseError>>(
+        &mut self,
+        line: &[u8],
+        act: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.bare.extend_from_slice(line);
+        self.bare.push(b'\n');
+        if self.bare.len() > MAX_BARE {
+            self.bare.clear();
+            return Ok(());
+        }
+        let may_end = matches!(line.trim_ascii_end().last(), Some(b'}' | b']'));
+        if !may_end || serde_json::from_slice::<serde::de::IgnoredAny>(&self.bare).is_err() {
+            return Ok(());
+        }
+        let whole = std::mem::take(&mut self.bare);
+        let data = str::from_utf8(&whole).map_err(|_| SseError::Utf8)?;
+        act(SseEvent { name: "", data })
+    }
+
+    /// Ends the last line, which may be an error without a line feed behind it. An event that has no empty
+    /// line behind it is not whole.
+    pub(crate) fn end<E: From<SseError>>(
+        &mut self,
+        act: impl FnMut(SseEvent<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self.line.is_empty() {
+            true => Ok(()),
+            false => self.feed(b"\n", act),
+        }
     }
 
     fn dispatch<E: From<SseError>>(
@@ -180,6 +229,48 @@ mod tests {
         }
         let single: Vec<_> = bytes.chunks(1).collect();
         assert_eq!(parse(&single).unwrap(), expected());
+    }
+
+    #[test]
+    fn json_without_a_field_is_an_event_once_it_is_whole() {
+        let lines =
+            "data: one\n\n{\n  \"error\": {\n    \"a\": [1]\n  }\n}\n\ndata: two\n\n[{\"b\":2}]\n";
+        let expected = [
+            event("", "one"),
+            event("", "{\n  \"error\": {\n    \"a\": [1]\n  }\n}\n"),
+            event("", "two"),
+            event("", "[{\"b\":2}]\n"),
+        ];
+        for at in 0..=lines.len() {
+            let (one, two) = lines.as_bytes().split_at(at);
+            assert_eq!(parse(&[one, two]).unwrap(), expected, "split at {at}");
+        }
+        // Neither a field that follows nor a flood is taken for a part of it.
+        let begun = parse(&[b"{\"a\":\ndata: one\n\n"]).unwrap();
+        assert_eq!(begun, [event("", "one")]);
+        let flood = format!("[\n{}\n]\ndata: one\n\n", " ".repeat(MAX_BARE));
+        assert_eq!(parse(&[flood.as_bytes()]).unwrap(), [event("", "one")]);
+    }
+
+    #[test]
+    fn the_last_line_needs_no_end() {
+        let mut parser = SseParser::default();
+        let mut seen = Vec::new();
+        let mut note = |event: SseEvent<'_>| {
+            seen.push(event.data.to_owned());
+            Ok::<_, SseError>(())
+        };
+        parser
+            .feed(b"data: one\n\n{\"error\":1}", &mut note)
+            .unwrap();
+        parser.end(&mut note).unwrap();
+        assert_eq!(seen, ["one", "{\"error\":1}\n"]);
+        let mut parser = SseParser::default();
+        let mut note = |event: SseEvent<'_>| panic!("{event:?}");
+        parser
+            .feed::<SseError>(b"data: unfinished", &mut note)
+            .unwrap();
+        parser.end::<SseError>(&mut note).unwrap();
     }
 
     #[test]

@@ -208,6 +208,11 @@ impl ReplyReader for GeminiReply {
         event: SseEvent<'_>,
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), ReadError> {
+        // An error may come as the array that a response without events is.
+        if event.data.starts_with('[') {
+            let failure = ProviderFailure::of_body(event.data.as_bytes());
+            return Err(ReadError::Provider(failure));
+        }
         let response: Response =
             serde_json::from_str(event.data).map_err(|error| ReadError::malformed(&error))?;
         if let Some(error) = response.error {

@@ -206,6 +206,27 @@ async fn connections_are_used_again(provider: Provider) {
     assert_eq!(server.connections(), 1, "{provider}");
 }
 
+/// Gemini writes an error of a stream that is not one of events as an array, and so do some proxies of it.
+#[tokio::test]
+async fn an_error_of_gemini_in_an_array_keeps_its_wait() {
+    let error = json!({
+        "code": 503, "status": "UNAVAILABLE", "message": "later", "details": [{ "retryDelay": "2s" }],
+    });
+    for error in [
+        json!([{ "error": error }]).to_string(),
+        format!("{:#}", json!([{ "error": error }])),
+    ] {
+        let mut parts = whole_stream(Provider::Gemini);
+        parts.truncate(1);
+        parts.push(Part::Bytes(error.into_bytes()));
+        let error = failure(Provider::Gemini, Response::stream(parts)).await;
+        assert_eq!(
+            (error.kind, error.retry_after),
+            (ModelErrorKind::Overloaded, Some(Duration::from_secs(2)))
+        );
+    }
+}
+
 macro_rules! failures_of {
     ($name:ident, $provider:expr, $header:literal: $key:literal) => {
         mod $name {
