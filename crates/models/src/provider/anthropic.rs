@@ -1,6 +1,7 @@
 //! Anthropic's Messages.
 
 mod assistant;
+mod binding;
 mod content;
 mod events;
 mod messages;
@@ -68,11 +69,13 @@ impl Wire for Anthropic {
         endpoint: &Endpoint,
         request: &ModelRequest<'_>,
     ) -> Result<WireRequest, ModelError> {
-        let body = request::body(endpoint, &self.messages, self.max_tokens, request)?;
+        let written = request::body(endpoint, &self.messages, self.max_tokens, request)?;
+        let beta = written.beta.map(|beta| ("anthropic-beta", beta));
         Ok(WireRequest {
             path: "/v1/messages".to_owned(),
             headers: self.headers(endpoint, request),
-            body: body.into(),
+            listed: beta.into_iter().collect(),
+            body: written.body.into(),
         })
     }
 

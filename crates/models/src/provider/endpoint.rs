@@ -83,6 +83,10 @@ impl Endpoint {
             let (name, value) = header(name, value)?;
             headers.insert(name, value);
         }
+        for (name, value) in &request.listed {
+            let (name, value) = header(name, &listed(headers.get(*name), value))?;
+            headers.insert(name, value);
+        }
         let url = format!("{}{}", self.base_url, request.path);
         let sending = self.client.get()?.post(url).headers(headers);
         Ok(sending.body(request.body.clone()).send())
@@ -96,6 +100,17 @@ impl Endpoint {
     ) -> Option<(&'static str, String)> {
         let key = self.key.as_ref()?;
         Some((name, format!("{prefix}{}", key.reveal())))
+    }
+}
+
+/// Adds a value to a header that is a list.
+fn listed(so_far: Option<&HeaderValue>, value: &str) -> String {
+    let so_far = so_far.and_then(|list| list.to_str().ok());
+    let so_far = so_far.filter(|list| !list.trim().is_empty());
+    match so_far {
+        None => value.to_owned(),
+        Some(list) if list.split(',').any(|one| one.trim() == value) => list.to_owned(),
+        Some(list) => format!("{list},{value}"),
     }
 }
 

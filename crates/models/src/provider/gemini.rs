@@ -62,6 +62,7 @@ impl Wire for Gemini {
                 .key_header("x-goog-api-key", "")
                 .into_iter()
                 .collect(),
+            listed: Vec::new(),
             body: request::body(endpoint, &self.contents, request)?.into(),
         })
     }

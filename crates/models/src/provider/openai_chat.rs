@@ -41,6 +41,7 @@ impl Wire for OpenAiChat {
                 .key_header("authorization", "Bearer ")
                 .into_iter()
                 .collect(),
+            listed: Vec::new(),
             body: body.into(),
         })
     }

@@ -43,6 +43,7 @@ impl Wire for OpenAiResponses {
                 .key_header("authorization", "Bearer ")
                 .into_iter()
                 .collect(),
+            listed: Vec::new(),
             body: body.into(),
         })
     }

@@ -16,6 +16,8 @@ pub(crate) struct WireRequest {
     pub(crate) path: String,
     /// The headers of this format, beside those of the endpoint.
     pub(crate) headers: Vec<(&'static str, String)>,
+    /// Values of headers that are lists, added to the values that a user sets.
+    pub(crate) listed: Vec<(&'static str, &'static str)>,
     pub(crate) body: Bytes,
 }
 

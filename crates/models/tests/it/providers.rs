@@ -1,5 +1,6 @@
 //! Tests of the clients of providers, against a server on loopback that plays cassettes.
 
+mod binding_anthropic;
 mod cassette;
 mod cassettes;
 mod crashes;

@@ -3,6 +3,7 @@
 import anthropic
 from anthropic.types import content_block_param
 from anthropic.types import message_create_params as params
+from anthropic.types.beta import BetaThinkingConfigParam
 
 from strict_types import check
 
@@ -20,6 +21,13 @@ STOP = {
 
 
 def invalid(request):
+    thinking = request.get("thinking", {})
+    if "block_binding" in thinking:
+        # The setting is among the SDK's beta types only.
+        unbound = {name: value for name, value in thinking.items() if name != "block_binding"}
+        request = {**request, "thinking": unbound}
+        if reason := check([BetaThinkingConfigParam], thinking):
+            return reason
     reason = check([params.MessageCreateParamsStreaming], request)
     # A request may also hold blocks of replies, whose types allow any key; ours must be those of requests.
     for message in request["messages"]:

@@ -4,6 +4,7 @@ use helix_agents_core::message::Message;
 use helix_agents_core::model::{ModelError, ModelRequest, ToolChoice, ToolSchema};
 use serde_json::{Map, Value, json};
 
+use super::binding;
 use super::messages::AnthropicMessages;
 use super::strict_schema::strict;
 use super::thinking;
@@ -15,13 +16,20 @@ use crate::provider::settings::{Settings, no_such_setting, options};
 /// wants one in every request.
 const MAX_TOKENS: u64 = 4096;
 
+/// A request that is written.
+pub(super) struct Written {
+    pub(super) body: Vec<u8>,
+    /// The beta that a field of the body needs.
+    pub(super) beta: Option<&'static str>,
+}
+
 /// Writes the body of a request.
 pub(super) fn body(
     endpoint: &Endpoint,
     messages: &AnthropicMessages,
     known_limit: Option<u64>,
     request: &ModelRequest<'_>,
-) -> Result<Vec<u8>, ModelError> {
+) -> Result<Written, ModelError> {
     let config = request.config;
     for (name, is_set) in [
         ("presence_penalty", config.presence_penalty.is_some()),
@@ -38,6 +46,8 @@ pub(super) fn body(
     if budget.is_some() && !thinking::is_allowed(history, messages, &request.tool_choice) {
         options.remove("thinking");
     }
+    let binds = binding::binds_thinking(&endpoint.model);
+    let has_binding = binds && binding::drop_unfit_blocks(&mut options);
     let mut settings = Settings::default();
     settings.set("model", endpoint.model.as_str());
     settings.set("stream", true);
@@ -48,7 +58,7 @@ pub(super) fn body(
     if !config.stop_sequences.is_empty() {
         settings.set("stop_sequences", config.stop_sequences.clone());
     }
-    let last = Last::of(request, &mut options);
+    let last = Last::of(request, !binds, &mut options);
     let is_without_tools = request.tools.is_empty() && !options.contains_key("tools");
     let mut body = Body::new(settings.0, options, &["messages", "stream", "system"])?;
     if is_without_tools && history.iter().any(is_result) {
@@ -73,7 +83,10 @@ pub(super) fn body(
     if let Some(output) = &last.output_config {
         body.field("output_config", output)?;
     }
-    Ok(body.finish())
+    Ok(Written {
+        body: body.finish(),
+        beta: has_binding.then_some(binding::BETA),
+    })
 }
 
 fn max_tokens(request: &ModelRequest<'_>, known_limit: Option<u64>, budget: Option<u64>) -> u64 {
@@ -96,8 +109,8 @@ struct Last {
 }
 
 impl Last {
-    fn of(request: &ModelRequest<'_>, options: &mut Options) -> Self {
-        let choice = tool_choice(request);
+    fn of(request: &ModelRequest<'_>, may_force: bool, options: &mut Options) -> Self {
+        let choice = tool_choice(request, may_force);
         if choice.is_some() && request.tool_choice == ToolChoice::None {
             // The options of a choice are about calls, which there will be none of.
             options.remove("tool_choice");
@@ -124,11 +137,14 @@ fn merged(options: &mut Options, field: &str, ours: Value) -> Map<String, Value>
     all
 }
 
-fn tool_choice(request: &ModelRequest<'_>) -> Option<Value> {
+/// Returns the choice of a tool. A model that refuses to be forced decides itself: the conversation tells it
+/// which tool to call, and the loop looks at what it called.
+fn tool_choice(request: &ModelRequest<'_>, may_force: bool) -> Option<Value> {
     if request.tools.is_empty() {
         return None;
     }
     match &request.tool_choice {
+        ToolChoice::Required | ToolChoice::Tool(_) if !may_force => None,
         ToolChoice::Required => Some(json!({ "type": "any" })),
         ToolChoice::None => Some(json!({ "type": "none" })),
         ToolChoice::Tool(name) => Some(json!({ "type": "tool", "name": name })),
