@@ -1,5 +1,6 @@
 //! Errors of providers, as kinds that are common to all.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
@@ -66,10 +67,38 @@ impl ProviderFailure {
     /// Whether the code or the message has one of these words.
     fn says(&self, words: &[&str]) -> bool {
         let message = self.message.to_ascii_lowercase();
+        self.is_named(words) || words.iter().any(|word| message.contains(word))
+    }
+
+    /// Whether the code has one of these words.
+    fn is_named(&self, words: &[&str]) -> bool {
         let code = self.code.to_ascii_lowercase();
-        words
-            .iter()
-            .any(|word| code.contains(word) || message.contains(word))
+        words.iter().any(|word| code.contains(word))
+    }
+
+    /// Whether the key or its account is refused, so that no retry helps. Advice about billing stands in the
+    /// messages of plain rate limits, too, so there only the code tells.
+    fn is_about_the_account(&self) -> bool {
+        const CODES: &[&str] = &[
+            "api_key_invalid",
+            "invalid_api_key",
+            "authentication_error",
+            "permission_error",
+            "unauthenticated",
+            "permission_denied",
+            "insufficient_quota",
+            "billing",
+        ];
+        const MESSAGES: &[&str] = &[
+            "api key not valid",
+            "api key expired",
+            "api_key_invalid",
+            "invalid_api_key",
+            "credit balance is too low",
+            "enable billing",
+            "insufficient_quota",
+        ];
+        self.is_named(CODES) || self.says(MESSAGES)
     }
 
     /// Returns the kind, by the status where there is one.
@@ -91,17 +120,6 @@ impl ProviderFailure {
             "content filtering policy",
             "responsibleai",
         ];
-        const KEY: &[&str] = &[
-            "api key not valid",
-            "api_key_invalid",
-            "invalid_api_key",
-            "authentication_error",
-            "permission_error",
-            "unauthenticated",
-            "permission_denied",
-            "insufficient_quota",
-            "billing",
-        ];
         const LIMIT: &[&str] = &["rate_limit", "resource_exhausted", "too_many_requests"];
         const LOAD: &[&str] = &[
             "overloaded",
@@ -112,13 +130,20 @@ impl ProviderFailure {
             "timeout",
         ];
         // The request was accepted before its stream failed: an error of any other name is the provider's.
-        const REFUSED: &[&str] = &["invalid", "not_found", "unsupported", "bad_request"];
+        const REFUSED: &[&str] = &[
+            "invalid",
+            "not_found",
+            "unsupported",
+            "bad_request",
+            "image",
+            "data_residency",
+        ];
         let status = status.or_else(|| self.code.parse().ok().filter(|code| *code >= 400));
         match status {
             Some(400 | 404 | 422) | None if self.says(CONTEXT) => ModelErrorKind::ContextLength,
             Some(400 | 403 | 422) | None if self.says(FILTER) => ModelErrorKind::ContentFilter,
             // A bad key is a 400 at Gemini; an account without credit is a 429 at OpenAI, and no retry helps.
-            Some(400 | 429) | None if self.says(KEY) => ModelErrorKind::Auth,
+            Some(400 | 429) | None if self.is_about_the_account() => ModelErrorKind::Auth,
             Some(401..=403) => ModelErrorKind::Auth,
             Some(408) => ModelErrorKind::Transport,
             Some(413) => ModelErrorKind::ContextLength,
@@ -141,11 +166,12 @@ impl Confidential<'_> {
     /// Returns a provider's message without the key, and without passages of the request. A provider may
     /// quote both.
     pub(crate) fn removed_from(&self, message: &str) -> String {
-        let message: String = message.chars().take(MAX_MESSAGE).collect();
         let message = match self.key.filter(|key| key.len() >= 6) {
-            Some(key) => message.replace(key, "[key]"),
-            None => message,
+            Some(key) => Cow::Owned(message.replace(key, "[key]")),
+            None => Cow::Borrowed(message),
         };
+        // Not earlier: a key that is cut off would not be found.
+        let message: String = message.chars().take(MAX_MESSAGE).collect();
         if self.body.len() > MAX_SEARCHED {
             return String::new();
         }
@@ -216,7 +242,8 @@ fn described(
     let message = confidential.removed_from(&failure.message);
     let mut detail = about.to_owned();
     if !failure.code.is_empty() {
-        let code: String = failure.code.chars().take(80).collect();
+        let code = confidential.removed_from(&failure.code);
+        let code: String = code.chars().take(80).collect();
         detail.push_str(&format!(" ({code})"));
     }
     if !message.is_empty() {
@@ -329,6 +356,15 @@ mod tests {
         );
         assert!(!shown.contains("secret"), "{shown}");
         assert_eq!(confidential.removed_from("a short one"), "a short one");
+        // Neither is the beginning of a key that stands where a message is cut off.
+        let long = format!("{}sk-live-1234567", " ".repeat(MAX_MESSAGE - 8));
+        assert!(!confidential.removed_from(&long).contains("sk-live"));
+        let failure = ProviderFailure {
+            code: "sk-live-1234567".to_owned(),
+            ..ProviderFailure::default()
+        };
+        let error = of_event("openai", &failure, &confidential);
+        assert!(!error.detail.contains("sk-live"), "{error}");
     }
 
     #[test]
@@ -360,6 +396,8 @@ mod tests {
             ("bio_policy", ModelErrorKind::ContentFilter),
             ("server_error", ModelErrorKind::Overloaded),
             ("invalid_prompt", ModelErrorKind::Invalid),
+            ("image_parse_error", ModelErrorKind::Invalid),
+            ("data_residency_mismatch", ModelErrorKind::Invalid),
             ("a name that nobody knows", ModelErrorKind::Overloaded),
         ] {
             assert_eq!(said(code, "").kind(None), kind, "{code}");
@@ -370,6 +408,27 @@ mod tests {
         assert_eq!(too_long.kind(Some(400)), ModelErrorKind::ContextLength);
         let broke = said("insufficient_quota", "You exceeded your current quota");
         assert_eq!(broke.kind(Some(429)), ModelErrorKind::Auth);
+        // Both are limits of a rate, and advise to pay more.
+        for (code, message) in [
+            (
+                "RESOURCE_EXHAUSTED",
+                "You exceeded your current quota, please check your plan and billing details.",
+            ),
+            (
+                "rate_limit_exceeded",
+                "Rate limit reached. You can increase it by adding a payment method at https://x/account/billing.",
+            ),
+        ] {
+            let limited = said(code, message);
+            for status in [Some(429), None] {
+                assert_eq!(limited.kind(status), ModelErrorKind::RateLimited, "{code}");
+            }
+        }
+        let poor = said(
+            "invalid_request_error",
+            "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
+        );
+        assert_eq!(poor.kind(Some(400)), ModelErrorKind::Auth);
         let bad_key = said(
             "INVALID_ARGUMENT",
             "API key not valid. Please pass a valid API key.",

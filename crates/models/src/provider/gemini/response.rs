@@ -98,7 +98,8 @@ pub(super) struct PromptFeedback {
 impl PromptFeedback {
     /// Whether the provider did not let the model read the prompt.
     pub(super) fn is_blocked(&self) -> bool {
-        self.block_reason.is_some()
+        let reason = self.block_reason.as_deref();
+        reason.is_some_and(|reason| !reason.is_empty() && !reason.ends_with("_UNSPECIFIED"))
     }
 }
 
@@ -138,4 +139,20 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_blocked_for_a_reason() {
+        let is_blocked = |feedback: &str| {
+            let feedback: PromptFeedback = serde_json::from_str(feedback).unwrap();
+            feedback.is_blocked()
+        };
+        assert!(is_blocked(r#"{"blockReason":"SAFETY"}"#));
+        assert!(!is_blocked(r#"{"safetyRatings":[]}"#));
+        assert!(!is_blocked(r#"{"blockReason":"BLOCK_REASON_UNSPECIFIED"}"#));
+    }
 }
