@@ -8,7 +8,7 @@ use helix_agents_core::model::{EventStream, ModelError, ModelErrorKind, ModelEve
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, transport_error};
 use super::failure::{self, Confidential};
 use super::sse::SseParser;
 use super::wire::{ReadError, ReplyReader, Wire, WireRequest};
@@ -196,22 +196,8 @@ impl Attempt<'_> {
         Confidential { key, body }
     }
 
-    /// The error of a connection. Its address may hold what is nobody's business, so it is left out.
     fn transport(&self, error: reqwest::Error) -> ModelError {
-        let provider = self.endpoint.provider;
-        let detail = if error.is_connect() {
-            format!(
-                "{provider} cannot be reached; check `base_url`, the network and the proxy settings"
-            )
-        } else if error.is_timeout() {
-            let idle = self.endpoint.client.idle_timeout;
-            format!(
-                "{provider} sent nothing for {idle:?}; raise the idle timeout if its replies may take longer"
-            )
-        } else {
-            format!("the connection to {provider} broke")
-        };
-        ModelError::new(ModelErrorKind::Transport, detail).caused_by(error.without_url())
+        transport_error(self.endpoint.provider.name(), &self.endpoint.client, error)
     }
 }
 

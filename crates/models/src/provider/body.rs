@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn options_are_merged_into_settings_and_tools() {
-        let settings = object(json!({ "model": "m", "thinking": { "type": "on", "budget": 1 } }));
+        let settings = object(json!({ "model": "m", "thinking": { "budget": 1, "type": "on" } }));
         let options = object(json!({
             "thinking": { "budget": 2 }, "user": "u", "tools": [{ "type": "web_search" }]
         }));

@@ -20,9 +20,9 @@ use super::{Provider, ProviderError, ProviderModel};
 use crate::price::Price;
 
 /// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a provider may send nothing. Models that think may be silent for minutes.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A model of a provider that is being built.
 ///

@@ -42,7 +42,7 @@ impl Client {
         }
     }
 
-    fn get(&self) -> Result<&reqwest::Client, ModelError> {
+    pub(crate) fn get(&self) -> Result<&reqwest::Client, ModelError> {
         let made = self.made.get_or_init(|| {
             // The first provider of cryptography is used for the whole process; a second choice
             // changes nothing.
@@ -54,6 +54,13 @@ impl Client {
                 .connect_timeout(self.connect_timeout)
                 .read_timeout(self.idle_timeout)
                 .tcp_nodelay(true)
+                // The same whatever features other crates of a program switch on: a compressed stream may
+                // be held back, and a dropped stream must close its connection.
+                .http1_only()
+                .no_gzip()
+                .no_brotli()
+                .no_zstd()
+                .no_deflate()
                 .user_agent(concat!("helix-agents/", env!("CARGO_PKG_VERSION")))
                 .build();
             client.map_err(|error| error.to_string())
@@ -101,6 +108,27 @@ impl Endpoint {
         let key = self.key.as_ref()?;
         Some((name, format!("{prefix}{}", key.reveal())))
     }
+}
+
+/// The error of a connection. Its address may hold what is nobody's business, so it is left out.
+pub(crate) fn transport_error(
+    provider: &str,
+    client: &Client,
+    error: reqwest::Error,
+) -> ModelError {
+    let detail = if error.is_connect() {
+        format!(
+            "{provider} cannot be reached; check `base_url`, the network and the proxy settings"
+        )
+    } else if error.is_timeout() {
+        let idle = client.idle_timeout;
+        format!(
+            "{provider} sent nothing for {idle:?}; raise the idle timeout if its replies may take longer"
+        )
+    } else {
+        format!("the connection to {provider} broke")
+    };
+    ModelError::new(ModelErrorKind::Transport, detail).caused_by(error.without_url())
 }
 
 /// Adds a value to a header that is a list.

@@ -3,6 +3,8 @@
 //! It knows a part of JSON Schema, and refuses a schema with anything else. What it does not know is told to
 //! the model in the description instead; the reply is validated against the whole schema in any case.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 /// The formats of texts that the provider knows.
@@ -117,10 +119,11 @@ fn keep_if(
     }
 }
 
-/// Adds what is left to the description.
+/// Adds what is left to the description, in an order that no feature of serde_json changes.
 fn described(mut kept: Map<String, Value>, rest: &Map<String, Value>) -> Value {
     if !rest.is_empty() {
-        let rest = Value::Object(rest.clone());
+        let rest: BTreeMap<_, _> = rest.iter().collect();
+        let rest = json!(rest);
         let text = match kept.get("description").and_then(Value::as_str) {
             Some(text) => format!("{text}\n\n{rest}"),
             None => rest.to_string(),
