@@ -254,6 +254,7 @@ The guide `docs/testing.md` has the rest.
 //!
 //! # Features
 //!
+//! - `genai`: the long tail of providers, as `models::genai`.
 //! - `models` (on by default): the models, among them one that plays a script.
 //! - `runtime-local` (on by default): [`LocalRuntime`], which runs agents in your own process.
 //! - `store-sqlite` (on by default): [`SqliteStore`], which keeps sessions in a file. [`MemoryStore`] is

@@ -5,6 +5,8 @@
 //! `anthropic/claude-sonnet-4-5`. A client does what its provider's own SDK does with a reply, keeps
 //! reasoning byte for byte, and never retries: the loop does.
 //!
+//! With the feature `genai`, the module `genai` has a client of the long tail of providers.
+//!
 //! [`Fallback`], [`Limited`], [`Priced`] and [`Recorder`] are models around models.
 //!
 //! An agent is only as testable as its model. [`ScriptedModel`] replies from a file of rules, and
@@ -22,6 +24,8 @@
 
 mod error;
 mod events;
+#[cfg(feature = "genai")]
+pub mod genai;
 mod price;
 #[cfg(feature = "providers")]
 mod provider;

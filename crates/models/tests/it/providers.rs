@@ -6,6 +6,8 @@ mod cassettes;
 mod crashes;
 mod errors;
 mod gemini_rest;
+#[cfg(feature = "genai")]
+mod genai;
 mod http_server;
 mod openai_conversations;
 mod requests_anthropic;
