@@ -33,6 +33,11 @@ mod tests {
         let long = id(&"x".repeat(41));
         assert_eq!(wire_call_id(&long).len(), 37);
         assert_eq!(wire_call_id(&long), wire_call_id(&long));
+        // The same in every process, for ever: requests begin with the bytes of those before them.
+        assert_eq!(
+            wire_call_id(&id("a.b")),
+            "call_2e7336dc8eba87ef472df568c35482ab"
+        );
         assert_ne!(wire_call_id(&id("a.b")), wire_call_id(&id("a:b")));
     }
 }
