@@ -1,10 +1,9 @@
 //! Reads a reply while it comes.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use crate::first::{First, first};
 use crate::message::AssistantMessage;
 use crate::model::{
     EventStream, ModelError, ModelErrorKind, ModelEvent, ModelReply, ReplyBuilder, TokenUsage,
@@ -13,7 +12,7 @@ use crate::perform::PerformError;
 use crate::perform::deltas::Deltas;
 use crate::perform::guard::{Panicked, caught_now};
 use crate::perform::shown::Shown;
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 
 /// How a reply ended.
 pub(super) enum ReplyEnd {
@@ -36,41 +35,38 @@ pub(super) async fn stream(
     let (clock, ids) = (deltas.clock(), deltas.ids());
     let mut shown = Shown::default();
     let mut stop = pin!(stop);
+    let mut timer = Timer::new(clock);
     loop {
-        let wake = || match (deltas.due(), deadline) {
+        let wake = match (deltas.due(), deadline) {
             (Some(due), Some(deadline)) => Some(due.min(deadline)),
             (one, other) => one.or(other),
         };
-        let event = match at_once(&mut events).await {
-            Some(event) => event,
-            None => {
-                let wake = wake();
-                let woken = async {
-                    match wake {
-                        Some(wake) => clock.sleep_until(wake).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                // The timer is set before the stream is asked again: what comes meanwhile waits. What the
-                // model has said is taken before a stop is heeded.
-                match first(first(woken, next(&mut events)), stop.as_mut()).await {
-                    First::One(First::Other(event)) => event,
-                    First::Other(()) => {
-                        let usage = builder.usage();
-                        return Ok(ReplyEnd::Stopped(builder.into_partial(), usage));
-                    }
-                    First::One(First::One(())) if deadline.is_some_and(|at| at <= clock.now()) => {
-                        let error = ModelError::new(
-                            ModelErrorKind::Transport,
-                            "the model did not finish in the time that its settings allow",
-                        );
-                        return Ok(ReplyEnd::Failed(error, builder.usage()));
-                    }
-                    First::One(First::One(())) => {
-                        deltas.flush().await?;
-                        continue;
-                    }
-                }
+        let heard = poll_fn(|cx| {
+            // What is there already is taken before a timer is set, and before a stop is heeded.
+            if let Poll::Ready(event) = poll(&mut events, cx) {
+                return Poll::Ready(Heard::Event(event));
+            }
+            if timer.poll(wake, cx).is_ready() {
+                return Poll::Ready(Heard::Due);
+            }
+            stop.as_mut().poll(cx).map(|()| Heard::Stop)
+        });
+        let event = match heard.await {
+            Heard::Event(event) => event,
+            Heard::Due if deadline.is_some_and(|at| at <= clock.now()) => {
+                let error = ModelError::new(
+                    ModelErrorKind::Transport,
+                    "the model did not finish in the time that its settings allow",
+                );
+                return Ok(ReplyEnd::Failed(error, builder.usage()));
+            }
+            Heard::Due => {
+                deltas.flush().await?;
+                continue;
+            }
+            Heard::Stop => {
+                let usage = builder.usage();
+                return Ok(ReplyEnd::Stopped(builder.into_partial(), usage));
             }
         };
         let pushed = match event {
@@ -99,18 +95,50 @@ type Streamed = Option<Result<ModelEvent, ModelError>>;
 
 /// The next event.
 pub(super) async fn next(events: &mut EventStream<'_>) -> Streamed {
-    std::future::poll_fn(|cx| poll(events, cx)).await
+    poll_fn(|cx| poll(events, cx)).await
 }
 
-/// The next event, if it is there already: then no timer is needed.
-async fn at_once(events: &mut EventStream<'_>) -> Option<Streamed> {
-    std::future::poll_fn(|cx| {
-        Poll::Ready(match poll(events, cx) {
-            Poll::Ready(event) => Some(event),
-            Poll::Pending => None,
-        })
-    })
-    .await
+/// The next thing to heed while a reply comes.
+enum Heard {
+    Event(Streamed),
+    /// The instant has come at which deltas are written, or the deadline.
+    Due,
+    Stop,
+}
+
+/// A timer that is set again only for another instant. Setting one interrupts the wait of the host's threads,
+/// and a reply waits once for each of its events.
+struct Timer<'a> {
+    clock: &'a dyn Clock,
+    set: Option<(Timestamp, Sleep<'a>)>,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+#[cfg(target_arch = "wasm32")]
+type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+impl<'a> Timer<'a> {
+    fn new(clock: &'a dyn Clock) -> Self {
+        Self { clock, set: None }
+    }
+
+    /// Is ready from the instant `at` on; without one, never.
+    fn poll(&mut self, at: Option<Timestamp>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = at else {
+            self.set = None;
+            return Poll::Pending;
+        };
+        let sleep = match &mut self.set {
+            Some((set, sleep)) if *set == at => sleep,
+            set => &mut set.insert((at, self.clock.sleep_until(at))).1,
+        };
+        let woken = sleep.as_mut().poll(cx);
+        if woken.is_ready() {
+            self.set = None;
+        }
+        woken
+    }
 }
 
 /// A panic of the adapter is its error.
@@ -127,4 +155,50 @@ pub(super) fn adapter_panicked(panicked: &Panicked) -> ModelError {
         ModelErrorKind::Invalid,
         format!("the model's adapter failed: {panicked}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    use async_trait::async_trait;
+
+    use super::*;
+
+    /// A clock that stands still, and counts how often somebody waits.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicUsize);
+
+    #[async_trait]
+    impl Clock for Counting {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(10)
+        }
+
+        async fn sleep_until(&self, deadline: Timestamp) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            if deadline > self.now() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    #[test]
+    fn a_timer_is_set_once_for_each_instant() {
+        let clock = Counting::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut timer = Timer::new(&clock);
+        let at = |millis| Some(Timestamp::from_millis(millis));
+        let mut set = |at: Option<Timestamp>, polls: usize| {
+            let polled: Vec<_> = (0..polls).map(|_| timer.poll(at, &mut cx)).collect();
+            (polled, clock.0.swap(0, Ordering::Relaxed))
+        };
+        assert_eq!(set(None, 3), (vec![Poll::Pending; 3], 0));
+        assert_eq!(set(at(20), 3), (vec![Poll::Pending; 3], 1));
+        assert_eq!(set(at(15), 3), (vec![Poll::Pending; 3], 1), "another one");
+        assert_eq!(set(None, 1), (vec![Poll::Pending], 0), "none any more");
+        assert_eq!(set(at(15), 1), (vec![Poll::Pending], 1), "set again");
+        assert_eq!(set(at(10), 2), (vec![Poll::Ready(()); 2], 2), "over");
+    }
 }
