@@ -1,9 +1,12 @@
 //! One attempt of a model call over HTTP: a request, and its reply as it comes.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
-use futures_util::stream;
+use futures_util::stream::{self, Stream};
 use helix_agents_core::model::{EventStream, ModelError, ModelErrorKind, ModelEvent, ModelRequest};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
@@ -19,6 +22,11 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 /// used again.
 const REST: Duration = Duration::from_millis(50);
 
+/// How long events of a reply are collected at most before they are given.
+const BURST: Duration = Duration::from_millis(5);
+/// How many events are collected.
+const MAX_BURST: usize = 256;
+
 /// Starts an attempt. Nothing is sent before the stream is polled; dropping it closes the connection.
 pub(crate) fn stream<'a>(
     endpoint: &'a Endpoint,
@@ -32,11 +40,40 @@ pub(crate) fn stream<'a>(
         phase: Phase::Begin,
         events: VecDeque::new(),
     });
-    Box::pin(stream::unfold(attempt, |mut attempt| async {
-        let event = attempt.next().await?;
-        Some((event, attempt))
-    }))
+    let batches = stream::unfold(attempt, |mut attempt| async {
+        let batch = attempt.next().await?;
+        Some((batch, attempt))
+    });
+    Box::pin(Events {
+        ready: VecDeque::new(),
+        batches: Box::pin(batches),
+    })
 }
+
+/// The events of a reply, which are read in batches.
+struct Events<S> {
+    ready: VecDeque<ModelEvent>,
+    batches: Pin<Box<S>>,
+}
+
+impl<S: Stream<Item = Batch>> Stream for Events<S> {
+    type Item = Result<ModelEvent, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(event)));
+            }
+            match ready!(self.batches.as_mut().poll_next(cx)) {
+                Some(Ok(batch)) => self.ready = batch,
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+type Batch = Result<VecDeque<ModelEvent>, ModelError>;
 
 struct Attempt<'a> {
     endpoint: &'a Endpoint,
@@ -65,10 +102,11 @@ struct Reading {
 }
 
 impl Attempt<'_> {
-    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+    /// The next events; never an empty batch.
+    async fn next(&mut self) -> Option<Batch> {
         loop {
-            if let Some(event) = self.events.pop_front() {
-                return Some(Ok(event));
+            if !self.events.is_empty() {
+                return Some(Ok(std::mem::take(&mut self.events)));
             }
             self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
                 Phase::Begin => match self.begin().await {
@@ -135,48 +173,70 @@ impl Attempt<'_> {
         ))
     }
 
-    /// Reads the next piece of the body.
+    /// Waits for the next piece of the body, and reads it with those that come right behind it.
+    ///
+    /// A connection hands over one piece at a time, and continues when that one is taken. Each piece by itself
+    /// would wake everything that waits for the reply, and each would be a batch of its own there.
     async fn read(&mut self, mut reading: Box<Reading>) -> Phase {
-        let read = match reading.response.chunk().await {
-            Ok(Some(bytes)) => {
-                let Reading { parser, reader, .. } = &mut *reading;
-                let events = &mut self.events;
-                parser.feed(&bytes, |event| reader.read(event, events))
-            }
-            Ok(None) => {
-                let Reading {
-                    parser,
-                    reader,
-                    request,
-                    ..
-                } = &mut *reading;
-                let events = &mut self.events;
-                let read = parser.end(|event| reader.read(event, events));
-                if read.is_ok()
-                    && let Some(body) = reader.rest(&request.body)
-                {
-                    return self.go_on(*reading, body).await;
+        let mut piece = reading.response.chunk().await;
+        let began = Instant::now();
+        loop {
+            let read = match piece {
+                Ok(Some(bytes)) => {
+                    let Reading { parser, reader, .. } = &mut *reading;
+                    let events = &mut self.events;
+                    parser.feed(&bytes, |event| reader.read(event, events))
                 }
-                match read.and_then(|()| reader.end(events)) {
-                    // The loop takes a stream without its last event for a dropped connection.
-                    Ok(()) => return Phase::Done,
-                    Err(error) => Err(error),
-                }
+                Ok(None) => return self.end(reading).await,
+                Err(error) => Err(self.transport(error).into()),
+            };
+            if let Err(error) = read {
+                return self.failed(error, &reading);
             }
-            Err(error) => Err(self.transport(error).into()),
-        };
-        match read {
-            Ok(()) if matches!(self.events.back(), Some(ModelEvent::Finished { .. })) => {
-                Phase::Finished(reading.response)
+            if matches!(self.events.back(), Some(ModelEvent::Finished { .. })) {
+                return Phase::Finished(reading.response);
             }
-            Ok(()) => Phase::Reading(reading),
-            Err(ReadError::Model(error)) => Phase::Failed(error),
-            Err(ReadError::Provider(failure)) => {
+            if self.events.len() >= MAX_BURST || began.elapsed() >= BURST {
+                return Phase::Reading(reading);
+            }
+            piece = match at_hand(reading.response.chunk()).await {
+                Some(piece) => piece,
+                None => return Phase::Reading(reading),
+            };
+        }
+    }
+
+    /// Ends a reply whose body has ended.
+    async fn end(&mut self, mut reading: Box<Reading>) -> Phase {
+        let Reading {
+            parser,
+            reader,
+            request,
+            ..
+        } = &mut *reading;
+        let events = &mut self.events;
+        let read = parser.end(|event| reader.read(event, events));
+        if read.is_ok()
+            && let Some(body) = reader.rest(&request.body)
+        {
+            return self.go_on(*reading, body).await;
+        }
+        match read.and_then(|()| reader.end(events)) {
+            // The loop takes a stream without its last event for a dropped connection.
+            Ok(()) => Phase::Done,
+            Err(error) => self.failed(error, &reading),
+        }
+    }
+
+    fn failed(&self, error: ReadError, reading: &Reading) -> Phase {
+        Phase::Failed(match error {
+            ReadError::Model(error) => error,
+            ReadError::Provider(failure) => {
                 let provider = self.endpoint.provider.to_string();
                 let confidential = self.confidential(&reading.request.body);
-                Phase::Failed(failure::of_event(&provider, &failure, &confidential))
+                failure::of_event(&provider, &failure, &confidential)
             }
-        }
+        })
     }
 
     /// Asks for the rest of a reply.
@@ -219,3 +279,18 @@ async fn read_rest(mut response: Response) {
     // A server that leaves its body open loses the connection.
     let _ = tokio::time::timeout(REST, rest).await;
 }
+
+/// Returns what a future gives before the other tasks that can run on this thread have had their turn; `None`
+/// if it waits for longer.
+async fn at_hand<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut turn = pin!(tokio::task::yield_now());
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(ready) => Poll::Ready(Some(ready)),
+        Poll::Pending => turn.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,17 +11,64 @@ use serde_json::Value;
 #[derive(Deserialize)]
 pub(super) struct Chunk {
     #[serde(default, deserialize_with = "or_default")]
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Choices,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
     #[serde(default)]
     pub(super) error: Option<Value>,
 }
 
+/// The choices of the reply that is heard. A request asks for one reply; a server that sends several is heard
+/// once. An event has one choice, which is kept without a list.
+#[derive(Default)]
+pub(super) struct Choices {
+    first: Option<Choice>,
+    more: Vec<Choice>,
+}
+
+impl IntoIterator for Choices {
+    type Item = Choice;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<Choice>, std::vec::IntoIter<Choice>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.more)
+    }
+}
+
+impl<'de> Deserialize<'de> for Choices {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(ChoicesVisitor)
+    }
+}
+
+struct ChoicesVisitor;
+
+impl<'de> Visitor<'de> for ChoicesVisitor {
+    type Value = Choices;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of choices")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Choices, A::Error> {
+        let mut choices = Choices::default();
+        while let Some(choice) = list.next_element::<Choice>()? {
+            if choice.index != 0 {
+                continue;
+            }
+            match choices.first {
+                None => choices.first = Some(choice),
+                Some(_) => choices.more.push(choice),
+            }
+        }
+        Ok(choices)
+    }
+}
+
 #[derive(Deserialize)]
 pub(super) struct Choice {
     #[serde(default)]
-    pub(super) index: u32,
+    index: u32,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) delta: Delta,
     #[serde(default)]

@@ -201,8 +201,7 @@ impl ReplyReader for ChatReply {
         if let Some(error) = chunk.error {
             return Err(ReadError::Provider(ProviderFailure::of_error(&error)));
         }
-        // A request asks for one reply; a server that sends several is heard once.
-        for choice in chunk.choices.into_iter().filter(|one| one.index == 0) {
+        for choice in chunk.choices {
             self.delta(choice.delta, out);
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
                 self.stopped = Some(stop_reason(&reason));
