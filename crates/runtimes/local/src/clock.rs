@@ -27,6 +27,9 @@ static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// The largest difference seen so far between the wall clock and the monotonic time, in
 /// milliseconds.
 static AHEAD: AtomicU64 = AtomicU64::new(0);
+/// The millisecond of the monotonic time in which the wall clock was last read. A run asks for the time many
+/// times in a millisecond; the wall clock is read once in each.
+static READ_AT: AtomicU64 = AtomicU64::new(u64::MAX);
 
 impl SystemClock {
     /// Creates a clock.
@@ -39,9 +42,15 @@ impl SystemClock {
 #[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let passed = STARTED.elapsed();
+        let passed = millis(STARTED.elapsed());
+        if READ_AT.load(Ordering::Acquire) == passed {
+            let ahead = AHEAD.load(Ordering::Acquire);
+            return Timestamp::from_millis(passed.saturating_add(ahead));
+        }
         let date = SystemTime::now().duration_since(UNIX_EPOCH);
-        monotonic(&AHEAD, millis(passed), millis(date.unwrap_or_default()))
+        let now = monotonic(&AHEAD, passed, millis(date.unwrap_or_default()));
+        READ_AT.store(passed, Ordering::Release);
+        now
     }
 
     async fn sleep_until(&self, deadline: Timestamp) {
