@@ -1,13 +1,19 @@
 //! The clients of providers: a streamed reply beside a raw reader of the same body, and a request with a long
 //! history beside the same bytes sent as they are.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+mod abort;
+mod lean;
+mod reply;
+mod server;
+
+use std::net::SocketAddr;
+use std::time::Instant;
 
 use futures_util::StreamExt;
 use helix_agents_core::message::{AssistantMessage, UserMessage};
-use helix_agents_core::model::{Model, ModelConfig, ModelEvent, ModelRequest, ToolChoice};
+use helix_agents_core::model::{
+    EventStream, Model, ModelConfig, ModelEvent, ModelRequest, ToolChoice,
+};
 use helix_agents_core::step::{SystemPrompt, build_messages_for_llm};
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::transcript::PairedStep;
@@ -18,6 +24,9 @@ use serde_json::{Value, json};
 
 use crate::measure::{Report, Subject, print_figure};
 use crate::sqlite::Outcome;
+
+use self::reply::events;
+use self::server::{Writes, serve};
 
 const DELTAS: usize = 20_000;
 const MESSAGES: usize = 10_000;
@@ -30,6 +39,7 @@ pub(crate) fn run(report: &mut Report) {
             report.broken(provider.name(), &error.to_string());
         }
     }
+    abort::run(report);
 }
 
 fn measure(report: &mut Report, provider: Provider) -> Outcome<()> {
@@ -37,26 +47,44 @@ fn measure(report: &mut Report, provider: Provider) -> Outcome<()> {
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let server = serve(reply(provider, DELTAS))?;
-    let model = model(provider, server)?;
     let raw = raw_client()?;
     let question = Question::new(1)?;
-    let pieces = tokio.block_on(question.ask(&model))?;
-    if pieces != DELTAS {
-        return Err(format!("{pieces} pieces instead of {DELTAS}").into());
-    }
+    let server = serve(&events(provider, DELTAS), Writes::Events)?;
+    let client = model(provider, server)?;
+    expect_all(tokio.block_on(question.ask(&client))?)?;
     report.compare(
         Subject::new(&format!("{provider}, raw reader"), || {
             tokio.block_on(read_raw(&raw, server, Vec::new()))
         }),
         Subject::new(&format!("{provider}, {DELTAS} deltas"), || {
-            tokio.block_on(question.ask(&model))
+            tokio.block_on(question.ask(&client))
         }),
         2.0,
     );
 
-    let many = serve(reply(provider, 10 * DELTAS))?;
-    let many = self::model(provider, many)?;
+    let server = serve(&events(provider, DELTAS), Writes::Blocks)?;
+    let client = model(provider, server)?;
+    expect_all(tokio.block_on(question.ask(&client))?)?;
+    expect_all(tokio.block_on(lean::read(&raw, provider, server))?)?;
+    // Nothing of an event is read on this side: what it takes is the connection's.
+    let began = Instant::now();
+    tokio.block_on(read_raw(&raw, server, Vec::new()))?;
+    let time = began.elapsed().as_secs_f64() * 1e6;
+    print_figure(&format!(
+        "{provider}, blocks that nobody parses: {time:.0} µs"
+    ));
+    report.compare(
+        Subject::new(&format!("{provider}, blocks, only their text"), || {
+            tokio.block_on(lean::read(&raw, provider, server))
+        }),
+        Subject::new(&format!("{provider}, {DELTAS} deltas in blocks"), || {
+            tokio.block_on(question.ask(&client))
+        }),
+        2.0,
+    );
+
+    let many = serve(&events(provider, 10 * DELTAS), Writes::Events)?;
+    let many = model(provider, many)?;
     let before = resident()?;
     tokio.block_on(question.ask(&many))?;
     let growth = resident()?.saturating_sub(before);
@@ -68,8 +96,8 @@ fn measure(report: &mut Report, provider: Provider) -> Outcome<()> {
         report.broken(provider.name(), "its memory grows with the reply");
     }
 
-    let server = serve(reply(provider, 1))?;
-    let model = self::model(provider, server)?;
+    let server = serve(&events(provider, 1), Writes::Events)?;
+    let model = model(provider, server)?;
     let long = Question::new(MESSAGES)?;
     tokio.block_on(long.ask(&model))?;
     let body = vec![b' '; long.size];
@@ -84,6 +112,13 @@ fn measure(report: &mut Report, provider: Provider) -> Outcome<()> {
         2.0,
     );
     Ok(())
+}
+
+fn expect_all(pieces: usize) -> Outcome<()> {
+    if pieces == DELTAS {
+        return Ok(());
+    }
+    Err(format!("{pieces} pieces instead of {DELTAS}").into())
 }
 
 fn raw_client() -> Outcome<reqwest::Client> {
@@ -148,9 +183,9 @@ impl Question {
         })
     }
 
-    /// Asks a model, and returns the number of pieces of text.
-    async fn ask(&self, model: &dyn Model) -> Outcome<usize> {
-        let mut events = model.stream(ModelRequest {
+    /// Asks a model.
+    fn stream<'a>(&'a self, model: &'a dyn Model) -> EventStream<'a> {
+        model.stream(ModelRequest {
             prompt: build_messages_for_llm(&self.history, &self.system, &self.state),
             tools: &[],
             tool_choice: ToolChoice::Auto,
@@ -161,155 +196,17 @@ impl Question {
             session_id: &self.session,
             attempt: 1,
             clock: &self.clock,
-        });
+        })
+    }
+
+    /// Asks a model, and returns the number of pieces of text.
+    async fn ask(&self, model: &dyn Model) -> Outcome<usize> {
+        let mut events = self.stream(model);
         let mut pieces = 0;
         while let Some(event) = events.next().await {
             pieces += usize::from(matches!(event?, ModelEvent::Text(_)));
         }
         Ok(pieces)
-    }
-}
-
-/// The chunks of a streamed reply, each as it is sent.
-fn reply(provider: Provider, deltas: usize) -> Vec<Vec<u8>> {
-    let (first, delta, last): (Vec<Value>, Value, Vec<Value>) = match provider {
-        Provider::OpenAi => {
-            let chunk = |delta: Value, finish: Value| {
-                json!({ "id": "chatcmpl-7", "object": "chat.completion.chunk", "created": 1, "model": "m",
-                    "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] })
-            };
-            let end = json!({ "id": "chatcmpl-7", "choices": [],
-                "usage": { "prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18 } });
-            (
-                vec![chunk(
-                    json!({ "role": "assistant", "content": "" }),
-                    Value::Null,
-                )],
-                chunk(json!({ "content": " word" }), Value::Null),
-                vec![chunk(json!({}), json!("stop")), end, json!("[DONE]")],
-            )
-        }
-        Provider::OpenAiResponses => {
-            let response = |status: &str| {
-                json!({ "id": "resp_7", "object": "response", "status": status,
-                "output": [], "usage": { "input_tokens": 9, "output_tokens": 9, "total_tokens": 18 } })
-            };
-            let item =
-                json!({ "type": "message", "id": "msg_7", "role": "assistant", "content": [] });
-            (
-                vec![
-                    json!({ "type": "response.created", "response": response("in_progress") }),
-                    json!({ "type": "response.output_item.added", "output_index": 0, "item": item }),
-                ],
-                json!({ "type": "response.output_text.delta", "item_id": "msg_7", "output_index": 0,
-                    "content_index": 0, "delta": " word", "sequence_number": 7, "logprobs": [] }),
-                vec![
-                    json!({ "type": "response.output_item.done", "output_index": 0, "item": item }),
-                    json!({ "type": "response.completed", "response": response("completed") }),
-                ],
-            )
-        }
-        Provider::Anthropic => (
-            vec![
-                json!({ "type": "message_start", "message": { "id": "msg_7", "type": "message",
-                    "role": "assistant", "content": [], "model": "m",
-                    "usage": { "input_tokens": 9, "output_tokens": 1 } } }),
-                json!({ "type": "content_block_start", "index": 0,
-                    "content_block": { "type": "text", "text": "" } }),
-            ],
-            json!({ "type": "content_block_delta", "index": 0,
-                "delta": { "type": "text_delta", "text": " word" } }),
-            vec![
-                json!({ "type": "content_block_stop", "index": 0 }),
-                json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" },
-                    "usage": { "output_tokens": 9 } }),
-                json!({ "type": "message_stop" }),
-            ],
-        ),
-        _ => {
-            let chunk = |finish: Option<&str>| {
-                json!({ "candidates": [{ "index": 0, "finishReason": finish,
-                        "content": { "role": "model", "parts": [{ "text": " word" }] } }],
-                    "usageMetadata": { "promptTokenCount": 9, "candidatesTokenCount": 9, "totalTokenCount": 18 },
-                    "modelVersion": "m", "responseId": "r" })
-            };
-            (Vec::new(), chunk(None), vec![chunk(Some("STOP"))])
-        }
-    };
-    let event = |value: &Value| {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let name = value.get("type").and_then(Value::as_str);
-        let name = name
-            .map(|name| format!("event: {name}\n"))
-            .unwrap_or_default();
-        let event = format!("{name}data: {text}\n\n");
-        format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
-    };
-    // Gemini's last chunk carries text, too.
-    let count = if provider == Provider::Gemini {
-        deltas - 1
-    } else {
-        deltas
-    };
-    let mut chunks: Vec<_> = first.iter().map(event).collect();
-    chunks.extend(std::iter::repeat_n(event(&delta), count));
-    chunks.extend(last.iter().map(event));
-    chunks
-}
-
-/// Serves this reply to every request, each chunk with a write of its own, as a provider does.
-fn serve(chunks: Vec<Vec<u8>>) -> Outcome<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    let chunks = Arc::new(chunks);
-    std::thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            let chunks = Arc::clone(&chunks);
-            std::thread::spawn(move || answer_all(connection, &chunks));
-        }
-    });
-    Ok(address)
-}
-
-fn answer_all(mut connection: TcpStream, chunks: &[Vec<u8>]) -> std::io::Result<()> {
-    connection.set_nodelay(true)?;
-    let mut received = Vec::new();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let head = loop {
-            if let Some(end) = memchr::memmem::find(&received, b"\r\n\r\n") {
-                break end + 4;
-            }
-            let read = connection.read(&mut buffer)?;
-            if read == 0 {
-                return Ok(());
-            }
-            received.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        };
-        let text =
-            String::from_utf8_lossy(received.get(..head).unwrap_or_default()).to_ascii_lowercase();
-        let length = text
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
-        let length: usize = length.unwrap_or(0);
-        while received.len() < head + length {
-            let read = connection.read(&mut buffer)?;
-            if read == 0 {
-                return Ok(());
-            }
-            received.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        }
-        received.drain(..head + length);
-        connection.write_all(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
-        )?;
-        for chunk in chunks {
-            connection.write_all(chunk)?;
-        }
-        connection.write_all(b"0\r\n\r\n")?;
     }
 }
 
