@@ -301,8 +301,7 @@ impl fmt::Debug for Transcript {
 
 impl PartialEq for Transcript {
     fn eq(&self, other: &Self) -> bool {
-        self.counters == other.counters
-            && self.retired == other.retired
-            && self.iter().eq(other.iter())
+        // The counters follow from the messages, but for their size, which is an estimate.
+        self.len() == other.len() && self.retired == other.retired && self.iter().eq(other.iter())
     }
 }

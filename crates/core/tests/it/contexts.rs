@@ -1,10 +1,11 @@
 use std::fmt::Write as _;
 
-use helix_agents_core::Transcript;
 use helix_agents_core::context::StandIn;
-use helix_agents_core::message::{AssistantMessage, Message, UserMessage};
+use helix_agents_core::json::Json;
+use helix_agents_core::message::{AssistantMessage, AssistantPart, Message, ToolCall, UserMessage};
 use helix_agents_core::model::{MessageFormat, ModelError};
 use helix_agents_core::transcript::PairedStep;
+use helix_agents_core::{CallId, Transcript};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -129,6 +130,24 @@ fn only_a_hidden_message_stands_for_others() {
     assert_eq!(StandIn::of(&visible), None);
     let broken = UserMessage::hidden("hi").with_metadata("helixContext", json!("all"));
     assert_eq!(StandIn::of(&Message::User(broken)), None);
+}
+
+/// Whether the text of a call's arguments was written already makes no difference.
+#[test]
+fn equal_conversations_are_equal_however_their_size_was_estimated() {
+    let history = |is_written: bool| {
+        let arguments = Json::from(json!({ "order": 123_456_789 }));
+        if is_written {
+            assert_eq!(arguments.text(), r#"{"order":123456789}"#);
+        }
+        let call = ToolCall::new(CallId::new("c").unwrap(), "find", arguments);
+        let reply = AssistantMessage::new(vec![AssistantPart::ToolCall(call)]);
+        let mut history = Transcript::new();
+        let step = PairedStep::new(reply, [result("c")]).unwrap();
+        history.push_step(step).unwrap();
+        history
+    };
+    assert_eq!(history(true), history(false));
 }
 
 proptest! {
