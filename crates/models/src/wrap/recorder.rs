@@ -81,6 +81,8 @@ pub struct Recorder {
 struct Facts {
     model: String,
     native_output: bool,
+    #[serde(default)]
+    limits: ModelLimits,
 }
 
 /// Any other line of a cassette.
@@ -168,6 +170,7 @@ impl Recorder {
             facts: Facts {
                 model: model.name().to_owned(),
                 native_output: model.supports_native_output(),
+                limits: model.limits(),
             },
             model: Some(Arc::new(model)),
             calls: Arc::new(Mutex::new(calls)),
@@ -377,7 +380,7 @@ impl Model for Recorder {
     }
 
     fn limits(&self) -> ModelLimits {
-        self.model.as_ref().map(Model::limits).unwrap_or_default()
+        self.facts.limits
     }
 
     fn cost(&self, tokens: &TokenUsage) -> Option<u64> {

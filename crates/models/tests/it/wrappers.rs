@@ -263,3 +263,28 @@ fn a_failed_call_is_not_recorded_and_a_broken_file_is_refused() {
     let broken = Recorder::replay(&path).unwrap_err().to_string();
     assert!(broken.starts_with("line 2 of the cassette"), "{broken}");
 }
+
+/// A model whose limits are known.
+#[derive(Debug)]
+struct Known(MockModel);
+
+impl Model for Known {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>) -> EventStream<'a> {
+        self.0.stream(request)
+    }
+
+    fn limits(&self) -> ModelLimits {
+        ModelLimits::new(1_000, 100)
+    }
+}
+
+/// Without them an agent that leaves turns out near the limit could be recorded, and not played.
+#[test]
+fn a_cassette_has_the_limits_of_its_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chat.jsonl");
+    let recorder = Recorder::new(&path, Known(saying("hi", 1))).unwrap();
+    ask(&recorder).unwrap();
+    let replay = Recorder::replay(&path).unwrap();
+    assert_eq!(replay.limits(), ModelLimits::new(1_000, 100));
+}
