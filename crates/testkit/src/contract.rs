@@ -193,6 +193,8 @@ suite! { ($)
         a_summary_whose_acknowledgement_is_lost_is_made_once,
         two_attempts_at_a_summary_come_to_one,
         a_summary_outlives_its_process,
+        a_message_beside_a_summary_is_not_taken_for_it,
+        an_attempt_uses_the_summary_of_an_earlier_one,
         an_interrupted_reply_is_kept,
         an_interrupted_reply_without_text_leaves_nothing,
         an_aborted_reply_is_discarded,

@@ -50,7 +50,7 @@ impl ContextPolicy {
     }
 
     /// Leaves earlier turns out of the prompt, and keeps at most the last `turns`, the current one included.
-    /// Fewer are kept if they would fill more than half of the room.
+    /// Fewer are kept if they would fill more than half of the room that the system prompt and the tools leave.
     #[must_use]
     pub fn keep_turns(turns: u32) -> Self {
         Self {

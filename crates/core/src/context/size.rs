@@ -37,7 +37,8 @@ impl PromptSize {
     }
 }
 
-/// Returns the size of a message in bytes, for an estimate. Nothing is serialized.
+/// Returns the size of a message in bytes, for an estimate. Nothing is serialized. Thinking is left out: providers
+/// take little of it back, and what they take is counted with the next reply.
 pub(crate) fn message_bytes(message: &Message) -> usize {
     let content = match message {
         Message::User(user) => user.content.len() + user.files.len() * FILE_BYTES,
@@ -50,7 +51,7 @@ pub(crate) fn message_bytes(message: &Message) -> usize {
 fn part_bytes(part: &AssistantPart) -> usize {
     match part {
         AssistantPart::Text { text, .. } => text.len(),
-        AssistantPart::Thinking(thinking) => thinking.text.len(),
+        AssistantPart::Thinking(_) => 0,
         AssistantPart::ToolCall(call) => call.name.len() + call.arguments.size(),
     }
 }

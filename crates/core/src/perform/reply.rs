@@ -19,7 +19,8 @@ use crate::entries::tool_end_chunk;
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::id::IdSourceExt;
 use crate::machine::{Effect, EffectKind, Event, EventKind, OpenStepRef};
-use crate::model::ModelReply;
+use crate::message::{AssistantMessage, AssistantPart};
+use crate::model::{ModelReply, TokenUsage};
 use crate::session::{CallPhase, CallState, OpenCall, OpenStep, ReplyUsage};
 use crate::state::to_rfc6902;
 use crate::step::{
@@ -73,6 +74,15 @@ impl Limits {
     }
 }
 
+/// Returns the size of the conversation with a reply, as its provider counted it. Reasoning that is no part of the
+/// reply is not sent again.
+fn tokens_with(reply: &AssistantMessage, tokens: TokenUsage) -> u64 {
+    let mut parts = reply.parts.iter();
+    let is_kept = parts.any(|part| matches!(part, AssistantPart::Thinking(_)));
+    let lost = tokens.reasoning.filter(|_| !is_kept).unwrap_or_default();
+    tokens.total().saturating_sub(lost)
+}
+
 /// Makes a reply durable: with its calls as the open step, or, where nothing is left to do, in the
 /// history.
 pub(super) async fn take(
@@ -90,7 +100,7 @@ pub(super) async fn take(
         mut deltas,
     } = replied;
     let mut call_use = CallUse::kept(Some(&usage));
-    let tokens = usage.tokens.total();
+    let tokens = usage.tokens;
     let result = step_result(reply, native);
     let limits = Limits::of(scope.effect);
     let (plan, after) = judge(view.agent(), &result, limits, ports.bounds());
@@ -100,8 +110,8 @@ pub(super) async fn take(
 
     let message = plan.assistant_message;
     let mut message = message.ok_or_else(|| scope.missing("a message in its reply"))?;
-    if tokens > 0 && view.agent().context().kept_turns().is_some() {
-        message.set_context_tokens(tokens);
+    if tokens.total() > 0 && view.agent().context().kept_turns().is_some() {
+        message.set_context_tokens(tokens_with(&message, tokens));
     }
     let mut settled = plan.settled_results.into_iter();
     let mut open = OpenStep::new(

@@ -195,6 +195,17 @@ impl SessionView {
         }
     }
 
+    /// The number of messages in the history.
+    pub(super) fn message_count(&self) -> usize {
+        self.message_count
+    }
+
+    /// Lets go of a history that has this many messages now. It is read again when it is needed.
+    pub(super) fn forget_history(&mut self, message_count: usize) {
+        self.message_count = message_count;
+        self.transcript = None;
+    }
+
     /// Takes over a history with one message more: it stands for what is left out of prompts.
     pub(super) fn add_stand_in(&mut self, history: Transcript) {
         self.message_count += 1;

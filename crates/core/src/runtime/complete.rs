@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::RuntimeError;
 use crate::agent::{AgentContext, AnyAgent};
-use crate::budget::BudgetTerms;
-use crate::context::StandIn;
+use crate::budget::{BudgetTerms, BudgetUnit, CallEstimate};
+use crate::context::{StandIn, SummaryWriter};
 use crate::entries::{AsRead, EntryError, ExecuteRequest, ResumeRequest};
 use crate::perform::Ports;
 
@@ -29,11 +29,19 @@ impl ExecuteRequest {
         let agent = ports.agents.resolve(&self.agent_type, &context)?;
         let model = agent.model().find(agent.name(), ports.models.as_ref())?;
         agent.check_context(model.as_ref())?;
-        if let Some(summary) = agent.context().summary_model() {
-            summary.find(agent.name(), ports.models.as_ref())?;
+        let requested = self.budget.limits.as_deref();
+        if let Some(SummaryWriter { model, config }) = agent.context().summary_writer() {
+            let found = model.find(agent.name(), ports.models.as_ref())?;
+            let budgets = requested.map(|requested| agent.budgets().overlaid(requested));
+            let budgets = budgets.as_ref().unwrap_or_else(|| agent.budgets());
+            let is_limited = budgets.limits_unit(BudgetUnit::MicroDollars);
+            CallEstimate::of_config(config, found.as_ref()).check_priced_as(
+                agent.name(),
+                model.name(),
+                is_limited,
+            )?;
         }
         self.messages.iter_mut().for_each(StandIn::remove);
-        let requested = self.budget.limits.as_deref();
         self.budget.terms = BudgetTerms::of(&agent, model.as_ref(), &self.messages, requested)?;
         let initial_state = agent.initial_state();
         self.initial_state

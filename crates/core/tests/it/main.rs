@@ -23,6 +23,7 @@ mod budgets;
 /// Canonical JSON, digests, idempotency keys.
 mod canonical;
 /// The in-memory ports pass the contract suites.
+mod context_limits;
 mod contexts;
 mod contracts;
 /// Every scenario, with a crash at every point.

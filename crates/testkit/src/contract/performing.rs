@@ -31,8 +31,9 @@ pub use changed_meanwhile::{
     state_changes_of_hooks_are_kept_when_a_tool_is_missing,
 };
 pub use compacting::{
-    a_summary_outlives_its_process, a_summary_whose_acknowledgement_is_lost_is_made_once,
-    two_attempts_at_a_summary_come_to_one,
+    a_message_beside_a_summary_is_not_taken_for_it, a_summary_outlives_its_process,
+    a_summary_whose_acknowledgement_is_lost_is_made_once,
+    an_attempt_uses_the_summary_of_an_earlier_one, two_attempts_at_a_summary_come_to_one,
 };
 pub use concurrent_writes::{
     a_message_beside_a_call_runs_no_further_finisher,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::summary::{Summarized, summarize};
+use super::summary::{INSTRUCTIONS, Summarized, summarize};
 use super::{Failure, resolve};
 use crate::agent::AnyAgent;
 use crate::budget::{BudgetAction, BudgetAmount, BudgetLedger, CallEstimate, text_tokens};
 use crate::context::{PromptSize, StandIn, SummaryWriter, message_bytes};
 use crate::error::Coded;
-use crate::message::UserMessage;
+use crate::message::{Message, UserMessage};
 use crate::model::{Model, ModelConfig, ModelError, ModelErrorKind};
 use crate::perform::budget::admission;
 use crate::perform::commit::CommitOutcome;
@@ -80,7 +80,11 @@ pub(super) async fn fit(
     let near = limit.near.unwrap_or(u64::MAX);
     let is_long = is_refused || prompt_size(&agent, &history).likely() > near;
     let kept = agent.context().kept_turns().filter(|_| is_long);
-    let goal = kept.and_then(|kept| first_kept(&agent, &history, kept, near));
+    let start = view.run.turn_start;
+    let start = start.map_or(usize::MAX, |start| start.messages);
+    let turns = earlier_turns(&history, start);
+    let goal =
+        kept.and_then(|kept| first_kept(&agent, &history, (&turns, kept), (near, is_refused)));
     if let Some(goal) = goal {
         while scope.history(view).await?.shown_from() < goal {
             if let Err(unfit) = leave_out(scope, view, model.as_ref(), (goal, near)).await? {
@@ -118,14 +122,37 @@ fn too_long(agent: &AnyAgent, size: u64, most: u64) -> ModelError {
     ModelError::new(ModelErrorKind::ContextLength, detail)
 }
 
+/// The tokens below the limit that are left beside the system prompt and the tools. Where these fill nearly all of
+/// it, a conversation needs some room all the same.
+fn room(agent: &AnyAgent, near: u64) -> u64 {
+    let left = near.saturating_sub(text_tokens(agent.fixed_bytes()));
+    left.max(near / 4)
+}
+
+/// The positions at which the turns begin that the model reads, up to the current one. A message that arrived while
+/// the current turn was in progress begins no turn.
+fn earlier_turns(history: &Transcript, current: usize) -> Vec<usize> {
+    let mut turns = history.turns_from(history.shown_from());
+    turns.retain(|turn| *turn <= current);
+    turns
+}
+
 /// The first message to keep: that of the earliest turn with which the rest fills at most half of the room,
 /// so that not every turn leaves something out. The current turn is kept in any case.
-fn first_kept(agent: &AnyAgent, history: &Transcript, kept: u32, near: u64) -> Option<usize> {
+fn first_kept(
+    agent: &AnyAgent,
+    history: &Transcript,
+    (turns, kept): (&[usize], u32),
+    (near, is_refused): (u64, bool),
+) -> Option<usize> {
     let from = history.shown_from();
-    let turns = history.turns_from(from);
     let kept = usize::try_from(kept).unwrap_or(usize::MAX);
     let most = kept.min(turns.len().saturating_sub(1));
-    let size = prompt_size(agent, history).likely();
+    let size = match (prompt_size(agent, history).likely(), is_refused) {
+        // The model has found it longer than it was estimated to be.
+        (likely, true) => likely.max(near),
+        (likely, false) => likely,
+    };
     let bytes = |from| history.iter_from(from).map(message_bytes).sum::<usize>();
     let all = bytes(from).saturating_add(agent.fixed_bytes()).max(1);
     // By what the provider counted, where it did: bytes tell little of the tokens of some languages.
@@ -135,7 +162,8 @@ fn first_kept(agent: &AnyAgent, history: &Transcript, kept: u32, near: u64) -> O
     };
     let first = |kept: usize| turns.get(turns.len().checked_sub(kept)?).copied();
     let fitting = (1..=most).rev().filter_map(first);
-    let mut fitting = fitting.filter(|first| tokens(bytes(*first)) <= near / 2);
+    let half = room(agent, near) / 2;
+    let mut fitting = fitting.filter(|first| tokens(bytes(*first)) <= half);
     let found = fitting.next().or_else(|| first(1));
     found.filter(|first| *first > from)
 }
@@ -162,16 +190,21 @@ async fn leave_out(
     };
     let history = scope.history(view).await?;
     let (document, to) = writer.document(&history, goal);
-    if let Err(unfit) = reserve(scope, view, &writer, document.len()).await? {
+    let prompt = document.len().saturating_add(INSTRUCTIONS.len());
+    let most = writer.estimate().of_prompt(text_tokens(prompt));
+    let call = prompt_size(&agent, &history).likely();
+    let call = CallEstimate::new(&agent, model).of_prompt(call);
+    if let Err(unfit) = reserve(scope, view, &writer, (most, call)).await? {
         return Ok(Err(unfit));
     }
     let cx = EffectContext::new(scope, view);
-    let Summarized { text, usage } = match summarize(cx, &writer, document, near).await? {
+    let room = room(&agent, near);
+    let Summarized { text, usage } = match summarize(cx, &writer, document, room).await? {
         Ok(summary) => summary,
         Err(unfit) => return Ok(Err(unfit)),
     };
     let stand_in = StandIn::message(to, Some(&text));
-    commit(scope, view, model, (to, stand_in), Some(usage)).await
+    commit(scope, view, model, (to, stand_in), Some((usage, most))).await
 }
 
 /// The model that writes summaries.
@@ -212,18 +245,18 @@ impl Writer<'_> {
     }
 }
 
-/// Reserves what a summary may use beside the call that follows it.
+/// Reserves what a summary and the call that follows it may use. Both amounts are estimated anew, and not added to
+/// what is reserved: an earlier attempt may have reserved a summary already.
 async fn reserve(
     scope: Scope<'_>,
     view: &mut SessionView,
     writer: &Writer<'_>,
-    document: usize,
+    (summary, call): (BudgetAmount, BudgetAmount),
 ) -> Result<Result<(), Unfit>, PerformError> {
     let cx = EffectContext::new(scope, view);
-    let at = scope.at();
-    let Some(ledger) = cx.ledger() else {
+    if cx.ledger().is_none() {
         return Ok(Ok(()));
-    };
+    }
     let is_limited = cx
         .budget_left(crate::budget::BudgetUnit::MicroDollars)
         .is_some();
@@ -231,10 +264,6 @@ async fn reserve(
     if let Err(unpriced) = estimate.check_priced_as(view.agent().name(), writer.name, is_limited) {
         return Ok(Err(unpriced.to_record().into()));
     }
-    let account = ledger.sessions.get(&at.session_id);
-    let reserved = account.and_then(|account| account.reserved.as_ref());
-    let call = reserved.map_or_else(BudgetAmount::default, |reserved| reserved.amount);
-    let summary = estimate.of_prompt(text_tokens(document));
     let both = BudgetAmount {
         tokens: call.tokens.saturating_add(summary.tokens),
         micro_dollars: call.micro_dollars.saturating_add(summary.micro_dollars),
@@ -252,27 +281,37 @@ fn is_admitted(scope: Scope<'_>, view: &SessionView) -> bool {
     ledger.and_then(|ledger| admission(ledger, scope.at())) != Some(false)
 }
 
-/// The session after the commit, as far as it may differ from what is known.
-type After = (Option<Arc<BudgetLedger>>, bool);
+/// The session as a look has found it: its counters, whether it is to stop, and the number of its messages.
+type Found = (Option<Arc<BudgetLedger>>, bool, usize);
 
-/// Makes a reduction durable.
+/// What a summary used, as its provider reports it. A model that reports nothing must not be unlimited, and is
+/// charged with the most that it may have used.
+fn used(usage: &ReplyUsage, most: &BudgetAmount) -> BudgetAmount {
+    let (tokens, micro_dollars) = match usage.tokens.total() {
+        0 => (most.tokens, Some(most.micro_dollars)),
+        known => (known, usage.micro_dollars),
+    };
+    BudgetAmount {
+        tokens,
+        micro_dollars: micro_dollars.unwrap_or(most.micro_dollars),
+        ..BudgetAmount::default()
+    }
+}
+
+/// Makes a reduction durable, with what its summary used and may have used at most.
 async fn commit(
     scope: Scope<'_>,
     view: &mut SessionView,
     model: &dyn Model,
     (from, stand_in): (usize, UserMessage),
-    usage: Option<ReplyUsage>,
+    summary: Option<(ReplyUsage, BudgetAmount)>,
 ) -> Result<Result<(), Unfit>, PerformError> {
     let mut history = scope.history(view).await?;
-    let (left_out, count) = (from - history.shown_from(), history.len());
+    let left_out = from - history.shown_from();
     history.push_user(stand_in.clone());
     let cx = EffectContext::new(scope, view);
     let (at, now) = (scope.at(), cx.now);
-    let used = usage.as_ref().map(|usage| BudgetAmount {
-        tokens: usage.tokens.total(),
-        micro_dollars: usage.micro_dollars.unwrap_or_default(),
-        ..BudgetAmount::default()
-    });
+    let used = summary.as_ref().map(|(usage, most)| used(usage, most));
     let settlement = used.filter(|_| cx.ledger().is_some()).map(|used| {
         let prompt = prompt_size(view.agent(), &history).likely();
         cx.budget_change(BudgetAction::Settle {
@@ -283,8 +322,12 @@ async fn commit(
         })
     });
     let reservation = settlement.as_ref().and_then(|_| cx.reservation(at.step));
-    let is_summary = usage.is_some();
-    let usage = usage_change(cx, &at.run_id, usage)?;
+    // The time of the summary is not there for the call.
+    let time = cx.time_left();
+    let time = time.map(|_| cx.budget_change(BudgetAction::Tick));
+    let counts = settlement.is_some() || time.is_some();
+    let is_summary = summary.is_some();
+    let usage = usage_change(cx, &at.run_id, summary.map(|(usage, _)| usage))?;
     let told = ChunkPayload::Custom {
         event_name: COMPACTED.to_owned(),
         data: json!({
@@ -299,25 +342,45 @@ async fn commit(
             .fenced_commit(now)
             .when(Precondition::Effect(place.clone()))
             .change(Change::AppendUser(stand_in.clone()))
+            .budget(time.clone())
             .changes(usage.clone())
             .budget(settlement.clone())
             .budget(reservation.clone())
             .tell([told.clone()])
     };
-    // Nobody else appends a message while the effect goes on.
-    let is_made = |found: &Snapshot| -> Option<After> {
-        let is_its = found.mark.effect < at.n && found.mark.attempt_at(at.n) == attempt;
-        let stop = scope.is_stopped_by(found.stop.as_ref());
-        (is_its && found.message_count == count + 1).then(|| (found.budget.clone(), stop))
-    };
-    let (budget, stop) = match scope.make(commit, is_made).await? {
-        CommitOutcome::Made(committed) => {
-            let (memory, history) = (&scope.ports.memory, history.clone());
-            memory.update(&committed, |view| view.add_stand_in(history));
-            (committed.budget, committed.stop.is_some())
+    loop {
+        let count = view.message_count();
+        let has_more = |found: &Snapshot| -> Option<Found> {
+            let is_its = found.mark.effect < at.n && found.mark.attempt_at(at.n) == attempt;
+            let stop = scope.is_stopped_by(found.stop.as_ref());
+            let after = || (found.budget.clone(), stop, found.message_count);
+            (is_its && found.message_count > count).then(after)
+        };
+        let (budget, stop, count) = match scope.make(commit, has_more).await? {
+            CommitOutcome::Made(committed) => {
+                let (memory, known) = (&scope.ports.memory, history.clone());
+                memory.update(&committed, |view| view.add_stand_in(known));
+                view.add_stand_in(history);
+                view.stop |= committed.stop.is_some();
+                if counts {
+                    // Any other commit says nothing of the counters, which are those of the root.
+                    view.budget = committed.budget;
+                }
+                break;
+            }
+            CommitOutcome::Before(found) => found,
+        };
+        // Perhaps it was made, and perhaps somebody else appended a message: the history tells.
+        view.forget_history(count);
+        view.stop |= stop;
+        view.budget = budget;
+        let stored = scope.history(view).await?;
+        if matches!(stored.stand_in(), Some(Message::User(one)) if *one == stand_in) {
+            break;
         }
-        CommitOutcome::Before(after) => after,
-    };
+        history = stored;
+        history.push_user(stand_in.clone());
+    }
     tracing::info!(
         event = "context.compacted",
         session = %at.session_id,
@@ -325,9 +388,6 @@ async fn commit(
         step = at.step,
         left_out,
     );
-    view.add_stand_in(history);
-    view.budget = budget;
-    view.stop |= stop;
     if view.stop {
         return Ok(Err(Unfit::Stopped(None)));
     }

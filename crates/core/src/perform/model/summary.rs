@@ -22,7 +22,7 @@ use crate::transcript::Transcript;
 /// The number of bytes that are kept of the arguments or the result of a call.
 const MAX_CALL_BYTES: usize = 4000;
 
-const INSTRUCTIONS: &str = "You shorten the record of a conversation between a user and an assistant. The \
+pub(super) const INSTRUCTIONS: &str = "You shorten the record of a conversation between a user and an assistant. The \
     assistant reads your summary instead of the record, and continues from there. Keep what the user wants \
     and prefers, facts, names, numbers and identifiers exactly as they are, decisions and their reasons, what \
     tools did and returned, and what is still open. If the record begins with an earlier summary, keep what \
@@ -42,12 +42,13 @@ enum Read {
     Stopped,
 }
 
-/// Asks for the summary of a document. A text that would fill more than a quarter of the room `near` is cut.
+/// Asks for the summary of a document. A text that would fill more than a quarter of the room, which is given in
+/// tokens, is cut.
 pub(super) async fn summarize(
     cx: EffectContext<'_>,
     writer: &Writer<'_>,
     document: String,
-    near: u64,
+    room: u64,
 ) -> Result<Result<Summarized, Unfit>, PerformError> {
     let (scope, agent, ports) = (cx.scope, cx.view.agent(), cx.ports());
     let mut asked = Transcript::new();
@@ -134,7 +135,7 @@ pub(super) async fn summarize(
         return Ok(Err(of_summary(error, Some(usage)).into()));
     }
     // Four bytes a token: this is a quarter of the room.
-    let most = usize::try_from(near).unwrap_or(usize::MAX);
+    let most = usize::try_from(room).unwrap_or(usize::MAX);
     let text = without_middle(text, most);
     Ok(Ok(Summarized { text, usage }))
 }

@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use helix_agents_core::agent::Agent;
 use helix_agents_core::context::{ContextPolicy, StandIn};
 use helix_agents_core::entries::ExecuteRequest;
-use helix_agents_core::message::Message;
+use helix_agents_core::message::{Message, UserMessage};
 use helix_agents_core::model::TokenUsage;
 use helix_agents_core::perform::{Attempt, perform};
 use helix_agents_core::session::RunStatus;
 use helix_agents_core::store::{Change, Commit, Page};
 use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::usage::UsageRollup;
+use serde_json::json;
 
 use super::super::Subject;
 use super::super::runtime::agents::{Gate, of_model};
-use super::faulty_store::{CommitFate, FaultyStore};
+use super::faulty_store::{CommitFate, FaultyStore, Meanwhile};
 use super::run_driver::{GatedModel, RunDriver, performer, session_id, under_way};
 use crate::{MockModel, MockReply};
 
@@ -157,4 +158,72 @@ pub async fn a_summary_outlives_its_process(on: &Subject) {
     assert_eq!((writer.asked(), model.seen().len()), (1, 3));
     assert_eq!(model.seen()[1].messages, model.seen()[2].messages);
     assert_summarized_once(&driver, 610 + 70 + 30).await;
+}
+
+/// A message of somebody else arrives just when the acknowledgement of a summary is lost: the summary is stored once.
+pub async fn a_message_beside_a_summary_is_not_taken_for_it(on: &Subject) {
+    for is_made in [true, false] {
+        let (model, gate) = (model(), Gate::default());
+        let writer = Arc::new(GatedModel::new(&gate, 0, [reply("All.", 20)]));
+        let agent = agent(&model, Arc::clone(&writer));
+        let (mut left, others) = (1, on.clone());
+        let store = FaultyStore::new(on, move |commit| {
+            if left == 0 || !is_reduction(commit) {
+                return CommitFate::Made;
+            }
+            left -= 1;
+            let more = appends(&others, Message::User("by the way".into()));
+            match is_made {
+                true => CommitFate::UnacknowledgedAfter(more),
+                false => CommitFate::FailedBefore(more),
+            }
+        });
+        let mut driver = RunDriver::on(store, on, agent.clone(), Vec::new()).await;
+        second_turn(&mut driver, &agent).await;
+        driver.drive().await;
+        assert_eq!(writer.asked(), 1);
+        assert_summarized_once(&driver, 610 + 60 + 30).await;
+        let sessions = driver.on.sessions();
+        sessions.delete_session(&session_id()).await.unwrap();
+    }
+}
+
+/// An earlier attempt stores its summary just before the next one begins, which uses it.
+pub async fn an_attempt_uses_the_summary_of_an_earlier_one(on: &Subject) {
+    let (model, gate) = (model(), Gate::default());
+    let writer = Arc::new(GatedModel::new(&gate, 0, [reply("Again.", 20)]));
+    let agent = agent(&model, Arc::clone(&writer));
+    let (mut left, others) = (1, on.clone());
+    let store = FaultyStore::new(on, move |commit| {
+        let mut changes = commit.changes.iter();
+        let begins = changes.any(|(_, change)| matches!(change, Change::Begin(_)));
+        if left == 0 || !begins {
+            return CommitFate::Made;
+        }
+        left -= 1;
+        let stands = json!({ "from": 2, "summary": true });
+        let summary = UserMessage::hidden("All.").with_metadata("helixContext", stands);
+        CommitFate::After(appends(&others, Message::User(summary)))
+    });
+    let mut driver = RunDriver::on(store, on, agent.clone(), Vec::new()).await;
+    second_turn(&mut driver, &agent).await;
+    let effects = driver.begin();
+    let event = perform(&effects[0], Attempt::Repeat, &driver.ports).await;
+    let effects = driver.feed(event.unwrap());
+    driver.through(effects).await;
+    assert_eq!(writer.asked(), 0, "the summary is there");
+    assert_eq!(driver.run().await.status, RunStatus::Completed);
+    assert_eq!(model.seen()[1].messages.len(), 2);
+    let messages = driver.messages().await;
+    assert_eq!(messages.iter().filter_map(StandIn::of).count(), 1);
+}
+
+/// Appends a message beside the run.
+fn appends(on: &Subject, message: Message) -> Meanwhile {
+    let on = on.clone();
+    Box::pin(async move {
+        let (sessions, id) = (on.sessions(), session_id());
+        let appended = sessions.append_messages(&id, &[message], None).await;
+        appended.map(drop).unwrap();
+    })
 }
