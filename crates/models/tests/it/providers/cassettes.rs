@@ -128,25 +128,25 @@ fn common_prefix(one: &[u8], other: &[u8]) -> usize {
         .count()
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn every_cassette_of_openai_gives_what_it_says() {
     every_cassette_gives_what_it_says(Provider::OpenAi).await;
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn every_cassette_of_openai_responses_gives_what_it_says() {
     every_cassette_gives_what_it_says(Provider::OpenAiResponses).await;
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn every_cassette_of_anthropic_gives_what_it_says() {
     every_cassette_gives_what_it_says(Provider::Anthropic).await;
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn every_cassette_of_gemini_gives_what_it_says() {
     every_cassette_gives_what_it_says(Provider::Gemini).await;

@@ -83,25 +83,25 @@ fn comparable(reply: &Value) -> Value {
     reply.clone()
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn the_sdk_of_openai_agrees() {
     the_sdk_agrees(Provider::OpenAi).await;
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn the_sdk_of_openai_responses_agrees() {
     the_sdk_agrees(Provider::OpenAiResponses).await;
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn the_sdk_of_anthropic_agrees() {
     the_sdk_agrees(Provider::Anthropic).await;
 }
 
-/// proves in part: LLM-02
+/// proves: LLM-02
 #[tokio::test]
 async fn the_sdk_of_gemini_agrees() {
     the_sdk_agrees(Provider::Gemini).await;

@@ -81,7 +81,7 @@ async fn assert_paused(on: &RuntimeSubject, run: &RunRecord) {
 /// is refused until it raises the limit, in another process, too. Then the turn goes on where it stopped.
 ///
 /// proves in part: BUD-01
-/// proves in part: SES-06
+/// proves: SES-06
 pub async fn a_run_that_reaches_its_budget_is_paused_until_it_is_raised(on: &RuntimeSubject) {
     let log = Log::default();
     let replies = [calling([("c1", "note")]), MockReply::text("done")];
