@@ -80,7 +80,8 @@ impl Stored {
         for scope in [BudgetScope::Session, BudgetScope::Tree] {
             for (unit, fact) in facts {
                 let counted = ledger.used(id, scope).get(unit);
-                let may_be_more = unit == BudgetUnit::Tokens && !is_sure;
+                // Going back gives nothing back.
+                let may_be_more = session.cuts > 0 || (unit == BudgetUnit::Tokens && !is_sure);
                 let is_right = counted == fact || (may_be_more && counted > fact);
                 if ledger.limits(root, id, scope).get(unit).is_some() && !is_right {
                     flaws.push(format!(
