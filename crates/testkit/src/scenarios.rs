@@ -59,11 +59,14 @@ pub use tools::{
 
 /// Makes one test per scenario: `$store` makes a new, empty backend, `$host` is the host. For a
 /// store that needs an async runtime, `block_on` is a function that runs a future on it, as in
-/// `store_contract!`.
+/// `store_contract!`. `only = [..]` chooses some scenarios by their names.
 #[macro_export]
 macro_rules! crash_tests {
     ($host:expr, $store:expr $(,)?) => {
         $crate::crash_tests!($host, $store, block_on = $crate::block_on);
+    };
+    ($host:expr, $store:expr, only = [$($name:ident),+ $(,)?] $(,)?) => {
+        $crate::crash_tests!(@ $host, $store, $crate::block_on, $($name)+);
     };
     ($host:expr, $store:expr, block_on = $block_on:path $(,)?) => {
         $crate::crash_tests!(@ $host, $store, $block_on,

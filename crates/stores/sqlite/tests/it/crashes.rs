@@ -49,9 +49,27 @@ mod plain {
     helix_agents_testkit::crash_tests!(PlainHost, super::files());
 }
 
-/// On a host that reads everything from the store.
+/// On a host that reads everything from the store. It is the loop that differs, and that is tested with every
+/// scenario in memory.
 mod amnesiac {
     use helix_agents_testkit::AmnesiacHost;
 
-    helix_agents_testkit::crash_tests!(AmnesiacHost, super::files());
+    helix_agents_testkit::crash_tests!(
+        AmnesiacHost,
+        super::files(),
+        only = [
+            three_tools_in_parallel,
+            structured_output,
+            a_mixed_batch,
+            an_answer_while_siblings_run,
+            a_call_that_is_not_idempotent,
+            an_interrupt_mid_tool,
+            an_abort_while_suspended,
+            a_late_answer_after_the_turn,
+            a_message_that_takes_the_turn_back,
+            a_retry_after_a_failure,
+            a_budget_of_tokens_that_is_raised,
+            turns_that_are_summarized,
+        ],
+    );
 }
