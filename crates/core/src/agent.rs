@@ -280,7 +280,7 @@ impl<Out> Agent<Out> {
     /// Checks that the context limit of this model is known, if the agent leaves turns out near it.
     ///
     /// # Errors
-    /// [`UnknownContextLimit`].
+    /// [`UnknownContextLimit`] if neither the model nor the agent says when a conversation is too long.
     pub fn check_context(&self, model: &dyn Model) -> Result<(), UnknownContextLimit> {
         self.def.context.limit(&self.erase(), model).map(drop)
     }

@@ -161,9 +161,9 @@ pub(crate) struct ContextLimit {
 )]
 #[non_exhaustive]
 pub struct UnknownContextLimit {
-    /// The agent.
+    /// The name of the agent that leaves turns out.
     pub agent: String,
-    /// The name of the model.
+    /// The name of its model, whose limit is not known.
     pub model: String,
 }
 

@@ -5,7 +5,7 @@ use crate::message::{AssistantPart, Message};
 
 /// The size that a file counts, in bytes of text: providers count about 1,500 tokens for an image.
 const FILE_BYTES: usize = 6000;
-/// What a provider adds to a message, in bytes of text.
+/// The size of the roles and separators that a provider adds to each message, in bytes of text.
 const MESSAGE_BYTES: usize = 16;
 
 /// The size of a prompt in tokens, as far as it is known.

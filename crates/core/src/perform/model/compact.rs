@@ -27,13 +27,14 @@ const COMPACTED: &str = "context_compacted";
 
 /// Why a conversation cannot be sent to the model.
 pub(super) enum Unfit {
-    /// It is too long and nothing of it may be left out, or its summary could not be made.
+    /// The conversation is too long and no turn of it may be left out, or the model of the summary failed.
+    /// The run notes it as a failure of the model call.
     Failed(Failure),
     /// The run was asked to stop while a summary was made, which had used this by then.
     Stopped(Option<ReplyUsage>),
     /// The time that a budget allows is over; the summary had used this by then.
     OutOfTime(Option<ReplyUsage>),
-    /// A budget has no room for the summary, or none for the call after it.
+    /// A budget has no room for the summary, or none for the call after it: the session is to be paused.
     Exhausted,
 }
 
