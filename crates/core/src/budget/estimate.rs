@@ -60,6 +60,11 @@ impl<'a> CallEstimate<'a> {
         Self { model, max_output }
     }
 
+    /// Returns the longest reply that a call may give, in tokens.
+    pub(crate) fn max_output(self) -> u64 {
+        self.max_output
+    }
+
     /// Returns what a call with a prompt of this size may use at most.
     pub(crate) fn of_prompt(self, tokens: u64) -> BudgetAmount {
         let usage = TokenUsage::new(tokens, self.max_output);

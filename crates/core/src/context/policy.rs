@@ -1,7 +1,7 @@
 //! The choice of an agent.
 
 use crate::agent::{AnyAgent, ModelRef};
-use crate::budget::DEFAULT_MAX_OUTPUT_TOKENS;
+use crate::budget::CallEstimate;
 use crate::error::{Coded, ErrorCode};
 use crate::model::{Model, ModelConfig};
 
@@ -118,9 +118,7 @@ impl ContextPolicy {
         model: &dyn Model,
     ) -> Result<ContextLimit, UnknownContextLimit> {
         let known = model.limits();
-        let output = agent.model_config().max_output_tokens.map(u64::from);
-        let output = output.or(known.max_output_tokens);
-        let output = output.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
+        let output = CallEstimate::new(agent, model).max_output();
         let near = known.context_tokens.map(|context| {
             let share = context / 100 * NEAR_PERCENT + context % 100 * NEAR_PERCENT / 100;
             // A model whose replies may fill its whole context has prompts all the same.
