@@ -9,7 +9,6 @@ use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::model::Model;
 use helix_agents_core::runtime::{Backend, RuntimeExt};
 use helix_agents_runtime_local::LocalRuntime;
-use helix_agents_store_sqlite::SqliteStore;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::client_loop::{ClientLoop, provider_model};
@@ -17,7 +16,7 @@ use crate::http_loops::{USER, bare, raw_lean};
 use crate::http_model::HttpModel;
 use crate::measure::median;
 use crate::openai::Client;
-use crate::sqlite::{Folder, Outcome};
+use crate::sqlite::Outcome;
 use crate::steps::adder;
 
 /// Steps of a turn in the group `http`; the reply that ends the turn is one more.
@@ -111,7 +110,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<()> {
         "http" => steps(side, &client)?,
         "deltas" => deltas(side, &client)?,
         "sessions-http" => sessions(side, &client)?,
-        _ => cold(side, &client)?,
+        _ => return Err(format!("there is no group {group:?}").into()),
     };
     println!("{figure} {}", peak_kib()?);
     Ok(())
@@ -121,7 +120,7 @@ fn one_thread() -> Outcome<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-fn says(expected: &str, text: &str) -> Outcome<()> {
+pub(crate) fn says(expected: &str, text: &str) -> Outcome<()> {
     if text == expected {
         return Ok(());
     }
@@ -193,26 +192,7 @@ fn sessions(side: &str, client: &Arc<Client>) -> Outcome<f64> {
     })
 }
 
-/// A whole program that asks one question. Whoever starts it measures its time.
-fn cold(side: &str, client: &Arc<Client>) -> Outcome<f64> {
-    if side == "nothing" {
-        return Ok(0.0);
-    }
-    let host = Builder::new_multi_thread().enable_all().build()?;
-    host.block_on(async {
-        if side == "ours on SQLite" {
-            let folder = Folder::new("cold")?;
-            let store = SqliteStore::open(folder.file("helix.db")).await?;
-            let subject = Subject::framework(store, Arc::clone(client), "text")?;
-            return says("Done.", &subject.turn().await?);
-        }
-        let subject = Subject::new(side, client, "text")?;
-        says("Done.", &subject.turn().await?)
-    })?;
-    Ok(0.0)
-}
-
-fn peak_kib() -> Outcome<u64> {
+pub(crate) fn peak_kib() -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|text| text.split_whitespace().next());

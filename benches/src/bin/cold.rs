@@ -1,0 +1,7 @@
+//! One side of the group `cold`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    helix_agents_benches::cold()
+}
