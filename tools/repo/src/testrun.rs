@@ -48,6 +48,8 @@ impl Runner {
             .current_dir(root)
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_TERM_COLOR", "never")
+            // One crate is built again and again with little changed.
+            .env("CARGO_INCREMENTAL", "1")
             // A snapshot that differs must fail, not write a new one.
             .env("INSTA_UPDATE", "no")
             .output()
