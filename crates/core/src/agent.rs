@@ -26,7 +26,7 @@ use crate::tool::Tool;
 
 pub use builder::AgentBuilder;
 pub use error::DefinitionError;
-pub(crate) use error::check_tool_name;
+pub(crate) use error::{check_sub_agent_name, check_tool_name};
 pub use registry::{AgentContext, AgentNotFound, AgentRegistry, AlreadyRegistered, ResolveError};
 
 /// How often a model that owes an output is asked again, when an agent does not say.

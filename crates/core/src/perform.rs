@@ -9,6 +9,7 @@ mod after_step;
 mod applied;
 mod attempt;
 mod budget;
+mod children;
 mod closing;
 mod commit;
 mod deltas;
@@ -40,6 +41,7 @@ use crate::error::Coded;
 use crate::machine::{Effect, EffectKind, Event, EventKind};
 
 pub use attempt::Attempt;
+pub use children::{awaited_child, ports_of_child, stop_children};
 pub use error::PerformError;
 pub use hold::Hold;
 pub use ports::{Models, Ports, STOP_GRACE};
@@ -74,9 +76,8 @@ pub async fn perform(
         EffectKind::Sleep { until } => return sleep::perform(scope, *until).await,
         // Rare and large: it would make the future of every effect larger.
         EffectKind::End { as_ } => return Box::pin(end::perform(scope, as_)).await,
-        EffectKind::Children {} | EffectKind::Child { .. } => {
-            Err(PerformError::NotBuilt { what: "children" })
-        }
+        EffectKind::Child { index } => Box::pin(tool::take_child(scope, *index)).await,
+        EffectKind::Children {} => Err(PerformError::NotBuilt { what: "children" }),
     };
     match performed {
         Err(error) if error.is_permanent() => Ok(broke(scope, &error)),
@@ -95,7 +96,7 @@ fn broke(scope: Scope<'_>, error: &PerformError) -> Event {
         %error,
     );
     let index = match &scope.effect.kind {
-        EffectKind::Tool { index, .. } => Some(*index),
+        EffectKind::Tool { index, .. } | EffectKind::Child { index } => Some(*index),
         _ => None,
     };
     scope.event(EventKind::broke(error.to_record(), index))

@@ -10,6 +10,7 @@ mod error;
 mod exclusive;
 mod run;
 mod spec;
+mod sub_agent;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -32,6 +33,7 @@ pub use error::{ToolError, ToolResult};
 pub use exclusive::{ExclusiveOptions, exclusive_options};
 pub use run::{ApprovalRule, Execute, Reconcile, Reconciled};
 pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolOptions, ToolSpec};
+pub(crate) use sub_agent::SubAgent;
 
 /// A tool that is ready to be given to an agent. Clones share everything.
 ///
@@ -47,6 +49,7 @@ pub use spec::{ApprovalMode, ExecutedBy, OnUnknown, ToolOptions, ToolSpec};
 pub struct Tool {
     spec: Arc<ToolSpec>,
     execute: Option<Arc<dyn Execute>>,
+    sub_agent: Option<Arc<SubAgent>>,
     approval_rule: Option<Arc<dyn ApprovalRule>>,
     reconcile: Option<Arc<dyn Reconcile>>,
 }
@@ -85,6 +88,17 @@ impl Tool {
     #[must_use]
     pub fn executor(&self) -> Option<&Arc<dyn Execute>> {
         self.execute.as_ref()
+    }
+
+    /// The agent that answers the calls, of a tool that is one.
+    pub(crate) fn child_agent(&self) -> Option<&Arc<SubAgent>> {
+        self.sub_agent.as_ref()
+    }
+
+    /// Whether a call may be run again when nobody knows whether it took effect. To start a sub-agent is part of a
+    /// commit, so it takes effect once.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.sub_agent.is_some() || self.spec.options.is_repeatable()
     }
 
     /// The code that finds out whether a call of unknown outcome took effect, if there is any.
@@ -128,6 +142,10 @@ impl Tool {
         }
         match &self.execute {
             Some(execute) => execute.execute(arguments, cx).await,
+            None if self.sub_agent.is_some() => Err(ToolError::tell_model(format!(
+                "{} is an agent; only a run can start it",
+                self.name()
+            ))),
             None => Err(ToolError::tell_model(format!(
                 "{} is run by the client; submit its result instead of running it here",
                 self.name()

@@ -64,8 +64,11 @@ pub enum UsageKind {
     Subagent {
         /// The name of the agent.
         name: String,
-        /// The tokens that it used.
+        /// The tokens that it used, those of its own sub-agents included.
         tokens: TokenUsage,
+        /// Their price, where it is known, in millionths of a US dollar.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        micro_dollars: Option<u64>,
     },
     /// A quantity that a tool recorded.
     Custom(CustomUsage),
@@ -150,6 +153,10 @@ impl UsageRollup {
     #[doc(hidden)]
     pub fn add(&mut self, entry: &UsageEntry) {
         if let UsageKind::Tokens {
+            micro_dollars: Some(price),
+            ..
+        }
+        | UsageKind::Subagent {
             micro_dollars: Some(price),
             ..
         } = &entry.kind

@@ -1,6 +1,7 @@
 //! The scenarios that every host and every store must pass, killed at every point.
 
 mod budgets;
+mod children;
 mod contexts;
 mod deadlines;
 mod people;
@@ -25,6 +26,11 @@ use crate::crash::{Scenario, World};
 pub use budgets::{
     a_budget_of_steps_that_is_raised, a_budget_of_tokens_that_is_raised,
     a_model_that_fails_under_a_budget, tool_calls_beyond_a_budget,
+};
+pub use children::{
+    a_child_that_waits_beside_an_approval, an_approval_inside_of_a_grandchild,
+    an_interrupt_while_a_child_runs, children_of_which_one_fails, children_that_share_a_budget,
+    children_that_wait,
 };
 pub use contexts::{turns_that_are_left_out, turns_that_are_summarized};
 pub use deadlines::{
@@ -87,6 +93,9 @@ macro_rules! crash_tests {
             a_branch_while_the_source_runs a_budget_of_steps_that_is_raised
             a_budget_of_tokens_that_is_raised tool_calls_beyond_a_budget
             a_model_that_fails_under_a_budget turns_that_are_left_out turns_that_are_summarized
+            children_of_which_one_fails an_approval_inside_of_a_grandchild children_that_wait
+            a_child_that_waits_beside_an_approval an_interrupt_while_a_child_runs
+            children_that_share_a_budget
         );
     };
     (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(
@@ -102,8 +111,8 @@ macro_rules! crash_tests {
 }
 
 /// Every scenario that random schedules play, in a fixed order: seeds refer to positions in it. Those in which
-/// deadlines pass, messages are sent during a run, turns are begun again, or limits are raised are left to the
-/// crash tests.
+/// deadlines pass, messages are sent during a run, turns are begun again, limits are raised, or sub-agents work are
+/// left to the crash tests.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     vec![

@@ -239,6 +239,10 @@ impl ThreadRuntime {
                         async move { this.deliver(&session).await.map(drop) }
                     }));
                 }
+                Ok(state) if !state.key().is_root() => {
+                    let runner = this.runner.clone();
+                    runner.block_on(Box::pin(async move { this.continue_parent(&state).await }));
+                }
                 Ok(_) => {}
                 Err(error) => this.stalls.note(id, error),
             }
@@ -253,6 +257,24 @@ impl ThreadRuntime {
 }
 
 /// The performer of its runs. Other kinds of hosts do not take them over.
+impl ThreadRuntime {
+    /// Continues the session for which an ended one worked, if it waits for nothing else.
+    async fn continue_parent(&self, ended: &RunState) {
+        if !self.auto_continue {
+            return;
+        }
+        let store = &self.backend.store;
+        let Ok(Some(child)) = store.load(ended.key()).await else {
+            return;
+        };
+        if let Some(parent) = child.state.parent_session_id {
+            // It may wait for others, or for nobody.
+            let options = RunOptions::default();
+            let _ = self.resume_session((&parent).into(), options).await;
+        }
+    }
+}
+
 fn performer() -> Performer {
     Performer::new("threads")
 }

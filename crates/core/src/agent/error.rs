@@ -135,3 +135,8 @@ pub(crate) fn check_tool_name(name: &str) -> Result<(), DefinitionError> {
     }
     check_name("a tool", name)
 }
+
+/// The name of the tool of a sub-agent, which has the prefix that other tools may not have.
+pub(crate) fn check_sub_agent_name(name: &str) -> Result<(), DefinitionError> {
+    check_name("the tool of a sub-agent", name)
+}

@@ -163,6 +163,7 @@ impl AgentRegistry {
     /// # Errors
     /// [`AlreadyRegistered`] when the name is taken.
     pub fn register<Out>(&self, agent: &Agent<Out>) -> Result<(), AlreadyRegistered> {
+        self.keep_sub_agents(agent)?;
         self.add(agent.name().to_owned(), Entry::Agent(agent.erase()))
     }
 
@@ -182,8 +183,19 @@ impl AgentRegistry {
         self.add(name.into(), Entry::Factory(Arc::new(erased)))
     }
 
+    /// Registers the agents that are tools of this one, so that any process can perform their runs.
+    fn keep_sub_agents<Out>(&self, agent: &Agent<Out>) -> Result<(), AlreadyRegistered> {
+        let sub_agents = agent.tools().iter().filter_map(|tool| tool.child_agent());
+        sub_agents
+            .into_iter()
+            .try_for_each(|sub_agent| self.keep(&sub_agent.agent))
+    }
+
     /// Puts an agent in the place of whatever has its name. True when there was something.
     pub fn replace<Out>(&self, agent: &Agent<Out>) -> bool {
+        for sub_agent in agent.tools().iter().filter_map(|tool| tool.child_agent()) {
+            self.replace(&sub_agent.agent);
+        }
         let entry = Entry::Agent(agent.erase());
         self.write()
             .insert(agent.name().to_owned(), entry)
@@ -278,6 +290,10 @@ impl AgentRegistry {
             source,
         })?;
         if agent.name() == name {
+            for sub_agent in agent.tools().iter().filter_map(|tool| tool.child_agent()) {
+                // It may make another agent of that name each time; the first one stays.
+                let _ = self.keep(&sub_agent.agent);
+            }
             return Ok(agent);
         }
         Err(ResolveError::OtherName {

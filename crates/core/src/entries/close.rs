@@ -3,12 +3,19 @@
 use std::sync::Arc;
 
 use super::answers::{Overdue, take_answers, tool_end_chunk};
+use super::descendants::AwaitedChild;
 use super::start::base;
 use crate::machine::started_calls;
-use crate::session::{EffectState, OpenCall, OpenStep, RunStatus, SessionState, StopKind};
-use crate::step::{synthesize_not_executed_result, synthesize_unknown_result};
+use crate::message::ResultStatus;
+use crate::session::{
+    EffectState, OpenCall, OpenStep, RunStatus, SessionState, StopKind, StopRequest,
+};
+use crate::step::{failed_result, synthesize_not_executed_result, synthesize_unknown_result};
 use crate::store::{Change, Commit, Field, PendingStatus, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkOrigin, ChunkPayload};
+
+/// The text for the model of a sub-agent whose caller did not wait for its end.
+pub(crate) const CHILD_STOPPED: &str = "The sub-agent was stopped before it was done.";
 
 /// The calls that count as begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +64,9 @@ pub(crate) fn close_calls(
                 .then_in(id.clone(), Change::RemovePending(call.id.clone()))
                 .then_in(session.root().clone(), Change::Set(owner));
         }
-        let result = if may_have_begun(open) || reached.contains(&index) {
+        let result = if open.child.is_some() {
+            failed_result(&call.id, &call.name, CHILD_STOPPED, ResultStatus::Error)
+        } else if may_have_begun(open) || reached.contains(&index) {
             synthesize_unknown_result(&call.id, &call.name)
         } else {
             synthesize_not_executed_result(&call.id, &call.name, why)
@@ -130,4 +139,30 @@ pub(super) fn end_suspended_run(commit: Commit, found: &Snapshot) -> Commit {
     let ended = Change::Run(Box::new(ended));
     let commit = commit.when_in(session.clone(), as_read);
     commit.then_in(session.clone(), ended)
+}
+
+/// Asks the children to stop for which a run waited that is left.
+pub(super) fn stop_children(mut commit: Commit, children: &[AwaitedChild]) -> Commit {
+    for child in children {
+        let Some(found) = child.suspended().or(child.running()) else {
+            continue;
+        };
+        if let Some(run) = &found.run {
+            let mut stop = StopRequest::new(run.id.clone(), StopKind::Interrupt, commit.at);
+            stop.reason = Some("its caller went on without it".to_owned());
+            commit = commit.then_in(found.state.session_id.clone(), Change::Stop(stop));
+        }
+        commit = stop_children(commit, &child.children);
+    }
+    commit
+}
+
+/// The session waits for no child any more.
+pub(super) fn forget_children(mut commit: Commit, found: &Snapshot) -> Commit {
+    let session = &found.state.session_id;
+    for call in found.state.suspended_awaiting_children.keys() {
+        let waits = Field::AwaitedChild(call.clone(), None);
+        commit = commit.then_in(session.clone(), Change::Set(waits));
+    }
+    commit
 }

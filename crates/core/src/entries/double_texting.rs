@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::close::stop_children;
 use super::execute::{fields_of, plan_turn};
 use super::start::Start;
 use super::{EntryError, ExecuteRequest, Planned};
@@ -149,6 +150,7 @@ fn plan_waiting(
         let mut stop = StopRequest::new(run.id.clone(), StopKind::Interrupt, start.at);
         stop.reason = Some("a new message was sent".to_owned());
         commit = commit.then_in(session.clone(), Change::Stop(stop));
+        commit = stop_children(commit, &start.children);
     }
     Ok(commit)
 }

@@ -1,5 +1,6 @@
 //! Reads, plans and commits until no other caller was faster.
 
+use super::descendants::has_children;
 use super::double_texting::waiting_run;
 use super::{
     AsRead, Drive, Entered, Entries, EntryError, KnownSession, MAX_ATTEMPTS, Performer, Start,
@@ -62,11 +63,17 @@ impl Entries {
         session: &SessionId,
         read: AsRead,
     ) -> Result<Option<Snapshot>, EntryError> {
-        Ok(match read {
+        let mut found = match read {
             AsRead::Unread => self.store.find(session).await?,
             AsRead::Absent => None,
             AsRead::Found(found) => Some(*found),
-        })
+        };
+        if let Some(child) = found.as_mut().filter(|found| !found.state.key().is_root()) {
+            // The root keeps what the tree has used. Boxed: few sessions have a parent.
+            let root = Box::pin(self.store.load(child.state.root().as_root())).await?;
+            child.budget = root.and_then(|root| root.budget);
+        }
+        Ok(found)
     }
 
     /// Collects the inputs of a plan on a session as it was read.
@@ -77,12 +84,20 @@ impl Entries {
     ) -> Result<Start, EntryError> {
         let root = found.map_or(entering.session, |found| found.state.root());
         let info = self.streams.info(root).await?;
-        let rollback = match found {
-            Some(found) => self.rollback(found).await?,
-            None => None,
+        let (rollback, children) = match found {
+            Some(found) => {
+                let children = match has_children(found) {
+                    // Boxed: every entry holds this future, and few sessions have children.
+                    true => Box::pin(self.awaited_children(found)).await?,
+                    false => Vec::new(),
+                };
+                (self.rollback(found).await?, children)
+            }
+            None => (None, Vec::new()),
         };
         Ok(Start {
             rollback,
+            children,
             run_id: entering.run_id.clone(),
             at: self.clock.now(),
             performer: entering.performer.clone(),
@@ -101,13 +116,13 @@ impl Entries {
         let session = entering.session;
         let (commit, state, answers) = match planned {
             Planned::Run(drive) => (drive.commit, Some(drive.state), drive.answers),
-            Planned::Wait(commit) => (commit, None, None),
+            Planned::Wait(commit) => (commit, None, Vec::new()),
         };
         entering.attempts += 1;
         let commit = commit.fitting(self.streams.limits());
         let error = match (self.store.commit(commit).await, state) {
             (Ok(receipt), Some(state)) => {
-                if let Some(answers) = &answers {
+                for answers in &answers {
                     answers.log_timeouts();
                 }
                 return Ok(Some(Entered::Run(state.fenced(&receipt))));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::budget::start_budget;
-use super::close::{close_step, end_suspended_run};
+use super::close::{close_step, end_suspended_run, forget_children, stop_children};
 use super::double_texting::{refuse_while_messages_wait, waiting_run};
 use super::rewind::rewind;
 use super::rollback::Rollback;
@@ -138,9 +138,18 @@ pub(super) fn plan_turn(
     commit = match &start.rollback {
         Some(rollback) => {
             run.turn = rollback.turn;
-            roll_back(commit, found, rollback, &run.id)
+            roll_back(
+                stop_children(commit, &start.children),
+                found,
+                rollback,
+                &run.id,
+            )
         }
-        None => end_suspended_run(close_step(commit, found), found),
+        None => {
+            let closed = end_suspended_run(close_step(commit, found), found);
+            let closed = forget_children(closed, found);
+            stop_children(closed, &start.children)
+        }
     };
     if let Some(keys) = &request.state {
         // The whole state is replaced: writes made since it was read must not be lost.
@@ -238,7 +247,7 @@ pub(super) fn refuse_unless_ended(found: &Snapshot, abandons: bool) -> Result<()
     Ok(())
 }
 
-fn begin(
+pub(super) fn begin(
     found: &Snapshot,
     commit: Commit,
     mut run: RunRecord,
@@ -296,7 +305,7 @@ fn begin(
     Ok(Drive {
         commit,
         state,
-        answers: None,
+        answers: Vec::new(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The entries that go back to an earlier point of a session: a retry, and time travel.
 
 use super::budget::start_budget;
+use super::close::stop_children;
 use super::double_texting::refuse_while_messages_wait;
 use super::rewind::rewind;
 use super::rewind_point::ReturnPoint;
@@ -157,6 +158,7 @@ fn plan_return(
     run.turn_start = to.turn_start;
     let base = base(&found.state, &run.id, to.steps);
     let commit = commit_on(found, start);
+    let commit = stop_children(commit, &start.children);
     let mut commit = rewind(commit, found, &to.point, &to.cut, &base);
     commit = take_lease(commit, session, start);
     for field in [
@@ -199,7 +201,7 @@ fn plan_return(
     Ok(Drive {
         commit,
         state,
-        answers: None,
+        answers: Vec::new(),
     })
 }
 

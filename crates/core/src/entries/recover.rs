@@ -84,7 +84,7 @@ pub(crate) fn plan_recover(found: &Snapshot, start: &Start) -> Result<Drive, Ent
     Ok(Drive {
         commit,
         state,
-        answers: None,
+        answers: Vec::new(),
     })
 }
 

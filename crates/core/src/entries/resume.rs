@@ -1,15 +1,17 @@
 //! The entry that continues a turn.
 
-use super::answers::{Overdue, take_answers};
+use super::answers::{Overdue, TakenAnswers, take_answers};
 use super::budget::start_budget;
+use super::close::forget_children;
+use super::descendants::AwaitedChild;
 use super::double_texting::refuse_while_messages_wait;
 use super::start::{adopt, base, commit_on, raised, say, take_lease};
 use super::{BudgetRequest, Drive, EntryError, KnownSession, Start};
 use crate::budget::Budgets;
 use crate::id::{CheckpointId, SessionId};
 use crate::machine::RunState;
-use crate::session::{RunStatus, RunTrigger, SessionStatus, StopRequest};
-use crate::store::{Change, Field, Snapshot};
+use crate::session::{RunStatus, RunTrigger, SessionStatus, StopRequest, WaitingCall};
+use crate::store::{Change, Commit, Field, Snapshot};
 use crate::stream::ChunkPayload;
 
 /// How a session is resumed.
@@ -124,10 +126,12 @@ pub(crate) fn plan_resume(
     }
     // A run with a stop request from its suspension continues only to end.
     let stop_request = found.stop.as_ref().filter(|stop| stop.run_id == last.id);
-    if found.state.awaits_answers(start.at) && stop_request.is_none() {
+    if stop_request.is_none() && awaits_answers(found, &start.children, start) {
+        let mut calls = Vec::new();
+        unanswered(found, &start.children, &mut calls);
         return Err(EntryError::AwaitingAnswers {
             session: session.clone(),
-            calls: found.state.unanswered_calls(),
+            calls,
         });
     }
     let overdue = match stop_request {
@@ -142,6 +146,7 @@ pub(crate) fn plan_resume(
     run.corrections = last.corrections;
     run.budget_from = last.budget_from;
     run.turn_start = last.turn_start;
+    run.parent_call.clone_from(&last.parent_call);
     let mut commit = take_lease(commit_on(found, start), session, start);
     let step = found.open_step.as_ref();
     let base = base(&found.state, &run.id, step.map_or(0, |step| step.step));
@@ -162,12 +167,18 @@ pub(crate) fn plan_resume(
     commit = commit.then_in(session.clone(), Change::StartRun(Box::new(run.clone())));
 
     let mut after = found.clone();
-    let mut answers = None;
+    let mut answers = Vec::new();
     if let Some(step) = step {
         let taken = take_answers(&found.state, step, &run.id, start.at, overdue);
         commit = taken.write(commit, session, &base, start.at);
         after.open_step = Some(taken.step.clone());
-        answers = Some(taken);
+        answers.push(taken);
+    }
+    commit = forget_children(commit, found);
+    if stop_request.is_none() {
+        for child in &start.children {
+            commit = continue_child(commit, &mut after, child, start, &mut answers)?;
+        }
     }
     commit = adopt(commit, session, run.step_count, after.open_step.as_ref());
     let asks_model = after.open_step.is_none() && stop_request.is_none();
@@ -184,4 +195,60 @@ pub(crate) fn plan_resume(
         state,
         answers,
     })
+}
+
+/// Whether a session, or one that it waits for, waits for an answer.
+fn awaits_answers(found: &Snapshot, children: &[AwaitedChild], start: &Start) -> bool {
+    let mut below = children.iter().filter_map(|child| {
+        let found = child.suspended()?;
+        Some((found, child))
+    });
+    found.state.awaits_answers(start.at)
+        || below.any(|(found, child)| awaits_answers(found, &child.children, start))
+}
+
+/// Lists the calls without an answer of a session and of those that it waits for.
+fn unanswered(found: &Snapshot, children: &[AwaitedChild], calls: &mut Vec<WaitingCall>) {
+    calls.extend(found.state.unanswered_calls());
+    for child in children {
+        if let Some(found) = child.suspended() {
+            unanswered(found, &child.children, calls);
+        }
+    }
+}
+
+/// Continues a child with its parent, whose call waits for the end of the child from now on.
+fn continue_child(
+    mut commit: Commit,
+    parent: &mut Snapshot,
+    child: &AwaitedChild,
+    start: &Start,
+    answers: &mut Vec<TakenAnswers>,
+) -> Result<Commit, EntryError> {
+    if let Some(found) = child.suspended() {
+        let start = Start {
+            run_id: child.run_id.clone(),
+            children: child.children.clone(),
+            ..start.clone()
+        };
+        let continued = plan_resume(found, &BudgetRequest::default(), &start)?;
+        commit = commit.and(continued.commit);
+        answers.extend(continued.answers);
+    }
+    let session = parent.state.session_id.clone();
+    let index = usize::try_from(child.index).unwrap_or(usize::MAX);
+    let step = parent.open_step.as_mut();
+    let id = step
+        .as_ref()
+        .and_then(|step| step.call(index))
+        .map(|(call, _)| call.id.clone());
+    let open = step.and_then(|step| step.calls.get_mut(index));
+    let (Some(id), Some(open)) = (id, open) else {
+        return Ok(commit);
+    };
+    if let Some(awaited) = &mut open.child {
+        awaited.suspended = false;
+    }
+    let change = Change::OpenCall(child.index, id, Box::new(open.clone()));
+    Ok(commit.then_in(session, change))
 }

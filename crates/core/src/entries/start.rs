@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::answers::TakenAnswers;
+use super::descendants::AwaitedChild;
 use super::rollback::Rollback;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
@@ -61,6 +62,8 @@ pub(crate) struct Start {
     pub after: Sequence,
     /// The turn that is taken back before the next one starts.
     pub rollback: Option<Rollback>,
+    /// The children for which the suspended run waits.
+    pub children: Vec<AwaitedChild>,
 }
 
 impl Start {
@@ -82,7 +85,7 @@ pub(crate) struct Drive {
     /// from the receipt with [`RunState::fenced`].
     pub state: RunState,
     /// The answers that the commit takes.
-    pub answers: Option<TakenAnswers>,
+    pub answers: Vec<TakenAnswers>,
 }
 
 /// Starts a commit on a session as it was read: refused if anything relevant has changed.

@@ -64,10 +64,16 @@ impl CallStatus {
         )
     }
 
-    /// Whether the runtime has to run the call, or is running it, and it has no result.
+    /// Whether the runtime has to run the call, or is running it.
+    #[must_use]
+    pub(crate) fn is_to_be_run(self) -> bool {
+        matches!(self, Self::Ready | Self::Unknown | Self::Running)
+    }
+
+    /// Whether the runtime, or a child session, has still to give the call its result.
     #[must_use]
     pub(crate) fn is_unfinished(self) -> bool {
-        matches!(self, Self::Ready | Self::Unknown | Self::Running)
+        self.is_to_be_run() || matches!(self, Self::ChildStarted | Self::ChildAwaited)
     }
 
     /// Whether the run waits for the outcome of the call.

@@ -7,7 +7,7 @@ use super::patience::Patience;
 use super::recorded::recorded;
 use super::scope::{EffectContext, Scope};
 use crate::budget::{BudgetAction, BudgetChange};
-use crate::id::{CallId, IdSourceExt};
+use crate::id::{CallId, IdSourceExt, SessionId};
 use crate::machine::{EffectKind, Event};
 use crate::session::{Checkpoint, OpenCall, OpenStep, PendingCall, SessionStatus};
 use crate::state::StepWrites;
@@ -27,6 +27,8 @@ pub(super) struct EffectCommit<'a> {
     commit: Commit,
     /// Whether budgets limit the session.
     is_limited: bool,
+    /// The session for which this one works.
+    parent: Option<SessionId>,
 }
 
 impl<'a> EffectContext<'a> {
@@ -36,11 +38,12 @@ impl<'a> EffectContext<'a> {
     pub(super) fn begin(self) -> EffectCommit<'a> {
         let mut commit = self.scope.fenced_commit(self.now);
         commit.is_limited = self.ledger().is_some();
+        commit.parent.clone_from(&self.view.context.parent);
         if commit.is_limited && self.time_left().is_some() {
             commit = commit.budget(Some(self.budget_change(BudgetAction::Tick)));
         }
         match (&self.scope.effect.kind, &self.view.open) {
-            (EffectKind::Tool { index, .. }, Some(open)) => {
+            (EffectKind::Tool { index, .. } | EffectKind::Child { index }, Some(open)) => {
                 let call = open.call_at(*index);
                 commit.when(Precondition::OpenCall {
                     step: open.id.clone(),
@@ -79,6 +82,11 @@ impl EffectCommit<'_> {
     /// The instant of the commit.
     pub(super) fn now(&self) -> Timestamp {
         self.commit.at
+    }
+
+    /// The session for which that of the effect works.
+    pub(super) fn parent(&self) -> Option<SessionId> {
+        self.parent.clone()
     }
 
     /// The commit as stores take it.
@@ -232,6 +240,7 @@ impl<'a> Scope<'a> {
             scope: self,
             commit: Commit::new(at.root_session_id.clone(), now),
             is_limited: false,
+            parent: None,
         };
         commit.commit.changes.reserve(USUAL_CHANGES);
         commit.when(Precondition::Fence(at.fence))

@@ -124,6 +124,14 @@ impl Ending {
             Self::Interrupted { .. } | Self::BudgetExhausted => commit.unless_aborted(),
             _ => commit,
         };
+        let commit = match (&run.parent_call, commit.parent()) {
+            // A parent that is suspended waits for no more of it.
+            (Some(call), Some(parent)) => commit.with(|commit| {
+                let ended = Field::AwaitedChild(call.clone(), None);
+                commit.then_in(parent, Change::Set(ended))
+            }),
+            _ => commit,
+        };
         commit
             .set([Field::Status(status)])
             .set(fields)

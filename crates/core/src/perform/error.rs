@@ -52,6 +52,14 @@ pub enum PerformError {
         /// The missing part.
         what: &'static str,
     },
+    /// The outcome of a child was asked for while it runs: its host has to wait for its end first.
+    #[error(
+        "session {session} still runs; wait for the end of its run before its outcome is taken"
+    )]
+    ChildRuns {
+        /// The session of the child.
+        session: SessionId,
+    },
     /// This version cannot do it.
     #[error("this version cannot perform {what}; update it")]
     NotBuilt {
@@ -104,9 +112,11 @@ impl PerformError {
             | Self::State(_)
             | Self::Missing { .. }
             | Self::NotBuilt { .. } => true,
-            Self::Superseded { .. } | Self::Overtaken { .. } | Self::Agent(_) | Self::Id(_) => {
-                false
-            }
+            Self::Superseded { .. }
+            | Self::Overtaken { .. }
+            | Self::ChildRuns { .. }
+            | Self::Agent(_)
+            | Self::Id(_) => false,
         }
     }
 
@@ -127,6 +137,7 @@ impl PerformError {
                     | StoreError::Refused {
                         expected: Precondition::Open(_)
                             | Precondition::Call(..)
+                            | Precondition::Run(..)
                             | Precondition::Stop(..)
                             | Precondition::NotAborted(_),
                         ..
@@ -148,7 +159,7 @@ impl Coded for PerformError {
             Self::Id(error) => error.code(),
             Self::Pairing(error) => error.code(),
             Self::State(error) => error.code(),
-            Self::NotBuilt { .. } => ErrorCode::FrameworkInternal,
+            Self::ChildRuns { .. } | Self::NotBuilt { .. } => ErrorCode::FrameworkInternal,
         }
     }
 }

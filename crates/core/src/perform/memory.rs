@@ -32,6 +32,11 @@ impl Memory {
         Self(Some(Arc::default()))
     }
 
+    /// An empty one for another run, if this one remembers.
+    pub(super) fn anew(&self) -> Self {
+        Self(self.0.as_ref().map(|_| Arc::default()))
+    }
+
     fn lock(&self) -> Option<MutexGuard<'_, Remembered>> {
         let remembered = self.0.as_ref()?;
         // It is replaced in whole assignments only.

@@ -10,6 +10,7 @@ use super::memory::Memory;
 use crate::abort::AbortSignal;
 use crate::agent::AgentRegistry;
 use crate::bounds::Bounds;
+use crate::entries::Performer;
 use crate::hooks::AgentHooks;
 use crate::id::IdSource;
 use crate::meter::Meter;
@@ -73,6 +74,8 @@ pub struct Ports {
     pub stop_grace: Duration,
     /// Whether readers are warned when the deadline of a pending call is near. It costs a commit per call.
     pub warns_of_deadlines: bool,
+    /// Who performs the children that a run starts. Without it, a host of the same kind that holds no lease.
+    pub performer: Option<Performer>,
     /// Whether the run is held, for hosts that have leases; without it, it always is.
     pub hold: Option<Arc<Hold>>,
     pub(super) memory: Memory,
@@ -103,6 +106,7 @@ impl Ports {
             abort: AbortSignal::default(),
             stop_grace: STOP_GRACE,
             warns_of_deadlines: false,
+            performer: None,
             hold: None,
             memory: Memory::none(),
         }
@@ -124,6 +128,13 @@ impl Ports {
     #[must_use]
     pub fn with_stops(mut self, stops: Arc<dyn WatchStops>) -> Self {
         self.stops = Some(stops);
+        self
+    }
+
+    /// Lets children that a run starts be performed by this one.
+    #[must_use]
+    pub fn with_performer(mut self, performer: Performer) -> Self {
+        self.performer = Some(performer);
         self
     }
 

@@ -44,7 +44,10 @@ impl Scope<'_> {
         if let Some(event) = recorded(self, &snapshot) {
             return Ok(Reading::Recorded(event));
         }
-        let is_call = matches!(self.effect.kind, EffectKind::Tool { .. });
+        let is_call = matches!(
+            self.effect.kind,
+            EffectKind::Tool { .. } | EffectKind::Child { .. }
+        );
         if !is_call && snapshot.mark.effect >= self.at().n {
             // Later effects were committed.
             return Err(self.overtaken());

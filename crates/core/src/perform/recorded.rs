@@ -35,6 +35,16 @@ pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
         EffectKind::Tool { index, .. } => match open {
             Some(open) => {
                 let (_, call) = open.call_at(*index)?;
+                let is_open = CallStatus::of(call).is_to_be_run();
+                (!is_open)
+                    .then(|| EventKind::called(open, *index))
+                    .flatten()
+            }
+            None => settled,
+        },
+        EffectKind::Child { index } => match open {
+            Some(open) => {
+                let (_, call) = open.call_at(*index)?;
                 let is_open = CallStatus::of(call).is_unfinished();
                 (!is_open)
                     .then(|| EventKind::called(open, *index))
@@ -51,7 +61,7 @@ pub(super) fn recorded(scope: Scope<'_>, snapshot: &Snapshot) -> Option<Event> {
             }),
             _ => None,
         },
-        EffectKind::Sleep { .. } | EffectKind::Children {} | EffectKind::Child { .. } => None,
+        EffectKind::Sleep { .. } | EffectKind::Children {} => None,
     }?;
     let stop = scope.is_stopped_by(snapshot.stop.as_ref());
     let event = scope.event(what).with_stop(stop);

@@ -16,12 +16,13 @@ use super::patches::Streamed;
 use super::reading::Reading;
 use super::scope::{EffectContext, Scope};
 use crate::entries::BegunCalls;
-use crate::hooks::{AfterTool, AgentComplete, AgentFail, MessageAdded};
+use crate::hooks::{AfterSubAgent, AfterTool, AgentComplete, AgentFail, MessageAdded};
 use crate::id::{IdSourceExt, RunId};
 use crate::machine::{Event, EventKind, TurnProgress};
 use crate::message::Message;
 use crate::session::{Checkpoint, OpenStep, ReplyUsage, RunRecord};
 use crate::state::StepWrites;
+use crate::step::{SubAgentCall, sub_agent_type};
 use crate::store::{Change, Field};
 use crate::stream::ChunkPayload;
 use crate::transcript::PairedStep;
@@ -320,6 +321,16 @@ async fn fire_step_hooks(
             &named("on_message"),
             MessageAdded::new(&message)
         );
+        if let Some(agent) = sub_agent_type(&call.name) {
+            let asked = SubAgentCall::new(call.id.clone(), agent, call.arguments.clone());
+            fire!(
+                hooks,
+                after_sub_agent,
+                &named("after_sub_agent"),
+                AfterSubAgent::new(&asked, result)
+            );
+            continue;
+        }
         let duration = Duration::from_millis(open.duration_ms);
         fire!(
             hooks,

@@ -1,11 +1,13 @@
 //! Runs one call and makes its result durable.
 
+mod child;
 mod claim;
 mod run;
 mod sink;
 
 use std::sync::Arc;
 
+pub(super) use self::child::take_child;
 use self::claim::{Claimed, claim};
 use self::run::CallOutcome;
 use super::after_step::finishing_result;
@@ -26,6 +28,7 @@ use crate::state::StepWrites;
 use crate::step::synthesize_not_executed_result;
 use crate::store::Change;
 use crate::stream::ChunkPayload;
+use crate::tool::Tool;
 use crate::usage::{UsageEntry, UsageKind};
 
 /// A call that is performed, and its place in its step.
@@ -53,10 +56,12 @@ pub(super) async fn perform(
     let is_begun = CallStatus::of(open) != CallStatus::Ready;
     let mut may_have_begun = unknown || is_begun || attempt == Attempt::Repeat;
     let tool = view.agent().tool(&call.name);
-    let is_repeatable = tool.is_some_and(|tool| tool.spec().options.is_repeatable());
+    let is_repeatable = tool.is_some_and(Tool::is_repeatable);
+    let is_child = tool.is_some_and(|tool| tool.child_agent().is_some());
     // Where nobody tells, what may be repeated need not be claimed, only kept to itself.
     let is_quiet = attempt == Attempt::Untold && is_repeatable && !may_have_begun;
-    if attempt != Attempt::First && !is_quiet {
+    // The commit that starts a child is its claim.
+    if attempt != Attempt::First && !is_quiet && !is_child {
         match claim(scope, &mut view, index).await? {
             Claimed::Mine { was_begun } => may_have_begun |= was_begun,
             Claimed::Recorded(event) => return Ok(event),
@@ -75,6 +80,11 @@ pub(super) async fn perform(
     if is_quiet {
         // Another attempt may be at it. What both of them streamed could not be told apart.
         deltas = deltas.hold();
+    }
+    let tool = view.agent().tool(&call.name);
+    if let Some((tool, sub_agent)) = tool.and_then(|tool| Some((tool, tool.child_agent()?))) {
+        // Boxed: every call holds this future, and few start a child.
+        return Box::pin(calling.start_child(tool, sub_agent, deltas)).await;
     }
     let outcome = calling.run(may_have_begun, &mut deltas).await?;
     if outcome.pause {
@@ -126,7 +136,10 @@ impl Calling<'_> {
             success,
             duration_ms,
         });
-        let kinds = outcome.usage.into_iter().map(UsageKind::Custom).chain(ran);
+        let child = outcome.child;
+        let used = child.as_ref().map(|child| child.usage.clone());
+        let kinds = outcome.usage.into_iter().map(UsageKind::Custom);
+        let kinds = kinds.chain(ran).chain(used);
         let usage = kinds.enumerate().map(|(place, kind)| {
             let id = UsageId::of_call(&call.id, place);
             UsageEntry {
@@ -153,10 +166,14 @@ impl Calling<'_> {
         // What the commit begins with.
         let begun = || {
             let result = terminal.result.iter().map(tool_end_chunk);
+            let ended = child.iter().map(|child| child.told.clone());
+            let link = child
+                .iter()
+                .map(|child| Change::Child(Box::new(child.child.clone())));
             cx.begin()
                 .chunks(&unsent)
-                .changes(usage.iter().cloned().map(Change::Usage))
-                .tell(result.chain(told.iter().cloned()))
+                .changes(usage.iter().cloned().map(Change::Usage).chain(link))
+                .tell(ended.chain(result).chain(told.iter().cloned()))
         };
         if step.is_settled() {
             let settling = Settling {

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::id::{RunId, SessionId};
 use crate::maybe_send::MaybeSend;
 use crate::message::Message;
-use crate::session::{PendingCall, SessionState, StopKind};
+use crate::session::{OpenStep, PendingCall, SessionState, StopKind};
 use crate::store::{Page, Paged, PendingQuery, SessionKey, SessionQuery, Sessions, StoreError};
 use crate::stream::Sequence;
 
@@ -277,19 +277,25 @@ async fn request_stop<R: Runtime + ?Sized>(
     Ok(asked)
 }
 
-/// Ends a suspended run that was asked to stop: no process performs it. Where this runtime cannot, a
-/// process that looks for due work does.
+/// Ends a suspended run that was asked to stop, and those that worked for it: no process performs them. Where this
+/// runtime cannot, a process that looks for due work does.
 async fn end_suspended<R: Runtime + ?Sized>(runtime: &R, session: &SessionId) {
-    let Ok(Some(found)) = runtime.backend().store.find(session).await else {
-        return;
-    };
-    let run = found.run.as_ref();
-    if !run.is_some_and(|run| run.status.is_suspended()) {
-        return;
-    }
-    let options = RunOptions::default();
-    if let Err(error) = runtime.resume_session(found.into(), options).await {
-        tracing::debug!(event = "run.not_ended", %session, %error);
+    let mut left = vec![session.clone()];
+    while let Some(session) = left.pop() {
+        let Ok(Some(found)) = runtime.backend().store.find(&session).await else {
+            continue;
+        };
+        let run = found.run.as_ref();
+        if !run.is_some_and(|run| run.status.is_suspended()) {
+            continue;
+        }
+        let calls = found.open_step.iter().flat_map(OpenStep::calls);
+        let children = calls.filter_map(|(_, call)| call.child.as_ref());
+        left.extend(children.map(|child| child.session_id.clone()));
+        let options = RunOptions::default();
+        if let Err(error) = runtime.resume_session(found.into(), options).await {
+            tracing::debug!(event = "run.not_ended", %session, %error);
+        }
     }
 }
 

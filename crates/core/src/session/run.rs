@@ -101,6 +101,9 @@ pub struct RunRecord {
     pub suspended: Option<Suspended>,
     /// The kind of host that performs the run, so that only that kind recovers it.
     pub host: SharedStr,
+    /// The call of the parent session that the run works on, in the session of a sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<CallId>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
@@ -145,6 +148,7 @@ impl RunRecord {
             error: None,
             suspended: None,
             host: host.into(),
+            parent_call: None,
         }
     }
 }

@@ -366,6 +366,16 @@ impl Commit {
         self.then(Change::Set(field))
     }
 
+    /// Adds the conditions, changes and chunks of another commit of the same root.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        debug_assert_eq!(self.root, other.root, "a commit is about one root");
+        self.preconditions.extend(other.preconditions);
+        self.changes.extend(other.changes);
+        self.chunks.extend(other.chunks);
+        self.stream = other.stream.or(self.stream);
+        self
+    }
+
     /// Adds a chunk for the readers of the stream.
     pub fn say(mut self, chunk: Chunk) -> Self {
         self.chunks.push(chunk);

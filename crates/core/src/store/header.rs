@@ -327,6 +327,14 @@ impl Header {
         earliest
     }
 
+    /// Whether nothing that the suspended run waited for is still to come: answers, and the ends of children.
+    fn is_answered(&self) -> bool {
+        let waited = !self.calls.is_empty() || self.mark.awaits_child();
+        waited
+            && self.calls.values().all(|mark| mark.answered)
+            && self.session.suspended_awaiting_children.is_empty()
+    }
+
     /// Calls `report` for each piece of due work: from when on, which kind, and for which call.
     fn each_due(&self, mut report: impl FnMut(Timestamp, DueKind, Option<&CallId>)) {
         let now = Timestamp::default();
@@ -338,10 +346,7 @@ impl Header {
                     report(until, DueKind::LapsedLease, None);
                 }
             } else {
-                if run.status.is_suspended()
-                    && !self.calls.is_empty()
-                    && self.calls.values().all(|mark| mark.answered)
-                {
+                if run.status.is_suspended() && self.is_answered() {
                     report(now, DueKind::Answered, None);
                 }
                 if self.stop.as_ref().is_some_and(|stop| stop.run_id == run.id) {

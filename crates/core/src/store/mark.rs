@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorRecord;
 use crate::id::StepId;
-use crate::machine::{CallStatus, Calls};
+use crate::machine::{CallRef, CallStatus, Calls};
 use crate::session::{OpenCall, OpenStep};
 use crate::stream::Sequence;
 use crate::time::Timestamp;
@@ -173,6 +173,13 @@ impl EffectMark {
         let open = self.open.as_ref().filter(|open| open.id == *step)?;
         let call = open.calls.get(index)?;
         Some((call.standing, open.attempt_at(index)))
+    }
+
+    /// Whether a call of the open step waits for a child that was suspended.
+    pub(super) fn awaits_child(&self) -> bool {
+        let open = self.open.as_ref();
+        let is_awaiting = |call: &CallRef| call.standing == CallStatus::AwaitingChild;
+        open.is_some_and(|open| open.calls.as_slice().iter().any(is_awaiting))
     }
 
     /// Resets the effect counters for a new fence. The open step stays open.

@@ -10,11 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::exclusive::{DEADLINE_REMEDY, exclusive_options};
+use super::sub_agent::SubAgent;
 use super::{
     ApprovalMode, ApprovalRule, Execute, ExecutedBy, OnUnknown, Reconcile, Tool, ToolCx, ToolError,
     ToolOptions, ToolResult, ToolSpec,
 };
-use crate::agent::{DefinitionError, check_tool_name};
+use crate::agent::{DefinitionError, check_sub_agent_name, check_tool_name};
 use crate::bounds::Exceeded;
 use crate::maybe_send::MaybeSend;
 use crate::schema::{Schema, schema_of};
@@ -40,6 +41,7 @@ pub struct ToolBuilder {
     input: Value,
     output: Option<Value>,
     execute: Option<Arc<dyn Execute>>,
+    sub_agent: Option<Box<SubAgent>>,
     options: ToolOptions,
     always_asks: bool,
     approval_rule: Option<Arc<dyn ApprovalRule>>,
@@ -156,6 +158,18 @@ pub fn give_output<Out: Serialize>(tool: &str, output: &Out) -> ToolResult<Value
 }
 
 impl ToolBuilder {
+    pub(super) fn of_sub_agent(
+        name: String,
+        description: String,
+        input: Value,
+        sub_agent: SubAgent,
+    ) -> Self {
+        Self {
+            sub_agent: Some(Box::new(sub_agent)),
+            ..Self::new(name, description, input)
+        }
+    }
+
     fn new(name: impl Into<String>, description: impl Into<String>, input: Value) -> Self {
         Self {
             name: name.into(),
@@ -163,6 +177,7 @@ impl ToolBuilder {
             input,
             output: None,
             execute: None,
+            sub_agent: None,
             options: ToolOptions::default(),
             always_asks: false,
             approval_rule: None,
@@ -240,6 +255,12 @@ impl ToolBuilder {
         self
     }
 
+    /// Replaces the description, which the model reads.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = text.into();
+        self
+    }
+
     /// Says what the tool gives, as a JSON schema.
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.output = Some(schema);
@@ -252,7 +273,10 @@ impl ToolBuilder {
     /// [`DefinitionError`] for a bad name, a schema that is not one of an object, or options that
     /// exclude each other.
     pub fn build(self) -> Result<Tool, DefinitionError> {
-        check_tool_name(&self.name)?;
+        match self.sub_agent {
+            Some(_) => check_sub_agent_name(&self.name)?,
+            None => check_tool_name(&self.name)?,
+        }
         self.check_options()?;
         let what = |part: &str| format!("the {part} of tool {}", self.name);
         let input = Schema::object(&what("input"), self.input.clone())?;
@@ -265,10 +289,10 @@ impl ToolBuilder {
             spec: Arc::new(ToolSpec {
                 input,
                 output,
-                executed_by: if self.execute.is_some() {
-                    ExecutedBy::Server
-                } else {
-                    ExecutedBy::Client
+                executed_by: match (&self.execute, &self.sub_agent) {
+                    (Some(_), _) => ExecutedBy::Server,
+                    (None, Some(_)) => ExecutedBy::SubAgent,
+                    (None, None) => ExecutedBy::Client,
                 },
                 options: self.options,
                 has_reconcile: self.reconcile.is_some(),
@@ -276,6 +300,7 @@ impl ToolBuilder {
                 description: self.description,
             }),
             execute: self.execute,
+            sub_agent: self.sub_agent.map(Arc::from),
             approval_rule: self.approval_rule,
             reconcile: self.reconcile,
         })
@@ -291,7 +316,10 @@ impl ToolBuilder {
                 remedy: pair.remedy,
             });
         }
-        let asks = self.execute.is_none()
+        if self.sub_agent.is_some() {
+            self.check_sub_agent()?;
+        }
+        let asks = self.is_client()
             || self.options.approval != ApprovalMode::Never
             || self.options.on_unknown == Some(OnUnknown::Pause);
         if self.options.deadline.is_some() && !asks {
@@ -306,9 +334,42 @@ impl ToolBuilder {
     }
 
     /// Whether an option that excludes others is given.
+    fn is_client(&self) -> bool {
+        self.execute.is_none() && self.sub_agent.is_none()
+    }
+
+    /// An agent is not run like a function: most options of a call mean nothing.
+    fn check_sub_agent(&self) -> Result<(), DefinitionError> {
+        let never_unknown = "its session says how far it is, whatever crashes";
+        let options = [
+            (
+                "timeout",
+                "limit the agent itself, with `max_steps` or a budget",
+            ),
+            ("finish_with", "let a tool of this agent end the turn"),
+            ("idempotent", never_unknown),
+            ("read_only", never_unknown),
+            ("on_unknown", never_unknown),
+            ("reconcile", never_unknown),
+            ("output_schema", "give the agent an output of a type"),
+        ];
+        let given = options.into_iter().find(|(option, _)| self.has(option));
+        match given {
+            None => Ok(()),
+            Some((option, remedy)) => Err(DefinitionError::UselessOption {
+                tool: self.name.clone(),
+                option,
+                what: "a sub-agent",
+                remedy,
+            }),
+        }
+    }
+
     fn has(&self, option: &str) -> bool {
         match option {
-            "client" => self.execute.is_none(),
+            "client" => self.is_client(),
+            "read_only" => self.options.read_only,
+            "output_schema" => self.output.is_some(),
             "approval" => self.always_asks,
             "approval_if" => self.approval_rule.is_some(),
             "finish_with" => self.options.finish_with,

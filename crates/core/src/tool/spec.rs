@@ -111,6 +111,8 @@ pub enum ExecutedBy {
     Server,
     /// A browser or another program outside; the run waits for its answer.
     Client,
+    /// Another agent, in a session of its own; the run waits for its end.
+    SubAgent,
 }
 
 /// Whether a person must agree before a tool runs.

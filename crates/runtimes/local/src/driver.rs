@@ -10,6 +10,7 @@ use helix_agents_core::machine::{AgentLimits, Effect, EffectKind, Event, RunStat
 use helix_agents_core::perform::{Attempt, PerformError, Ports, perform, stop_requested};
 use helix_agents_core::time::Timestamp;
 
+use crate::children::Children;
 use crate::lease::Holding;
 use crate::table::Report;
 use crate::under_way::UnderWay;
@@ -22,6 +23,8 @@ pub(crate) struct Driver {
     pub(crate) holding: Holding,
     /// Fires when the process shuts down.
     pub(crate) stop: AbortSignal,
+    /// Drives the children of the run.
+    pub(crate) children: Children,
 }
 
 /// The next thing that happens to a run.
@@ -52,6 +55,7 @@ impl Driver {
             mut ports,
             holding,
             stop,
+            children,
         } = self;
         // Tools that outlive their run are notified.
         let abort = AbortHandle::new();
@@ -69,7 +73,12 @@ impl Driver {
             std::future::pending::<()>().await;
         });
         let (ports, hold, session) = (&ports, &*holding.hold, &state.session_id.clone());
+        let (children, leave) = (&children, &stop);
         let perform = |effect: Effect| async move {
+            if matches!(effect.kind, EffectKind::Child { .. }) {
+                // Boxed: every effect holds this future, and few wait for a child.
+                Box::pin(children.ended(&effect, ports, leave)).await?;
+            }
             // No effect is started under a lapsed lease, because another process may have taken the
             // run over. A renewal under the same fence proves that none has.
             if !hold.valid(&*ports.clock).await {
@@ -124,6 +133,10 @@ impl Driver {
                     abort.abort();
                     return report(error);
                 }
+                // The process that continues the run waits for the child again.
+                Next::Event(Some(Err(PerformError::ChildRuns { .. }))) => {
+                    leaving.get_or_insert(Leaving::Stop);
+                }
                 // Effects in progress are awaited, so that their results are known.
                 Next::Event(Some(Err(error))) => {
                     leaving = Some(Leaving::Failed(error));
@@ -171,7 +184,7 @@ fn begin(effects: Vec<Effect>, leaving: Option<&Leaving>) -> impl Iterator<Item 
     effects.into_iter().filter(move |effect| {
         let asks = matches!(
             effect.kind,
-            EffectKind::Model { .. } | EffectKind::Sleep { .. }
+            EffectKind::Model { .. } | EffectKind::Sleep { .. } | EffectKind::Child { .. }
         );
         !(stops && asks)
     })

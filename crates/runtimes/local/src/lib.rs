@@ -54,6 +54,7 @@
 
 mod blocking;
 mod builder;
+mod children;
 mod clock;
 mod driver;
 mod ids;

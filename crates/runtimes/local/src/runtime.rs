@@ -16,7 +16,7 @@ use helix_agents_core::entries::{
 };
 use helix_agents_core::id::IdSource;
 use helix_agents_core::machine::{AgentLimits, RunState};
-use helix_agents_core::perform::Ports;
+use helix_agents_core::perform::{PerformError, Ports, ports_of_child};
 use helix_agents_core::runtime::{Backend, RunOptions, Runtime, RuntimeError, StartedRun};
 use helix_agents_core::session::RunRecord;
 use helix_agents_core::store::{Lookup, SessionKey, Snapshot};
@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::LocalRuntimeBuilder;
+use crate::children::Children;
 use crate::driver::Driver;
 use crate::lease::Holding;
 use crate::table::{Known, Report, Table};
@@ -133,6 +134,7 @@ impl LocalRuntime {
         let holder = holder.or_else(|| backend.holder.as_deref().map(instance_of));
         let holder = holder.unwrap_or_else(|| ids.next(HOST));
         let (store, streams) = (&backend.store, &backend.streams);
+        let performer = Performer::new(HOST).leased(holder, lease);
         let entries = Entries::new(
             Arc::clone(store),
             Arc::clone(streams),
@@ -148,7 +150,8 @@ impl LocalRuntime {
         )
         .with_models(Arc::new(models))
         .with_stops(Arc::clone(&backend.stops))
-        .with_meter(backend.meter.clone());
+        .with_meter(backend.meter.clone())
+        .with_performer(performer.clone());
         ports.stop_grace = stop_grace;
         ports.warns_of_deadlines = warn_of_deadlines;
         let runtime = Self {
@@ -159,7 +162,7 @@ impl LocalRuntime {
                 ids,
                 ports,
                 entries,
-                performer: Performer::new(HOST).leased(holder, lease),
+                performer,
                 table: Arc::default(),
                 recovery,
                 auto_continue,
@@ -188,6 +191,20 @@ impl LocalRuntime {
     where
         F: Future<Output = Result<Entered, EntryError>> + Send + 'static,
     {
+        self.enter_since(None, agent, options, entry).await
+    }
+
+    /// The same for a run whose lease was requested at an instant, or is requested by the entry.
+    pub(crate) async fn enter_since<F>(
+        &self,
+        asked: Option<Timestamp>,
+        agent: &AnyAgent,
+        options: RunOptions,
+        entry: F,
+    ) -> Result<StartedRun, RuntimeError>
+    where
+        F: Future<Output = Result<Entered, EntryError>> + Send + 'static,
+    {
         let host = tokio_here()?;
         self.ensure_recovery();
         let entering = self.inner.table.enter()?;
@@ -198,7 +215,7 @@ impl LocalRuntime {
         let entry = Box::pin(entry);
         host.spawn(async move {
             // The lease is counted from before it is requested.
-            let asked = inner.clock.now();
+            let asked = asked.unwrap_or_else(|| inner.clock.now());
             // The caller may have stopped waiting for the result.
             let state = match entry.await {
                 Ok(Entered::Run(state)) => state,
@@ -219,19 +236,32 @@ impl LocalRuntime {
             let run = StartedRun::new(state.key(), state.run_id.clone());
             let performing = entering.perform(&run);
             let _ = tell.send(Ok(run.clone()));
-            let report = inner.driver(facts, state, options, asked).drive().await;
+            let runtime = Self { inner };
+            let ports = match state.key().is_root() {
+                true => Ok(runtime.inner.ports.clone()),
+                // Boxed: every run holds this future, and few have a parent.
+                false => Box::pin(runtime.ports_of_child(&state)).await,
+            };
+            let report = match ports {
+                Ok(ports) => {
+                    let driver = runtime.driver(facts, state, (ports, options), asked);
+                    driver.drive().await
+                }
+                Err(error) => Report::Stalled(Arc::new(error)),
+            };
             if let Report::Stalled(error) = &report {
                 tracing::error!(event = "run.stalled", host = HOST, %error);
             }
-            let delivers = matches!(
-                report,
-                Report::Ended {
-                    messages_wait: true
-                }
-            );
+            let (has_ended, delivers) = match report {
+                Report::Ended { messages_wait } => (true, messages_wait),
+                _ => (false, false),
+            };
             performing.done(report);
+            if has_ended && !run.key().is_root() {
+                runtime.child_ended(&run).await;
+            }
             if delivers {
-                Self { inner }.deliver_waiting(run).await;
+                runtime.deliver_waiting(run).await;
             }
         });
         told.await.unwrap_or_else(|_| {
@@ -316,20 +346,29 @@ impl LocalRuntime {
     }
 }
 
-impl Inner {
+impl LocalRuntime {
+    /// Boxed: this future holds that of another run's start.
+    fn child_ended<'a>(
+        &'a self,
+        run: &'a StartedRun,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(self.continue_parent(run.key()))
+    }
+
     fn driver(
         &self,
         facts: AgentLimits,
         state: RunState,
-        options: RunOptions,
+        (ports, options): (Ports, RunOptions),
         asked: Timestamp,
     ) -> Driver {
-        let mut ports = self.ports.clone().remembering();
+        let inner = &self.inner;
+        let mut ports = ports.remembering();
         ports.execution_hooks = options.hooks;
         let holding = Holding::new(
-            Arc::clone(&self.backend.store),
-            Arc::clone(&self.clock),
-            self.performer.clone(),
+            Arc::clone(&inner.backend.store),
+            Arc::clone(&inner.clock),
+            inner.performer.clone(),
             &state,
             asked,
         );
@@ -339,7 +378,17 @@ impl Inner {
             state,
             ports,
             holding,
-            stop: self.table.stop(),
+            stop: inner.table.stop(),
+            children: Children(self.clone()),
+        }
+    }
+
+    /// The ports of a child's run, with the hooks of the agents above it.
+    async fn ports_of_child(&self, state: &RunState) -> Result<Ports, PerformError> {
+        let ports = &self.inner.ports;
+        match ports.store.load(state.key()).await? {
+            Some(found) => ports_of_child(&found, ports).await,
+            None => Ok(ports.clone()),
         }
     }
 }

@@ -346,7 +346,7 @@ impl LocalRuntime {
         }
     }
 
-    async fn take_over(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
+    pub(crate) async fn take_over(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let entry = async move {

@@ -12,6 +12,7 @@ mod bounding;
 mod branching;
 mod budgeting;
 mod completing;
+mod delegating;
 mod fitting;
 mod hooking;
 mod late_answers;
@@ -33,6 +34,7 @@ mod subject;
 mod time_travel;
 mod timing_out;
 mod turns;
+mod waiting_children;
 
 use super::Runner;
 use crate::MockReply;
@@ -216,6 +218,26 @@ suite! { ($)
         a_call_is_reserved_with_its_longest_reply,
         tool_calls_beyond_the_budget_are_not_executed,
         a_budget_in_micro_dollars_needs_prices,
+    }
+    delegating {
+        a_sub_agents_output_is_the_result,
+        a_typed_output_of_a_sub_agent_is_the_result,
+        a_sub_agent_that_fails_leaves_its_siblings_alone,
+        a_sub_agent_that_cannot_be_started_is_an_error,
+        hooks_of_the_caller_run_around_a_sub_agent,
+        a_finishing_tool_waits_for_sub_agents,
+        sub_agents_are_deleted_with_their_caller,
+        readers_learn_how_a_sub_agent_ended,
+    }
+    waiting_children {
+        a_sub_agent_that_pauses_pauses_its_caller,
+        a_question_of_a_grandchild_is_answered_at_the_root,
+        an_answer_continues_a_child_and_then_its_caller,
+        children_that_wait_are_answered_in_any_order,
+        a_stop_reaches_sub_agents,
+        a_sub_agent_that_needs_an_approval_is_not_started_before,
+        a_stop_of_a_paused_run_ends_its_sub_agents,
+        a_message_over_a_waiting_sub_agent_stops_it,
     }
     fitting {
         a_long_conversation_is_shown_by_its_last_turns,

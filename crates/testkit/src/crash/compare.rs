@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use helix_agents_core::message::{AssistantPart, Message, ResultStatus};
 use helix_agents_core::runtime::Backend;
 use helix_agents_core::session::{
     AnswerKind, Checkpoint, PendingCall, RunRecord, RunStatus, RunTrigger, SessionStatus,
 };
 use helix_agents_core::state::apply_patch;
-use helix_agents_core::store::{AnsweredCall, Lookup, Page, Snapshot};
+use helix_agents_core::store::{AnsweredCall, Lookup, Page, SessionKey, Snapshot};
 use helix_agents_core::stream::{ChunkPayload, Sequence, StoredChunk, StreamError, StreamInfo};
 use helix_agents_core::transcript::Transcript;
 use helix_agents_core::usage::{UsageEntry, UsageKind};
@@ -37,41 +38,82 @@ pub(super) struct Stored {
     stream: Option<StreamInfo>,
     /// The state with which the session began.
     first_state: serde_json::Value,
+    /// The sessions of sub-agents, by the calls that started them.
+    pub(super) children: BTreeMap<CallId, Self>,
 }
 
 impl Stored {
     pub(super) async fn read(backend: &Backend, session: &SessionId) -> Result<Self, StreamError> {
-        let store = &backend.store;
-        let found = store.load(session.as_root()).await?;
-        let all = Lookup::Page(Page::ALL);
-        let (checkpoints, answered) = (Lookup::Page(Page::ALL), Lookup::Page(Page::ALL));
-        let first_state = match &found {
-            Some(_) => store.state_at(session.as_root(), 1).await?.as_ref().clone(),
-            None => serde_json::Value::Null,
-        };
-        Ok(Self {
-            messages: store.messages(session.as_root(), Page::ALL).await?.items,
-            runs: store.runs(session.as_root(), all).await?.items,
-            usage: store.usage(session.as_root(), Page::ALL).await?.items,
-            checkpoints: store
-                .checkpoints(session.as_root(), checkpoints)
-                .await?
-                .items,
-            answered: store.answered(session.as_root(), answered).await?.items,
-            chunks: backend
+        loop {
+            let version = Self::version(backend, session).await?;
+            let chunks = backend
                 .streams
                 .read(session, Sequence::START, usize::MAX)
-                .await?,
-            stream: backend.streams.info(session).await?,
-            session: found,
-            first_state,
+                .await?;
+            let read = Self::read_tree(backend, session.as_root(), &chunks).await?;
+            // A commit of a process that was killed may still be made by a thread of its store: the sessions of the
+            // tree must be of one moment.
+            if read.children.is_empty() || Self::version(backend, session).await? == version {
+                return Ok(read);
+            }
+        }
+    }
+
+    async fn version(backend: &Backend, root: &SessionId) -> Result<Option<u64>, StreamError> {
+        let found = backend.store.load(root.as_root()).await?;
+        Ok(found.map(|found| found.state.version))
+    }
+
+    /// Reads a session and those of its sub-agents.
+    fn read_tree<'a>(
+        backend: &'a Backend,
+        key: SessionKey<'a>,
+        chunks: &'a [StoredChunk],
+    ) -> BoxFuture<'a, Result<Self, StreamError>> {
+        Box::pin(async move {
+            let store = &backend.store;
+            let found = store.load(key).await?;
+            let all = Lookup::Page(Page::ALL);
+            let (checkpoints, answered) = (Lookup::Page(Page::ALL), Lookup::Page(Page::ALL));
+            let first_state = match &found {
+                Some(_) => store.state_at(key, 1).await?.as_ref().clone(),
+                None => serde_json::Value::Null,
+            };
+            let mut children = BTreeMap::new();
+            if found.is_some() {
+                for child in store.extras(key).await?.children {
+                    let below = SessionKey::new(key.root, &child.session_id);
+                    let read = Self::read_tree(backend, below, chunks).await?;
+                    children.insert(child.tool_call_id.clone(), read);
+                }
+            }
+            let of_session = |one: &&StoredChunk| one.chunk.base.session_id == *key.session;
+            let answered = match key.is_root() {
+                true => store.answered(key, answered).await?.items,
+                false => Vec::new(),
+            };
+            Ok(Self {
+                messages: store.messages(key, Page::ALL).await?.items,
+                runs: store.runs(key, all).await?.items,
+                usage: store.usage(key, Page::ALL).await?.items,
+                checkpoints: store.checkpoints(key, checkpoints).await?.items,
+                answered,
+                chunks: chunks.iter().filter(of_session).cloned().collect(),
+                stream: match key.is_root() {
+                    true => backend.streams.info(key.root).await?,
+                    false => None,
+                },
+                session: found,
+                first_state,
+                children,
+            })
         })
     }
 
-    /// Whether a step is open.
-    pub(super) fn has_open_step(&self) -> bool {
+    /// The agent of the session.
+    pub(super) fn agent(&self) -> String {
         let session = self.session.as_ref();
-        session.is_some_and(|session| session.open_step.is_some())
+        session.map_or_else(String::new, |one| one.state.agent_type.to_string())
     }
 
     /// Whether a call of this tool is in the open step.
@@ -79,6 +121,10 @@ impl Stored {
         let session = self.session.as_ref();
         let step = session.and_then(|session| session.open_step.as_ref());
         step.is_some_and(|step| step.calls().any(|(call, _)| call.name == *tool))
+            || self
+                .children
+                .values()
+                .any(|child| child.has_open_call(tool))
     }
 
     /// Whether the latest run was asked to stop.
@@ -125,7 +171,9 @@ impl Stored {
         let session = self.session.iter();
         let pending = session.flat_map(|one| one.state.pending_client_tool_calls.values());
         let open = pending.filter(|call| call.answer.is_none()).cloned();
-        let mut open: Vec<_> = open.collect();
+        let below = self.children.values();
+        let below = below.flat_map(|child| child.unanswered(false));
+        let mut open: Vec<_> = open.chain(below).collect();
         if backwards {
             open.reverse();
         }
@@ -146,6 +194,10 @@ impl Stored {
             flaws.push("sequences of the stream do not grow".to_owned());
         }
         flaws.extend(self.flaws_of_the_budget());
+        for (call, child) in &self.children {
+            let below = child.flaws().into_iter();
+            flaws.extend(below.map(|flaw| format!("under {call}: {flaw}")));
+        }
         flaws
     }
 
@@ -175,7 +227,14 @@ impl Stored {
         if self.has_reservation() {
             flaws.push("a reservation is still held".to_owned());
         }
+        if !session.state.suspended_awaiting_children.is_empty() {
+            flaws.push("it still waits for a child".to_owned());
+        }
         flaws.extend(self.flaws_of_the_replay(session));
+        for (call, child) in &self.children {
+            let below = child.flaws_at_the_end().into_iter();
+            flaws.extend(below.map(|flaw| format!("under {call}: {flaw}")));
+        }
         flaws
     }
 
@@ -246,7 +305,11 @@ impl Stored {
     /// The part of a reply that an interruption keeps is lost if its process dies first. Only then the
     /// replies that were cut off, and the numbers of steps and checkpoints, are not compared. The state
     /// is not compared if a stopped run left other calls unknown than the undisturbed one.
-    pub(super) fn differences(&self, wanted: &Self, unsure: &BTreeSet<CallId>) -> Vec<String> {
+    pub(super) fn differences(
+        &self,
+        wanted: &Self,
+        calls_unsure: &BTreeSet<CallId>,
+    ) -> Vec<String> {
         let mut differences = Differences::default();
         let same_cuts = self.cut_replies() == wanted.cut_replies();
         let comparable = |stored: &Self| match same_cuts {
@@ -254,7 +317,7 @@ impl Stored {
             false => stored.messages_without_cuts(),
         };
         let (have, want) = (comparable(self), comparable(wanted));
-        let unsure = places(&have, unsure);
+        let unsure = places(&have, calls_unsure);
         differences.of_messages(&have, &want, &unsure);
         let runs = |stored: &Self| -> Vec<String> {
             // A retry has removed the reply that was cut off, but the run still counts it.
@@ -305,7 +368,17 @@ impl Stored {
         if unsure.is_empty() {
             differences.of("usage", &wanted.tool_usage(), &self.tool_usage());
         }
-        differences.0
+        let calls = |stored: &Self| stored.children.keys().cloned().collect::<Vec<_>>();
+        differences.of("children", &calls(wanted), &calls(self));
+        let mut all = differences.0;
+        for (call, child) in &self.children {
+            let Some(wanted) = wanted.children.get(call) else {
+                continue;
+            };
+            let below = child.differences(wanted, calls_unsure).into_iter();
+            all.extend(below.map(|difference| format!("under {call}: {difference}")));
+        }
+        all
     }
 
     /// The usage of tools and clients, in a fixed order.
@@ -323,7 +396,9 @@ impl Stored {
             }
             _ => None,
         });
-        results.collect()
+        let below = self.children.values();
+        let below = below.flat_map(Self::unknown_results);
+        results.chain(below).collect()
     }
 }
 
@@ -332,6 +407,7 @@ fn tool_usage(entry: &UsageEntry) -> Option<String> {
         UsageKind::Tool { name, success, .. } => Some(format!("{name} {success}")),
         UsageKind::ClientToolWaitMs { name, .. } => Some(format!("{name} waited for")),
         UsageKind::Custom(usage) => Some(format!("{} {}", usage.name, usage.quantity())),
+        UsageKind::Subagent { name, .. } => Some(format!("sub-agent {name}")),
         _ => None,
     }
 }

@@ -19,28 +19,8 @@ pub(super) struct DurableWork {
 
 impl DurableWork {
     pub(super) fn new(place: String, stored: &Stored, seen: ObservedCounts) -> Self {
-        let mut finished = BTreeSet::new();
-        let mut replied = BTreeSet::new();
-        let (mut turn, mut replies) = (0, 0);
-        for message in &stored.messages {
-            match message {
-                Message::User(user) if !user.is_hidden() => {
-                    (turn, replies) = (turn + 1, 0);
-                }
-                Message::Assistant(_) => {
-                    replied.insert((turn, replies));
-                    replies += 1;
-                }
-                Message::Tool(result) => drop(finished.insert(result.tool_call_id.clone())),
-                _ => {}
-            }
-        }
-        let session = stored.session.as_ref();
-        if let Some(step) = session.and_then(|session| session.open_step.as_ref()) {
-            replied.insert((turn, replies));
-            let calls = step.calls().filter(|(_, open)| open.result.is_some());
-            finished.extend(calls.map(|(call, _)| call.id.clone()));
-        }
+        let (mut finished, mut replied) = (BTreeSet::new(), BTreeSet::new());
+        add(stored, &mut finished, &mut replied);
         Self {
             place,
             seen,
@@ -71,14 +51,42 @@ impl DurableWork {
             let count = |seen: &ObservedCounts| seen.asked.get(place).copied().unwrap_or_default();
             let allowed = allowed.get(place).copied().unwrap_or_default();
             if count(later) > count(&self.seen).max(allowed) {
-                let (turn, replies) = place;
+                let (agent, turn, replies) = place;
                 all.push(format!(
-                    "the model call of turn {turn} after {replies} replies was repeated although its reply was \
+                    "the model call of {agent} in turn {turn} after {replies} replies was repeated although its reply was \
                      durable, killed {}",
                     self.place
                 ));
             }
         }
         all
+    }
+}
+
+/// Adds what a session and those of its sub-agents have.
+fn add(stored: &Stored, finished: &mut BTreeSet<CallId>, replied: &mut BTreeSet<ModelCallPlace>) {
+    let agent = stored.agent();
+    let (mut turn, mut replies) = (0, 0);
+    for message in &stored.messages {
+        match message {
+            Message::User(user) if !user.is_hidden() => {
+                (turn, replies) = (turn + 1, 0);
+            }
+            Message::Assistant(_) => {
+                replied.insert((agent.clone(), turn, replies));
+                replies += 1;
+            }
+            Message::Tool(result) => drop(finished.insert(result.tool_call_id.clone())),
+            _ => {}
+        }
+    }
+    let session = stored.session.as_ref();
+    if let Some(step) = session.and_then(|session| session.open_step.as_ref()) {
+        replied.insert((agent, turn, replies));
+        let calls = step.calls().filter(|(_, open)| open.result.is_some());
+        finished.extend(calls.map(|(call, _)| call.id.clone()));
+    }
+    for child in stored.children.values() {
+        add(child, finished, replied);
     }
 }

@@ -13,8 +13,9 @@ pub(super) struct Observer {
     seen: Arc<Mutex<ObservedCounts>>,
 }
 
-/// The place of a model call: the number of the turn, and that of the replies in it.
-pub(super) type ModelCallPlace = (usize, usize);
+/// The place of a model call: the agent, the number of the turn, and that of the replies in it. Sub-agents of a
+/// scenario have different names.
+pub(super) type ModelCallPlace = (String, usize, usize);
 
 /// The counts so far.
 #[derive(Debug, Clone, Default)]
@@ -45,9 +46,10 @@ impl AgentHooks for Observer {
         Ok(())
     }
 
-    async fn before_llm_call(&self, payload: &BeforeModelCall<'_>, _: &HookCx) -> HookResult {
+    async fn before_llm_call(&self, payload: &BeforeModelCall<'_>, cx: &HookCx) -> HookResult {
         let history = payload.prompt.history();
         let place = (
+            cx.agent_type.to_string(),
             history.visible_user_messages(),
             history.assistant_messages_since_user(),
         );

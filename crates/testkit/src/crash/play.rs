@@ -13,6 +13,7 @@ use helix_agents_core::session::{PendingCall, RunStatus, StopKind, SubmissionOut
 use helix_agents_core::time::Timestamp;
 use helix_agents_core::{CallId, SessionId};
 
+use self::later::HALTING_TOOL;
 use super::compare::Stored;
 use super::durable_work::DurableWork;
 use super::killable_host::KillableHost;
@@ -199,7 +200,7 @@ impl<'a> Play<'a> {
         let driven = match last.map(|run| run.status) {
             Some(RunStatus::Running) => {
                 // A call that was begun is not begun again, so nobody waits for that moment.
-                let due = due.filter(|_| stored.has_open_step());
+                let due = due.filter(|_| stored.has_open_call(HALTING_TOOL));
                 if let Some(stop) = due.filter(|stop| stop.moment == Moment::MidTool)
                     && let Err(why) = asks_to_stop(process, stop.kind).await
                 {
@@ -415,7 +416,7 @@ async fn asks_to_stop(process: &Process, kind: StopKind) -> Result<(), String> {
 
 pub(super) fn session() -> SessionId {
     // A constant text that is an id; the fallback is never taken.
-    match SessionId::new("session-1") {
+    match SessionId::new("conversation") {
         Ok(session) => session,
         Err(error) => unreachable!("{error}"),
     }

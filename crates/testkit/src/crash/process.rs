@@ -100,7 +100,8 @@ impl Process {
             Arc::clone(&world.ids) as Arc<dyn IdSource>,
             agents,
         )
-        .with_stops(Arc::clone(&backend.stops));
+        .with_stops(Arc::clone(&backend.stops))
+        .with_performer(performer.clone());
         let mortal = KillBeforeTool(world.switch.clone());
         ports.execution_hooks = vec![
             Arc::new(observer.clone()) as Arc<dyn AgentHooks>,

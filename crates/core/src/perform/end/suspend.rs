@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::entries::{Overdue, take_answers};
 use crate::hooks::{AgentSuspended, SuspendReason};
-use crate::id::{CallId, IdSourceExt};
+use crate::id::{CallId, IdSourceExt, RunId};
 use crate::machine::{Event, EventKind, OpenStepRef};
 use crate::message::ToolCall;
 use crate::perform::PerformError;
@@ -13,12 +13,15 @@ use crate::perform::commit::{CommitOutcome, EffectCommit};
 use crate::perform::hooks::fire;
 use crate::perform::intents::{approval_request, pending, pending_without_tool};
 use crate::perform::patches::Streamed;
+use crate::perform::patience::patiently;
 use crate::perform::reading::Reading;
 use crate::perform::scope::{EffectContext, Scope};
 use crate::perform::settle::reply_usage;
-use crate::session::{CallState, OpenCall, OpenStep, RunRecord, RunStatus, Suspended};
+use crate::session::{
+    CallState, ChildCall, ChildWait, OpenCall, OpenStep, RunRecord, RunStatus, Suspended,
+};
 use crate::state::StepWrites;
-use crate::store::{Change, Field, PendingStatus, Precondition, Snapshot};
+use crate::store::{Change, Field, PendingStatus, Precondition, SessionKey, Snapshot};
 use crate::stream::{ChunkPayload, StreamStatus};
 
 /// How often answers, stops and siblings may come between looking and writing.
@@ -37,7 +40,14 @@ pub(super) async fn suspend(scope: Scope<'_>) -> Result<Event, PerformError> {
         let cx = EffectContext::new(scope, &view);
         let tried = match go_on(cx, &found).await {
             Ok(Some(event)) => return Ok(event),
-            Ok(None) => pause(cx, &found).await,
+            Ok(None) => {
+                let children = suspended_children(cx, &found).await?;
+                if children.iter().all(SuspendedChild::is_suspended) {
+                    pause(cx, &found, &children).await
+                } else {
+                    wait_for_children(cx, &found, &children).await
+                }
+            }
             Err(error) => Err(error),
         };
         match tried {
@@ -83,6 +93,90 @@ async fn go_on(cx: EffectContext<'_>, found: &Snapshot) -> Result<Option<Event>,
     Ok(Some(event.with_stop(committed.stop.is_some())))
 }
 
+/// A call whose child was found suspended, and the run of the child now.
+struct SuspendedChild<'a> {
+    index: u32,
+    call: &'a ToolCall,
+    open: &'a OpenCall,
+    child: &'a ChildCall,
+    agent: String,
+    run: Option<(RunId, RunStatus)>,
+}
+
+impl SuspendedChild<'_> {
+    fn is_suspended(&self) -> bool {
+        let run = self.run.as_ref();
+        run.is_some_and(|(_, status)| status.is_suspended())
+    }
+}
+
+async fn suspended_children<'a>(
+    cx: EffectContext<'_>,
+    found: &'a Snapshot,
+) -> Result<Vec<SuspendedChild<'a>>, PerformError> {
+    let (root, ports) = (&cx.at().root_session_id, cx.ports());
+    let mut all = Vec::new();
+    let calls = found.open_step.iter().flat_map(OpenStep::calls);
+    for (index, (call, open)) in (0u32..).zip(calls) {
+        let child = open.child.as_deref().filter(|_| open.result.is_none());
+        let Some(child) = child.filter(|child| child.suspended) else {
+            continue;
+        };
+        let key = SessionKey::new(root, &child.session_id);
+        let read = patiently(ports, || ports.store.load(key)).await?;
+        let agent = read.as_ref().map(|read| read.state.agent_type.to_string());
+        let run = read.and_then(|read| read.run);
+        all.push(SuspendedChild {
+            index,
+            call,
+            open,
+            child,
+            agent: agent.unwrap_or_default(),
+            run: run.map(|run| (run.id, run.status)),
+        });
+    }
+    Ok(all)
+}
+
+/// Waits again for children that somebody continued: they run, or have ended.
+async fn wait_for_children(
+    cx: EffectContext<'_>,
+    found: &Snapshot,
+    children: &[SuspendedChild<'_>],
+) -> Result<Event, PerformError> {
+    let scope = cx.scope;
+    let Some(open) = &found.open_step else {
+        return Err(scope.missing("an open step to pause in"));
+    };
+    let mut after = open.clone();
+    let mut changes = Vec::new();
+    for one in children.iter().filter(|one| !one.is_suspended()) {
+        let mut call = one.open.clone();
+        call.child = Some(Box::new(ChildCall {
+            suspended: false,
+            ..one.child.clone()
+        }));
+        after.set_call(&one.call.id, call.clone());
+        changes.push(Change::OpenCall(
+            one.index,
+            one.call.id.clone(),
+            Box::new(call),
+        ));
+    }
+    let commit = || {
+        let commit = cx.begin().unless_moved(Some(open));
+        commit.changes(changes.iter().cloned())
+    };
+    let committed = match scope.write(commit).await? {
+        CommitOutcome::Made(committed) => committed,
+        CommitOutcome::Before(event) => return Ok(event),
+    };
+    scope.ports.memory.forget();
+    let open = OpenStepRef::of(&after);
+    let event = scope.event(EventKind::Answered { open });
+    Ok(event.with_stop(committed.stop.is_some()))
+}
+
 /// The calls that wait for somebody.
 fn waiting(open: &OpenStep) -> impl Iterator<Item = (&ToolCall, &OpenCall)> {
     open.calls().filter(|(_, call)| call.is_awaiting_answer())
@@ -116,7 +210,11 @@ fn ask_again<'a>(
 }
 
 /// Ends the run paused.
-async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, PerformError> {
+async fn pause(
+    cx: EffectContext<'_>,
+    found: &Snapshot,
+    children: &[SuspendedChild<'_>],
+) -> Result<Event, PerformError> {
     let EffectContext { scope, view, now } = cx;
     let at = scope.at();
     let open = view.open_step(scope)?;
@@ -131,7 +229,19 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
     } else {
         RunStatus::SuspendedClientTool
     };
-    let commit = cx.begin().unless_moved(Some(open)).unless_stopped();
+    let mut commit = cx.begin().unless_moved(Some(open)).unless_stopped();
+    for one in children {
+        // A child that is continued meanwhile has to be waited for.
+        let Some((run, status)) = &one.run else {
+            continue;
+        };
+        let session = one.child.session_id.clone();
+        let as_read = Precondition::Run(run.clone(), vec![*status]);
+        let wait = ChildWait::new(session.clone(), one.agent.clone(), now);
+        commit = commit
+            .with(|commit| commit.when_in(session, as_read))
+            .set([Field::AwaitedChild(one.call.id.clone(), Some(wait))]);
+    }
     let asked = ask_again(cx, commit, found, open)?;
 
     // What finished siblings wrote is applied now, and not again when the step is settled.
@@ -166,7 +276,8 @@ async fn pause(cx: EffectContext<'_>, found: &Snapshot) -> Result<Event, Perform
     let mut run = RunRecord::clone(&view.run);
     run.status = status;
     run.ended_at = Some(now);
-    let mut suspended = Suspended::new(open.id.clone(), waiting.clone(), Vec::new());
+    let awaited = children.iter().map(|one| one.child.session_id.clone());
+    let mut suspended = Suspended::new(open.id.clone(), waiting.clone(), awaited.collect());
     suspended.before = open.before();
     run.suspended = Some(suspended);
     let (mut checkpoint, created) = cx.checkpoint()?;

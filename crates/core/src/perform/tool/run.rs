@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Calling;
+use super::child::ChildEnd;
 use super::sink::Sink;
 use crate::abort::AbortHandle;
 use crate::agent::AnyAgent;
@@ -46,12 +47,14 @@ pub(super) struct CallOutcome {
     pub(super) ran: bool,
     /// Whether a person has to look first.
     pub(super) pause: bool,
+    /// The end of the child that gave the result.
+    pub(super) child: Option<Box<ChildEnd>>,
 }
 
 impl Calling<'_> {
     /// The state that the call sees: the committed one, and, when it may finish the turn, what the
     /// others wrote.
-    fn state(&self) -> Result<SharedState, PerformError> {
+    pub(super) fn state(&self) -> Result<SharedState, PerformError> {
         let state = self.cx.view.state();
         if self.open.phase == CallPhase::Finish {
             let merged = merge_writes(&state, writers(self.step));
@@ -157,6 +160,7 @@ impl Calling<'_> {
             duration,
             ran: true,
             pause: false,
+            child: None,
         })
     }
 
@@ -387,7 +391,7 @@ fn result_message(call: &ToolCall, result: Result<Value, String>) -> ToolMessage
 
 impl CallOutcome {
     /// The outcome of a call whose tool was not run.
-    fn not_run(result: ToolMessage) -> Self {
+    pub(super) fn not_run(result: ToolMessage) -> Self {
         Self {
             result,
             fatal: None,
@@ -396,7 +400,12 @@ impl CallOutcome {
             duration: Duration::ZERO,
             ran: false,
             pause: false,
+            child: None,
         }
+    }
+
+    pub(super) fn with_writes(self, writes: StepWrites) -> Self {
+        Self { writes, ..self }
     }
 
     /// The outcome of a call that nobody knows the effect of.

@@ -135,6 +135,12 @@ pub(super) fn usage() -> Vec<UsageEntry> {
         UsageKind::Subagent {
             name: "writer".to_owned(),
             tokens,
+            micro_dollars: None,
+        },
+        UsageKind::Subagent {
+            name: "writer".to_owned(),
+            tokens,
+            micro_dollars: Some(90),
         },
         UsageKind::Custom(described),
         UsageKind::Custom(CustomUsage::new("pages", 2.0)),

@@ -13,6 +13,7 @@ mod kit;
 
 /// Recovery that nobody asked for.
 mod by_itself;
+mod children;
 /// The contract of runtimes.
 mod contract;
 /// Deadlines that pass.

@@ -149,6 +149,7 @@ fn every_kind_of_usage_is_read_back_with_its_run() {
             UsageKind::Subagent {
                 name: "helper".to_owned(),
                 tokens,
+                micro_dollars: Some(12),
             },
             UsageKind::Custom(CustomUsage::new("requests", 0.1)),
         ];

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use helix_agents_core::CallId;
 use helix_agents_core::hooks::{
-    AfterModelCall, AfterTool, AgentComplete, AgentFail, AgentHooks, AgentResumed, AgentStart,
-    AgentSuspended, BeforeModelCall, BeforeTool, HookCx, HookResult, MessageAdded, StateChange,
+    AfterModelCall, AfterSubAgent, AfterTool, AgentComplete, AgentFail, AgentHooks, AgentResumed,
+    AgentStart, AgentSuspended, BeforeModelCall, BeforeSubAgent, BeforeTool, HookCx, HookResult,
+    MessageAdded, StateChange,
 };
 use helix_agents_core::message::Message;
 
@@ -88,6 +89,16 @@ impl AgentHooks for RecordingHooks {
     async fn after_tool(&self, it: &AfterTool<'_>, cx: &HookCx) -> HookResult {
         let status = it.result.status;
         self.note(format!("after_tool {} {status:?}", it.call.id), cx)
+    }
+
+    async fn before_sub_agent(&self, it: &BeforeSubAgent<'_>, cx: &HookCx) -> HookResult {
+        let (id, agent) = (&it.call.id, &it.call.agent_type);
+        self.note(format!("before_sub_agent {id} {agent}"), cx)
+    }
+
+    async fn after_sub_agent(&self, it: &AfterSubAgent<'_>, cx: &HookCx) -> HookResult {
+        let status = it.result.status;
+        self.note(format!("after_sub_agent {} {status:?}", it.call.id), cx)
     }
 
     async fn on_message(&self, it: &MessageAdded<'_>, cx: &HookCx) -> HookResult {

@@ -51,6 +51,26 @@ impl Stored {
         })
     }
 
+    /// The steps and tokens of the session, without those of its sub-agents.
+    fn spent(&self) -> [u64; 2] {
+        let open = self.session.as_ref().and_then(|one| one.open_step.as_ref());
+        let steps = self.replies() + usize::from(open.is_some());
+        // The tokens of an open step are recorded when it is settled, or when its run is suspended.
+        let unrecorded = open.and_then(|open| open.usage.as_ref());
+        let unrecorded = unrecorded.map_or(0, |usage| usage.tokens.total());
+        let own = self.usage.iter();
+        let own = own.filter(|entry| matches!(entry.kind, UsageKind::Tokens { .. }));
+        let own = own.collect::<UsageRollup>().tokens.total();
+        [u64::try_from(steps).unwrap_or(u64::MAX), own + unrecorded]
+    }
+
+    /// The steps and tokens of the session and of all below it.
+    fn spent_in_tree(&self) -> [u64; 2] {
+        let own = self.spent();
+        let below = self.children.values().map(Self::spent_in_tree);
+        below.fold(own, |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+    }
+
     /// Compares the counters of the session with what is stored of its steps. They are changed by the same
     /// commits, so they agree in the middle of a run, too.
     pub(super) fn flaws_of_the_budget(&self) -> Vec<String> {
@@ -60,15 +80,6 @@ impl Stored {
         let Some(ledger) = &session.budget else {
             return Vec::new();
         };
-        let open = session.open_step.as_ref();
-        let steps = self.replies() + usize::from(open.is_some());
-        // The tokens of an open step are recorded when it is settled, or when its run is suspended.
-        let unrecorded = open.and_then(|open| open.usage.as_ref());
-        let unrecorded = unrecorded.map_or(0, |usage| usage.tokens.total());
-        let facts = [
-            (BudgetUnit::Steps, u64::try_from(steps).unwrap_or(u64::MAX)),
-            (BudgetUnit::Tokens, self.tokens().total() + unrecorded),
-        ];
         let (root, id) = (session.state.root(), &session.state.session_id);
         let mut flaws = Vec::new();
         // Nobody says what a reply cost that was cut off, and some models never do: the reservation is counted.
@@ -77,8 +88,14 @@ impl Stored {
             _ => false,
         };
         let is_sure = self.cut_replies() == 0 && !self.usage.iter().any(is_free);
-        for scope in [BudgetScope::Session, BudgetScope::Tree] {
-            for (unit, fact) in facts {
+        for (scope, spent) in [
+            (BudgetScope::Session, self.spent()),
+            (BudgetScope::Tree, self.spent_in_tree()),
+        ] {
+            for (unit, fact) in [
+                (BudgetUnit::Steps, spent[0]),
+                (BudgetUnit::Tokens, spent[1]),
+            ] {
                 let counted = ledger.used(id, scope).get(unit);
                 // Going back gives nothing back.
                 let may_be_more = session.cuts > 0 || (unit == BudgetUnit::Tokens && !is_sure);

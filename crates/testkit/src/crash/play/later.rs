@@ -11,7 +11,7 @@ use crate::crash::Moment;
 use crate::crash::scenario::{LateAnswer, Return};
 
 /// The tool during which people act.
-const HALTING_TOOL: &str = "charge";
+pub(super) const HALTING_TOOL: &str = "charge";
 /// Longer than the deadline of any tool of a scenario.
 const DEADLINE: Duration = Duration::from_secs(3600);
 

@@ -1,0 +1,403 @@
+//! Calls of sub-agents: starts the child of a call, and makes its outcome the result.
+
+use serde_json::Value;
+
+use super::run::CallOutcome;
+use super::{Calling, called};
+use crate::entries::{CHILD_STOPPED, Delegation, Performer, Start, plan_child};
+use crate::hooks::BeforeSubAgent;
+use crate::id::IdSourceExt;
+use crate::machine::Event;
+use crate::message::{Message, ResultStatus, ToolCall, ToolMessage, UserMessage};
+use crate::perform::commit::CommitOutcome;
+use crate::perform::deltas::Deltas;
+use crate::perform::executable::ExecutableCall;
+use crate::perform::guard::caught_now;
+use crate::perform::hooks::{Hooks, fire};
+use crate::perform::patience::patiently;
+use crate::perform::reading::Reading;
+use crate::perform::scope::{EffectContext, Scope};
+use crate::perform::{PerformError, SessionView};
+use crate::session::{
+    CallState, ChildCall, ChildStatus, OpenCall, OpenStep, RunRecord, RunStatus, SubSessionRef,
+};
+use crate::state::StepWrites;
+use crate::step::{
+    SubAgentCall, SubAgentResultInput, create_sub_agent_result_message, failed_result,
+    sub_agent_type, synthesize_not_executed_result,
+};
+use crate::store::{Change, Commit, Page, Precondition, SessionKey, Snapshot};
+use crate::stream::ChunkPayload;
+use crate::tool::{SubAgent, Tool};
+use crate::usage::{UsageKind, UsageRollup};
+
+/// How often the outcome of a child is looked at again when it changed in between.
+const MAX_TRIES: usize = 8;
+
+/// The end of a child, as the commit of its result tells it.
+pub(super) struct ChildEnd {
+    pub(super) child: SubSessionRef,
+    pub(super) usage: UsageKind,
+    pub(super) told: ChunkPayload,
+}
+
+impl Calling<'_> {
+    /// Starts the child of a call: its session, its run, the reference to it and the state of the call are one
+    /// commit, so there is one child or none. A run that is asked to stop starts none.
+    pub(super) async fn start_child(
+        self,
+        tool: &Tool,
+        sub_agent: &SubAgent,
+        mut deltas: Deltas<'_>,
+    ) -> Result<Event, PerformError> {
+        let Self { cx, call, open, .. } = self;
+        let state = self.state()?.bounded(cx.ports().bounds());
+        let hooks = Hooks::on(cx, Some(state.clone()));
+        if cx.scope.effect.first {
+            hooks.fire_resumed().await;
+        }
+        let refusal = if ExecutableCall::new(call, open, tool).is_none() {
+            tracing::error!(event = "approval.missing", session = %cx.at().session_id, call = %call.id);
+            Some("it needs an approval that it does not have.")
+        } else if cx.time_left().is_some_and(|left| left.is_zero()) {
+            Some("the time that the budget allows is over.")
+        } else {
+            None
+        };
+        if refusal.is_none() {
+            let asked = sub_agent_call(self);
+            let named = format!("before_sub_agent:{}", call.id);
+            fire!(hooks, before_sub_agent, &named, BeforeSubAgent::new(&asked));
+        }
+        deltas.extend(hooks.take_said());
+        let not_started = |result: ToolMessage| {
+            let writes = state.writes()?;
+            Ok::<_, PerformError>(CallOutcome::not_run(result).with_writes(writes))
+        };
+        if let Some(why) = refusal {
+            let result = synthesize_not_executed_result(&call.id, &call.name, why);
+            return self.finish(not_started(result)?, deltas).await;
+        }
+        let arguments = Value::clone(&call.arguments);
+        let message = match caught_now(|| sub_agent.message(arguments)) {
+            Ok(Ok(message)) => message,
+            Ok(Err(error)) => {
+                let text = error.model_text();
+                let result = failed_result(&call.id, &call.name, text, ResultStatus::Error);
+                return self.finish(not_started(result)?, deltas).await;
+            }
+            Err(panicked) => {
+                let result = not_dispatched(call, &panicked.to_string());
+                return self.finish(not_started(result)?, deltas).await;
+            }
+        };
+        // Any process may have to perform it.
+        if !cx.ports().agents.has(sub_agent.agent.name()) {
+            let result = not_dispatched(call, "its agent is not registered");
+            return self.finish(not_started(result)?, deltas).await;
+        }
+        let starting = self.starting(sub_agent, message)?;
+        let planned = match plan_child(&starting.delegation, &starting.start) {
+            Ok(planned) => planned,
+            Err(error) => {
+                let result = not_dispatched(call, &error.to_string());
+                return self.finish(not_started(result)?, deltas).await;
+            }
+        };
+        let child = (&starting, &planned.commit);
+        match self.write_start(child, state.writes()?, &mut deltas).await {
+            Err(error) if error.is_moved() => {
+                let why = "the run was stopped before it.";
+                let result = synthesize_not_executed_result(&call.id, &call.name, why);
+                self.finish(not_started(result)?, deltas).await
+            }
+            other => other,
+        }
+    }
+
+    /// The child that the call starts.
+    fn starting<'b>(
+        &'b self,
+        sub_agent: &'b SubAgent,
+        message: UserMessage,
+    ) -> Result<Starting<'b>, PerformError> {
+        let EffectContext { scope, view, .. } = self.cx;
+        let (at, ports) = (scope.at(), scope.ports);
+        let performer = ports.performer.clone();
+        Ok(Starting {
+            start: Start {
+                run_id: ports.ids.run_id()?,
+                at: scope.now(),
+                performer: performer.unwrap_or_else(|| Performer::new(view.run.host.clone())),
+                after: view.sequence.unwrap_or(self.step.start_sequence),
+                rollback: None,
+                children: Vec::new(),
+            },
+            delegation: Delegation {
+                session: ports.ids.session_id()?,
+                agent: &sub_agent.agent,
+                parent: &at.session_id,
+                root: &at.root_session_id,
+                call: &self.call.id,
+                message,
+                user_id: view.context.user_id.clone(),
+                budget: view.budget.clone(),
+            },
+        })
+    }
+
+    async fn write_start(
+        self,
+        (starting, planned): (&Starting<'_>, &Commit),
+        writes: StepWrites,
+        deltas: &mut Deltas<'_>,
+    ) -> Result<Event, PerformError> {
+        let Self {
+            step, index, call, ..
+        } = self;
+        let cx = EffectContext {
+            now: starting.start.at,
+            ..self.cx
+        };
+        let scope = cx.scope;
+        let (at, ports) = (scope.at(), scope.ports);
+        let (child, run) = (&starting.delegation.session, &starting.start.run_id);
+        let agent = starting.delegation.agent.name();
+        let mut link = SubSessionRef::new(child.clone(), agent, call.id.clone(), cx.now);
+        link.run_id = Some(run.clone());
+        let mut waiting = OpenCall {
+            state: CallState::AwaitingChild,
+            child: Some(Box::new(ChildCall::new(child.clone(), run.clone()))),
+            writes,
+            ..self.open.clone()
+        };
+        if let Some(effect) = &mut waiting.effect {
+            // Another attempt that read the call before cannot start a second one.
+            effect.attempts += 1;
+        }
+        let started = ChunkPayload::SubagentStart {
+            tool_call_id: call.id.clone(),
+            sub_agent_type: agent.to_owned(),
+            sub_session_id: child.clone(),
+        };
+        let unsent = deltas.take().await?;
+        let commit = || {
+            cx.begin()
+                .unless_stopped()
+                .chunks(&unsent)
+                .tell([started.clone()])
+                .set_call(index, &call.id, &waiting)
+                .change(Change::Child(Box::new(link.clone())))
+                .with(|commit| commit.and(planned.clone()))
+        };
+        let committed = match scope.write(commit).await? {
+            CommitOutcome::Made(committed) => committed,
+            CommitOutcome::Before(event) => return Ok(event),
+        };
+        tracing::info!(event = "sub_agent.started", session = %at.session_id, call = %call.id, %child);
+        let mut step = OpenStep::clone(step);
+        step.set_call(&call.id, waiting.clone());
+        let memory = &ports.memory;
+        memory.update(&committed, |view| view.set_call(&call.id, waiting));
+        self.event(&step, committed.stop.is_some())
+    }
+}
+
+/// A child that is about to be started.
+struct Starting<'a> {
+    delegation: Delegation<'a>,
+    start: Start,
+}
+
+/// The result of a call whose sub-agent could not be started.
+fn not_dispatched(call: &ToolCall, why: &str) -> ToolMessage {
+    tracing::warn!(event = "sub_agent.not_started", call = %call.id, tool = %call.name, why);
+    let text = "The sub-agent could not be started.";
+    failed_result(&call.id, &call.name, text, ResultStatus::Error)
+}
+
+/// The call of a sub-agent, as hooks see it.
+fn sub_agent_call(calling: Calling<'_>) -> SubAgentCall {
+    let call = calling.call;
+    let agent = sub_agent_type(&call.name).unwrap_or(&call.name);
+    SubAgentCall::new(call.id.clone(), agent, call.arguments.clone())
+}
+
+/// Takes the outcome of the child of a call: its result, or that it is suspended.
+pub(in crate::perform) async fn take_child(
+    scope: Scope<'_>,
+    index: u32,
+) -> Result<Event, PerformError> {
+    for _ in 0..MAX_TRIES {
+        let view = match scope.reading().await? {
+            Reading::View(view) => view,
+            Reading::Recorded(event) => return Ok(event),
+        };
+        let (call, open) = called(scope, &view, index)?;
+        let calling = Calling {
+            cx: EffectContext::new(scope, &view),
+            step: view.open_step(scope)?,
+            index,
+            call,
+            open,
+        };
+        match calling.take(&view).await {
+            // It was continued between looking and writing, for example.
+            Err(error) if error.is_moved() => scope.ports.memory.forget(),
+            other => return other,
+        }
+    }
+    Err(scope.moving())
+}
+
+impl Calling<'_> {
+    async fn take(self, view: &SessionView) -> Result<Event, PerformError> {
+        let Self { cx, step, call, .. } = self;
+        let (scope, at) = (cx.scope, cx.at());
+        let child = self.open.child.as_deref();
+        let child = child.ok_or_else(|| scope.missing("the child of that call"))?;
+        let key = SessionKey::new(&at.root_session_id, &child.session_id);
+        let found = patiently(scope.ports, || scope.ports.store.load(key)).await?;
+        let run = found.as_ref().and_then(|found| found.run.as_ref());
+        if let Some(run) = run {
+            if run.status == RunStatus::Running {
+                let session = child.session_id.clone();
+                return Err(PerformError::ChildRuns { session });
+            }
+            if run.status.is_suspended() {
+                return self.note_suspended(view, child, run).await;
+            }
+        }
+        let agent = sub_agent_type(&call.name).unwrap_or(&call.name).to_owned();
+        let outcome = match &found {
+            Some(found) => outcome(scope, key, found).await?,
+            None => Err("The session of the sub-agent was deleted.".to_owned()),
+        };
+        let outcome = outcome.and_then(|value| scope.ports.bounds().take_result(value));
+        let entries = patiently(scope.ports, || scope.ports.store.usage(key, Page::ALL)).await?;
+        let used: UsageRollup = entries.items.iter().collect();
+        let result = create_sub_agent_result_message(SubAgentResultInput {
+            tool_call_id: call.id.clone(),
+            agent_type: agent.clone(),
+            result: outcome,
+        });
+        let end = self.ended(&agent, child, run, (&result, &used));
+        let mut ended = CallOutcome::not_run(result).with_writes(self.open.writes.clone());
+        if let Some(run) = run {
+            ended.duration = run.ended_at.unwrap_or(cx.now).since(run.started_at);
+        }
+        ended.child = Some(Box::new(end));
+        let deltas = Deltas::of_call(scope, step, self.index, self.open.attempts());
+        self.finish(ended, deltas).await
+    }
+
+    fn ended(
+        self,
+        agent: &str,
+        child: &ChildCall,
+        run: Option<&RunRecord>,
+        (result, used): (&ToolMessage, &UsageRollup),
+    ) -> ChildEnd {
+        let Self { cx, call, .. } = self;
+        let status = match run.map(|run| run.status) {
+            Some(RunStatus::Completed) => ChildStatus::Completed,
+            Some(RunStatus::Interrupted) => ChildStatus::Interrupted,
+            _ => ChildStatus::Failed,
+        };
+        let created_at = run.map_or(cx.now, |run| run.started_at);
+        let mut link =
+            SubSessionRef::new(child.session_id.clone(), agent, call.id.clone(), created_at);
+        link.run_id = Some(child.run_id.clone());
+        link.status = status;
+        ChildEnd {
+            child: link,
+            usage: UsageKind::Subagent {
+                name: agent.to_owned(),
+                tokens: used.tokens,
+                micro_dollars: used.micro_dollars,
+            },
+            told: ChunkPayload::SubagentEnd {
+                tool_call_id: call.id.clone(),
+                sub_agent_type: agent.to_owned(),
+                sub_session_id: child.session_id.clone(),
+                success: result.status.is_success(),
+                result: result.status.is_success().then(|| result.value()),
+            },
+        }
+    }
+
+    /// Notes that the child waits for somebody, so that the run can pause.
+    async fn note_suspended(
+        self,
+        view: &SessionView,
+        child: &ChildCall,
+        run: &RunRecord,
+    ) -> Result<Event, PerformError> {
+        let Self {
+            step, index, call, ..
+        } = self;
+        let cx = EffectContext::new(self.cx.scope, view);
+        let scope = cx.scope;
+        let mut waiting = self.open.clone();
+        waiting.child = Some(Box::new(ChildCall {
+            suspended: true,
+            ..child.clone()
+        }));
+        let is_suspended = Precondition::Run(run.id.clone(), vec![run.status]);
+        let commit = || {
+            let commit = cx.begin().set_call(index, &call.id, &waiting);
+            let (session, is_suspended) = (child.session_id.clone(), is_suspended.clone());
+            commit.with(|commit| commit.when_in(session, is_suspended))
+        };
+        let committed = match scope.write(commit).await? {
+            CommitOutcome::Made(committed) => committed,
+            CommitOutcome::Before(event) => return Ok(event),
+        };
+        let mut step = OpenStep::clone(step);
+        step.set_call(&call.id, waiting.clone());
+        let memory = &scope.ports.memory;
+        memory.update(&committed, |view| view.set_call(&call.id, waiting));
+        self.event(&step, committed.stop.is_some())
+    }
+}
+
+/// The output of a child that has ended, or a text for the model that says why there is none.
+async fn outcome(
+    scope: Scope<'_>,
+    key: SessionKey<'_>,
+    found: &Snapshot,
+) -> Result<Result<Value, String>, PerformError> {
+    let Some(run) = &found.run else {
+        return Ok(Err("The sub-agent never ran.".to_owned()));
+    };
+    Ok(match run.status {
+        RunStatus::Completed => match &run.output {
+            Some(output) => Ok(output.clone()),
+            None => Ok(last_text(scope, key, found.message_count).await?),
+        },
+        RunStatus::Failed => {
+            let error = run.error.as_ref();
+            let why = error.map_or("it gave no reason", |error| error.message.as_str());
+            Err(format!("The sub-agent failed: {why}"))
+        }
+        _ if found.state.status == crate::session::SessionStatus::Paused => {
+            Err("The sub-agent was stopped because a budget is used up.".to_owned())
+        }
+        _ => Err(CHILD_STOPPED.to_owned()),
+    })
+}
+
+/// The text of the last message.
+async fn last_text(
+    scope: Scope<'_>,
+    key: SessionKey<'_>,
+    messages: usize,
+) -> Result<Value, PerformError> {
+    let store = &scope.ports.store;
+    let page = Page::new(messages.saturating_sub(1), 1);
+    let last = patiently(scope.ports, || store.messages(key, page)).await?;
+    Ok(match last.items.into_iter().next_back() {
+        Some(Message::Assistant(message)) => message.content().map_or(Value::Null, Value::String),
+        _ => Value::Null,
+    })
+}
