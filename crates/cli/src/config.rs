@@ -148,9 +148,9 @@ impl Config {
         let (mut agents, mut unfinished) = (Vec::new(), Vec::new());
         let named = top.named("agents")?;
         top.finish()?;
-        let names: Vec<String> = named.iter().map(|(name, _)| name.clone()).collect();
-        for (name, section) in &named {
-            let agent = agents::read(name, section, &mut models, &all, &names)?;
+        let order = agents::in_order(&named)?;
+        for (name, section) in order.iter().filter_map(|place| named.get(*place)) {
+            let agent = agents::read(name, section, &mut models, &all, &agents)?;
             let model = section.text("model")?;
             let script = model.and_then(|model| models.script(&model.value));
             if script.is_some_and(|script| agents::never_finishes(&agent, script)) {
@@ -158,6 +158,10 @@ impl Config {
             }
             agents.push(agent);
         }
+        // They are listed as the file has them.
+        let place = |name: &str| named.iter().position(|(one, _)| one == name);
+        agents.sort_by_key(|agent: &AnyAgent| place(agent.name()));
+        unfinished.sort_by_key(|name: &String| place(name));
         Ok(Self {
             server,
             store,

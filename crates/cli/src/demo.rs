@@ -1,7 +1,7 @@
 //! The built-in demo agents: they need no key, no network and no configuration.
 //!
 //! `support` looks up an order and refunds it, with an approval. `form` asks the user to fill in a
-//! form. `researcher` takes notes and gives an output of a fixed shape. Their models are scripted; `helix dev`
+//! form. `researcher` takes notes, has `checker` check the facts, and gives an output of a fixed shape. Their models are scripted; `helix dev`
 //! gives them a real one where it finds a key.
 
 mod form;
@@ -11,6 +11,7 @@ mod support;
 use std::sync::Arc;
 
 use helix_agents_core::agent::AnyAgent;
+use helix_agents_core::model::Model;
 use helix_agents_models::{Provider, ProviderError, ProviderModel, Script, ScriptedModel};
 
 /// Returns the demo agents.
@@ -21,7 +22,20 @@ pub fn agents() -> anyhow::Result<Vec<AnyAgent>> {
     Ok(vec![
         support::agent()?,
         form::agent()?,
-        researcher::agent()?,
+        researcher::agent(None)?,
+    ])
+}
+
+/// Returns the demo agents with this model, which the agents that they call have, too.
+///
+/// # Errors
+/// Never, unless this program is broken.
+pub(crate) fn agents_of(model: &Arc<dyn Model>) -> anyhow::Result<Vec<AnyAgent>> {
+    let given = || Arc::clone(model);
+    Ok(vec![
+        support::agent()?.with_model(given()),
+        form::agent()?.with_model(given()),
+        researcher::agent(Some(model))?,
     ])
 }
 

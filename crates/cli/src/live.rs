@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 
+use helix_agents_core::SessionId;
 use helix_agents_core::stream::{Chunk, ChunkOrigin, ChunkPayload};
 use serde_json::Value;
 
@@ -24,6 +25,8 @@ pub(crate) struct Live {
     half_break: bool,
     /// The step whose text was shown last, until it is committed or discarded.
     step: Option<Arc<ChunkOrigin>>,
+    /// The session that is shown; others are those of its sub-agents.
+    pub(crate) session: Option<SessionId>,
     out: Reader,
     err: Reader,
 }
@@ -61,6 +64,7 @@ impl Live {
             thinking: false,
             half_break: false,
             step: None,
+            session: None,
             out: Reader::There,
             err: Reader::There,
         }
@@ -72,7 +76,16 @@ impl Live {
             let text = serde_json::to_string(chunk)?;
             return Ok(self.print_line(&text)?);
         }
-        Ok(self.show(chunk)?)
+        let is_own = |session: &SessionId| *session == chunk.base.session_id;
+        if self.session.as_ref().is_none_or(is_own) {
+            return Ok(self.show(chunk, "")?);
+        }
+        // What a sub-agent says is a result, and not what was asked for.
+        if !is_of_a_call(&chunk.payload) {
+            return Ok(());
+        }
+        let agent = format!("{}: ", chunk.base.agent_type);
+        Ok(self.show(chunk, &agent)?)
     }
 
     /// Ends the current line.
@@ -113,7 +126,7 @@ impl Live {
         self.err.write(|| write!(io::stderr(), "{text}"))
     }
 
-    fn show(&mut self, chunk: &Chunk) -> io::Result<()> {
+    fn show(&mut self, chunk: &Chunk, by: &str) -> io::Result<()> {
         match &chunk.payload {
             ChunkPayload::TextDelta { delta } => self.text(&chunk.base, delta),
             ChunkPayload::Thinking { content, .. } if self.screen.err_is_terminal => {
@@ -129,10 +142,10 @@ impl Live {
                 tool_name,
                 arguments,
                 ..
-            } => self.line(Look::Cyan, &format!("→ {tool_name} {arguments}")),
+            } => self.line(Look::Cyan, &format!("{by}→ {tool_name} {arguments}")),
             ChunkPayload::ToolEnd {
                 tool_name, result, ..
-            } => self.line(Look::Green, &format!("← {tool_name} {}", plain(result))),
+            } => self.line(Look::Green, &format!("{by}← {tool_name} {}", plain(result))),
             ChunkPayload::ToolError {
                 tool_name, error, ..
             }
@@ -141,12 +154,12 @@ impl Live {
             }
             | ChunkPayload::ToolOutputError {
                 tool_name, error, ..
-            } => self.line(Look::Red, &format!("← {tool_name} failed: {error}")),
+            } => self.line(Look::Red, &format!("{by}← {tool_name} failed: {error}")),
             ChunkPayload::ToolApprovalRequest {
                 tool_name, input, ..
             } => self.line(
                 Look::Yellow,
-                &format!("? {tool_name} {input} needs an approval"),
+                &format!("{by}? {tool_name} {input} needs an approval"),
             ),
             ChunkPayload::ToolApprovalResponse {
                 approved,
@@ -155,7 +168,7 @@ impl Live {
                 ..
             } => {
                 let verdict = decision(*approved, reason.as_deref(), decided_by.as_ref());
-                self.line(Look::Yellow, &format!("! {verdict}"))
+                self.line(Look::Yellow, &format!("{by}! {verdict}"))
             }
             ChunkPayload::Output { output } => {
                 self.end_line()?;
@@ -242,4 +255,18 @@ fn plain(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
+}
+
+/// Whether a chunk tells of a call.
+fn is_of_a_call(payload: &ChunkPayload) -> bool {
+    matches!(
+        payload,
+        ChunkPayload::ToolStart { .. }
+            | ChunkPayload::ToolEnd { .. }
+            | ChunkPayload::ToolError { .. }
+            | ChunkPayload::ToolInputError { .. }
+            | ChunkPayload::ToolOutputError { .. }
+            | ChunkPayload::ToolApprovalRequest { .. }
+            | ChunkPayload::ToolApprovalResponse { .. }
+    )
 }

@@ -22,6 +22,7 @@ pub(crate) async fn show(
     taken_over: Option<TakenOver>,
     live: &mut Live,
 ) -> anyhow::Result<()> {
+    live.session = Some(handle.session_id().clone());
     let mut shown = Shown {
         is_past: taken_over.is_some(),
         live,

@@ -43,9 +43,7 @@ fn use_provider(plan: &mut Plan) -> anyhow::Result<()> {
     );
     Screen::of_process().note(Look::Plain, text)?;
     let model: Arc<dyn Model> = Arc::new(model);
-    for agent in &mut plan.config.agents {
-        *agent = agent.with_model(Arc::clone(&model));
-    }
+    plan.config.agents = demo::agents_of(&model)?;
     Ok(())
 }
 

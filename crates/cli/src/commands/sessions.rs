@@ -6,6 +6,7 @@ mod export;
 mod import;
 mod list;
 mod show;
+mod tree;
 
 use clap::Subcommand;
 use helix_agents_core::Message;

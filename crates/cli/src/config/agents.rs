@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::step::FINISH_TOOL;
+use helix_agents_core::tool::Tool;
 use helix_agents_models::Script;
 
 use super::models::Models;
@@ -12,12 +13,13 @@ use super::tools::Tools;
 use super::{At, ConfigError, Section, budget, context};
 use crate::prompt::Prompt;
 
+/// Reads an agent. `agents` has those that it uses.
 pub(super) fn read(
     name: &str,
     section: &Section<'_>,
     models: &mut Models,
     tools: &Tools,
-    agents: &[String],
+    agents: &[AnyAgent],
 ) -> Result<AnyAgent, ConfigError> {
     let mut builder = Agent::builder(name);
     if let Some(text) = section.text("description")? {
@@ -54,7 +56,14 @@ pub(super) fn read(
         builder = builder.tools(tool);
         listed.push(value);
     }
-    refuse_children(name, section, agents)?;
+    for At { value, .. } in section.texts("sub_agents")? {
+        let child = agents.iter().find(|agent| agent.name() == value);
+        builder = match child {
+            Some(child) => builder.tools(Tool::sub_agent(child)),
+            None => builder,
+        };
+    }
+    refuse_persistent(section)?;
     if let Some(steps) = section.count("max_steps", 1)? {
         builder = builder.max_steps(u32::try_from(steps.value).unwrap_or(u32::MAX));
     }
@@ -90,30 +99,69 @@ pub(super) fn never_finishes(agent: &AnyAgent, script: &Script) -> bool {
         && !names.into_iter().any(|name| script.calls(&name))
 }
 
-/// Checks the sub-agents as far as possible, and refuses them.
-fn refuse_children(
-    name: &str,
-    section: &Section<'_>,
-    agents: &[String],
+/// The agents in an order in which those that others use come first, as places in the list.
+///
+/// # Errors
+/// When an agent uses one that is not defined, one twice, or itself.
+pub(super) fn in_order(named: &[(String, Section<'_>)]) -> Result<Vec<usize>, ConfigError> {
+    let mut order = Vec::new();
+    for place in 0..named.len() {
+        visit(named, place, &mut Vec::new(), &mut order)?;
+    }
+    Ok(order)
+}
+
+/// Adds an agent and those that it uses. `path` leads to it.
+fn visit(
+    named: &[(String, Section<'_>)],
+    place: usize,
+    path: &mut Vec<usize>,
+    order: &mut Vec<usize>,
 ) -> Result<(), ConfigError> {
-    let children = section.texts("sub_agents")?;
-    for At { value, at } in &children {
-        if !agents.contains(value) {
-            let remedy = remedy(value, agents.iter().map(String::as_str));
+    let Some((name, section)) = named.get(place).filter(|_| !order.contains(&place)) else {
+        return Ok(());
+    };
+    path.push(place);
+    let mut listed: Vec<String> = Vec::new();
+    for At { value, at } in section.texts("sub_agents")? {
+        let Some(child) = named.iter().position(|(other, _)| *other == value) else {
+            let names = named.iter().map(|(name, _)| name.as_str());
+            let remedy = remedy(&value, names);
             let message =
                 format!("agent {name} uses the agent `{value}`, which is not defined; {remedy}");
-            return Err(section.error(at, message));
+            return Err(section.error(&at, message));
+        };
+        if listed.contains(&value) {
+            let message = format!("agent {name} uses the agent `{value}` twice; list it once");
+            return Err(section.error(&at, message));
+        }
+        if let Some(from) = path.iter().position(|above| *above == child) {
+            let circle = path.iter().skip(from).chain([&child]);
+            let circle = circle.filter_map(|place| named.get(*place));
+            let circle: Vec<_> = circle.map(|(name, _)| name.as_str()).collect();
+            let message = format!(
+                "agents cannot use each other in a circle ({}); leave one of them out of `sub_agents`",
+                circle.join(" uses ")
+            );
+            return Err(section.error(&at, message));
+        }
+        visit(named, child, path, order)?;
+        listed.push(value);
+    }
+    path.pop();
+    order.push(place);
+    Ok(())
+}
+
+/// Refuses persistent agents.
+fn refuse_persistent(section: &Section<'_>) -> Result<(), ConfigError> {
+    match section.list("persistent_agents")?.first() {
+        None => Ok(()),
+        Some(child) => {
+            let message = "persistent agents are not supported yet; leave `persistent_agents` out";
+            Err(section.error(&child.at, message))
         }
     }
-    if let Some(At { at, .. }) = children.first() {
-        let message = "sub-agents are not supported yet; leave `sub_agents` out";
-        return Err(section.error(at, message));
-    }
-    if let Some(child) = section.list("persistent_agents")?.first() {
-        let message = "persistent agents are not supported yet; leave `persistent_agents` out";
-        return Err(section.error(&child.at, message));
-    }
-    Ok(())
 }
 
 /// Formats an error with its causes.

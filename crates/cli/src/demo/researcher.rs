@@ -1,6 +1,10 @@
-//! A demo agent that takes notes and gives an output of a fixed shape.
+//! A demo agent that takes notes, has another agent check the facts, and gives an output of a fixed shape.
+
+use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
+use helix_agents_core::model::Model;
+use helix_agents_core::tool::Tool;
 use serde_json::json;
 
 use crate::tools::{Allowed, Builtin};
@@ -10,22 +14,45 @@ const SCRIPT: &str = r#"{
     { "thinking": "First the facts, then the sum.", "text": "Taking notes. ",
       "tool_calls": [
         { "id": "note", "name": "notes", "arguments": { "action": "add", "text": "Asked: {{last_user}}" } },
-        { "id": "sum", "name": "calculator", "arguments": { "expression": "6 * 7" } } ] },
-    { "finish": { "summary": "The answer is {{tool_result:sum}}.", "sources": ["calculator", "notes"] } } ]
+        { "id": "sum", "name": "calculator", "arguments": { "expression": "6 * 7" } },
+        { "id": "check", "name": "subagent__checker", "arguments": { "message": "Is 6 * 7 = 42?" } } ] },
+    { "finish": { "summary": "The answer is {{tool_result:sum}}.", "sources": ["calculator", "notes", "checker"] } } ]
 }"#;
 
-pub(super) fn agent() -> anyhow::Result<AnyAgent> {
+const CHECKER: &str = r#"{
+  "default": [
+    { "tool_calls": [ { "id": "again", "name": "calculator", "arguments": { "expression": "6 * 7" } } ] },
+    { "text": "Checked: it is {{tool_result:again}}." } ]
+}"#;
+
+/// The agent, with its own model or with this one.
+pub(super) fn agent(model: Option<&Arc<dyn Model>>) -> anyhow::Result<AnyAgent> {
+    let model_of = |script| -> anyhow::Result<Arc<dyn Model>> {
+        match model {
+            Some(model) => Ok(Arc::clone(model)),
+            None => Ok(super::scripted(script)?),
+        }
+    };
     let builtin =
         |which: Builtin, name| which.tool(name, which.description(), Allowed::public(), None);
+    let checker = Agent::builder("checker")
+        .description("Checks a fact that can be computed, and says whether it is right")
+        .model(model_of(CHECKER)?)
+        .system_prompt("Compute what you are asked, and say whether it is right.")
+        .tools(builtin(Builtin::Calculator, "calculator"))
+        .build()?;
     let agent = Agent::builder("researcher")
         .description("Takes notes and gives a summary")
-        .model(super::scripted(SCRIPT)?)
-        .system_prompt("Research the question, take notes, and finish with a summary.")
+        .model(model_of(SCRIPT)?)
+        .system_prompt(
+            "Research the question, take notes, have facts checked, and finish with a summary.",
+        )
         .tools([
             builtin(Builtin::Notes, "notes"),
             builtin(Builtin::Calculator, "calculator"),
             builtin(Builtin::Clock, "clock"),
         ])
+        .tools(Tool::sub_agent(&checker))
         .initial_state(json!({ "notes": [] }))
         .output_schema(json!({
             "type": "object",

@@ -254,7 +254,13 @@ static AGENT: Table = Table {
         )
         .required(),
         Key::new("tools", Shape::Names, "The names of tools in this file.").default("[]"),
-        Key::new("sub_agents", Shape::Unsupported, "Not supported yet.").default("[]"),
+        Key::new(
+            "sub_agents",
+            Shape::Names,
+            "The names of agents in this file. Each is a tool `subagent__NAME`: its `message` is what the agent is \
+             asked, and the output of the agent is the result.",
+        )
+        .default("[]"),
         Key::new(
             "persistent_agents",
             Shape::Unsupported,

@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 82] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 84] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -301,9 +301,19 @@ pub(crate) const BROKEN: [(&str, &str, &str); 82] = [
         "[tools.clok]\nkind = \"builtin\"",
     ),
     (
-        "sub-agents",
+        "an agent that uses itself",
         "model = \"fast\"",
         "model = \"fast\"\nsub_agents = [\"support\"]",
+    ),
+    (
+        "a sub-agent that does not exist",
+        "model = \"fast\"",
+        "model = \"fast\"\nsub_agents = [\"suport\"]",
+    ),
+    (
+        "a sub-agent that is listed twice",
+        "model = \"fast\"",
+        "model = \"fast\"\nsub_agents = [\"helper\", \"helper\"]\n[agents.helper]\nmodel = \"fast\"",
     ),
     (
         "persistent agents",

@@ -39,6 +39,7 @@ mod http_tools;
 mod in_a_terminal;
 /// An approval across processes that are killed.
 mod killed_approval;
+mod killed_children;
 /// A server that is killed repeatedly.
 mod killed_server;
 /// A folder with a configuration, in which the binary is run.

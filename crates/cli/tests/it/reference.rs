@@ -82,7 +82,7 @@ fn the_schema_accepts_what_the_documents_show() {
 
 /// Errors that only the program can detect: undefined names, missing files, and the content of
 /// texts.
-const UNSEEN: [&str; 16] = [
+const UNSEEN: [&str; 18] = [
     "a summary by a model that is not defined",
     "turns to keep near a limit that is not known",
     "a tool that is not defined",
@@ -96,6 +96,8 @@ const UNSEEN: [&str; 16] = [
     "an invalid schema",
     "a schema that is not an object",
     "a builtin that does not exist",
+    "an agent that uses itself",
+    "a sub-agent that does not exist",
     "an invalid placeholder",
     "a number that JSON cannot represent",
     "a token twice",

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::{id, load};
 use super::list::summary;
-use super::status;
+use super::{status, tree};
 use crate::exit::Exit;
 use crate::screen::{Look, Screen};
 use crate::setup::Place;
@@ -40,9 +40,17 @@ impl Show {
         let which = Lookup::Page(Page::first(CHECKPOINTS));
         let checkpoints = store.checkpoints(found.state.key(), which).await?;
         let screen = Screen::of_process();
+        let children = tree::below(store, found.state.key()).await?;
         if !self.json {
             let budget = budget(store, &found).await?;
             print(&screen, &found, budget.as_ref(), &messages)?;
+            let lines = tree::lines(&children);
+            if !lines.is_empty() {
+                screen.print_line(screen.on_out(Look::Bold, "\nsub-agents"))?;
+            }
+            for line in lines {
+                screen.print_line(screen.on_out(Look::Plain, &line))?;
+            }
             return Ok(Exit::Done);
         }
         let mut shown = summary(&found.state);
@@ -56,6 +64,9 @@ impl Show {
             let views: Vec<_> = views.chain(open.into_iter().flatten()).collect();
             put("messages", json!(views));
             put("checkpoints", json!(checkpoints.items));
+            if !children.is_empty() {
+                put("children", json!(children));
+            }
             if let Some(run) = &found.run {
                 put("runId", json!(run.id));
                 put("runStatus", json!(run.status));
