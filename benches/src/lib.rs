@@ -21,6 +21,7 @@ mod awake;
 mod bare;
 mod branch;
 mod bytes;
+mod children;
 mod client_loop;
 mod clients;
 mod cold;
@@ -52,7 +53,7 @@ use sqlite::Outcome;
 
 type Group = (&'static str, fn(&mut Report));
 
-const GROUPS: [Group; 20] = [
+const GROUPS: [Group; 21] = [
     ("state", state::run),
     ("prompt", prompt::run),
     ("sqlite", sqlite::run),
@@ -67,6 +68,7 @@ const GROUPS: [Group; 20] = [
     ("steps", steps::run),
     ("durable", steps::durable),
     ("growing", growing::run),
+    ("children", children::run),
     ("sessions", sessions::run),
     ("clients", clients::run),
     ("http", http::steps),

@@ -61,7 +61,7 @@ impl Stamped {
     }
 
     /// The length of every step in microseconds.
-    fn take(&self) -> Vec<f64> {
+    pub(crate) fn take(&self) -> Vec<f64> {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = std::mem::take(&mut *stamps);
         let pairs = stamps.windows(2).filter_map(|pair| match pair {
