@@ -341,6 +341,7 @@ suite! { ($)
     rewinding {
         checkpoints_after_one_are_dropped,
         the_answers_to_rewound_calls_are_forgotten,
+        the_children_of_rewound_calls_are_unlinked,
         a_run_records_the_session_before_its_turn,
     }
     deleting {

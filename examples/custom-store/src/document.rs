@@ -164,6 +164,10 @@ impl Document {
             Row::Child(child) => upsert(&mut self.children, *child, |a, b| {
                 a.session_id == b.session_id
             }),
+            Row::Unlink(calls) => {
+                self.children
+                    .retain(|child| !calls.contains(&child.tool_call_id));
+            }
             Row::Usage(entry) => self.usage.push(entry),
             Row::Stage(step, call, writes) => {
                 let staged = (step, call, writes);

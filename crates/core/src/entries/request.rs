@@ -142,8 +142,14 @@ impl ExecuteRequest {
         Ok(())
     }
 
-    /// Refuses a session of another agent.
+    /// Refuses a session of another agent, and one that works for another session.
     pub(super) fn check_agent(&self, found: &Snapshot) -> Result<(), EntryError> {
+        if found.state.parent_session_id.is_some() {
+            return Err(EntryError::Stale {
+                session: found.state.session_id.clone(),
+                why: "it works for another session; send the message to that one",
+            });
+        }
         if found.state.agent_type == self.agent_type {
             return Ok(());
         }

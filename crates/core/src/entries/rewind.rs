@@ -63,6 +63,8 @@ pub(crate) fn rewind(
         commit = then(commit, Change::RewindState(point.state_version));
     }
     if !calls.is_empty() {
+        let gone = calls.iter().map(|call| (*call).clone()).collect();
+        commit = then(commit, Change::Unlink(gone));
         let forgotten = Change::ForgetAnswered(calls.into_iter().cloned().collect());
         commit = commit.then_in(found.state.root().clone(), forgotten);
     }

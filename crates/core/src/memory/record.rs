@@ -159,6 +159,10 @@ impl Record {
                     a.session_id == b.session_id
                 });
             }
+            Row::Unlink(calls) => {
+                let is_kept = |child: &SubSessionRef| !calls.contains(&child.tool_call_id);
+                self.children.retain(is_kept);
+            }
             Row::Usage(entry) => self.usage.push(entry),
             Row::Stage(step, call, writes) => {
                 let staged = (step, Staged::new(call, writes));

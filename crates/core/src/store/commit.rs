@@ -280,6 +280,9 @@ pub enum Change {
     RetireCallIds(Vec<CallId>),
     /// Forgets that these calls were answered, because their steps were rewound. Roots only.
     ForgetAnswered(Vec<CallId>),
+    /// Removes the references to the children of these calls, because their steps were rewound. The sessions of the
+    /// children stay.
+    Unlink(Vec<CallId>),
     /// Changes what a session under the root has used or reserved. Roots only.
     Budget(Box<BudgetChange>),
 }

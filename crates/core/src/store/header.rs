@@ -328,7 +328,7 @@ impl Header {
     }
 
     /// Whether nothing that the suspended run waited for is still to come: answers, and the ends of children.
-    fn is_answered(&self) -> bool {
+    pub(super) fn is_answered(&self) -> bool {
         let waited = !self.calls.is_empty() || self.mark.awaits_child();
         waited
             && self.calls.values().all(|mark| mark.answered)

@@ -156,6 +156,9 @@ pub fn plan(
         }
     }
     keep_stream_open(&mut plan, &commit.root);
+    if is_tree_at_rest(&plan, headers, &commit.root, &with_run) {
+        plan.stream = Some(StreamStatus::Paused);
+    }
     check_parents(&new_children, |parent| {
         let there = match plan.headers.get(parent) {
             Some(changed) => changed.as_ref(),
@@ -207,6 +210,36 @@ fn keep_stream_open(plan: &mut Plan, root: &SessionId) {
     if ends && header.is_some_and(waits) {
         plan.stream = Some(StreamStatus::Active);
     }
+}
+
+/// Whether a child that was continued by itself comes to rest under a root that still waits: readers are told that
+/// nothing goes on. If its parent waits for nothing else, the tree goes on there.
+fn is_tree_at_rest(
+    plan: &Plan,
+    headers: &Headers,
+    root: &SessionId,
+    with_run: &PerSession<()>,
+) -> bool {
+    let header = |session: &SessionId| match plan.headers.get(session) {
+        Some(changed) => changed.as_ref(),
+        None => headers.get(session),
+    };
+    let is_suspended = |header: &Arc<Header>| {
+        let run = header.run.as_ref();
+        run.is_some_and(|run| run.status.is_suspended())
+    };
+    let rests = |(session, _): (&SessionId, &())| {
+        let child = header(session).filter(|_| session != root);
+        let Some(child) = child.filter(|child| !child.is_running()) else {
+            return false;
+        };
+        let parent = child.session.parent_session_id.as_ref();
+        let parent = parent.and_then(header);
+        !parent.is_some_and(|parent| is_suspended(parent) && parent.is_answered())
+    };
+    plan.stream.is_none()
+        && with_run.iter().any(rests)
+        && header(root).is_some_and(|root| is_suspended(root) && !root.is_answered())
 }
 
 /// Checks that the parents of new sessions exist and lead to the root: deleting a root finds the

@@ -88,6 +88,8 @@ pub enum Row {
     ForgetAnswered(Vec<CallId>),
     /// Writes a child reference under its session id.
     Child(Box<SubSessionRef>),
+    /// Removes the references to the children of these calls.
+    Unlink(Vec<CallId>),
     /// Appends a usage entry.
     Usage(UsageEntry),
     /// Stages the writes of a call of a step, or replaces those that the call has staged. A call keeps the

@@ -1,6 +1,6 @@
 //! The children of a run: driven in this process where it started them, and waited for.
 
-use std::future::ready;
+use std::future::{Future, ready};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -55,7 +55,12 @@ impl Children {
     }
 
     async fn wait(&self, effect: &Effect, ports: &Ports) -> Result<(), PerformError> {
-        while let Some(child) = awaited_child(effect, ports).await? {
+        loop {
+            // Heard from before the look on: another task of this process may be about to perform the child.
+            let more = self.0.inner.table.more.heard();
+            let Some(child) = awaited_child(effect, ports).await? else {
+                break;
+            };
             let run = child.run.as_ref();
             let Some(run) = run.filter(|run| run.status == RunStatus::Running) else {
                 break;
@@ -68,12 +73,12 @@ impl Children {
                 Known::Nothing if self.is_mine(&child) => {
                     if let Err(error) = self.drive(child).await {
                         tracing::warn!(event = "child.not_driven", run = %started.run_id, %error);
-                        self.pause(ports).await;
+                        self.pause(ports, more).await;
                     }
                 }
                 Known::Nothing | Known::Left(_) => {
                     if !self.0.take_over_lapsed(child).await {
-                        self.pause(ports).await;
+                        self.pause(ports, more).await;
                     }
                 }
             }
@@ -81,9 +86,9 @@ impl Children {
         Ok(())
     }
 
-    async fn pause(&self, ports: &Ports) {
+    async fn pause(&self, ports: &Ports, more: impl Future<Output = ()>) {
         let until = ports.clock.now().saturating_add(LOOK);
-        ports.clock.sleep_until(until).await;
+        select(ports.clock.sleep_until(until), pin!(more)).await;
     }
 
     /// Whether this process holds the lease of the child: it has started it.

@@ -74,6 +74,8 @@ pub(crate) struct Table {
     inner: Mutex<Inner>,
     /// Notified when the number of runs decreases.
     fewer: Notify,
+    /// Rung when this process begins to perform a run.
+    pub(crate) more: Notify,
     /// Tells drivers that the process shuts down.
     stop: AbortHandle,
 }
@@ -174,6 +176,7 @@ impl Entering {
         inner.left.retain(|(left, _)| *left != key);
         inner.performed.insert(key.clone(), pending);
         drop(inner);
+        self.table.more.ring();
         Performing {
             table: Arc::clone(&self.table),
             key,

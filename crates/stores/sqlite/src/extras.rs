@@ -47,6 +47,30 @@ pub(crate) fn put_child(
     Ok(())
 }
 
+/// Deletes the children of these calls.
+pub(crate) fn remove_children(
+    conn: &Connection,
+    session: OwnerId,
+    calls: &[CallId],
+) -> Result<(), OperationError> {
+    let mut removed: Vec<i64> = Vec::new();
+    let mut statement =
+        conn.prepare_cached("SELECT at, data FROM child WHERE at BETWEEN ? AND ?")?;
+    let mut rows = statement.query([session.first(), session.last()])?;
+    while let Some(row) = rows.next()? {
+        let child: SubSessionRef = decode(&content::get(conn, row.get(1)?)?)?;
+        if calls.contains(&child.tool_call_id) {
+            removed.push(row.get(0)?);
+        }
+    }
+    for key in removed {
+        content::release(conn, RowRef::new(session, ValueKind::Child, key))?;
+        conn.prepare_cached("DELETE FROM child WHERE at = ?")?
+            .execute([key])?;
+    }
+    Ok(())
+}
+
 /// Inserts the staged writes of a call, or replaces them.
 pub(crate) fn stage(
     conn: &Connection,

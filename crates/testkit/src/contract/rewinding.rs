@@ -1,6 +1,7 @@
 //! Rewound sessions: checkpoints, answers and chunks that are removed from the end.
 
-use helix_agents_core::session::CheckpointSource;
+use helix_agents_core::SessionId;
+use helix_agents_core::session::{CheckpointSource, SubSessionRef};
 use helix_agents_core::store::{AnsweredCall, Change, Field, Lookup, Page, StoreError};
 use helix_agents_core::stream::{
     ChunkPayload, Sequence, StoredChunk, StreamItem, StreamRewind, StreamStatus,
@@ -104,6 +105,25 @@ pub async fn the_answers_to_rewound_calls_are_forgotten(on: &Subject) {
             left.into_iter().map(|it| it.call).collect::<Vec<_>>(),
             [call("c2")]
         );
+    }
+}
+
+/// The references to the children of rewound calls are removed, and only those; the children stay.
+///
+/// proves in part: SUB-05
+pub async fn the_children_of_rewound_calls_are_unlinked(on: &Subject) {
+    let id = created(on, "s").await;
+    for (child, of) in [("one", "c1"), ("other", "c2"), ("third", "c3")] {
+        let child = SessionId::new(child).unwrap();
+        let link = SubSessionRef::new(child, "helper", call(of), on.now());
+        changed(on, &id, Change::Child(Box::new(link))).await;
+    }
+    let gone = vec![call("c1"), call("c3"), call("never")];
+    changed(on, &id, Change::Unlink(gone)).await;
+    for on in [on, on.elsewhere()] {
+        let left = on.store.extras(id.as_root()).await.unwrap().children;
+        let left: Vec<_> = left.iter().map(|it| it.session_id.as_str()).collect();
+        assert_eq!(left, ["other"]);
     }
 }
 
@@ -230,7 +250,7 @@ pub async fn a_child_rewinds_its_own_chunks_only(on: &Subject) {
     }
 }
 
-fn resync(on: &Subject, root: &helix_agents_core::SessionId) -> helix_agents_core::stream::Chunk {
+fn resync(on: &Subject, root: &SessionId) -> helix_agents_core::stream::Chunk {
     let reason = "the session was rewound".to_owned();
     chunk(on, root, ChunkPayload::StreamResync { reason })
 }

@@ -238,6 +238,9 @@ suite! { ($)
         a_sub_agent_that_needs_an_approval_is_not_started_before,
         a_stop_of_a_paused_run_ends_its_sub_agents,
         a_message_over_a_waiting_sub_agent_stops_it,
+        the_stream_is_paused_while_children_wait,
+        the_session_of_a_sub_agent_takes_no_messages,
+        a_turn_that_is_begun_again_has_no_old_children,
     }
     fitting {
         a_long_conversation_is_shown_by_its_last_turns,

@@ -363,6 +363,7 @@ impl Applying<'_> {
             Change::Unstage(which) => self.row(Row::Unstage(which)),
             Change::RetireCallIds(ids) => self.row(Row::RetireCallIds(ids)),
             Change::ForgetAnswered(ids) => self.row(Row::ForgetAnswered(ids)),
+            Change::Unlink(calls) => self.row(Row::Unlink(calls)),
             Change::Budget(change) => {
                 if self.session != self.root {
                     return Err(self.invalid("only a root keeps what its tree has used"));

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use helix_agents_core::SessionId;
 use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::model::{ModelErrorKind, TokenUsage};
 use helix_agents_core::session::{ChildStatus, RunRecord, RunStatus, SessionStatus, SubSessionRef};
@@ -10,6 +9,7 @@ use helix_agents_core::store::{Page, SessionKey, SessionQuery, Sessions, Snapsho
 use helix_agents_core::stream::ChunkPayload;
 use helix_agents_core::tool::Tool;
 use helix_agents_core::usage::UsageKind;
+use helix_agents_core::{RunId, SessionId};
 use serde_json::{Value, json};
 
 use super::agents::{Gate, Log, agent, counting, gated, noted};
@@ -69,9 +69,29 @@ impl RuntimeSubject {
 
     /// Waits until the session's last run is over in the store, whoever performs it.
     pub(super) async fn comes_to(&self, of: &SessionId, status: RunStatus) -> RunRecord {
+        self.comes_to_other(of, None, status).await
+    }
+
+    /// The same for a run that comes after this one.
+    pub(super) async fn comes_to_another(
+        &self,
+        of: &SessionId,
+        after: &RunId,
+        status: RunStatus,
+    ) -> RunRecord {
+        self.comes_to_other(of, Some(after), status).await
+    }
+
+    async fn comes_to_other(
+        &self,
+        of: &SessionId,
+        after: Option<&RunId>,
+        status: RunStatus,
+    ) -> RunRecord {
+        let is_it = |run: &RunRecord| run.status == status && after.is_none_or(|id| run.id != *id);
         for _ in 0..2_000 {
             let found = self.child(of).await;
-            if let Some(run) = found.run.filter(|run| run.status == status) {
+            if let Some(run) = found.run.filter(is_it) {
                 return run;
             }
             self.wait(std::time::Duration::from_millis(5)).await;

@@ -5,6 +5,7 @@ use helix_agents_core::error::{Coded, ErrorCode};
 use helix_agents_core::runtime::{RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::{RunStatus, SessionStatus, StopKind, SubmissionOutcome};
 use helix_agents_core::store::Sessions;
+use helix_agents_core::stream::StreamStatus;
 use helix_agents_core::tool::Tool;
 use serde_json::json;
 
@@ -285,4 +286,85 @@ pub async fn a_message_over_a_waiting_sub_agent_stops_it(on: &RuntimeSubject) {
         on.snapshot().await.state.suspended_awaiting_children.len(),
         0
     );
+}
+
+/// A child that goes on alone is followed on the stream; when it comes to rest and others are still waited for, the
+/// stream is paused again.
+///
+/// proves in part: SUB-04
+pub async fn the_stream_is_paused_while_children_wait(on: &RuntimeSubject) {
+    let on = &on.auto_continuing().await;
+    let child = |name: &str, first: &str, second: &str| {
+        let replies = [
+            MockReply::calls([(first, "ask", json!({}))]),
+            MockReply::calls([(second, "ask", json!({}))]),
+            MockReply::text("Asked."),
+        ];
+        helper(name, replies).tools(browser("ask")).build().unwrap()
+    };
+    let calls = [("c1", "subagent__one"), ("c2", "subagent__other")];
+    let agent = agent([tasks(calls), MockReply::text("done")])
+        .tools(Tool::sub_agent(&child("one", "a1", "a2")))
+        .tools(Tool::sub_agent(&child("other", "b1", "b2")))
+        .build();
+    on.turn(&agent.unwrap(), "go").await;
+    let root = session();
+    for call in ["a1", "a2", "b1", "b2"] {
+        let info = on.backend().streams.info(&root).await.unwrap().unwrap();
+        assert_eq!(
+            info.status,
+            StreamStatus::Paused,
+            "before {call} is answered"
+        );
+        let question = on.waiting(call).await;
+        on.answered(question.result("yes")).await;
+        let rest = match call {
+            "a2" => RunStatus::Completed,
+            "b2" => break,
+            _ => RunStatus::SuspendedClientTool,
+        };
+        // Another run of the child than the one that asked.
+        on.comes_to_another(&question.session_id, &question.run_id, rest)
+            .await;
+    }
+    on.comes_to(&root, RunStatus::Completed).await;
+    let info = on.backend().streams.info(&root).await.unwrap().unwrap();
+    assert_eq!(info.status, StreamStatus::Ended);
+}
+
+/// The session of a sub-agent takes no messages of users: it works for its caller alone.
+///
+/// proves in part: SES-12
+pub async fn the_session_of_a_sub_agent_takes_no_messages(on: &RuntimeSubject) {
+    let child = helper(
+        "helper",
+        [MockReply::text("Helped."), MockReply::text("Never.")],
+    );
+    let child = child.build().unwrap();
+    let replies = [tasks([("c1", "subagent__helper")]), MockReply::text("done")];
+    let agent = agent(replies).tools(Tool::sub_agent(&child)).build();
+    on.turn(&agent.unwrap(), "go").await;
+    let below = on.only_child(&session()).await.state.session_id;
+    let refused = on.runtime.send(&child, &below, "Help me, too.").await;
+    let refused = refused.expect_err("it was sent").to_string();
+    assert!(refused.contains("works for another session"), "{refused}");
+    let run = on.only_child(&session()).await.run.expect("it ran");
+    assert_eq!(run.turn, 1);
+}
+
+/// A turn that is begun again has no children of its first attempt; they were stopped.
+///
+/// proves: SUB-05
+pub async fn a_turn_that_is_begun_again_has_no_old_children(on: &RuntimeSubject) {
+    on.turn(&waiting_caller(), "go").await;
+    let child = on.only_child(&session()).await.state.session_id;
+    let root = session();
+    on.runtime.abort(&root).await.unwrap();
+    on.comes_to(&root, RunStatus::Failed).await;
+    on.comes_to(&child, RunStatus::Failed).await;
+    let run = on.retried().await;
+    assert_eq!(run.status, RunStatus::Completed);
+    assert_eq!(on.transcript_lines().await, ["user: go", "assistant: done"]);
+    assert!(on.children(&root).await.is_empty());
+    assert!(on.pending().await.is_empty());
 }
