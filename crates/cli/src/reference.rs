@@ -10,6 +10,7 @@ mod contexts;
 mod files;
 mod models;
 mod page;
+mod persistent_agents;
 mod schema;
 mod script;
 mod tools;
@@ -84,8 +85,6 @@ pub(crate) enum Shape {
     Named(&'static Table),
     /// A table with any names, each with a text or a table.
     Entries(&'static Table),
-    /// A list that must be empty, because its feature is not supported yet.
-    Unsupported,
 }
 
 /// A rule about several keys together.

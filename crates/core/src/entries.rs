@@ -32,6 +32,7 @@ mod warn;
 
 use std::sync::Arc;
 
+use crate::agent::Agent;
 use crate::id::{IdSource, SessionId};
 use crate::machine::RunState;
 use crate::store::{SessionKey, SessionStore, Snapshot, StoreError};
@@ -41,10 +42,16 @@ use crate::time::Clock;
 pub(crate) use answers::{Overdue, take_answers, tool_end_chunk, tool_start_chunk};
 pub use branch::BranchSource;
 pub use budget::BudgetRequest;
-pub(crate) use child::{Delegation, plan_child};
-pub(crate) use close::{BegunCalls, CHILD_STOPPED, close_calls, close_step, may_have_begun};
-pub(crate) use double_texting::waiting_run;
+pub(crate) use child::{
+    Delegation, ENDED_BY_PARENT, MessagePlan, plan_child, plan_companion, plan_message,
+    plan_termination,
+};
+pub(crate) use close::{
+    BegunCalls, CHILD_STOPPED, LEFT_BEHIND, close_calls, close_step, may_have_begun,
+};
+pub(crate) use descendants::TAKEN_BACK;
 pub use double_texting::{DoubleTexting, WaitingRun};
+pub(crate) use double_texting::{NEW_MESSAGE, waiting_run};
 use double_texting::{plan_deliver, plan_send};
 use entering::Planned;
 pub use error::EntryError;
@@ -153,15 +160,17 @@ impl Entries {
     ///
     /// # Errors
     /// [`EntryError::NothingWaits`]; and the errors of a new turn while the last one is not over.
-    pub async fn deliver(
+    pub async fn deliver<Out>(
         &self,
+        agent: &Agent<Out>,
         session: impl Into<KnownSession>,
         performer: &Performer,
     ) -> Result<RunState, EntryError> {
         let session = session.into();
         let id = session.id.clone();
+        let budget = BudgetRequest::of(agent);
         self.drive(session, performer, |found, start| {
-            plan_deliver(or_not_found(found, &id)?, start)
+            plan_deliver(or_not_found(found, &id)?, &budget, start)
         })
         .await
     }

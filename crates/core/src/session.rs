@@ -18,10 +18,9 @@ mod submission;
 mod timeout;
 
 pub use checkpoint::{Checkpoint, CheckpointSource};
-// Stored, but reserved: no runtime starts sub-agents yet.
-pub use child::SubSessionRef;
 #[doc(hidden)]
 pub use child::{ChildLocation, ChildMode, ChildStatus, ChildWait};
+pub use child::{PersistentChild, SubSessionRef, companion_address};
 // Contents of stored rows; stores pass them on unread, and only the loop writes them.
 #[doc(hidden)]
 pub use effect::{EffectRecord, EffectState};

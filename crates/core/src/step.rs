@@ -25,7 +25,7 @@ pub use builders::{
     synthesize_finish_result, synthesize_unknown_result,
 };
 pub use forced::{Correction, correction_message};
-pub(crate) use late_answer::late_answer_message;
+pub(crate) use late_answer::{late_answer_message, told};
 pub use plan::{PlanOptions, StatusUpdate, StepProcessingPlan, plan_step_processing};
 pub use prompt::{PromptMessage, PromptMessages, SystemPrompt, build_messages_for_llm};
 pub use result::{

@@ -55,7 +55,7 @@ pub use precondition::Precondition;
 pub use precondition::{EffectPosition, PendingStatus};
 pub use query::{Lookup, Page, PageRoom, Paged, ParentFilter, PendingQuery, SessionQuery};
 pub use row::Row;
-pub(crate) use sessions::BranchContent;
+pub(crate) use sessions::{BranchContent, Reach, WorkingChild, drop_messages};
 pub use sessions::{BranchPoint, NewCheckpoint, NewSession, Sessions};
 // For writes outside of a run, which only the contract tests make.
 #[doc(hidden)]

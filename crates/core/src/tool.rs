@@ -5,6 +5,7 @@
 //! the same thing without a macro. Everything that cannot work is refused when a tool is built.
 
 mod build;
+mod companion;
 mod context;
 mod error;
 mod exclusive;
@@ -19,11 +20,16 @@ use std::task::Poll;
 
 use serde_json::Value;
 
+use crate::agent::AnyAgent;
 use crate::model::ToolSchema;
 
 pub use build::ToolBuilder;
 #[doc(hidden)]
 pub use build::{give_output, parse_input};
+pub use companion::PersistentAgent;
+pub(crate) use companion::{
+    Addressed, COMPANION_TOOL_PREFIX, CompanionOp, CompanionTool, SpawnAgent, companion_tools,
+};
 pub use context::{MetadataError, ToolCx, ToolCxBuilder};
 // What a call tells the loop that runs it.
 #[doc(hidden)]
@@ -50,6 +56,7 @@ pub struct Tool {
     spec: Arc<ToolSpec>,
     execute: Option<Arc<dyn Execute>>,
     sub_agent: Option<Arc<SubAgent>>,
+    companion: Option<Arc<CompanionTool>>,
     approval_rule: Option<Arc<dyn ApprovalRule>>,
     reconcile: Option<Arc<dyn Reconcile>>,
 }
@@ -95,10 +102,22 @@ impl Tool {
         self.sub_agent.as_ref()
     }
 
+    /// What a companion tool does, and with which agents.
+    pub(crate) fn companion(&self) -> Option<&Arc<CompanionTool>> {
+        self.companion.as_ref()
+    }
+
+    /// The agents that the tool starts.
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &AnyAgent> {
+        let sub_agent = self.sub_agent.iter().map(|one| &one.agent);
+        let companion = self.companion.iter().flat_map(|one| one.agents.iter());
+        sub_agent.chain(companion.map(|one| &one.agent))
+    }
+
     /// Whether a call may be run again when nobody knows whether it took effect. To start a sub-agent is part of a
-    /// commit, so it takes effect once.
+    /// commit, so it takes effect once, and so does what a companion tool does.
     pub(crate) fn is_repeatable(&self) -> bool {
-        self.sub_agent.is_some() || self.spec.options.is_repeatable()
+        self.sub_agent.is_some() || self.companion.is_some() || self.spec.options.is_repeatable()
     }
 
     /// The code that finds out whether a call of unknown outcome took effect, if there is any.
@@ -142,10 +161,12 @@ impl Tool {
         }
         match &self.execute {
             Some(execute) => execute.execute(arguments, cx).await,
-            None if self.sub_agent.is_some() => Err(ToolError::tell_model(format!(
-                "{} is an agent; only a run can start it",
-                self.name()
-            ))),
+            None if self.sub_agent.is_some() || self.companion.is_some() => {
+                Err(ToolError::tell_model(format!(
+                    "{} works with an agent; only a run can do that",
+                    self.name()
+                )))
+            }
             None => Err(ToolError::tell_model(format!(
                 "{} is run by the client; submit its result instead of running it here",
                 self.name()

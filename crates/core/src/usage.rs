@@ -25,6 +25,34 @@ pub struct UsageEntry {
     pub kind: UsageKind,
 }
 
+impl UsageEntry {
+    /// The same usage as the parent of a persistent sub-agent records it; `None` for usage that is not handed up.
+    pub(crate) fn as_sub_agents(&self, agent: &str) -> Option<Self> {
+        let (UsageKind::Tokens {
+            tokens,
+            micro_dollars,
+            ..
+        }
+        | UsageKind::Subagent {
+            tokens,
+            micro_dollars,
+            ..
+        }) = &self.kind
+        else {
+            return None;
+        };
+        let kind = UsageKind::Subagent {
+            name: agent.to_owned(),
+            tokens: *tokens,
+            micro_dollars: *micro_dollars,
+        };
+        Some(Self {
+            kind,
+            ..self.clone()
+        })
+    }
+}
+
 /// The kind and amount of a usage entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(

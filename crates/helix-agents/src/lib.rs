@@ -308,7 +308,7 @@ pub use helix_agents_core::step::{StepResult, StopReason};
 pub use helix_agents_core::store::{Page, Paged, SessionQuery, Sessions};
 pub use helix_agents_core::stream::{Chunk, ChunkPayload, Sequence, StoredChunk, StreamStatus};
 pub use helix_agents_core::tool::{
-    ApprovalMode, ExecutedBy, OnUnknown, Reconciled, ToolBuilder, ToolSpec,
+    ApprovalMode, ExecutedBy, OnUnknown, PersistentAgent, Reconciled, ToolBuilder, ToolSpec,
 };
 pub use helix_agents_core::usage::{CustomUsage, UsageRollup};
 pub use helix_agents_core::{

@@ -1,7 +1,8 @@
 //! Hosts, which perform the effects of a run.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,11 +12,14 @@ use futures_util::stream::FuturesUnordered;
 use helix_agents_core::agent::AgentContext;
 use helix_agents_core::entries::{Entries, EntryError, Performer};
 use helix_agents_core::machine::{AgentLimits, Effect, EffectKind, Event, RunState, decide};
+use helix_agents_core::notify::Notify;
 use helix_agents_core::perform::{
     Attempt, PerformError, Ports, awaited_child, perform, ports_of_child, stop_children,
     stop_requested,
 };
-use helix_agents_core::session::RunStatus;
+use helix_agents_core::session::{RunStatus, SessionStatus};
+use helix_agents_core::store::{SessionKey, Snapshot};
+use helix_agents_core::{RunId, SessionId};
 
 /// A host: where effects are performed, and how a run state is kept between two events.
 #[async_trait]
@@ -56,7 +60,7 @@ pub async fn drive(
 }
 
 /// Drives a run to its end: feeds events to [`decide`] and performs the effects it returns,
-/// concurrently if there are several.
+/// concurrently if there are several. Runs that it starts and does not wait for are driven beside it, to their ends.
 ///
 /// # Errors
 /// [`PerformError`] when an effect has no event; the run is then as its last commit left it.
@@ -66,22 +70,46 @@ pub async fn drive_on(
     state: RunState,
     ports: &Ports,
 ) -> Result<RunState, PerformError> {
-    let mut under_way = FuturesUnordered::new();
+    let driven = DRIVEN.begin(ports, &state.run_id);
+    drive_run(host, facts, state, ports, driven).await
+}
+
+async fn drive_run(
+    host: &dyn Host,
+    facts: &AgentLimits,
+    state: RunState,
+    ports: &Ports,
+    driven: Option<Driven>,
+) -> Result<RunState, PerformError> {
+    let mut under_way: FuturesUnordered<BoxFuture<'_, _>> = FuturesUnordered::new();
+    let begin = |effect| -> BoxFuture<'_, _> { Box::pin(act(host, effect, ports)) };
     let (state, effects) = decide(facts, host.keep(state), Event::started());
     let mut state = host.keep(state);
-    under_way.extend(effects.into_iter().map(|effect| act(host, effect, ports)));
+    let mut driven = driven.filter(|_| !state.is_ended());
+    under_way.extend(effects.into_iter().map(begin));
     while let Some(event) = under_way.next().await {
-        let (next, effects) = decide(facts, state, event?);
+        let Some(event) = event? else { continue };
+        if let Some(child) = event.wakes.clone() {
+            under_way.push(wake(host, state.root_session_id.clone(), child, ports));
+        }
+        let (next, effects) = decide(facts, state, event);
         state = host.keep(next);
-        under_way.extend(effects.into_iter().map(|effect| act(host, effect, ports)));
+        if state.is_ended() {
+            driven.take();
+        }
+        under_way.extend(effects.into_iter().map(begin));
     }
     Ok(state)
 }
 
 /// Performs an effect. Children are driven to their ends before their outcome is taken.
-async fn act(host: &dyn Host, effect: Effect, ports: &Ports) -> Result<Event, PerformError> {
+async fn act(
+    host: &dyn Host,
+    effect: Effect,
+    ports: &Ports,
+) -> Result<Option<Event>, PerformError> {
     if !matches!(effect.kind, EffectKind::Child { .. }) {
-        return host.perform(effect, ports).await;
+        return host.perform(effect, ports).await.map(Some);
     }
     let stopping = async {
         if let Some(stops) = &ports.stops {
@@ -91,65 +119,164 @@ async fn act(host: &dyn Host, effect: Effect, ports: &Ports) -> Result<Event, Pe
         }
         std::future::pending::<Result<(), PerformError>>().await
     };
-    let driving = drive_child(host, &effect, ports);
-    match select(pin!(stopping), driving).await {
+    let driving = async {
+        while let Some(child) = awaited_child(&effect, ports).await? {
+            drive_child(host, child, ports).await?;
+        }
+        Ok::<(), PerformError>(())
+    };
+    match select(pin!(stopping), pin!(driving)).await {
         Either::Left((stopped, _)) => stopped?,
         Either::Right((driven, _)) => driven?,
     }
-    host.perform(effect, ports).await
+    host.perform(effect, ports).await.map(Some)
 }
 
-/// Drives the child of a call until its run no longer runs: as the process that started it, or as one that takes it
-/// over.
-fn drive_child<'a>(
+/// Drives a child that nobody waits for until it has nothing to do.
+fn wake<'a>(
     host: &'a dyn Host,
-    effect: &'a Effect,
+    root: SessionId,
+    child: SessionId,
+    ports: &'a Ports,
+) -> BoxFuture<'a, Result<Option<Event>, PerformError>> {
+    Box::pin(async move {
+        let key = SessionKey::new(&root, &child);
+        while let Some(found) = ports.store.load(key).await? {
+            let run = found.run.as_ref();
+            let works = match run.map(|run| run.status) {
+                Some(RunStatus::Running) => true,
+                Some(status) if status.is_suspended() => false,
+                _ => !found.inbox.is_empty() && found.state.status != SessionStatus::Paused,
+            };
+            if !works {
+                break;
+            }
+            match drive_child(host, found, ports).await {
+                // Whoever took it over drives it.
+                Err(error) if error.is_superseded() => break,
+                other => other?,
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// Drives the run of a child: as the process that started it, as one that takes it over, or from the messages that
+/// wait for it.
+pub(crate) fn drive_child<'a>(
+    host: &'a dyn Host,
+    child: Snapshot,
     ports: &'a Ports,
 ) -> BoxFuture<'a, Result<(), PerformError>> {
     Box::pin(async move {
-        while let Some(child) = awaited_child(effect, ports).await? {
-            let run = child.run.as_ref();
-            let Some(run) = run.filter(|run| run.status == RunStatus::Running) else {
-                break;
-            };
-            let me = ports.performer.clone();
-            let me = me.unwrap_or_else(|| Performer::new(run.host.clone()));
-            let holder = child.lease.as_ref().map(|lease| &lease.holder);
-            let is_mine = holder == me.lease.as_ref().map(|(holder, _)| holder);
-            let state = if is_mine {
-                RunState::of(&child, child.fence)
-            } else {
-                let entries = Entries::new(
-                    Arc::clone(&ports.store),
-                    Arc::clone(&ports.streams),
-                    Arc::clone(&ports.clock),
-                    Arc::clone(&ports.ids),
-                );
-                match entries.recover(&child.state.session_id, &me).await {
-                    Ok(state) => Some(state),
-                    Err(EntryError::StillHeld { .. }) => {
-                        let until = child.lease.as_ref().map(|lease| lease.until);
-                        let soon = ports.clock.now().saturating_add(Duration::from_millis(1));
-                        ports
-                            .clock
-                            .sleep_until(until.unwrap_or(soon).max(soon))
-                            .await;
-                        continue;
-                    }
-                    // It ended, or somebody else was faster.
-                    Err(error) => {
-                        tracing::debug!(event = "child.not_recovered", %error);
-                        continue;
-                    }
-                }
-            };
-            let Some(state) = state else { break };
-            let mut context = AgentContext::new(state.session_id.clone());
-            context.user_id.clone_from(&child.state.user_id);
-            let agent = ports.agents.resolve(&state.agent_type, &context)?;
-            let ports = ports_of_child(&child, ports).await?;
-            drive_on(host, &AgentLimits::of(&agent), state, &ports).await?;
-        }
+        let running = child.run.as_ref();
+        let running = running.filter(|run| run.status == RunStatus::Running);
+        let me = ports.performer.clone();
+        let any = child.run.as_ref().map(|run| run.host.clone());
+        let me = me.unwrap_or_else(|| Performer::new(any.unwrap_or_else(|| "testkit".into())));
+        let holder = child.lease.as_ref().map(|lease| &lease.holder);
+        let is_mine = holder == me.lease.as_ref().map(|(holder, _)| holder);
+        let mut context = AgentContext::new(child.state.session_id.clone());
+        context.user_id.clone_from(&child.state.user_id);
+        let agent = ports.agents.resolve(&child.state.agent_type, &context)?;
+        let entries = || {
+            Entries::new(
+                Arc::clone(&ports.store),
+                Arc::clone(&ports.streams),
+                Arc::clone(&ports.clock),
+                Arc::clone(&ports.ids),
+            )
+        };
+        let begun = match running {
+            Some(run) if DRIVEN.has(ports, &run.id) => {
+                DRIVEN.left(ports, &run.id).await;
+                return Ok(());
+            }
+            Some(_) if is_mine => Ok(RunState::of(&child, child.fence)),
+            Some(_) => {
+                let id = &child.state.session_id;
+                entries().recover(id, &me).await.map(Some)
+            }
+            None => entries()
+                .deliver(&agent, child.clone(), &me)
+                .await
+                .map(Some),
+        };
+        let state = match begun {
+            Ok(Some(state)) => state,
+            Ok(None) => return Ok(()),
+            Err(EntryError::StillHeld { .. }) => {
+                let until = child.lease.as_ref().map(|lease| lease.until);
+                let soon = ports.clock.now().saturating_add(Duration::from_millis(1));
+                let until = until.unwrap_or(soon).max(soon);
+                ports.clock.sleep_until(until).await;
+                return Ok(());
+            }
+            // It ended, or somebody else was faster.
+            Err(error) => {
+                tracing::debug!(event = "child.not_entered", %error);
+                return Ok(());
+            }
+        };
+        let Some(driven) = DRIVEN.begin(ports, &state.run_id) else {
+            return Ok(());
+        };
+        let ports = ports_of_child(&child, ports).await?;
+        let facts = AgentLimits::of(&agent);
+        drive_run(host, &facts, state, &ports, Some(driven)).await?;
         Ok(())
     })
+}
+
+/// The runs that are being driven, so that two who wait for a child do not both drive it.
+static DRIVEN: LazyLock<Arc<DrivenRuns>> = LazyLock::new(Arc::default);
+
+#[derive(Default)]
+struct DrivenRuns {
+    runs: Mutex<BTreeSet<(usize, RunId)>>,
+    bell: Notify,
+}
+
+/// A run that is being driven.
+struct Driven((usize, RunId));
+
+impl DrivenRuns {
+    fn runs(&self) -> MutexGuard<'_, BTreeSet<(usize, RunId)>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Each simulated process has a store of its own.
+    fn key(ports: &Ports, run: &RunId) -> (usize, RunId) {
+        (Arc::as_ptr(&ports.store).cast::<()>() as usize, run.clone())
+    }
+
+    /// Notes that a run is driven; `None` if somebody drives it already.
+    fn begin(&self, ports: &Ports, run: &RunId) -> Option<Driven> {
+        let key = Self::key(ports, run);
+        let is_first = self.runs().insert(key.clone());
+        // Not made before it is known: its end is told.
+        is_first.then(|| Driven(key))
+    }
+
+    fn has(&self, ports: &Ports, run: &RunId) -> bool {
+        self.runs().contains(&Self::key(ports, run))
+    }
+
+    /// Resolves when nobody drives the run any more.
+    async fn left(&self, ports: &Ports, run: &RunId) {
+        loop {
+            let heard = self.bell.heard();
+            if !self.has(ports, run) {
+                return;
+            }
+            heard.await;
+        }
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        DRIVEN.runs().remove(&self.0);
+        DRIVEN.bell.ring();
+    }
 }

@@ -28,9 +28,11 @@ pub use budgets::{
     a_model_that_fails_under_a_budget, tool_calls_beyond_a_budget,
 };
 pub use children::{
-    a_child_that_waits_beside_an_approval, an_approval_inside_of_a_grandchild,
-    an_interrupt_while_a_child_runs, children_of_which_one_fails, children_that_share_a_budget,
-    children_that_wait,
+    a_child_that_waits_beside_an_approval, a_client_tool_inside_of_a_blocking_companion,
+    a_companion_that_ends_while_its_caller_waits, a_companion_that_is_consulted_again,
+    a_companion_that_is_ended, a_session_that_is_deleted_while_a_child_runs,
+    an_approval_inside_of_a_grandchild, an_interrupt_while_a_child_runs,
+    children_of_which_one_fails, children_that_share_a_budget, children_that_wait,
 };
 pub use contexts::{turns_that_are_left_out, turns_that_are_summarized};
 pub use deadlines::{
@@ -95,7 +97,9 @@ macro_rules! crash_tests {
             a_model_that_fails_under_a_budget turns_that_are_left_out turns_that_are_summarized
             children_of_which_one_fails an_approval_inside_of_a_grandchild children_that_wait
             a_child_that_waits_beside_an_approval an_interrupt_while_a_child_runs
-            children_that_share_a_budget
+            children_that_share_a_budget a_client_tool_inside_of_a_blocking_companion
+            a_companion_that_ends_while_its_caller_waits a_companion_that_is_consulted_again
+            a_companion_that_is_ended a_session_that_is_deleted_while_a_child_runs
         );
     };
     (@ $host:expr, $store:expr, $block_on:path, $($name:ident)*) => {$(
@@ -108,6 +112,19 @@ macro_rules! crash_tests {
             report.check();
         }
     )*};
+}
+
+/// The scenarios with sub-agents that random schedules and orders play.
+#[must_use]
+pub fn of_children() -> Vec<Scenario> {
+    vec![
+        children_of_which_one_fails(),
+        an_approval_inside_of_a_grandchild(),
+        children_that_wait(),
+        a_child_that_waits_beside_an_approval(),
+        a_client_tool_inside_of_a_blocking_companion(),
+        a_companion_that_is_consulted_again(),
+    ]
 }
 
 /// Every scenario that random schedules play, in a fixed order: seeds refer to positions in it. Those in which

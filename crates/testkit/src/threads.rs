@@ -167,7 +167,7 @@ impl ThreadRuntime {
         let found = KnownSession::from(session).load(self.backend.store.as_ref());
         let found = found.await?;
         let agent = self.agent_of(&found)?;
-        let state = self.entries().deliver(found, &performer()).await?;
+        let state = self.entries().deliver(&agent, found, &performer()).await?;
         self.perform(&agent, state, RunOptions::default())
     }
 

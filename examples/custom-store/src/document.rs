@@ -164,6 +164,12 @@ impl Document {
             Row::Child(child) => upsert(&mut self.children, *child, |a, b| {
                 a.session_id == b.session_id
             }),
+            Row::UpdateChild(child) => {
+                let mut known = self.children.iter_mut();
+                if let Some(known) = known.find(|one| one.session_id == child.session_id) {
+                    *known = *child;
+                }
+            }
             Row::Unlink(calls) => {
                 self.children
                     .retain(|child| !calls.contains(&child.tool_call_id));

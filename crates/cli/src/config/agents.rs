@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::step::FINISH_TOOL;
-use helix_agents_core::tool::Tool;
+use helix_agents_core::tool::{PersistentAgent, Tool};
 use helix_agents_models::Script;
 
 use super::models::Models;
@@ -63,7 +63,18 @@ pub(super) fn read(
             None => builder,
         };
     }
-    refuse_persistent(section)?;
+    for line in persistent(section)? {
+        let child = agents.iter().find(|known| known.name() == line.agent.value);
+        let child = child.map(|child| match line.blocking {
+            true => PersistentAgent::blocking(child),
+            false => PersistentAgent::non_blocking(child),
+        });
+        let child = child.map(|child| match line.description {
+            Some(text) => child.description(text),
+            None => child,
+        });
+        builder = builder.persistent_agents(child);
+    }
     if let Some(steps) = section.count("max_steps", 1)? {
         builder = builder.max_steps(u32::try_from(steps.value).unwrap_or(u32::MAX));
     }
@@ -122,8 +133,12 @@ fn visit(
         return Ok(());
     };
     path.push(place);
-    let mut listed: Vec<String> = Vec::new();
-    for At { value, at } in section.texts("sub_agents")? {
+    let mut listed: Vec<(&str, String)> = Vec::new();
+    let sub_agents = section.texts("sub_agents")?.into_iter();
+    let sub_agents = sub_agents.map(|name| ("sub_agents", name));
+    let persistent = persistent(section)?.into_iter();
+    let persistent = persistent.map(|line| ("persistent_agents", line.agent));
+    for (key, At { value, at }) in sub_agents.chain(persistent) {
         let Some(child) = named.iter().position(|(other, _)| *other == value) else {
             let names = named.iter().map(|(name, _)| name.as_str());
             let remedy = remedy(&value, names);
@@ -131,7 +146,7 @@ fn visit(
                 format!("agent {name} uses the agent `{value}`, which is not defined; {remedy}");
             return Err(section.error(&at, message));
         };
-        if listed.contains(&value) {
+        if listed.contains(&(key, value.clone())) {
             let message = format!("agent {name} uses the agent `{value}` twice; list it once");
             return Err(section.error(&at, message));
         }
@@ -140,28 +155,49 @@ fn visit(
             let circle = circle.filter_map(|place| named.get(*place));
             let circle: Vec<_> = circle.map(|(name, _)| name.as_str()).collect();
             let message = format!(
-                "agents cannot use each other in a circle ({}); leave one of them out of `sub_agents`",
+                "agents cannot use each other in a circle ({}); leave one of them out of `{key}`",
                 circle.join(" uses ")
             );
             return Err(section.error(&at, message));
         }
         visit(named, child, path, order)?;
-        listed.push(value);
+        listed.push((key, value));
     }
     path.pop();
     order.push(place);
     Ok(())
 }
 
-/// Refuses persistent agents.
-fn refuse_persistent(section: &Section<'_>) -> Result<(), ConfigError> {
-    match section.list("persistent_agents")?.first() {
-        None => Ok(()),
-        Some(child) => {
-            let message = "persistent agents are not supported yet; leave `persistent_agents` out";
-            Err(section.error(&child.at, message))
+/// A line of `persistent_agents`.
+struct PersistentUse {
+    agent: At<String>,
+    blocking: bool,
+    description: Option<String>,
+}
+
+/// The modes of persistent agents.
+const MODES: [&str; 2] = ["blocking", "non-blocking"];
+
+/// Reads the persistent agents of an agent.
+fn persistent(section: &Section<'_>) -> Result<Vec<PersistentUse>, ConfigError> {
+    let mut all = Vec::new();
+    for line in section.list("persistent_agents")? {
+        let agent = line.required("agent", "\"NAME\"")?;
+        let mode = line.required("mode", "\"blocking\"")?;
+        if !MODES.contains(&mode.value.as_str()) {
+            let remedy = remedy(&mode.value, MODES);
+            let message = format!("there is no mode `{}`; {remedy}", mode.value);
+            return Err(section.error(&mode.at, message));
         }
+        let description = line.text("description")?.map(|text| text.value);
+        line.finish()?;
+        all.push(PersistentUse {
+            description,
+            agent,
+            blocking: mode.value == "blocking",
+        });
     }
+    Ok(all)
 }
 
 /// Formats an error with its causes.

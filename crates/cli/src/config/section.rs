@@ -238,9 +238,9 @@ impl<'a> Section<'a> {
 
     /// Reads a list of texts.
     pub(crate) fn texts(&self, key: &'static str) -> Result<Vec<At<String>>, ConfigError> {
-        let Some((at, value)) = self.get(key, |shape| {
-            matches!(shape, Shape::Texts(_) | Shape::Names | Shape::Unsupported)
-        }) else {
+        let Some((at, value)) =
+            self.get(key, |shape| matches!(shape, Shape::Texts(_) | Shape::Names))
+        else {
             return Ok(Vec::new());
         };
         let wanted = format!("a list of texts: `{key} = [\"...\"]`");
@@ -286,9 +286,7 @@ impl<'a> Section<'a> {
 
     /// Reads a list of tables inside this one.
     pub(crate) fn list(&self, key: &'static str) -> Result<Vec<Section<'a>>, ConfigError> {
-        let Some((at, value)) = self.get(key, |shape| {
-            matches!(shape, Shape::Tables(_) | Shape::Unsupported)
-        }) else {
+        let Some((at, value)) = self.get(key, |shape| matches!(shape, Shape::Tables(_))) else {
             return Ok(Vec::new());
         };
         let name = self.inner(key);

@@ -1,10 +1,11 @@
-//! A demo agent that takes notes, has another agent check the facts, and gives an output of a fixed shape.
+//! A demo agent that takes notes, has another agent check the facts and a third one write, and gives an output of a
+//! fixed shape.
 
 use std::sync::Arc;
 
 use helix_agents_core::agent::{Agent, AnyAgent};
 use helix_agents_core::model::Model;
-use helix_agents_core::tool::Tool;
+use helix_agents_core::tool::{PersistentAgent, Tool};
 use serde_json::json;
 
 use crate::tools::{Allowed, Builtin};
@@ -15,14 +16,26 @@ const SCRIPT: &str = r#"{
       "tool_calls": [
         { "id": "note", "name": "notes", "arguments": { "action": "add", "text": "Asked: {{last_user}}" } },
         { "id": "sum", "name": "calculator", "arguments": { "expression": "6 * 7" } },
-        { "id": "check", "name": "subagent__checker", "arguments": { "message": "Is 6 * 7 = 42?" } } ] },
-    { "finish": { "summary": "The answer is {{tool_result:sum}}.", "sources": ["calculator", "notes", "checker"] } } ]
+        { "id": "check", "name": "subagent__checker", "arguments": { "message": "Is 6 * 7 = 42?" } },
+        { "id": "draft", "name": "companion__spawnAgent",
+          "arguments": { "agent": "writer", "name": "draft", "initialMessage": "Draft a sentence about 6 * 7." } } ] },
+    { "text": "Shorter, please. ",
+      "tool_calls": [
+        { "id": "again", "name": "companion__sendMessage",
+          "arguments": { "name": "draft", "message": "Shorter." } } ] },
+    { "finish": { "summary": "The answer is {{tool_result:sum}}.", "sources": ["calculator", "notes", "checker", "writer"] } } ]
 }"#;
 
 const CHECKER: &str = r#"{
   "default": [
     { "tool_calls": [ { "id": "again", "name": "calculator", "arguments": { "expression": "6 * 7" } } ] },
     { "text": "Checked: it is {{tool_result:again}}." } ]
+}"#;
+
+const WRITER: &str = r#"{
+  "default": [
+    { "text": "Six times seven is forty-two." },
+    { "text": "It is 42." } ]
 }"#;
 
 /// The agent, with its own model or with this one.
@@ -41,6 +54,11 @@ pub(super) fn agent(model: Option<&Arc<dyn Model>>) -> anyhow::Result<AnyAgent> 
         .system_prompt("Compute what you are asked, and say whether it is right.")
         .tools(builtin(Builtin::Calculator, "calculator"))
         .build()?;
+    let writer = Agent::builder("writer")
+        .description("Writes a sentence, and improves it when asked")
+        .model(model_of(WRITER)?)
+        .system_prompt("Write what you are asked for, in one sentence.")
+        .build()?;
     let agent = Agent::builder("researcher")
         .description("Takes notes and gives a summary")
         .model(model_of(SCRIPT)?)
@@ -53,6 +71,7 @@ pub(super) fn agent(model: Option<&Arc<dyn Model>>) -> anyhow::Result<AnyAgent> 
             builtin(Builtin::Clock, "clock"),
         ])
         .tools(Tool::sub_agent(&checker))
+        .persistent_agents([PersistentAgent::blocking(&writer)])
         .initial_state(json!({ "notes": [] }))
         .output_schema(json!({
             "type": "object",

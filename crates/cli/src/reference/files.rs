@@ -3,6 +3,7 @@
 use super::budgets::BUDGET;
 use super::contexts::CONTEXT;
 use super::models::MODEL;
+use super::persistent_agents::PERSISTENT_AGENT;
 use super::tools::TOOL;
 use super::{Key, Rule, Shape, Table};
 
@@ -263,8 +264,11 @@ static AGENT: Table = Table {
         .default("[]"),
         Key::new(
             "persistent_agents",
-            Shape::Unsupported,
-            "Not supported yet.",
+            Shape::Tables(&PERSISTENT_AGENT),
+            "Agents in this file that this one starts, and keeps for further messages, with the tools \
+             `companion__spawnAgent`, `companion__sendMessage`, `companion__listChildren`, \
+             `companion__getChildStatus`, `companion__terminateChild` and, with a blocking agent, \
+             `companion__waitForResult`.",
         )
         .default("[]"),
         Key::new(

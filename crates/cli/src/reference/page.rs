@@ -79,7 +79,6 @@ fn kind(shape: &Shape) -> String {
         Shape::Tables(_) => "list of tables".to_owned(),
         Shape::Named(_) => "table for each name".to_owned(),
         Shape::Entries(_) => "text or table for each name".to_owned(),
-        Shape::Unsupported => "empty list".to_owned(),
     }
 }
 

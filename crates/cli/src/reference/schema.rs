@@ -79,7 +79,6 @@ fn of_shape(shape: &Shape) -> Value {
             "type": "object",
             "additionalProperties": { "anyOf": [{ "type": "string" }, of_table(table)] },
         }),
-        Shape::Unsupported => json!({ "type": "array", "maxItems": 0 }),
     }
 }
 

@@ -20,7 +20,7 @@ url = "http://127.0.0.1:9/refund"
 "#;
 
 /// The name of the error, the text that is replaced, and the replacement; an empty text appends.
-pub(crate) const BROKEN: [(&str, &str, &str); 84] = [
+pub(crate) const BROKEN: [(&str, &str, &str); 87] = [
     ("not toml", "[store]", "[store"),
     (
         "a key twice",
@@ -316,9 +316,24 @@ pub(crate) const BROKEN: [(&str, &str, &str); 84] = [
         "model = \"fast\"\nsub_agents = [\"helper\", \"helper\"]\n[agents.helper]\nmodel = \"fast\"",
     ),
     (
-        "persistent agents",
+        "a persistent agent of itself",
         "model = \"fast\"",
         "model = \"fast\"\npersistent_agents = [{ agent = \"support\", mode = \"blocking\" }]",
+    ),
+    (
+        "a persistent agent that does not exist",
+        "model = \"fast\"",
+        "model = \"fast\"\npersistent_agents = [{ agent = \"suport\", mode = \"blocking\" }]",
+    ),
+    (
+        "a persistent agent without a mode",
+        "model = \"fast\"",
+        "model = \"fast\"\npersistent_agents = [{ agent = \"helper\" }]\n[agents.helper]\nmodel = \"fast\"",
+    ),
+    (
+        "a persistent agent with an unknown mode",
+        "model = \"fast\"",
+        "model = \"fast\"\npersistent_agents = [{ agent = \"helper\", mode = \"nonblocking\" }]\n[agents.helper]\nmodel = \"fast\"",
     ),
     (
         "an invalid placeholder",

@@ -44,7 +44,7 @@ fn researcher_gives_an_output() {
     let output = did.out.lines().last().unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(output).unwrap(),
-        json!({ "summary": "The answer is 42.", "sources": ["calculator", "notes", "checker"] })
+        json!({ "summary": "The answer is 42.", "sources": ["calculator", "notes", "checker", "writer"] })
     );
 }
 

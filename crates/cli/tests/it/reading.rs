@@ -62,7 +62,7 @@ system_prompt = "You help {{state:/customer}}."
 model = "fast"
 tools = ["refund", "pick_color", "clock", "web"]
 sub_agents = []
-persistent_agents = []
+persistent_agents = [{ agent = "zoe", mode = "non-blocking", description = "Finds things." }]
 max_steps = 20
 initial_state = { counter = 0, items = [], big = 0x10, ratio = 0.5 }
 output_schema = { type = "object", required = ["summary"], properties = { summary = { type = "string" } } }
@@ -162,6 +162,15 @@ fn every_key_is_read() {
     let pick = support.tool("pick_color").unwrap().spec();
     assert_eq!(pick.executed_by, ExecutedBy::Client);
     assert!(support.tool("clock").unwrap().spec().options.read_only);
+    let spawn = support.tool("companion__spawnAgent").unwrap().spec();
+    assert!(
+        spawn
+            .description
+            .contains("- zoe (non-blocking): Finds things."),
+        "{}",
+        spawn.description
+    );
+    assert!(support.tool("companion__waitForResult").is_none());
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn the_schema_accepts_what_the_documents_show() {
 
 /// Errors that only the program can detect: undefined names, missing files, and the content of
 /// texts.
-const UNSEEN: [&str; 18] = [
+const UNSEEN: [&str; 20] = [
     "a summary by a model that is not defined",
     "turns to keep near a limit that is not known",
     "a tool that is not defined",
@@ -98,6 +98,8 @@ const UNSEEN: [&str; 18] = [
     "a builtin that does not exist",
     "an agent that uses itself",
     "a sub-agent that does not exist",
+    "a persistent agent of itself",
+    "a persistent agent that does not exist",
     "an invalid placeholder",
     "a number that JSON cannot represent",
     "a token twice",

@@ -174,7 +174,10 @@ async fn dev_serves_the_demo_agents_on_loopback() {
     let (_, agents) = served.ask("/agents", None, None).await;
     let agents = agents["agents"].as_array().unwrap();
     let names: Vec<_> = agents.iter().map(|agent| &agent["agentType"]).collect();
-    assert_eq!(names, ["checker", "form", "researcher", "support"]);
+    assert_eq!(
+        names,
+        ["checker", "form", "researcher", "support", "writer"]
+    );
     assert_eq!(served.terminate(), Some(0));
     assert!(folder.path().join(".helix/helix.db").is_file());
 }

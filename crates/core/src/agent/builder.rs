@@ -20,7 +20,7 @@ use crate::model::{ModelConfig, ToolSchema};
 use crate::schema::{Schema, schema_of};
 use crate::state::{check_state, to_json};
 use crate::step::{FINISH_TOOL, StepResult, StopConfig, SystemPrompt};
-use crate::tool::{IntoTools, Tool};
+use crate::tool::{IntoTools, PersistentAgent, Tool, companion_tools};
 
 /// An agent under construction. The first mistake is reported by [`AgentBuilder::build`].
 ///
@@ -43,6 +43,7 @@ pub struct AgentBuilder<Out = String> {
     model_config: ModelConfig,
     system_prompt: SystemPrompt,
     tools: Vec<Tool>,
+    persistent: Vec<PersistentAgent>,
     output: Option<Value>,
     stop: StopConfig,
     max_completion_retries: u32,
@@ -63,6 +64,7 @@ impl AgentBuilder {
             model_config: ModelConfig::default(),
             system_prompt: SystemPrompt::from(""),
             tools: Vec::new(),
+            persistent: Vec::new(),
             output: None,
             stop: StopConfig::default(),
             max_completion_retries: DEFAULT_MAX_COMPLETION_RETRIES,
@@ -120,6 +122,17 @@ impl<Out> AgentBuilder<Out> {
         self
     }
 
+    /// Lets the agent start these agents and keep them, with the `companion__` tools.
+    ///
+    /// `companion__spawnAgent` starts one under a name, `companion__sendMessage` gives it more to do,
+    /// `companion__listChildren` and `companion__getChildStatus` tell how far they are, `companion__terminateChild`
+    /// ends what one is doing, and `companion__waitForResult`, which is there if one of them is blocking, waits for
+    /// one. See [`PersistentAgent`].
+    pub fn persistent_agents(mut self, agents: impl IntoIterator<Item = PersistentAgent>) -> Self {
+        self.persistent.extend(agents);
+        self
+    }
+
     /// The agent owes an output of this type. It ends its turn by giving one.
     pub fn output<T: DeserializeOwned + JsonSchema>(self) -> AgentBuilder<T> {
         self.with_output(schema_of::<T>())
@@ -138,6 +151,7 @@ impl<Out> AgentBuilder<Out> {
             model_config: self.model_config,
             system_prompt: self.system_prompt,
             tools: self.tools,
+            persistent: self.persistent,
             output: Some(schema),
             stop: self.stop,
             max_completion_retries: self.max_completion_retries,
@@ -210,10 +224,12 @@ impl<Out> AgentBuilder<Out> {
     ///
     /// # Errors
     /// The first [`DefinitionError`].
-    pub fn build(self) -> Result<Agent<Out>, DefinitionError> {
+    pub fn build(mut self) -> Result<Agent<Out>, DefinitionError> {
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
+        let companions = companion_tools(&self.name, std::mem::take(&mut self.persistent))?;
+        self.tools.extend(companions);
         check_name("an agent", &self.name)?;
         let Some(model) = self.model else {
             return Err(DefinitionError::NoModel { agent: self.name });

@@ -5,6 +5,7 @@ use crate::id::IdError;
 use crate::schema::SchemaError;
 use crate::state::StateError;
 use crate::step::{FINISH_TOOL, SUBAGENT_TOOL_PREFIX};
+use crate::tool::COMPANION_TOOL_PREFIX;
 
 /// Why an agent or a tool cannot be built. Each says what to do about it.
 ///
@@ -95,6 +96,14 @@ pub enum DefinitionError {
         /// Which limit.
         limit: &'static str,
     },
+    /// Two persistent agents have one name.
+    #[error("agent {agent} has two persistent agents named {twice}; give each a name of its own")]
+    DuplicateAgent {
+        /// The agent that has them.
+        agent: String,
+        /// The name of both.
+        twice: String,
+    },
     /// An id is out of limits.
     #[error(transparent)]
     Id(#[from] IdError),
@@ -109,7 +118,7 @@ impl Coded for DefinitionError {
 const RESERVED: [&str; 4] = [
     FINISH_TOOL,
     SUBAGENT_TOOL_PREFIX,
-    "companion__",
+    COMPANION_TOOL_PREFIX,
     "workspace_",
 ];
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::{Agent, AnyAgent, DefinitionError};
 use crate::error::{Coded, ErrorCode};
 use crate::id::{RunId, SessionId, UserId};
+use crate::tool::Tool;
 
 type Factory = Arc<dyn Fn(&AgentContext) -> Result<AnyAgent, DefinitionError> + Send + Sync>;
 
@@ -185,16 +186,14 @@ impl AgentRegistry {
 
     /// Registers the agents that are tools of this one, so that any process can perform their runs.
     fn keep_sub_agents<Out>(&self, agent: &Agent<Out>) -> Result<(), AlreadyRegistered> {
-        let sub_agents = agent.tools().iter().filter_map(|tool| tool.child_agent());
-        sub_agents
-            .into_iter()
-            .try_for_each(|sub_agent| self.keep(&sub_agent.agent))
+        let mut sub_agents = agent.tools().iter().flat_map(Tool::agents);
+        sub_agents.try_for_each(|sub_agent| self.keep(sub_agent))
     }
 
     /// Puts an agent in the place of whatever has its name. True when there was something.
     pub fn replace<Out>(&self, agent: &Agent<Out>) -> bool {
-        for sub_agent in agent.tools().iter().filter_map(|tool| tool.child_agent()) {
-            self.replace(&sub_agent.agent);
+        for sub_agent in agent.tools().iter().flat_map(Tool::agents) {
+            self.replace(sub_agent);
         }
         let entry = Entry::Agent(agent.erase());
         self.write()
@@ -290,9 +289,9 @@ impl AgentRegistry {
             source,
         })?;
         if agent.name() == name {
-            for sub_agent in agent.tools().iter().filter_map(|tool| tool.child_agent()) {
+            for sub_agent in agent.tools().iter().flat_map(Tool::agents) {
                 // It may make another agent of that name each time; the first one stays.
-                let _ = self.keep(&sub_agent.agent);
+                let _ = self.keep(sub_agent);
             }
             return Ok(agent);
         }

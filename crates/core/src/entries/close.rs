@@ -14,6 +14,9 @@ use crate::step::{failed_result, synthesize_not_executed_result, synthesize_unkn
 use crate::store::{Change, Commit, Field, PendingStatus, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkOrigin, ChunkPayload};
 
+/// The reason of a stop of children for which a run waited that is left.
+pub(crate) const LEFT_BEHIND: &str = "its caller went on without it";
+
 /// The text for the model of a sub-agent whose caller did not wait for its end.
 pub(crate) const CHILD_STOPPED: &str = "The sub-agent was stopped before it was done.";
 
@@ -148,9 +151,14 @@ pub(super) fn stop_children(mut commit: Commit, children: &[AwaitedChild]) -> Co
             continue;
         };
         if let Some(run) = &found.run {
+            let session = found.state.session_id.clone();
             let mut stop = StopRequest::new(run.id.clone(), StopKind::Interrupt, commit.at);
-            stop.reason = Some("its caller went on without it".to_owned());
-            commit = commit.then_in(found.state.session_id.clone(), Change::Stop(stop));
+            stop.reason = Some(LEFT_BEHIND.to_owned());
+            // One that goes on as another run meanwhile would not hear of it.
+            let as_read = Precondition::Run(run.id.clone(), vec![run.status]);
+            commit = commit
+                .when_in(session.clone(), as_read)
+                .then_in(session, Change::Stop(stop));
         }
         commit = stop_children(commit, &child.children);
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::close::stop_children;
 use super::execute::{fields_of, plan_turn};
 use super::start::Start;
-use super::{EntryError, ExecuteRequest, Planned};
+use super::{BudgetRequest, EntryError, ExecuteRequest, Planned};
 use crate::id::{RunId, SessionId};
 use crate::session::{RunRecord, RunStatus, StopKind, StopRequest};
 use crate::store::{Change, Commit, InboxRow, Precondition, Snapshot};
@@ -15,6 +15,9 @@ const MAX_WAITING: usize = 64;
 /// The maximum size of the messages that wait in a session, in bytes of their JSON. They are part of
 /// the session's header, which every commit writes.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
+
+/// The reason of a stop that makes room for a message.
+pub(crate) const NEW_MESSAGE: &str = "a new message was sent";
 
 /// The rule for a new message while a run of the session is in progress.
 ///
@@ -148,14 +151,14 @@ fn plan_waiting(
     }
     if matches!(rule, DoubleTexting::Interrupt | DoubleTexting::Rollback) {
         let mut stop = StopRequest::new(run.id.clone(), StopKind::Interrupt, start.at);
-        stop.reason = Some("a new message was sent".to_owned());
+        stop.reason = Some(NEW_MESSAGE.to_owned());
         commit = commit.then_in(session.clone(), Change::Stop(stop));
         commit = stop_children(commit, &start.children);
     }
     Ok(commit)
 }
 
-fn check_room(found: &Snapshot, row: &InboxRow) -> Result<(), EntryError> {
+pub(super) fn check_room(found: &Snapshot, row: &InboxRow) -> Result<(), EntryError> {
     let bytes = |row: &InboxRow| serde_json::to_vec(&row.messages).map_or(0, |json| json.len());
     let waiting = found.inbox.iter().map(bytes).sum::<usize>();
     if found.inbox.len() < MAX_WAITING && waiting.saturating_add(bytes(row)) <= MAX_WAITING_BYTES {
@@ -171,7 +174,11 @@ fn check_room(found: &Snapshot, row: &InboxRow) -> Result<(), EntryError> {
 ///
 /// # Errors
 /// [`EntryError::NothingWaits`]; the errors of a new turn while the last one is running or suspended.
-pub(crate) fn plan_deliver(found: &Snapshot, start: &Start) -> Result<super::Drive, EntryError> {
+pub(crate) fn plan_deliver(
+    found: &Snapshot,
+    budget: &BudgetRequest,
+    start: &Start,
+) -> Result<super::Drive, EntryError> {
     let session = &found.state.session_id;
     if found.inbox.is_empty() {
         return Err(EntryError::NothingWaits {
@@ -179,8 +186,9 @@ pub(crate) fn plan_deliver(found: &Snapshot, start: &Start) -> Result<super::Dri
         });
     }
     let agent = found.state.agent_type.clone();
-    let request = ExecuteRequest::by_name(agent, Vec::new())
+    let mut request = ExecuteRequest::by_name(agent, Vec::new())
         .in_session(session.clone())
         .expecting(super::ExpectedSession::Existing);
+    request.budget.clone_from(budget);
     plan_turn(found, &request, start)
 }

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::budget::start_budget;
 use super::close::{close_step, end_suspended_run, forget_children, stop_children};
+use super::descendants::stop_working;
 use super::double_texting::{refuse_while_messages_wait, waiting_run};
 use super::rewind::rewind;
 use super::rollback::Rollback;
-use super::start::{base, commit_on, raised, say, take_lease};
+use super::start::{base, commit_on, note_child, raised, say, take_lease};
 use super::{BudgetRequest, Drive, EntryError, ExecuteRequest, ExpectedSession, Start};
 use crate::bounds::Bounds;
 use crate::id::{RunId, SessionId, StreamId};
@@ -178,6 +179,9 @@ pub(super) fn plan_turn(
         let as_read = Precondition::Inbox(found.inbox.len());
         let rows: Vec<_> = found.inbox.iter().map(|row| row.id.clone()).collect();
         run.inbox = rows.iter().cloned().chain([entry.to_string()]).collect();
+        let mut calls = found.inbox.iter().rev();
+        run.parent_call = calls.find_map(|row| row.parent_call.clone());
+        commit = note_child(commit, &found.state, &run.id);
         commit = commit
             .when_in(session.clone(), as_read)
             .then_in(session.clone(), Change::DrainInbox(rows));
@@ -190,6 +194,7 @@ pub(super) fn plan_turn(
 /// Takes the last turn back, and tells the model what remains of it.
 fn roll_back(commit: Commit, found: &Snapshot, rollback: &Rollback, run: &RunId) -> Commit {
     let origin = base(&found.state, run, 0);
+    let commit = stop_working(commit, &rollback.left);
     let commit = rewind(commit, found, &rollback.point, &rollback.cut, &origin);
     let session = found.state.session_id.clone();
     match &rollback.note {

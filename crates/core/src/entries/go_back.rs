@@ -2,6 +2,7 @@
 
 use super::budget::start_budget;
 use super::close::stop_children;
+use super::descendants::stop_working;
 use super::double_texting::refuse_while_messages_wait;
 use super::rewind::rewind;
 use super::rewind_point::ReturnPoint;
@@ -13,7 +14,7 @@ use super::{
 use crate::id::{CheckpointId, RunId};
 use crate::machine::RunState;
 use crate::session::{Checkpoint, RunRecord, RunStatus, RunTrigger, SessionStatus};
-use crate::store::{Change, Field, Snapshot};
+use crate::store::{Change, Field, Snapshot, WorkingChild};
 use crate::stream::ChunkPayload;
 
 /// The point to which an entry goes back.
@@ -63,7 +64,9 @@ impl Entries {
                 GoBack::To(checkpoint) => self.point_of(&found, checkpoint).await?,
             };
             first.check(&found)?;
-            let drive = plan_return(&found, &to, back.trigger(), budget, &start)?;
+            let left = Box::pin(self.working_for(&found, &to.cut)).await?;
+            let with = (budget, &start);
+            let drive = plan_return(&found, (&to, &left), back.trigger(), with)?;
             let planned = Planned::Run(drive);
             let entered = self.make(&mut entering, Some(&found), planned).await?;
             if let Some(entered) = entered {
@@ -144,10 +147,9 @@ fn retryable(found: &Snapshot) -> Result<&RunRecord, EntryError> {
 /// fresh step budget and owes no correction.
 fn plan_return(
     found: &Snapshot,
-    to: &ReturnPoint,
+    (to, left): (&ReturnPoint, &[WorkingChild]),
     trigger: RunTrigger,
-    budget: &BudgetRequest,
-    start: &Start,
+    (budget, start): (&BudgetRequest, &Start),
 ) -> Result<Drive, EntryError> {
     let session = &found.state.session_id;
     let mut run = start.run(session.clone(), trigger);
@@ -158,7 +160,7 @@ fn plan_return(
     run.turn_start = to.turn_start;
     let base = base(&found.state, &run.id, to.steps);
     let commit = commit_on(found, start);
-    let commit = stop_children(commit, &start.children);
+    let commit = stop_working(stop_children(commit, &start.children), left);
     let mut commit = rewind(commit, found, &to.point, &to.cut, &base);
     commit = take_lease(commit, session, start);
     for field in [

@@ -5,7 +5,7 @@ use super::budget::start_budget;
 use super::close::forget_children;
 use super::descendants::AwaitedChild;
 use super::double_texting::refuse_while_messages_wait;
-use super::start::{adopt, base, commit_on, raised, say, take_lease};
+use super::start::{adopt, base, commit_on, note_child, raised, say, take_lease};
 use super::{BudgetRequest, Drive, EntryError, KnownSession, Start};
 use crate::budget::Budgets;
 use crate::id::{CheckpointId, SessionId};
@@ -148,6 +148,7 @@ pub(crate) fn plan_resume(
     run.turn_start = last.turn_start;
     run.parent_call.clone_from(&last.parent_call);
     let mut commit = take_lease(commit_on(found, start), session, start);
+    commit = note_child(commit, &found.state, &run.id);
     let step = found.open_step.as_ref();
     let base = base(&found.state, &run.id, step.map_or(0, |step| step.step));
     for field in [

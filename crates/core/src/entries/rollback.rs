@@ -5,7 +5,7 @@ use super::{Entries, EntryError};
 use crate::id::CallId;
 use crate::message::{Message, ResultStatus, ToolMessage, UserMessage};
 use crate::session::{RunRecord, TurnStart};
-use crate::store::Snapshot;
+use crate::store::{Snapshot, WorkingChild};
 
 /// The maximum number of calls that the model is told of by name.
 const MAX_NAMED: usize = 32;
@@ -19,6 +19,8 @@ pub(crate) struct Rollback {
     pub(super) turn: u32,
     /// The calls of the turn.
     pub(super) cut: Vec<CallId>,
+    /// The children that still work for those calls.
+    pub(super) left: Vec<WorkingChild>,
     /// The message that tells the model which calls may have taken effect, if any may have.
     pub(super) note: Option<UserMessage>,
 }
@@ -66,6 +68,7 @@ impl Entries {
         Ok(Rollback {
             point,
             turn,
+            left: self.working_for(found, &cut).await?,
             cut,
             note: note(&effective),
         })

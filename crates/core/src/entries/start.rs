@@ -7,7 +7,7 @@ use super::descendants::AwaitedChild;
 use super::rollback::Rollback;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::machine::RunState;
-use crate::session::{OpenStep, RunRecord, RunTrigger};
+use crate::session::{ChildStatus, OpenStep, RunRecord, RunTrigger, SessionState};
 use crate::shared_str::SharedStr;
 use crate::store::{Change, Commit, Fence, LeaseRequest, OpenStepMark, Precondition, Snapshot};
 use crate::stream::{Chunk, ChunkOrigin, ChunkPayload, Sequence, StreamStatus};
@@ -101,6 +101,16 @@ pub(super) fn commit_on(found: &Snapshot, start: &Start) -> Commit {
     }
 }
 
+/// Notes in the parent of a persistent child that it runs.
+pub(super) fn note_child(commit: Commit, found: &SessionState, run: &RunId) -> Commit {
+    let link = found.persistent_link();
+    let (Some(link), Some(parent)) = (link, found.parent_session_id.clone()) else {
+        return commit;
+    };
+    let running = link.noted(run, ChildStatus::Running);
+    commit.then_in(parent, Change::UpdateChild(Box::new(running)))
+}
+
 /// Raises the fence, takes the lease and activates the stream.
 pub(super) fn take_lease(commit: Commit, session: &SessionId, start: &Start) -> Commit {
     let commit = commit.then_in(session.clone(), Change::RaiseFence);
@@ -127,11 +137,7 @@ pub(super) fn raised(fence: Fence) -> Fence {
 }
 
 /// Creates the origin of the chunks that an entry writes.
-pub(super) fn base(
-    found: &crate::session::SessionState,
-    run: &RunId,
-    step: u32,
-) -> Arc<ChunkOrigin> {
+pub(super) fn base(found: &SessionState, run: &RunId, step: u32) -> Arc<ChunkOrigin> {
     let agent = AgentId::of_session(&found.session_id);
     let session = found.session_id.clone();
     Arc::new(ChunkOrigin::new(

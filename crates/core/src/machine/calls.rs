@@ -55,6 +55,19 @@ impl CallStatus {
         found.map(|(standing, _)| *standing)
     }
 
+    /// The letter of a companion's call: the place of the state in the list, from 1.
+    fn digit(self) -> char {
+        let mut letters = ('1'..='9').zip(&Self::LETTERS);
+        let digit = letters.find(|(_, (standing, _))| *standing == self);
+        digit.map_or('9', |(digit, _)| digit)
+    }
+
+    fn from_digit(digit: char) -> Option<Self> {
+        let mut letters = ('1'..='9').zip(&Self::LETTERS);
+        let found = letters.find(|(one, _)| *one == digit);
+        found.map(|(_, (standing, _))| *standing)
+    }
+
     /// Whether the call waits for a client, a person or a suspended child.
     #[must_use]
     pub(crate) fn is_awaiting(self) -> bool {
@@ -150,11 +163,17 @@ impl CallRef {
         let letter = self.standing.letter();
         match self.phase {
             CallPhase::Regular => letter,
+            CallPhase::Companion => self.standing.digit(),
             CallPhase::Finish => letter.to_ascii_uppercase(),
         }
     }
 
     fn from_letter(letter: char) -> Option<Self> {
+        if letter.is_ascii_digit() {
+            let standing = CallStatus::from_digit(letter)?;
+            let phase = CallPhase::Companion;
+            return Some(Self { phase, standing });
+        }
         let small = letter.to_ascii_lowercase();
         let standing = CallStatus::from_letter(small)?;
         Some(Self {
@@ -169,7 +188,7 @@ impl CallRef {
 }
 
 /// The calls of a step in the model's order. Serialized as a text with a letter for each, capital
-/// in the finishing phase, so that a reply with a thousand calls still makes a small run state.
+/// in the finishing phase and a digit for a companion's call, so that a reply with a thousand calls still makes a small run state.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Calls(Vec<CallRef>);
 
@@ -218,21 +237,21 @@ impl Calls {
         }
     }
 
-    /// Iterates over the calls of a phase, with their indices.
+    /// Iterates over the calls whose phase passes a test, with their indices.
     pub(super) fn of_phase(
         &self,
-        phase: CallPhase,
-    ) -> impl Iterator<Item = (u32, CallStatus)> + '_ {
+        is_it: impl Fn(CallPhase) -> bool,
+    ) -> impl Iterator<Item = (u32, CallStatus)> {
         let all = (0u32..).zip(&self.0);
-        all.filter(move |(_, call)| call.phase == phase)
+        all.filter(move |(_, call)| is_it(call.phase))
             .map(|(index, call)| (index, call.standing))
     }
 
-    /// Whether regular calls are pending and no other regular call is left to run.
+    /// Whether calls of the first phase are pending and no other one is left to run.
     pub(crate) fn is_waiting(&self) -> bool {
-        let mut regular = self.of_phase(CallPhase::Regular).map(|(_, call)| call);
+        let mut first = self.of_phase(CallPhase::is_first).map(|(_, call)| call);
         let is_done = |call: CallStatus| call == CallStatus::Terminal || call.is_awaiting();
-        self.any(CallStatus::is_awaiting) && regular.all(is_done)
+        self.any(CallStatus::is_awaiting) && first.all(is_done)
     }
 
     pub(super) fn any(&self, test: impl Fn(CallStatus) -> bool) -> bool {

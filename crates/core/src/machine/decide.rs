@@ -238,11 +238,22 @@ fn next_in_step(state: &mut RunState, mut open: OpenStepRef) -> (OpenStepRef, Ve
         return (open, effects);
     }
     let mut effects = Vec::new();
+    let is_companion = |phase| phase == CallPhase::Companion;
+    let mut companions = open.calls.of_phase(is_companion);
+    let mut companion_runs = companions.any(|(_, call)| call == CallStatus::Running);
+    drop(companions);
     for index in 0..open.calls.len() {
         let call = open.calls.get(index);
-        if let Some(call) = call.filter(|call| call.phase == CallPhase::Regular)
-            && call.standing.is_runnable()
-        {
+        let Some(call) = call.filter(|call| call.standing.is_runnable()) else {
+            continue;
+        };
+        let may_run = match call.phase {
+            CallPhase::Regular => true,
+            // One may address what the one before it has started.
+            CallPhase::Companion => !std::mem::replace(&mut companion_runs, true),
+            CallPhase::Finish => false,
+        };
+        if may_run {
             effects.push(run_call(state, &mut open, index, call.standing));
         }
     }
@@ -253,15 +264,15 @@ fn next_in_step(state: &mut RunState, mut open: OpenStepRef) -> (OpenStepRef, Ve
         return (open, Vec::new());
     }
     let is_awaiting = |(_, call): (u32, CallStatus)| call.is_awaiting();
-    if open.calls.of_phase(CallPhase::Regular).any(is_awaiting) {
+    if open.calls.of_phase(CallPhase::is_first).any(is_awaiting) {
         let as_ = RunEnd::Suspended {};
         return (open, state.exclusive(EffectKind::End { as_ }));
     }
-    // Every regular call has its result: the finishing calls run one by one.
-    let finishing = open.calls.of_phase(CallPhase::Finish);
-    let next = finishing
-        .into_iter()
-        .find(|(_, call)| *call != CallStatus::Terminal);
+    // Every call of the first phase has its result: the finishing calls run one by one.
+    let is_finishing = |phase| phase == CallPhase::Finish;
+    let mut finishing = open.calls.of_phase(is_finishing);
+    let next = finishing.find(|(_, call)| *call != CallStatus::Terminal);
+    drop(finishing);
     let effects = match next {
         Some((index, call)) if call.is_runnable() => vec![run_call(state, &mut open, index, call)],
         Some(_) => {

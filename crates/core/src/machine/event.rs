@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{CallStatus, EffectAddress, OpenStepRef};
 use crate::bounds::up_to;
 use crate::error::ErrorRecord;
+use crate::id::SessionId;
 use crate::session::{CallPhase, OpenCall, OpenStep, RunStatus};
 use crate::store::ModelFailure;
 use crate::stored::Stored;
@@ -30,6 +31,11 @@ pub struct Event {
     /// Whether messages wait for the next run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages_wait: bool,
+    /// A session of the tree in which messages wait for a run that nobody waits for. The host starts it in a way of
+    /// its own, beside this run. If it does not, a sweeper does: the messages are due work. An effect that is
+    /// performed again does not tell it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakes: Option<SessionId>,
     /// The outcome that the event reports.
     #[serde(flatten)]
     pub what: EventKind,
@@ -162,6 +168,7 @@ impl Event {
             step: 0,
             stop: false,
             messages_wait: false,
+            wakes: None,
             what: EventKind::Started {},
         }
     }
@@ -175,8 +182,16 @@ impl Event {
             step: at.step,
             stop: false,
             messages_wait: false,
+            wakes: None,
             what,
         }
+    }
+
+    /// Sets the session in which messages wait for a run that nobody waits for.
+    #[must_use]
+    pub(crate) fn waking(mut self, session: Option<SessionId>) -> Self {
+        self.wakes = session;
+        self
     }
 
     /// Sets whether messages wait for the next run.

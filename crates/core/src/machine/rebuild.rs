@@ -64,7 +64,8 @@ impl RunState {
 /// Returns the indices of the calls that count as started when the process that performed them is gone.
 ///
 /// Nothing is written when a call starts. So every call that was next counts as started: all
-/// runnable regular ones, or else the first of those that may finish the turn.
+/// runnable regular ones, or else the first of those that may finish the turn. A companion's call takes effect with
+/// its commit, so one without a result was not started.
 #[must_use]
 pub(crate) fn started_calls(step: &OpenStep) -> Vec<usize> {
     let is_runnable = |state: CallState| matches!(state, CallState::Ready | CallState::Approved);
@@ -72,13 +73,12 @@ pub(crate) fn started_calls(step: &OpenStep) -> Vec<usize> {
         let calls = step.calls.iter().enumerate();
         calls.filter(move |(_, call)| call.phase == phase)
     };
+    let is_open = |phase| of_phase(phase).any(|(_, call)| call.state != CallState::Terminal);
     let regular: Vec<usize> = of_phase(CallPhase::Regular)
         .filter(|(_, call)| is_runnable(call.state))
         .map(|(index, _)| index)
         .collect();
-    if !regular.is_empty()
-        || of_phase(CallPhase::Regular).any(|(_, call)| call.state != CallState::Terminal)
-    {
+    if !regular.is_empty() || is_open(CallPhase::Regular) || is_open(CallPhase::Companion) {
         return regular;
     }
     let mut finishing = of_phase(CallPhase::Finish);

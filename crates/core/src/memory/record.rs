@@ -159,6 +159,12 @@ impl Record {
                     a.session_id == b.session_id
                 });
             }
+            Row::UpdateChild(child) => {
+                let mut known = self.children.iter_mut();
+                if let Some(known) = known.find(|one| one.session_id == child.session_id) {
+                    *known = *child;
+                }
+            }
             Row::Unlink(calls) => {
                 let is_kept = |child: &SubSessionRef| !calls.contains(&child.tool_call_id);
                 self.children.retain(is_kept);

@@ -101,7 +101,7 @@ pub(super) fn writers(open: &OpenStep) -> Vec<Writer> {
             // A call of the last phase saw what the others wrote, so it comes after them.
             let order = match open.phase {
                 CallPhase::Finish => order.saturating_add(usize::MAX / 2),
-                CallPhase::Regular => order,
+                CallPhase::Regular | CallPhase::Companion => order,
             };
             Writer {
                 order,

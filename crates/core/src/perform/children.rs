@@ -3,12 +3,16 @@
 use super::patience::patiently;
 use super::{PerformError, Ports};
 use crate::agent::AgentContext;
+use crate::entries::waiting_run;
+use crate::id::RunId;
 use crate::machine::{Effect, EffectKind};
-use crate::store::{SessionKey, Sessions, Snapshot};
+use crate::session::{ChildCall, RunRecord, RunStatus, SessionStatus};
+use crate::store::{Lookup, Page, SessionKey, Sessions, Snapshot};
 
 /// The child for whose end the effect [`EffectKind::Child`] has to wait, as it is now. A host waits in its own way
-/// until its run is no longer running, and performs the effect then. `None` when there is nothing to wait for: the
-/// call has its result, or the child is gone.
+/// until there is none, and performs the effect then. If no run of the child is running, messages wait for one: the
+/// host [delivers](crate::entries::Entries::deliver) them. `None` when there is nothing to wait for: the call has its
+/// result, or the run of the child is suspended or has ended.
 ///
 /// # Errors
 /// [`PerformError`] when the store cannot be reached.
@@ -28,7 +32,78 @@ pub async fn awaited_child(
         return Ok(None);
     };
     let key = SessionKey::new(&at.root_session_id, &child.session_id);
-    patiently(ports, || ports.store.load(key)).await
+    let found = patiently(ports, || ports.store.load(key)).await?;
+    let works = consultation(ports, found.as_ref(), child).await?;
+    Ok(found.filter(|_| matches!(works, Consultation::Works)))
+}
+
+/// How far a child is with what a call gave it to do.
+pub(super) enum Consultation {
+    /// Its run is running, or waits for its start.
+    Works,
+    /// Its run is suspended.
+    Suspended(Box<RunRecord>),
+    /// Its run has ended, or never began.
+    Over(Option<Box<RunRecord>>),
+}
+
+/// Finds out how far a child is with what a call gave it to do.
+pub(super) async fn consultation(
+    ports: &Ports,
+    found: Option<&Snapshot>,
+    call: &ChildCall,
+) -> Result<Consultation, PerformError> {
+    let Some(found) = found else {
+        return Ok(Consultation::Over(None));
+    };
+    let is_persistent = found.state.persistent.is_some();
+    let latest = found.run.as_ref();
+    let runs = latest.is_some_and(|run| run.status == RunStatus::Running);
+    if is_persistent && waiting_run(&found.inbox) == Some(&call.run_id) {
+        // Nothing is started while a budget pauses the session.
+        return Ok(match runs || found.state.status != SessionStatus::Paused {
+            true => Consultation::Works,
+            false => Consultation::Over(latest.cloned().map(Box::new)),
+        });
+    }
+    let run = match latest {
+        // One that answers a single call has no other turn.
+        Some(latest) if is_persistent && latest.id != call.run_id => {
+            turn_of(ports, found.state.key(), latest, &call.run_id).await?
+        }
+        latest => latest.cloned(),
+    };
+    let Some(run) = run.map(Box::new) else {
+        return Ok(Consultation::Over(None));
+    };
+    Ok(match run.status {
+        RunStatus::Running => Consultation::Works,
+        status if status.is_suspended() => Consultation::Suspended(run),
+        _ => Consultation::Over(Some(run)),
+    })
+}
+
+/// The last run of the turn that this run began.
+async fn turn_of(
+    ports: &Ports,
+    child: SessionKey<'_>,
+    latest: &RunRecord,
+    first: &RunId,
+) -> Result<Option<RunRecord>, PerformError> {
+    let store = &ports.store;
+    let one = patiently(ports, || store.runs(child, Lookup::One(first.clone()))).await?;
+    let Some(first) = one.items.into_iter().next() else {
+        return Ok(None);
+    };
+    if latest.turn == first.turn {
+        return Ok(Some(latest.clone()));
+    }
+    if !first.status.is_suspended() {
+        return Ok(Some(first));
+    }
+    let all = patiently(ports, || store.runs(child, Lookup::Page(Page::ALL))).await?;
+    let mut of_turn = all.items.into_iter().filter(|run| run.turn == first.turn);
+    Ok(of_turn.next_back())
 }
 
 /// The ports for a run of a child: the hooks of the agents above it come before its own.

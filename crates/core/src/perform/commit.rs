@@ -6,9 +6,10 @@ use super::PerformError;
 use super::patience::Patience;
 use super::recorded::recorded;
 use super::scope::{EffectContext, Scope};
+use super::view::Family;
 use crate::budget::{BudgetAction, BudgetChange};
 use crate::id::{CallId, IdSourceExt, SessionId};
-use crate::machine::{EffectKind, Event};
+use crate::machine::{EffectAddress, EffectKind, Event};
 use crate::session::{Checkpoint, OpenCall, OpenStep, PendingCall, SessionStatus};
 use crate::state::StepWrites;
 use crate::store::{
@@ -27,8 +28,8 @@ pub(super) struct EffectCommit<'a> {
     commit: Commit,
     /// Whether budgets limit the session.
     is_limited: bool,
-    /// The session for which this one works.
-    parent: Option<SessionId>,
+    /// What the session is to the one for which it works.
+    family: Option<&'a Arc<Family>>,
 }
 
 impl<'a> EffectContext<'a> {
@@ -38,7 +39,7 @@ impl<'a> EffectContext<'a> {
     pub(super) fn begin(self) -> EffectCommit<'a> {
         let mut commit = self.scope.fenced_commit(self.now);
         commit.is_limited = self.ledger().is_some();
-        commit.parent.clone_from(&self.view.context.parent);
+        commit.family = self.view.context.family.as_ref();
         if commit.is_limited && self.time_left().is_some() {
             commit = commit.budget(Some(self.budget_change(BudgetAction::Tick)));
         }
@@ -78,20 +79,57 @@ impl<'a> EffectContext<'a> {
     }
 }
 
-impl EffectCommit<'_> {
+impl<'a> EffectCommit<'a> {
     /// The instant of the commit.
     pub(super) fn now(&self) -> Timestamp {
         self.commit.at
     }
 
-    /// The session for which that of the effect works.
-    pub(super) fn parent(&self) -> Option<SessionId> {
-        self.parent.clone()
+    /// The address of the effect.
+    pub(super) fn effect(&self) -> &'a EffectAddress {
+        self.scope.at()
+    }
+
+    /// What the session of the effect is to the one for which it works.
+    pub(super) fn family(&self) -> Option<&'a Family> {
+        self.family.map(|family| &**family)
+    }
+
+    /// The text of the step that the commit moves into the history.
+    pub(super) fn reply_text(&self) -> Option<String> {
+        let mut changes = self.commit.changes.iter().rev();
+        changes.find_map(|(_, change)| match change {
+            Change::AppendStep(step) => step.assistant().content(),
+            _ => None,
+        })
     }
 
     /// The commit as stores take it.
     #[inline]
     pub(super) fn build(self) -> Commit {
+        match self.family.filter(|family| family.persistent.is_some()) {
+            Some(family) => self.count_for_parent(&family.parent),
+            None => self.commit,
+        }
+    }
+
+    /// Counts what a persistent child uses as usage of its parent, too, in the same commit.
+    fn count_for_parent(mut self, parent: &SessionId) -> Commit {
+        let at = self.scope.at();
+        let used = |change: &Change| match change {
+            Change::Usage(entry) => entry.as_sub_agents(&at.agent_type),
+            _ => None,
+        };
+        let mine = self
+            .commit
+            .changes
+            .iter()
+            .filter(|(session, _)| *session == at.session_id);
+        let used: Vec<_> = mine.filter_map(|(_, change)| used(change)).collect();
+        let used = used.into_iter().map(Change::Usage);
+        self.commit
+            .changes
+            .extend(used.map(|entry| (parent.clone(), entry)));
         self.commit
     }
 
@@ -240,7 +278,7 @@ impl<'a> Scope<'a> {
             scope: self,
             commit: Commit::new(at.root_session_id.clone(), now),
             is_limited: false,
-            parent: None,
+            family: None,
         };
         commit.commit.changes.reserve(USUAL_CHANGES);
         commit.when(Precondition::Fence(at.fence))

@@ -3,10 +3,15 @@
 use serde_json::Value;
 
 use super::commit::EffectCommit;
+use super::view::Family;
+use crate::entries::{ENDED_BY_PARENT, NEW_MESSAGE, TAKEN_BACK};
 use crate::error::{ErrorCode, ErrorRecord};
 use crate::machine::EffectAddress;
-use crate::session::{InterruptContext, RunRecord, RunStatus, SessionStatus};
-use crate::step::StopCause;
+use crate::message::UserMessage;
+use crate::session::{
+    ChildStatus, InterruptContext, PersistentChild, RunRecord, RunStatus, SessionStatus,
+};
+use crate::step::{StopCause, told};
 use crate::store::{Change, Field};
 use crate::stream::{ChunkPayload, StreamStatus};
 use crate::time::Timestamp;
@@ -85,6 +90,93 @@ impl Ending {
         (fields, ChunkPayload::RunInterrupted { reason })
     }
 
+    /// Tells the session for which this one works that it works no longer.
+    fn tell_parent<'a>(
+        &self,
+        commit: EffectCommit<'a>,
+        run: &RunRecord,
+        family: &Family,
+    ) -> EffectCommit<'a> {
+        let (at, parent) = (commit.effect(), &family.parent);
+        let in_parent = |commit: EffectCommit<'a>, change| {
+            commit.with(|commit| commit.then_in(parent.clone(), change))
+        };
+        // A parent that is suspended waits for no more of it.
+        let ended = Change::Set(Field::EndedChild(at.session_id.clone()));
+        let commit = in_parent(commit, ended);
+        let Some(child) = family.persistent.as_deref() else {
+            return commit;
+        };
+        let status = match run.status {
+            RunStatus::Completed => ChildStatus::Completed,
+            RunStatus::Interrupted => ChildStatus::Interrupted,
+            _ => ChildStatus::Failed,
+        };
+        let commit = match family.noted(&run.id, status) {
+            Some(noted) => in_parent(commit, noted),
+            None => commit,
+        };
+        if child.blocking {
+            return commit;
+        }
+        let output = match self {
+            Self::Completed { output, .. } => {
+                let text = || commit.reply_text().map_or(Value::Null, Value::String);
+                Some(output.clone().unwrap_or_else(text))
+            }
+            _ => None,
+        };
+        let notice = self.notice(child, output.as_ref());
+        let told = run
+            .parent_call
+            .clone()
+            .map(|call| ChunkPayload::SubagentEnd {
+                tool_call_id: call,
+                sub_agent_type: at.agent_type.to_string(),
+                sub_session_id: at.session_id.clone(),
+                success: output.is_some(),
+                result: output,
+            });
+        let commit = commit.tell(told);
+        match notice {
+            Some(notice) => in_parent(commit, Change::Notice(notice)),
+            None => commit,
+        }
+    }
+
+    /// The message that tells the model of the parent how a child ended for which it does not wait. What the parent
+    /// did to the child itself is not told.
+    fn notice(&self, child: &PersistentChild, output: Option<&Value>) -> Option<UserMessage> {
+        let name = &child.name;
+        Some(UserMessage::hidden(match self {
+            Self::Completed { .. } => {
+                let output = match output {
+                    Some(Value::String(text)) => told(text),
+                    Some(other) => told(&other.to_string()),
+                    None => "null".to_owned(),
+                };
+                format!("The agent named {name} has completed. Its output: {output}")
+            }
+            Self::Failed { error } => {
+                format!(
+                    "The agent named {name} has failed: {}",
+                    told(&error.message)
+                )
+            }
+            Self::Interrupted { reason } => {
+                let reason = reason.as_deref();
+                let known = [NEW_MESSAGE, ENDED_BY_PARENT, TAKEN_BACK];
+                if reason.is_some_and(|reason| known.contains(&reason)) {
+                    return None;
+                }
+                format!("The agent named {name} was stopped before it was done.")
+            }
+            Self::BudgetExhausted => {
+                format!("The agent named {name} was stopped because a budget is used up.")
+            }
+        }))
+    }
+
     /// Adds the end to a commit. `run` is the record that it is noted in.
     pub(super) fn write<'a>(&self, commit: EffectCommit<'a>, run: &RunRecord) -> EffectCommit<'a> {
         let (status, stream, fields, told) = match self {
@@ -124,13 +216,9 @@ impl Ending {
             Self::Interrupted { .. } | Self::BudgetExhausted => commit.unless_aborted(),
             _ => commit,
         };
-        let commit = match (&run.parent_call, commit.parent()) {
-            // A parent that is suspended waits for no more of it.
-            (Some(call), Some(parent)) => commit.with(|commit| {
-                let ended = Field::AwaitedChild(call.clone(), None);
-                commit.then_in(parent, Change::Set(ended))
-            }),
-            _ => commit,
+        let commit = match commit.family() {
+            Some(family) => self.tell_parent(commit, run, family),
+            None => commit,
         };
         commit
             .set([Field::Status(status)])

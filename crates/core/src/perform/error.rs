@@ -137,7 +137,9 @@ impl PerformError {
                     | StoreError::Refused {
                         expected: Precondition::Open(_)
                             | Precondition::Call(..)
+                            | Precondition::CurrentRun(_)
                             | Precondition::Run(..)
+                            | Precondition::Inbox(_)
                             | Precondition::Stop(..)
                             | Precondition::NotAborted(_),
                         ..

@@ -104,7 +104,7 @@ impl<'a> Hooks<'a> {
                 Arc::clone(&run.tags),
                 Arc::clone(&run.metadata),
             )
-            .parent_session_id(run.parent.clone())
+            .parent_session_id(run.family.as_ref().map(|family| family.parent.clone()))
             .state(self.state.clone().unwrap_or_default())
             .abort(ports.abort.clone())
             .bounds(ports.bounds())

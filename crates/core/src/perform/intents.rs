@@ -64,6 +64,8 @@ pub(super) async fn intents(
         let spec = tool.spec();
         let phase = if spec.options.finish_with {
             CallPhase::Finish
+        } else if tool.companion().is_some() {
+            CallPhase::Companion
         } else {
             CallPhase::Regular
         };

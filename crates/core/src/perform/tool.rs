@@ -2,6 +2,7 @@
 
 mod child;
 mod claim;
+mod companion;
 mod run;
 mod sink;
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 pub(super) use self::child::take_child;
 use self::claim::{Claimed, claim};
+use self::companion::call_companion;
 use self::run::CallOutcome;
 use super::after_step::finishing_result;
 use super::commit::CommitOutcome;
@@ -57,6 +59,10 @@ pub(super) async fn perform(
     let mut may_have_begun = unknown || is_begun || attempt == Attempt::Repeat;
     let tool = view.agent().tool(&call.name);
     let is_repeatable = tool.is_some_and(Tool::is_repeatable);
+    if tool.is_some_and(|tool| tool.companion().is_some()) {
+        // Boxed: every call holds this future, and few are of a companion tool.
+        return Box::pin(call_companion(scope, index)).await;
+    }
     let is_child = tool.is_some_and(|tool| tool.child_agent().is_some());
     // Where nobody tells, what may be repeated need not be claimed, only kept to itself.
     let is_quiet = attempt == Attempt::Untold && is_repeatable && !may_have_begun;
@@ -136,8 +142,8 @@ impl Calling<'_> {
             success,
             duration_ms,
         });
-        let child = outcome.child;
-        let used = child.as_ref().map(|child| child.usage.clone());
+        let (child, beside) = (outcome.child, outcome.beside);
+        let used = child.as_ref().and_then(|child| child.usage.clone());
         let kinds = outcome.usage.into_iter().map(UsageKind::Custom);
         let kinds = kinds.chain(ran).chain(used);
         let usage = kinds.enumerate().map(|(place, kind)| {
@@ -166,11 +172,14 @@ impl Calling<'_> {
         // What the commit begins with.
         let begun = || {
             let result = terminal.result.iter().map(tool_end_chunk);
-            let ended = child.iter().map(|child| child.told.clone());
-            let link = child
-                .iter()
-                .map(|child| Change::Child(Box::new(child.child.clone())));
-            cx.begin()
+            let ended = child.iter().filter_map(|child| child.told.clone());
+            let link = child.iter().filter_map(|child| child.child.clone());
+            let link = link.map(|link| Change::Child(Box::new(link)));
+            let begun = match &beside {
+                Some(beside) => beside.add(cx.begin()),
+                None => cx.begin(),
+            };
+            begun
                 .chunks(&unsent)
                 .changes(usage.iter().cloned().map(Change::Usage).chain(link))
                 .tell(ended.chain(result).chain(told.iter().cloned()))

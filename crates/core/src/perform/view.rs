@@ -8,12 +8,14 @@ use super::PerformError;
 use super::scope::Scope;
 use crate::agent::{AgentContext, AnyAgent};
 use crate::budget::BudgetLedger;
-use crate::id::{CallId, SessionId, UserId};
+use crate::id::{CallId, RunId, SessionId, UserId};
 use crate::message::{Metadata, UserMessage};
-use crate::session::{OpenCall, OpenStep, RunRecord};
+use crate::session::{
+    ChildStatus, OpenCall, OpenStep, PersistentChild, RunRecord, SessionState, SubSessionRef,
+};
 use crate::shared_str::SharedStr;
 use crate::state::{StepWrites, apply_writes};
-use crate::store::{SessionReceipt, Snapshot};
+use crate::store::{Change, SessionReceipt, Snapshot};
 use crate::stream::Sequence;
 use crate::transcript::{PairedStep, Transcript};
 
@@ -26,7 +28,32 @@ pub(super) struct RunContext {
     pub(super) user_id: Option<UserId>,
     pub(super) tags: Arc<[String]>,
     pub(super) metadata: Arc<Metadata>,
-    pub(super) parent: Option<SessionId>,
+    pub(super) family: Option<Arc<Family>>,
+}
+
+/// What a session is to the one for which it works.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) parent: SessionId,
+    pub(super) persistent: Option<Box<PersistentChild>>,
+    /// The reference of the parent to a persistent child.
+    link: Option<SubSessionRef>,
+}
+
+impl Family {
+    fn of(session: &SessionState) -> Option<Arc<Self>> {
+        Some(Arc::new(Self {
+            parent: session.parent_session_id.clone()?,
+            persistent: session.persistent.clone(),
+            link: session.persistent_link(),
+        }))
+    }
+
+    /// Notes in the reference of the parent what a run of a persistent child has come to.
+    pub(super) fn noted(&self, run: &RunId, status: ChildStatus) -> Option<Change> {
+        let link = self.link.clone()?;
+        Some(Change::UpdateChild(Box::new(link.noted(run, status))))
+    }
 }
 
 /// The committed state, until it is let go of.
@@ -90,6 +117,7 @@ impl SessionView {
         context.run_id = Some(at.run_id.clone());
         context.user_id.clone_from(&session.user_id);
         let agent = scope.ports.agents.resolve(&at.agent_type, &context)?;
+        let family = Family::of(&session);
         let metadata = session.metadata.into_iter();
         Ok(Self {
             context: Arc::new(RunContext {
@@ -98,7 +126,7 @@ impl SessionView {
                 user_id: session.user_id,
                 tags: session.tags.into(),
                 metadata: Arc::new(metadata.map(|(key, value)| (key, value.into())).collect()),
-                parent: session.parent_session_id,
+                family,
             }),
             run: Arc::new(run),
             answered: snapshot.answered.into(),

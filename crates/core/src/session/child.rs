@@ -64,6 +64,9 @@ pub struct SubSessionRef {
     /// The name of a persistent child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Whether the calls that give a persistent child something to do wait for its outcome.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocking: bool,
     /// Where the child runs. Never changes.
     #[serde(default)]
     pub location: ChildLocation,
@@ -96,11 +99,55 @@ impl SubSessionRef {
             status: ChildStatus::Running,
             mode: ChildMode::default(),
             name: None,
+            blocking: false,
             location: ChildLocation::default(),
             run_id: None,
             created_at,
         }
     }
+}
+
+impl SubSessionRef {
+    /// Notes what a run of the child has come to.
+    #[must_use]
+    pub(crate) fn noted(mut self, run: &RunId, status: ChildStatus) -> Self {
+        self.run_id = Some(run.clone());
+        self.status = status;
+        self
+    }
+}
+
+/// What a persistent child is to its parent. It never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PersistentChild {
+    /// The name by which its parent addresses it.
+    pub name: String,
+    /// Whether the calls that give it something to do wait for its outcome. If not, the parent is told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocking: bool,
+    /// The call that created it.
+    pub tool_call_id: CallId,
+}
+
+impl PersistentChild {
+    /// Creates the description of a persistent child.
+    #[must_use]
+    pub fn new(name: impl Into<String>, blocking: bool, tool_call_id: CallId) -> Self {
+        Self {
+            name: name.into(),
+            blocking,
+            tool_call_id,
+        }
+    }
+}
+
+/// The stable address of a persistent child: that of its parent, and its name there. Only through the parent does it
+/// lead to the session of the child, whose id is minted.
+#[must_use]
+pub fn companion_address(parent: &SessionId, name: &str) -> String {
+    format!("{parent}-agent-{name}")
 }
 
 /// A child that a suspended run waits for.

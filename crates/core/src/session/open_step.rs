@@ -97,8 +97,18 @@ pub enum CallPhase {
     /// In parallel with the other regular calls.
     #[default]
     Regular,
+    /// Beside the regular calls, begun one after another in the model's order: the calls of companion tools.
+    Companion,
     /// After all regular calls, one by one: its result may end the turn.
     Finish,
+}
+
+impl CallPhase {
+    /// Whether the calls of this phase are over before those of the finishing phase begin.
+    #[must_use]
+    pub(crate) fn is_first(self) -> bool {
+        matches!(self, Self::Regular | Self::Companion)
+    }
 }
 
 /// The state of a call in the open step.

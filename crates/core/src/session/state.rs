@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CheckpointSource, ChildWait, PendingCall, SessionStatus, WaitingCall};
+use super::{
+    CheckpointSource, ChildMode, ChildWait, PendingCall, PersistentChild, SessionStatus,
+    SubSessionRef, WaitingCall,
+};
 use crate::error::ErrorRecord;
 use crate::id::{CallId, CheckpointId, RunId, SessionId, StepId, StreamId, UserId};
 use crate::shared_str::SharedStr;
@@ -91,6 +94,9 @@ pub struct SessionState {
     /// The root, for the session of a sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_session_id: Option<SessionId>,
+    /// What it is to its parent, for the session of a persistent sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistent: Option<Box<PersistentChild>>,
     /// The session mode, which is set once.
     #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,6 +143,18 @@ impl Stored for SessionState {
 }
 
 impl SessionState {
+    /// The reference of its parent to it, for the session of a persistent sub-agent.
+    pub(crate) fn persistent_link(&self) -> Option<SubSessionRef> {
+        let child = self.persistent.as_deref()?;
+        let (session, call) = (self.session_id.clone(), child.tool_call_id.clone());
+        let agent = self.agent_type.to_string();
+        let mut link = SubSessionRef::new(session, agent, call, self.created_at);
+        link.mode = ChildMode::Persistent;
+        link.name = Some(child.name.clone());
+        link.blocking = child.blocking;
+        Some(link)
+    }
+
     /// Creates an active session with an empty state.
     #[must_use]
     #[doc(hidden)]
@@ -161,6 +179,7 @@ impl SessionState {
             expires_at: None,
             parent_session_id: None,
             root_session_id: None,
+            persistent: None,
             mode: None,
             version: 0,
             resume_count: 0,

@@ -50,7 +50,7 @@ pub(crate) fn late_answer_message(
 }
 
 /// Returns the beginning of a text, with a remark if there is more.
-fn told(text: &str) -> String {
+pub(crate) fn told(text: &str) -> String {
     let shown = up_to(text, MAX_TOLD_BYTES);
     if shown.len() == text.len() {
         return text.to_owned();

@@ -127,6 +127,9 @@ pub struct InboxRow {
     /// The run whose turn is removed from the history before the messages enter it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<RunId>,
+    /// The call of the parent session that sent the messages, in the session of a persistent sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<CallId>,
 }
 
 impl InboxRow {
@@ -139,6 +142,7 @@ impl InboxRow {
             created_at,
             run_id: None,
             replaces: None,
+            parent_call: None,
         }
     }
 }
@@ -165,6 +169,8 @@ pub enum Field {
     InterruptContext(Option<InterruptContext>),
     /// A child session that a call waits for; `None` when it waits no longer.
     AwaitedChild(CallId, Option<ChildWait>),
+    /// A child session that no call waits for any longer, because its run has ended.
+    EndedChild(SessionId),
     /// The open step in which the run suspended.
     SuspendedStep(Option<StepId>),
     /// An answered call, when and how it was answered. Roots only.
@@ -261,6 +267,8 @@ pub enum Change {
     Notice(UserMessage),
     /// Adds or updates the reference to a child session.
     Child(Box<SubSessionRef>),
+    /// Updates the reference to a child session, if there is one. One whose call was rewound is not linked again.
+    UpdateChild(Box<SubSessionRef>),
     /// Requests that the latest run stop. Has no effect if that run has ended other than suspended,
     /// or if the latest run is a different one.
     Stop(StopRequest),

@@ -106,6 +106,10 @@ pub fn plan(
         check(&commit.root, session, precondition, header, now)?;
     }
     let progressed = sessions_with_progress(&commit);
+    let starts_child = commit
+        .changes
+        .iter()
+        .any(|(session, change)| *session != commit.root && matches!(change, Change::StartRun(_)));
     check_chunks(&commit.root, &commit.chunks, limits)?;
     let creates_children = commit.creates_children();
     let needs_root = creates_children || commit.writes_stream();
@@ -154,6 +158,10 @@ pub fn plan(
         if creates_children {
             plan.headers.insert(commit.root.clone(), Some(root));
         }
+    }
+    if starts_child && !is_root_at_work(&plan, headers, &commit.root) {
+        // A persistent child that works beside its root does not open the stream of a turn that is over.
+        plan.stream = None;
     }
     keep_stream_open(&mut plan, &commit.root);
     if is_tree_at_rest(&plan, headers, &commit.root, &with_run) {
@@ -210,6 +218,15 @@ fn keep_stream_open(plan: &mut Plan, root: &SessionId) {
     if ends && header.is_some_and(waits) {
         plan.stream = Some(StreamStatus::Active);
     }
+}
+
+/// Whether the root is running or suspended, or is not known here.
+fn is_root_at_work(plan: &Plan, headers: &Headers, root: &SessionId) -> bool {
+    let header = match plan.headers.get(root) {
+        Some(changed) => changed.as_ref(),
+        None => headers.get(root),
+    };
+    header.is_none_or(|root| !root.is_at_rest())
 }
 
 /// Whether a child that was continued by itself comes to rest under a root that still waits: readers are told that

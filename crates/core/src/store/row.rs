@@ -88,6 +88,8 @@ pub enum Row {
     ForgetAnswered(Vec<CallId>),
     /// Writes a child reference under its session id.
     Child(Box<SubSessionRef>),
+    /// Replaces the child reference with its session id, if there is one. It keeps its place in the list.
+    UpdateChild(Box<SubSessionRef>),
     /// Removes the references to the children of these calls.
     Unlink(Vec<CallId>),
     /// Appends a usage entry.

@@ -22,6 +22,7 @@ use crate::time::Clock;
 pub(crate) use branch::BranchContent;
 pub use branch::BranchPoint;
 pub use checkpoints::NewCheckpoint;
+pub(crate) use interrupt::{Reach, WorkingChild, drop_messages};
 pub use lifecycle::NewSession;
 pub use status::{CasOutcome, StatusContext};
 

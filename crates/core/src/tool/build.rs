@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::companion::CompanionTool;
 use super::exclusive::{DEADLINE_REMEDY, exclusive_options};
 use super::sub_agent::SubAgent;
 use super::{
@@ -42,6 +43,7 @@ pub struct ToolBuilder {
     output: Option<Value>,
     execute: Option<Arc<dyn Execute>>,
     sub_agent: Option<Box<SubAgent>>,
+    companion: Option<CompanionTool>,
     options: ToolOptions,
     always_asks: bool,
     approval_rule: Option<Arc<dyn ApprovalRule>>,
@@ -170,6 +172,18 @@ impl ToolBuilder {
         }
     }
 
+    pub(super) fn of_companion(
+        name: String,
+        description: String,
+        input: Value,
+        companion: CompanionTool,
+    ) -> Self {
+        Self {
+            companion: Some(companion),
+            ..Self::new(name, description, input)
+        }
+    }
+
     fn new(name: impl Into<String>, description: impl Into<String>, input: Value) -> Self {
         Self {
             name: name.into(),
@@ -178,6 +192,7 @@ impl ToolBuilder {
             output: None,
             execute: None,
             sub_agent: None,
+            companion: None,
             options: ToolOptions::default(),
             always_asks: false,
             approval_rule: None,
@@ -273,9 +288,11 @@ impl ToolBuilder {
     /// [`DefinitionError`] for a bad name, a schema that is not one of an object, or options that
     /// exclude each other.
     pub fn build(self) -> Result<Tool, DefinitionError> {
-        match self.sub_agent {
-            Some(_) => check_sub_agent_name(&self.name)?,
-            None => check_tool_name(&self.name)?,
+        match (&self.sub_agent, &self.companion) {
+            (Some(_), _) => check_sub_agent_name(&self.name)?,
+            // The names of companion tools are ours.
+            (None, Some(_)) => {}
+            (None, None) => check_tool_name(&self.name)?,
         }
         self.check_options()?;
         let what = |part: &str| format!("the {part} of tool {}", self.name);
@@ -289,10 +306,12 @@ impl ToolBuilder {
             spec: Arc::new(ToolSpec {
                 input,
                 output,
-                executed_by: match (&self.execute, &self.sub_agent) {
-                    (Some(_), _) => ExecutedBy::Server,
-                    (None, Some(_)) => ExecutedBy::SubAgent,
-                    (None, None) => ExecutedBy::Client,
+                executed_by: if self.sub_agent.is_some() {
+                    ExecutedBy::SubAgent
+                } else if self.is_client() {
+                    ExecutedBy::Client
+                } else {
+                    ExecutedBy::Server
                 },
                 options: self.options,
                 has_reconcile: self.reconcile.is_some(),
@@ -301,6 +320,7 @@ impl ToolBuilder {
             }),
             execute: self.execute,
             sub_agent: self.sub_agent.map(Arc::from),
+            companion: self.companion.map(Arc::new),
             approval_rule: self.approval_rule,
             reconcile: self.reconcile,
         })
@@ -335,7 +355,7 @@ impl ToolBuilder {
 
     /// Whether an option that excludes others is given.
     fn is_client(&self) -> bool {
-        self.execute.is_none() && self.sub_agent.is_none()
+        self.execute.is_none() && self.sub_agent.is_none() && self.companion.is_none()
     }
 
     /// An agent is not run like a function: most options of a call mean nothing.

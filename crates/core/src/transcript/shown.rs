@@ -126,3 +126,27 @@ impl Transcript {
 fn is_visible(message: &Message) -> bool {
     matches!(message, Message::User(user) if !user.is_hidden())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{AssistantMessage, UserMessage};
+    use crate::transcript::PairedStep;
+
+    #[test]
+    fn a_count_of_what_is_left_out_is_forgotten() {
+        let mut conversation = Transcript::new();
+        for text in ["one", "two"] {
+            conversation.push_user(UserMessage::new(text));
+            let mut reply = AssistantMessage::text("Fine.");
+            reply.set_context_tokens(9_000);
+            let step = PairedStep::new(reply, []).unwrap();
+            conversation.push_step(step).unwrap();
+        }
+        assert_eq!(conversation.size().counted, 9_000);
+        // The provider counted the first turn, too.
+        conversation.push_user(StandIn::message(2, None));
+        assert_eq!(conversation.size().counted, 0);
+        assert!(conversation.size().estimated < 100);
+    }
+}

@@ -12,6 +12,7 @@ mod repeating;
 mod rivals;
 /// Random schedules on a store that misbehaves.
 mod schedules;
+mod trees;
 
 use helix_agents_core::memory::MemoryStore;
 use helix_agents_core::runtime::Backend;

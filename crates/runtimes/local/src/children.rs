@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
+use helix_agents_core::SessionId;
 use helix_agents_core::abort::AbortSignal;
-use helix_agents_core::entries::{BudgetRequest, Entered, ResumeMode};
+use helix_agents_core::entries::{BudgetRequest, Entered, EntryError, ResumeMode};
 use helix_agents_core::machine::{Effect, RunState};
 use helix_agents_core::perform::{PerformError, Ports, awaited_child, stop_children};
 use helix_agents_core::runtime::{RunOptions, RuntimeError, StartedRun};
@@ -63,7 +64,10 @@ impl Children {
             };
             let run = child.run.as_ref();
             let Some(run) = run.filter(|run| run.status == RunStatus::Running) else {
-                break;
+                if !self.deliver(child).await {
+                    self.pause(ports, more).await;
+                }
+                continue;
             };
             let started = StartedRun::new(child.state.key(), run.id.clone());
             match self.0.inner.table.known(&started) {
@@ -96,6 +100,29 @@ impl Children {
         let me = self.0.inner.performer.lease.as_ref();
         let holder = child.lease.as_ref().map(|lease| &lease.holder);
         me.map(|(holder, _)| holder) == holder
+    }
+
+    /// Starts the run of a child that messages wait for. False when it has to be tried again later.
+    fn deliver(&self, child: Snapshot) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let session = child.state.session_id.clone();
+            match self.0.deliver(child).await {
+                // Also when another task or process was faster, or the messages were dropped.
+                Ok(_)
+                | Err(RuntimeError::Entry(
+                    EntryError::AlreadyRunning { .. } | EntryError::NothingWaits { .. },
+                )) => true,
+                Err(error) => {
+                    tracing::warn!(event = "child.not_started", %session, %error);
+                    false
+                }
+            }
+        })
+    }
+
+    /// Starts the run of a child that messages wait for, and that nobody waits for.
+    pub(crate) fn wake(&self, root: SessionId, child: SessionId) {
+        tokio::spawn(self.0.clone().deliver_waiting(root, child));
     }
 
     /// Boxed: the future of a run holds those of its children.

@@ -142,6 +142,9 @@ impl Driver {
                     leaving = Some(Leaving::Failed(error));
                 }
                 Next::Event(Some(Ok(event))) => {
+                    if let Some(child) = event.wakes.clone() {
+                        children.wake(state.root_session_id.clone(), child);
+                    }
                     let (next, effects) = decide(&facts, state, event);
                     state = next;
                     if leaving.is_none() && stop.is_aborted() {

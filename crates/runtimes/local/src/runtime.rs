@@ -261,7 +261,8 @@ impl LocalRuntime {
                 runtime.child_ended(&run).await;
             }
             if delivers {
-                runtime.deliver_waiting(run).await;
+                let (root, session) = (run.root_session_id.clone(), run.session_id.clone());
+                runtime.deliver_waiting(root, session).await;
             }
         });
         told.await.unwrap_or_else(|_| {
@@ -273,12 +274,15 @@ impl LocalRuntime {
         })
     }
 
-    /// Starts the run that messages have waited for until this run ended. A failure is left to the
-    /// sweeper of any process.
-    fn deliver_waiting(self, ended: StartedRun) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    /// Starts the run that messages wait for in a session. A failure is left to the sweeper of any process.
+    pub(crate) fn deliver_waiting(
+        self,
+        root: SessionId,
+        session: SessionId,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let session = &ended.session_id;
-            let delivered = match self.inner.backend.store.load(ended.key()).await {
+            let key = SessionKey::new(&root, &session);
+            let delivered = match self.inner.backend.store.load(key).await {
                 Ok(Some(found)) => self.deliver(found).await.map(drop),
                 Ok(None) => Ok(()),
                 Err(error) => Err(error.into()),
@@ -294,9 +298,10 @@ impl LocalRuntime {
     /// Starts the run that the messages in the inbox of a session wait for.
     pub(crate) async fn deliver(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
+        let delivered_to = agent.clone();
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
         let entry = async move {
-            let entered = entries.deliver(found, &performer).await;
+            let entered = entries.deliver(&delivered_to, found, &performer).await;
             entered.map(Entered::Run)
         };
         self.enter(&agent, RunOptions::default(), entry).await

@@ -22,14 +22,7 @@ pub(crate) fn put_child(
     session: OwnerId,
     child: &SubSessionRef,
 ) -> Result<(), OperationError> {
-    let name = child.session_id.as_str();
-    let known: Option<i64> = conn
-        .prepare_cached("SELECT at FROM child WHERE name = ? AND at BETWEEN ? AND ?")?
-        .query_row(params![name, session.first(), session.last()], |row| {
-            row.get(0)
-        })
-        .optional()?;
-    let key = match known {
+    let key = match key_of(conn, session, child)? {
         Some(key) => key,
         None => next_key(
             conn,
@@ -37,6 +30,44 @@ pub(crate) fn put_child(
             "SELECT max(at) FROM child WHERE at BETWEEN ? AND ?",
         )?,
     };
+    write_child(conn, session, key, child)
+}
+
+/// Replaces the child of the same session id, if there is one.
+pub(crate) fn update_child(
+    conn: &Connection,
+    session: OwnerId,
+    child: &SubSessionRef,
+) -> Result<(), OperationError> {
+    match key_of(conn, session, child)? {
+        Some(key) => write_child(conn, session, key, child),
+        None => Ok(()),
+    }
+}
+
+/// The key of the child of the same session id.
+fn key_of(
+    conn: &Connection,
+    session: OwnerId,
+    child: &SubSessionRef,
+) -> Result<Option<i64>, OperationError> {
+    let name = child.session_id.as_str();
+    let key = conn
+        .prepare_cached("SELECT at FROM child WHERE name = ? AND at BETWEEN ? AND ?")?
+        .query_row(params![name, session.first(), session.last()], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    Ok(key)
+}
+
+fn write_child(
+    conn: &Connection,
+    session: OwnerId,
+    key: i64,
+    child: &SubSessionRef,
+) -> Result<(), OperationError> {
+    let name = child.session_id.as_str();
     let cell = content::put(
         conn,
         RowRef::new(session, ValueKind::Child, key),

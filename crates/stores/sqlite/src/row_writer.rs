@@ -140,6 +140,7 @@ impl RowWriter<'_> {
             Row::Answered(answered) => answered_calls::put(conn, owner, &answered),
             Row::ForgetAnswered(calls) => answered_calls::remove(conn, owner, &calls),
             Row::Child(child) => extras::put_child(conn, owner, &child),
+            Row::UpdateChild(child) => extras::update_child(conn, owner, &child),
             Row::Unlink(calls) => extras::remove_children(conn, owner, &calls),
             Row::Usage(entry) => {
                 self.usage.entry(session).or_default().push(entry);

@@ -14,6 +14,7 @@ mod going_back;
 mod remembering;
 mod run_driver;
 mod spending;
+mod starting_children;
 mod stopping;
 mod timing_out;
 mod unknown_results;
@@ -80,6 +81,10 @@ pub use remembering::{
     the_memory_of_a_host_does_not_outlive_a_failed_commit, writes_of_others_are_shown_to_the_model,
 };
 pub use spending::a_budget_counts_commits_without_acknowledgement_once;
+pub use starting_children::{
+    a_child_whose_acknowledgement_is_lost_is_started_once,
+    a_stop_beside_the_start_of_a_child_starts_none, two_attempts_at_a_child_start_one,
+};
 pub use stopping::{
     a_pause_beside_an_answer_is_noticed, a_run_that_was_ended_meanwhile_is_not_resumed,
     a_stop_beside_a_failing_model_call_ends_the_run, a_stop_beside_a_model_call_begins_no_call,

@@ -1,7 +1,7 @@
 //! Rewound sessions: checkpoints, answers and chunks that are removed from the end.
 
 use helix_agents_core::SessionId;
-use helix_agents_core::session::{CheckpointSource, SubSessionRef};
+use helix_agents_core::session::{CheckpointSource, ChildStatus, SubSessionRef};
 use helix_agents_core::store::{AnsweredCall, Change, Field, Lookup, Page, StoreError};
 use helix_agents_core::stream::{
     ChunkPayload, Sequence, StoredChunk, StreamItem, StreamRewind, StreamStatus,
@@ -120,10 +120,18 @@ pub async fn the_children_of_rewound_calls_are_unlinked(on: &Subject) {
     }
     let gone = vec![call("c1"), call("c3"), call("never")];
     changed(on, &id, Change::Unlink(gone)).await;
+    // What becomes of a child is noted where it is linked, and links it nowhere.
+    for (child, of) in [("one", "c1"), ("other", "c2")] {
+        let child = SessionId::new(child).unwrap();
+        let mut link = SubSessionRef::new(child, "helper", call(of), on.now());
+        link.status = ChildStatus::Completed;
+        changed(on, &id, Change::UpdateChild(Box::new(link))).await;
+    }
     for on in [on, on.elsewhere()] {
         let left = on.store.extras(id.as_root()).await.unwrap().children;
-        let left: Vec<_> = left.iter().map(|it| it.session_id.as_str()).collect();
-        assert_eq!(left, ["other"]);
+        let left = left.iter().map(|it| (it.session_id.as_str(), it.status));
+        let left: Vec<_> = left.collect();
+        assert_eq!(left, [("other", ChildStatus::Completed)]);
     }
 }
 

@@ -11,6 +11,7 @@ mod asking;
 mod bounding;
 mod branching;
 mod budgeting;
+mod companions;
 mod completing;
 mod delegating;
 mod fitting;
@@ -35,6 +36,7 @@ mod time_travel;
 mod timing_out;
 mod turns;
 mod waiting_children;
+mod waiting_companions;
 
 use super::Runner;
 use crate::MockReply;
@@ -241,6 +243,24 @@ suite! { ($)
         the_stream_is_paused_while_children_wait,
         the_session_of_a_sub_agent_takes_no_messages,
         a_turn_that_is_begun_again_has_no_old_children,
+    }
+    companions {
+        a_blocking_companion_answers_where_it_is_asked,
+        a_non_blocking_companion_tells_when_it_is_done,
+        a_companion_that_is_done_later_starts_no_run,
+        companion_calls_of_one_reply_are_made_in_its_order,
+        a_message_interrupts_a_companion_at_work,
+        a_bad_name_of_a_companion_is_an_error,
+        companions_are_listed_and_found_by_address,
+    }
+    waiting_companions {
+        a_blocking_companion_that_waits_pauses_its_caller,
+        a_non_blocking_companion_that_waits_is_answered_at_the_root,
+        a_companion_at_work_is_ended,
+        a_companion_that_waits_is_ended,
+        a_stop_reaches_companions,
+        a_companion_is_taken_back_with_its_call,
+        companions_are_deleted_with_their_caller,
     }
     fitting {
         a_long_conversation_is_shown_by_its_last_turns,

@@ -180,6 +180,43 @@ impl Stored {
         open
     }
 
+    /// The session of this id, if it is in the tree.
+    pub(super) fn session(&self, id: &SessionId) -> Option<&Self> {
+        let all = std::iter::once(self).chain(self.below());
+        let is_it = |one: &&Self| {
+            let session = one.session.as_ref();
+            session.is_some_and(|session| session.state.session_id == *id)
+        };
+        all.into_iter().find(is_it)
+    }
+
+    /// The sessions under this one.
+    fn below(&self) -> Vec<&Self> {
+        let children = self.children.values();
+        let below = children.flat_map(|child| std::iter::once(child).chain(child.below()));
+        below.collect()
+    }
+
+    /// A session under this one that works, or may go on, while nobody waits for it.
+    pub(super) fn unattended(&self) -> Option<&Snapshot> {
+        let sessions = self.below().into_iter();
+        let mut sessions = sessions.filter_map(|below| Some((below, below.session.as_ref()?)));
+        let found = sessions.find(|(stored, session)| {
+            let run = session.run.as_ref().map(|run| run.status);
+            let persistent = session.state.persistent.as_deref();
+            match run {
+                Some(RunStatus::Running) => true,
+                Some(status) if status.is_suspended() => {
+                    let alone = persistent.is_some_and(|child| !child.blocking);
+                    let is_stopped = session.stop.is_some();
+                    is_stopped || (alone && stored.unanswered(false).is_empty())
+                }
+                _ => persistent.is_some() && !session.inbox.is_empty(),
+            }
+        });
+        found.map(|(_, session)| session)
+    }
+
     /// Violations of what must hold at every moment, also in the middle of a run.
     pub(super) fn flaws(&self) -> Vec<String> {
         let mut flaws = Vec::new();

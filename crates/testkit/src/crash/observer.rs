@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use helix_agents_core::CallId;
 use helix_agents_core::hooks::{AgentHooks, BeforeModelCall, BeforeTool, HookCx, HookResult};
+use helix_agents_core::{CallId, SessionId};
 
 /// Hooks that count tool runs and model calls. Clones share the counts.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +22,8 @@ pub(super) type ModelCallPlace = (String, usize, usize);
 pub(super) struct ObservedCounts {
     /// The number of starts of each call, and whether more than one is allowed.
     pub(super) starts: BTreeMap<CallId, (usize, bool)>,
+    /// The same by the session of the call: a sub-agent that is started again may use the ids of the first.
+    pub(super) started: BTreeMap<(SessionId, CallId), (usize, bool)>,
     /// The number of model calls at each place of the history.
     pub(super) asked: BTreeMap<ModelCallPlace, usize>,
 }
@@ -38,9 +40,15 @@ impl Observer {
 
 #[async_trait]
 impl AgentHooks for Observer {
-    async fn before_tool(&self, payload: &BeforeTool<'_>, _: &HookCx) -> HookResult {
+    async fn before_tool(&self, payload: &BeforeTool<'_>, cx: &HookCx) -> HookResult {
+        // What a companion tool does, its commit does.
+        if payload.tool.name.starts_with("companion__") {
+            return Ok(());
+        }
         let may_repeat = payload.tool.options.is_repeatable() || payload.tool.has_reconcile;
         let mut seen = self.lock();
+        let place = (cx.session_id.clone(), payload.call.id.clone());
+        seen.started.entry(place).or_insert((0, may_repeat)).0 += 1;
         let start = seen.starts.entry(payload.call.id.clone());
         start.or_insert((0, may_repeat)).0 += 1;
         Ok(())

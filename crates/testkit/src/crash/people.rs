@@ -58,6 +58,8 @@ pub(super) struct People {
     plan: Arc<[PlannedStop]>,
     accepted: Arc<Mutex<Vec<(RunId, StopKind)>>>,
     pub(super) texts: Texts,
+    /// Whether the session is deleted while a tool runs.
+    deletes: bool,
     /// The longest time that the scenario waits for a stop; without it, for ever.
     patience: Option<Duration>,
 }
@@ -69,6 +71,12 @@ impl People {
             texts: Texts::new(texts),
             ..Self::default()
         }
+    }
+
+    /// Sets whether the session is deleted while a tool runs.
+    pub(super) fn deleting(mut self, deletes: bool) -> Self {
+        self.deletes = deletes;
+        self
     }
 
     /// Sets the longest time that the scenario waits for a stop. An executor that was superseded may
@@ -138,7 +146,17 @@ impl World {
     /// Lets the person act who waits for this moment. Returns true if the run was asked to stop: then
     /// call [`World::waits_for_the_stop`].
     pub async fn arrives(&self, moment: Moment) -> bool {
+        if moment == Moment::MidTool && self.people.deletes {
+            // What became of it is seen in the store.
+            let _ = self.deletes().await;
+        }
         self.stops(moment).await || self.texts(moment).await
+    }
+
+    /// Deletes the session.
+    pub(super) async fn deletes(&self) -> Result<(), StoreError> {
+        let sessions = Sessions::new(self.backend.store.as_ref(), self.clock.as_ref());
+        sessions.delete_session(&self.session).await.map(drop)
     }
 
     /// Lets the person stop the run who waits for this moment.

@@ -45,6 +45,8 @@ pub(super) struct Play<'a> {
     pub(super) places: Vec<String>,
     pub(super) flaws: Vec<String>,
     points: usize,
+    /// Whether the session was there.
+    has_begun: bool,
     last_answer: Option<ToolAnswer>,
     /// The answers to calls of a run that was stopped before they were given.
     late_answers: Vec<ToolAnswer>,
@@ -72,7 +74,7 @@ impl<'a> Play<'a> {
             clock: Arc::new(clock),
             ids: Arc::new(SequentialIds::new()),
             session: session(),
-            people: People::new(&scenario.stops, &scenario.texts),
+            people: People::new(&scenario.stops, &scenario.texts).deleting(scenario.deletes),
         };
         Self {
             scenario,
@@ -84,6 +86,7 @@ impl<'a> Play<'a> {
             places: Vec::new(),
             flaws: Vec::new(),
             points: 0,
+            has_begun: false,
             last_answer: None,
             late_answers: Vec::new(),
             asked: BTreeMap::new(),
@@ -98,6 +101,16 @@ impl<'a> Play<'a> {
     /// The outcome of this play, which was not disturbed.
     pub(super) async fn wanted(&self) -> Result<Wanted, String> {
         let stored = self.stored().await?;
+        if self.scenario.deletes {
+            if let Some(flaw) = self.flaws_of_a_deletion().await.first() {
+                return Err(format!("undisturbed: {flaw}"));
+            }
+            return Ok(Wanted {
+                points: self.points,
+                seen: self.observer.seen(),
+                stored,
+            });
+        }
         if let Some(flaw) = stored.flaws_at_the_end().first() {
             return Err(format!("undisturbed: {flaw}"));
         }
@@ -191,6 +204,13 @@ impl<'a> Play<'a> {
             Ok(stored) => stored,
             Err(why) => return ProcessEnd::Failed(why),
         };
+        self.has_begun |= stored.session.is_some();
+        if self.scenario.deletes && self.has_begun && stored.session.is_none() {
+            return ProcessEnd::Over;
+        }
+        if let Some(end) = self.attend(process, &stored).await {
+            return end;
+        }
         if let Some(end) = self.act_later(process, &stored).await {
             return end;
         }
@@ -201,6 +221,12 @@ impl<'a> Play<'a> {
             Some(RunStatus::Running) => {
                 // A call that was begun is not begun again, so nobody waits for that moment.
                 let due = due.filter(|_| stored.has_open_call(HALTING_TOOL));
+                if self.scenario.deletes && stored.has_open_call(HALTING_TOOL) {
+                    return match process.world.deletes().await {
+                        Ok(()) => ProcessEnd::Continues,
+                        Err(error) => ProcessEnd::Failed(format!("it was not deleted: {error}")),
+                    };
+                }
                 if let Some(stop) = due.filter(|stop| stop.moment == Moment::MidTool)
                     && let Err(why) = asks_to_stop(process, stop.kind).await
                 {
@@ -209,7 +235,7 @@ impl<'a> Play<'a> {
                 process.entries.recover(session, &process.performer).await
             }
             Some(status) if status.is_suspended() && !stored.is_asked_to_stop() => {
-                let open = stored.unanswered(disturbance.backwards);
+                let open = self.unanswered(&stored, disturbance.backwards);
                 if let Some(stop) = due.filter(|stop| stop.moment == Moment::Suspended) {
                     return self.stop_suspended(process, stop.kind, &open).await;
                 }
@@ -243,7 +269,9 @@ impl<'a> Play<'a> {
                         let Ok((_, execute)) = completed else {
                             return ProcessEnd::Failed("a start was not completed".to_owned());
                         };
-                        process.entries.execute(execute, &process.performer).await
+                        let begun = process.entries.execute(execute, &process.performer).await;
+                        self.has_begun |= begun.is_ok();
+                        begun
                     }
                 }
             }
@@ -304,6 +332,8 @@ impl<'a> Play<'a> {
         match drive_on(&host, &process.facts, state, &process.ports).await {
             Ok(state) if state.is_ended() => ProcessEnd::Continues,
             Ok(state) => ProcessEnd::Failed(format!("the run has stalled: {state:?}")),
+            // The session is gone.
+            Err(error) if self.scenario.deletes && error.is_superseded() => ProcessEnd::Continues,
             Err(error) => ProcessEnd::Failed(format!("an effect has no event: {error}")),
         }
     }
@@ -357,8 +387,18 @@ impl<'a> Play<'a> {
             Ok(stored) => stored,
             Err(why) => return vec![why],
         };
-        let mut all = stored.flaws_at_the_end();
         let seen = self.observer.seen();
+        if self.scenario.deletes {
+            let mut all = self.flaws_of_a_deletion().await;
+            for (call, (count, _)) in &seen.starts {
+                let undisturbed = wanted.seen.starts.get(call).map_or(0, |(count, _)| *count);
+                if *count > undisturbed {
+                    all.push(format!("call {call} was run {count} times"));
+                }
+            }
+            return all;
+        }
+        let mut all = stored.flaws_at_the_end();
         let allowed = match self.scenario.rewinds() {
             true => wanted.seen.asked.clone(),
             false => BTreeMap::new(),

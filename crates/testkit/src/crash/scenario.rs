@@ -73,6 +73,10 @@ pub struct Scenario {
     returns: BTreeMap<u32, Return>,
     /// The limits with which a session is resumed that a budget has paused.
     pub(super) raises: Option<Budgets>,
+    /// The tools whose calls nobody answers.
+    pub(super) unanswered: BTreeSet<String>,
+    /// Whether the session is deleted while a tool runs.
+    pub(super) deletes: bool,
 }
 
 impl Scenario {
@@ -96,6 +100,8 @@ impl Scenario {
             tells: None,
             returns: BTreeMap::new(),
             raises: None,
+            unanswered: BTreeSet::new(),
+            deletes: false,
         }
     }
 
@@ -196,6 +202,21 @@ impl Scenario {
     #[must_use]
     pub fn raises(mut self, budgets: impl Into<Budgets>) -> Self {
         self.raises = Some(budgets.into());
+        self
+    }
+
+    /// Leaves the pending calls of a tool without an answer. Something else must end them.
+    #[must_use]
+    pub fn never_answers(mut self, tool: impl Into<String>) -> Self {
+        self.unanswered.insert(tool.into());
+        self
+    }
+
+    /// Deletes the session when a tool [arrives](World::arrives) at its middle. Nothing of the session, and of those
+    /// under it, may be there at the end.
+    #[must_use]
+    pub fn deletes(mut self) -> Self {
+        self.deletes = true;
         self
     }
 

@@ -3,7 +3,7 @@
 use helix_agents_core::Agent;
 use helix_agents_core::agent::AgentBuilder;
 use helix_agents_core::budget::Budgets;
-use helix_agents_core::tool::Tool;
+use helix_agents_core::tool::{PersistentAgent, Tool};
 use serde_json::{Value, json};
 
 use super::budgets::{calls as spending, priced, priced_model, text, wide};
@@ -165,4 +165,103 @@ pub fn children_that_share_a_budget() -> Scenario {
     })
     .says("Go")
     .leaves(noted(&[], Value::Null))
+}
+
+/// A call of a companion tool.
+fn companion(id: &str, tool: &str, arguments: &Value) -> Value {
+    json!({ "id": id, "name": format!("companion__{tool}"), "arguments": arguments })
+}
+
+/// A call that starts an agent under the name of the call.
+fn spawn(id: &str, agent: &str) -> Value {
+    let arguments = json!({ "agent": agent, "name": id, "initialMessage": "Begin." });
+    companion(id, "spawnAgent", &arguments)
+}
+
+/// A reply that makes these calls.
+fn reply(calls: &[Value]) -> Value {
+    json!({ "text": "Help me.", "tool_calls": calls })
+}
+
+/// A blocking persistent sub-agent that waits for the client.
+#[must_use]
+pub fn a_client_tool_inside_of_a_blocking_companion() -> Scenario {
+    Scenario::new("a client tool inside of a blocking companion", |_| {
+        let steps = json!([reply(&[spawn("c1", "one")]), { "text": "Done." }]);
+        let one = PersistentAgent::blocking(&asking("one", "a1"));
+        built(agent(&steps).persistent_agents([one]))
+    })
+    .says("Ask it")
+    .answers("color", |call| call.result("teal"))
+    .leaves(noted(&[], Value::Null))
+}
+
+/// A persistent sub-agent that nobody waits for, and that is done while its caller waits for the client.
+#[must_use]
+pub fn a_companion_that_ends_while_its_caller_waits() -> Scenario {
+    Scenario::new("a companion that ends while its caller waits", |world| {
+        let first = reply(&[spawn("c1", "one"), super::call("c2", "color")]);
+        let steps = json!([first, { "text": "Done." }]);
+        let one = PersistentAgent::non_blocking(&noting(world, "one", "a1"));
+        let agent = agent(&steps).tools(client("color"));
+        built(agent.persistent_agents([one]))
+    })
+    .says("Go")
+    .answers("color", |call| call.result("teal"))
+    .tells(1)
+    .leaves(noted(&[], Value::Null))
+}
+
+/// A persistent sub-agent that is asked a second time, with what it knows.
+#[must_use]
+pub fn a_companion_that_is_consulted_again() -> Scenario {
+    Scenario::new("a companion that is consulted again", |world| {
+        let steps = json!([
+            calls(&[("a1", "note")]),
+            { "text": "It is noted." },
+            calls(&[("a2", "note")]),
+            { "text": "It is noted again." },
+        ]);
+        let one = built(child("one", &steps).tools(note(world, "note")));
+        let again = json!({ "name": "c1", "message": "Again." });
+        let steps = json!([
+            reply(&[spawn("c1", "one")]),
+            reply(&[companion("c2", "sendMessage", &again)]),
+            { "text": "Done." },
+        ]);
+        built(agent(&steps).persistent_agents([PersistentAgent::blocking(&one)]))
+    })
+    .says("Go")
+    .leaves(noted(&[], Value::Null))
+}
+
+/// A persistent sub-agent that waits for the client is ended by its caller.
+#[must_use]
+pub fn a_companion_that_is_ended() -> Scenario {
+    Scenario::new("a companion that is ended", |_| {
+        let steps = json!([calls(&[("a1", "size")]), { "text": "Never." }]);
+        let one = built(child("one", &steps).tools(client("size")));
+        let first = reply(&[spawn("c1", "one"), super::call("c2", "color")]);
+        let end = companion("c3", "terminateChild", &json!({ "name": "c1" }));
+        let steps = json!([first, reply(&[end]), { "text": "Done." }]);
+        let agent = agent(&steps).tools(client("color"));
+        built(agent.persistent_agents([PersistentAgent::non_blocking(&one)]))
+    })
+    .says("Go")
+    .answers("color", |call| call.result("teal"))
+    .never_answers("size")
+    .leaves(noted(&[], Value::Null))
+}
+
+/// A session that is deleted while a tool of its sub-agent runs.
+#[must_use]
+pub fn a_session_that_is_deleted_while_a_child_runs() -> Scenario {
+    Scenario::new("a session that is deleted while a child runs", |world| {
+        let steps = json!([calls(&[("h1", "charge")]), { "text": "Charged." }]);
+        let below = built(child("child", &steps).tools(charge(world, true)));
+        let steps = json!([tasks(&[("c1", "subagent__child")]), { "text": "Done." }]);
+        built(agent(&steps).tools(Tool::sub_agent(&below)))
+    })
+    .says("Charge it")
+    .deletes()
 }

@@ -17,6 +17,9 @@ pub(super) struct Branch {
     session_id: SessionId,
     agent_type: String,
     tool_call_id: CallId,
+    /// The name of a persistent one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_status: Option<RunStatus>,
@@ -39,6 +42,7 @@ pub(super) fn below<'a>(store: &'a dyn SessionStore, session: SessionKey<'a>) ->
             all.push(Branch {
                 agent_type: child.agent_type,
                 tool_call_id: child.tool_call_id,
+                name: child.name,
                 status: status(found.state.status),
                 run_status: found.run.map(|run| run.status),
                 pending: unanswered(&found.state),
@@ -74,10 +78,13 @@ fn draw(branches: &[Branch], indent: &str, all: &mut Vec<String>) {
         };
         let waits = branch.run_status.is_some_and(RunStatus::is_suspended);
         let is = if waits { "suspended" } else { branch.status };
-        all.push(format!(
-            "{indent}{corner} {} {} {is}, for call {}",
-            branch.agent_type, branch.session_id, branch.tool_call_id
-        ));
+        let (agent, session, call) = (&branch.agent_type, &branch.session_id, &branch.tool_call_id);
+        all.push(match &branch.name {
+            Some(name) => {
+                format!("{indent}{corner} {agent} {session} {is}, named {name} by call {call}")
+            }
+            None => format!("{indent}{corner} {agent} {session} {is}, for call {call}"),
+        });
         let indent = format!("{indent}{below}");
         for call in &branch.pending {
             let (id, tool, input) = (&call.tool_call_id, &call.tool_name, &call.input);

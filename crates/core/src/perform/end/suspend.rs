@@ -18,7 +18,8 @@ use crate::perform::reading::Reading;
 use crate::perform::scope::{EffectContext, Scope};
 use crate::perform::settle::reply_usage;
 use crate::session::{
-    CallState, ChildCall, ChildWait, OpenCall, OpenStep, RunRecord, RunStatus, Suspended,
+    CallState, ChildCall, ChildStatus, ChildWait, OpenCall, OpenStep, RunRecord, RunStatus,
+    Suspended,
 };
 use crate::state::StepWrites;
 use crate::store::{Change, Field, PendingStatus, Precondition, SessionKey, Snapshot};
@@ -287,6 +288,11 @@ async fn pause(
         status,
         tool_call_ids: waiting.clone(),
     });
+    let family = view.context.family.as_ref();
+    let noted = family.and_then(|family| {
+        let noted = family.noted(&run.id, ChildStatus::Suspended)?;
+        Some((family.parent.clone(), noted))
+    });
     let commit = || {
         let paused = [
             Change::Set(Field::SuspendedStep(Some(open.id.clone()))),
@@ -295,6 +301,10 @@ async fn pause(
             Change::Lease(None),
         ];
         let commit = asked.clone().changes(usage.clone());
+        let commit = match noted.clone() {
+            Some((parent, noted)) => commit.with(|commit| commit.then_in(parent, noted)),
+            None => commit,
+        };
         commit
             .change(Change::OpenStep(Some(Arc::clone(&kept))))
             .write_state(&applied.writes)

@@ -6,10 +6,11 @@ use super::run::CallOutcome;
 use super::{Calling, called};
 use crate::entries::{CHILD_STOPPED, Delegation, Performer, Start, plan_child};
 use crate::hooks::BeforeSubAgent;
-use crate::id::IdSourceExt;
+use crate::id::{IdSourceExt, SessionId};
 use crate::machine::Event;
 use crate::message::{Message, ResultStatus, ToolCall, ToolMessage, UserMessage};
-use crate::perform::commit::CommitOutcome;
+use crate::perform::children::{Consultation, consultation};
+use crate::perform::commit::{CommitOutcome, EffectCommit};
 use crate::perform::deltas::Deltas;
 use crate::perform::executable::ExecutableCall;
 use crate::perform::guard::caught_now;
@@ -19,7 +20,8 @@ use crate::perform::reading::Reading;
 use crate::perform::scope::{EffectContext, Scope};
 use crate::perform::{PerformError, SessionView};
 use crate::session::{
-    CallState, ChildCall, ChildStatus, OpenCall, OpenStep, RunRecord, RunStatus, SubSessionRef,
+    CallState, ChildCall, ChildStatus, OpenCall, OpenStep, RunRecord, RunStatus, SessionStatus,
+    SubSessionRef,
 };
 use crate::state::StepWrites;
 use crate::step::{
@@ -28,6 +30,7 @@ use crate::step::{
 };
 use crate::store::{Change, Commit, Page, Precondition, SessionKey, Snapshot};
 use crate::stream::ChunkPayload;
+use crate::time::Timestamp;
 use crate::tool::{SubAgent, Tool};
 use crate::usage::{UsageKind, UsageRollup};
 
@@ -36,9 +39,23 @@ const MAX_TRIES: usize = 8;
 
 /// The end of a child, as the commit of its result tells it.
 pub(super) struct ChildEnd {
-    pub(super) child: SubSessionRef,
-    pub(super) usage: UsageKind,
-    pub(super) told: ChunkPayload,
+    pub(super) child: Option<SubSessionRef>,
+    pub(super) usage: Option<UsageKind>,
+    pub(super) told: Option<ChunkPayload>,
+}
+
+/// What the commit of a call does beside the call: to a child, and for readers. A run that is asked to stop does not
+/// do it.
+pub(super) struct Beside {
+    pub(super) commit: Commit,
+    pub(super) told: Option<ChunkPayload>,
+}
+
+impl Beside {
+    pub(super) fn add<'a>(&self, commit: EffectCommit<'a>) -> EffectCommit<'a> {
+        let commit = commit.unless_stopped().tell(self.told.clone());
+        commit.with(|commit| commit.and(self.commit.clone()))
+    }
 }
 
 impl Calling<'_> {
@@ -104,14 +121,42 @@ impl Calling<'_> {
                 return self.finish(not_started(result)?, deltas).await;
             }
         };
-        let child = (&starting, &planned.commit);
-        match self.write_start(child, state.writes()?, &mut deltas).await {
+        let (child, run) = (&starting.delegation.session, &starting.start.run_id);
+        let at = starting.start.at;
+        let agent = sub_agent.agent.name();
+        let mut link = SubSessionRef::new(child.clone(), agent, call.id.clone(), at);
+        link.run_id = Some(run.clone());
+        let link = Change::Child(Box::new(link));
+        let beside = Beside {
+            commit: planned.commit.then_in(cx.at().session_id.clone(), link),
+            told: Some(self.child_started(agent, child)),
+        };
+        let child = ChildCall::new(child.clone(), run.clone());
+        let waits = self
+            .at(at)
+            .wait_for_child(child, &beside, state.writes()?, &mut deltas);
+        match waits.await {
             Err(error) if error.is_moved() => {
                 let why = "the run was stopped before it.";
                 let result = synthesize_not_executed_result(&call.id, &call.name, why);
                 self.finish(not_started(result)?, deltas).await
             }
             other => other,
+        }
+    }
+
+    /// The same call at another instant.
+    pub(super) fn at(self, now: Timestamp) -> Self {
+        let cx = EffectContext { now, ..self.cx };
+        Self { cx, ..self }
+    }
+
+    /// The chunk that tells readers that a child works on the call.
+    pub(super) fn child_started(self, agent: &str, child: &SessionId) -> ChunkPayload {
+        ChunkPayload::SubagentStart {
+            tool_call_id: self.call.id.clone(),
+            sub_agent_type: agent.to_owned(),
+            sub_session_id: child.clone(),
         }
     }
 
@@ -146,58 +191,47 @@ impl Calling<'_> {
         })
     }
 
-    async fn write_start(
+    /// Lets the call wait for a child.
+    pub(super) async fn wait_for_child(
         self,
-        (starting, planned): (&Starting<'_>, &Commit),
+        child: ChildCall,
+        beside: &Beside,
         writes: StepWrites,
         deltas: &mut Deltas<'_>,
     ) -> Result<Event, PerformError> {
         let Self {
-            step, index, call, ..
+            cx,
+            step,
+            index,
+            call,
+            ..
         } = self;
-        let cx = EffectContext {
-            now: starting.start.at,
-            ..self.cx
-        };
         let scope = cx.scope;
-        let (at, ports) = (scope.at(), scope.ports);
-        let (child, run) = (&starting.delegation.session, &starting.start.run_id);
-        let agent = starting.delegation.agent.name();
-        let mut link = SubSessionRef::new(child.clone(), agent, call.id.clone(), cx.now);
-        link.run_id = Some(run.clone());
+        let session = child.session_id.clone();
         let mut waiting = OpenCall {
             state: CallState::AwaitingChild,
-            child: Some(Box::new(ChildCall::new(child.clone(), run.clone()))),
+            child: Some(Box::new(child)),
             writes,
             ..self.open.clone()
         };
         if let Some(effect) = &mut waiting.effect {
-            // Another attempt that read the call before cannot start a second one.
+            // Another attempt that read the call before cannot do it a second time.
             effect.attempts += 1;
         }
-        let started = ChunkPayload::SubagentStart {
-            tool_call_id: call.id.clone(),
-            sub_agent_type: agent.to_owned(),
-            sub_session_id: child.clone(),
-        };
         let unsent = deltas.take().await?;
         let commit = || {
-            cx.begin()
-                .unless_stopped()
-                .chunks(&unsent)
-                .tell([started.clone()])
-                .set_call(index, &call.id, &waiting)
-                .change(Change::Child(Box::new(link.clone())))
-                .with(|commit| commit.and(planned.clone()))
+            let commit = cx.begin().chunks(&unsent);
+            beside.add(commit.set_call(index, &call.id, &waiting))
         };
         let committed = match scope.write(commit).await? {
             CommitOutcome::Made(committed) => committed,
             CommitOutcome::Before(event) => return Ok(event),
         };
-        tracing::info!(event = "sub_agent.started", session = %at.session_id, call = %call.id, %child);
+        let at = scope.at();
+        tracing::info!(event = "sub_agent.awaited", session = %at.session_id, call = %call.id, child = %session);
         let mut step = OpenStep::clone(step);
         step.set_call(&call.id, waiting.clone());
-        let memory = &ports.memory;
+        let memory = &scope.ports.memory;
         memory.update(&committed, |view| view.set_call(&call.id, waiting));
         self.event(&step, committed.stop.is_some())
     }
@@ -258,19 +292,22 @@ impl Calling<'_> {
         let child = child.ok_or_else(|| scope.missing("the child of that call"))?;
         let key = SessionKey::new(&at.root_session_id, &child.session_id);
         let found = patiently(scope.ports, || scope.ports.store.load(key)).await?;
-        let run = found.as_ref().and_then(|found| found.run.as_ref());
-        if let Some(run) = run {
-            if run.status == RunStatus::Running {
+        let run = match consultation(scope.ports, found.as_ref(), child).await? {
+            Consultation::Works => {
                 let session = child.session_id.clone();
                 return Err(PerformError::ChildRuns { session });
             }
-            if run.status.is_suspended() {
-                return self.note_suspended(view, child, run).await;
-            }
+            Consultation::Suspended(run) => return self.note_suspended(view, child, &run).await,
+            Consultation::Over(run) => run,
+        };
+        if let Some(found) = &found
+            && let Some(persistent) = found.state.persistent.as_deref()
+        {
+            return self.take_companion(found, persistent, run.as_deref()).await;
         }
         let agent = sub_agent_type(&call.name).unwrap_or(&call.name).to_owned();
         let outcome = match &found {
-            Some(found) => outcome(scope, key, found).await?,
+            Some(found) => outcome(scope, found, run.as_deref()).await?,
             None => Err("The session of the sub-agent was deleted.".to_owned()),
         };
         let outcome = outcome.and_then(|value| scope.ports.bounds().take_result(value));
@@ -281,14 +318,41 @@ impl Calling<'_> {
             agent_type: agent.clone(),
             result: outcome,
         });
-        let end = self.ended(&agent, child, run, (&result, &used));
+        let end = self.ended(&agent, child, run.as_deref(), (&result, &used));
+        let outcome = self.outcome_of_child(result, run.as_deref(), end);
+        let deltas = Deltas::of_call(scope, step, self.index, self.open.attempts());
+        self.finish(outcome, deltas).await
+    }
+
+    /// The outcome of a call whose child has ended.
+    pub(super) fn outcome_of_child(
+        self,
+        result: ToolMessage,
+        run: Option<&RunRecord>,
+        end: ChildEnd,
+    ) -> CallOutcome {
         let mut ended = CallOutcome::not_run(result).with_writes(self.open.writes.clone());
         if let Some(run) = run {
-            ended.duration = run.ended_at.unwrap_or(cx.now).since(run.started_at);
+            ended.duration = run.ended_at.unwrap_or(self.cx.now).since(run.started_at);
         }
         ended.child = Some(Box::new(end));
-        let deltas = Deltas::of_call(scope, step, self.index, self.open.attempts());
-        self.finish(ended, deltas).await
+        ended
+    }
+
+    /// The chunk that tells readers that the child of the call has ended.
+    pub(super) fn child_ended(
+        self,
+        agent: &str,
+        child: &SessionId,
+        result: &ToolMessage,
+    ) -> ChunkPayload {
+        ChunkPayload::SubagentEnd {
+            tool_call_id: self.call.id.clone(),
+            sub_agent_type: agent.to_owned(),
+            sub_session_id: child.clone(),
+            success: result.status.is_success(),
+            result: result.status.is_success().then(|| result.value()),
+        }
     }
 
     fn ended(
@@ -310,19 +374,13 @@ impl Calling<'_> {
         link.run_id = Some(child.run_id.clone());
         link.status = status;
         ChildEnd {
-            child: link,
-            usage: UsageKind::Subagent {
+            child: Some(link),
+            usage: Some(UsageKind::Subagent {
                 name: agent.to_owned(),
                 tokens: used.tokens,
                 micro_dollars: used.micro_dollars,
-            },
-            told: ChunkPayload::SubagentEnd {
-                tool_call_id: call.id.clone(),
-                sub_agent_type: agent.to_owned(),
-                sub_session_id: child.session_id.clone(),
-                success: result.status.is_success(),
-                result: result.status.is_success().then(|| result.value()),
-            },
+            }),
+            told: Some(self.child_ended(agent, &child.session_id, result)),
         }
     }
 
@@ -362,42 +420,60 @@ impl Calling<'_> {
 }
 
 /// The output of a child that has ended, or a text for the model that says why there is none.
-async fn outcome(
+pub(super) async fn outcome(
     scope: Scope<'_>,
-    key: SessionKey<'_>,
     found: &Snapshot,
+    run: Option<&RunRecord>,
 ) -> Result<Result<Value, String>, PerformError> {
-    let Some(run) = &found.run else {
+    let Some(run) = run else {
         return Ok(Err("The sub-agent never ran.".to_owned()));
     };
+    let is_latest = found.run.as_ref().is_some_and(|last| last.id == run.id);
     Ok(match run.status {
         RunStatus::Completed => match &run.output {
             Some(output) => Ok(output.clone()),
-            None => Ok(last_text(scope, key, found.message_count).await?),
+            None => {
+                // A later turn has messages of its own.
+                let later = found.run.as_ref().filter(|last| last.turn > run.turn);
+                let end = later.and_then(|later| later.turn_start);
+                let end = end.map_or(found.message_count, |start| start.messages);
+                Ok(last_text(scope, found.state.key(), end).await?)
+            }
         },
         RunStatus::Failed => {
             let error = run.error.as_ref();
             let why = error.map_or("it gave no reason", |error| error.message.as_str());
             Err(format!("The sub-agent failed: {why}"))
         }
-        _ if found.state.status == crate::session::SessionStatus::Paused => {
+        _ if is_latest && found.state.status == SessionStatus::Paused => {
             Err("The sub-agent was stopped because a budget is used up.".to_owned())
         }
         _ => Err(CHILD_STOPPED.to_owned()),
     })
 }
 
-/// The text of the last message.
+/// How many messages are read at once to find the last one of the model.
+const LOOK_BACK: usize = 8;
+
+/// The text of the model's last message among the first ones. Notices may stand behind it.
 async fn last_text(
     scope: Scope<'_>,
     key: SessionKey<'_>,
-    messages: usize,
+    mut messages: usize,
 ) -> Result<Value, PerformError> {
     let store = &scope.ports.store;
-    let page = Page::new(messages.saturating_sub(1), 1);
-    let last = patiently(scope.ports, || store.messages(key, page)).await?;
-    Ok(match last.items.into_iter().next_back() {
-        Some(Message::Assistant(message)) => message.content().map_or(Value::Null, Value::String),
-        _ => Value::Null,
-    })
+    while messages > 0 {
+        let from = messages.saturating_sub(LOOK_BACK);
+        let page = Page::new(from, messages - from);
+        let read = patiently(scope.ports, || store.messages(key, page)).await?;
+        let mut replies = read.items.into_iter().filter_map(|message| match message {
+            Message::Assistant(message) => Some(message),
+            _ => None,
+        });
+        if let Some(reply) = replies.next_back() {
+            return Ok(reply.content().map_or(Value::Null, Value::String));
+        }
+        messages = from;
+    }
+    Ok(Value::Null)
 }

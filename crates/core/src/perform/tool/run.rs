@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Calling;
-use super::child::ChildEnd;
+use super::child::{Beside, ChildEnd};
 use super::sink::Sink;
 use crate::abort::AbortHandle;
 use crate::agent::AnyAgent;
@@ -49,6 +49,8 @@ pub(super) struct CallOutcome {
     pub(super) pause: bool,
     /// The end of the child that gave the result.
     pub(super) child: Option<Box<ChildEnd>>,
+    /// What the commit of the result does to other sessions.
+    pub(super) beside: Option<Box<Beside>>,
 }
 
 impl Calling<'_> {
@@ -161,6 +163,7 @@ impl Calling<'_> {
             ran: true,
             pause: false,
             child: None,
+            beside: None,
         })
     }
 
@@ -401,6 +404,7 @@ impl CallOutcome {
             ran: false,
             pause: false,
             child: None,
+            beside: None,
         }
     }
 

@@ -148,6 +148,7 @@ impl Applying<'_> {
             version: old.version,
             parent_session_id: old.parent_session_id.clone(),
             root_session_id: old.root_session_id.clone(),
+            persistent: old.persistent.clone(),
             // Saving an older reading must not point the session at an older checkpoint.
             checkpoint_id: old.checkpoint_id.clone(),
             checkpointed_at: old.checkpointed_at,
@@ -335,6 +336,7 @@ impl Applying<'_> {
             }
             Change::Notice(message) => header.notices.push(message),
             Change::Child(child) => self.row(Row::Child(child)),
+            Change::UpdateChild(child) => self.row(Row::UpdateChild(child)),
             Change::Stop(stop) => {
                 let running = header.run.as_ref().is_some_and(|run| {
                     run.id == stop.run_id
@@ -390,6 +392,10 @@ impl Applying<'_> {
             Field::Error(error) => session.error = error,
             Field::FailureReason(reason) => session.failure_reason = reason,
             Field::InterruptContext(context) => session.interrupt_context = context,
+            Field::EndedChild(child) => {
+                let waits = &mut session.suspended_awaiting_children;
+                waits.retain(|_, wait| wait.session_id != child);
+            }
             Field::AwaitedChild(call, wait) => {
                 put(&mut session.suspended_awaiting_children, call, wait);
             }

@@ -2,15 +2,131 @@
 
 use super::{MAX_ATTEMPTS, Sessions};
 use crate::id::{RunId, SessionId};
-use crate::session::{OpenStep, RunStatus, StopKind, StopRequest};
-use crate::store::{Change, Commit, Precondition, SessionKey, Snapshot, StoreError};
+use crate::session::{
+    ChildMode, ChildStatus, OpenStep, RunStatus, SessionStatus, StopKind, StopRequest,
+    SubSessionRef,
+};
+use crate::store::{Change, Commit, Field, Precondition, SessionKey, Snapshot, StoreError};
 
 fn is_in_progress(status: RunStatus) -> bool {
     !status.is_ended() || status.is_suspended()
 }
 
+/// The children that are asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those for which the run waits.
+    Awaited,
+    /// Also persistent ones for which it does not wait.
+    All,
+}
+
+/// A child session with something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WorkingChild {
+    pub(crate) session: SessionId,
+    /// Its run in progress.
+    pub(crate) run: Option<RunId>,
+    /// The messages of its parent that wait for the next run.
+    inbox: Vec<String>,
+    /// What the child is without those messages, if it does not run.
+    rests: Option<Rests>,
+    /// Whether there is nothing more to ask it.
+    is_stopped: bool,
+    /// The status of its run.
+    status: Option<RunStatus>,
+}
+
+/// A persistent child that has nothing to do any more.
+#[derive(Debug, Clone, PartialEq)]
+struct Rests {
+    parent: SessionId,
+    link: SubSessionRef,
+    /// Whether it never ran.
+    is_new: bool,
+}
+
+impl Rests {
+    fn of(child: &Snapshot) -> Option<Self> {
+        let run = child.run.as_ref().map(|run| run.status);
+        let mut link = child.state.persistent_link()?;
+        link.run_id = child.run.as_ref().map(|run| run.id.clone());
+        link.status = match run {
+            Some(RunStatus::Running) => return None,
+            Some(RunStatus::Completed) => ChildStatus::Completed,
+            Some(RunStatus::Failed) => ChildStatus::Failed,
+            Some(status) if status.is_suspended() => ChildStatus::Suspended,
+            _ => ChildStatus::Interrupted,
+        };
+        Some(Self {
+            parent: child.state.parent_session_id.clone()?,
+            link,
+            is_new: run.is_none(),
+        })
+    }
+}
+
+/// Drops the messages that wait in the inbox of a persistent child.
+pub(crate) fn drop_messages(commit: Commit, child: &Snapshot) -> Commit {
+    let inbox: Vec<_> = child.inbox.iter().map(|row| row.id.clone()).collect();
+    let session = &child.state.session_id;
+    drop_rows(commit, session, &inbox, Rests::of(child).as_ref())
+}
+
+fn drop_rows(
+    mut commit: Commit,
+    session: &SessionId,
+    inbox: &[String],
+    rests: Option<&Rests>,
+) -> Commit {
+    if inbox.is_empty() {
+        return commit;
+    }
+    let dropped = Change::DrainInbox(inbox.to_vec());
+    commit = commit.then_in(session.clone(), dropped);
+    let Some(rests) = rests else { return commit };
+    if rests.is_new {
+        let status = Field::Status(SessionStatus::Interrupted);
+        commit = commit.then_in(session.clone(), Change::Set(status));
+    }
+    let noted = Change::UpdateChild(Box::new(rests.link.clone()));
+    commit.then_in(rests.parent.clone(), noted)
+}
+
+impl WorkingChild {
+    /// As [`WorkingChild::stop`], in a commit that is refused if the run is another one now.
+    pub(crate) fn stop_as_read(&self, commit: Commit, kind: StopKind, reason: &str) -> Commit {
+        if self.is_stopped {
+            return commit;
+        }
+        let commit = match (&self.run, self.status) {
+            (Some(run), Some(status)) => {
+                let as_read = Precondition::Run(run.clone(), vec![status]);
+                commit.when_in(self.session.clone(), as_read)
+            }
+            _ => commit,
+        };
+        self.stop(commit, kind, Some(&reason.to_owned()))
+    }
+
+    /// Asks its run to stop, and drops the messages that would start the next one.
+    pub(crate) fn stop(
+        &self,
+        mut commit: Commit,
+        kind: StopKind,
+        reason: Option<&String>,
+    ) -> Commit {
+        if let Some(run) = &self.run {
+            let mut stop = StopRequest::new(run.clone(), kind, commit.at);
+            stop.reason = reason.cloned();
+            commit = commit.then_in(self.session.clone(), Change::Stop(stop));
+        }
+        drop_rows(commit, &self.session, &self.inbox, self.rests.as_ref())
+    }
+}
+
 /// The sessions that work on the open calls of a session.
-fn children_of(found: &Snapshot) -> impl Iterator<Item = SessionId> {
+fn awaited_by(found: &Snapshot) -> impl Iterator<Item = SessionId> {
     let calls = found.open_step.iter().flat_map(OpenStep::calls);
     let open = calls.filter(|(_, call)| call.result.is_none());
     open.filter_map(|(_, call)| Some(call.child.as_ref()?.session_id.clone()))
@@ -69,12 +185,11 @@ impl Sessions<'_> {
             let now = self.clock.now();
             let root = found.state.root().clone();
             let mut commit = Commit::new(root, now).when_in(session.clone(), as_read);
-            let below = self.children_in_progress(&found).await?;
-            let all = std::iter::once((session.clone(), run.id.clone())).chain(below);
-            for (session, run) in all {
-                let mut stop = StopRequest::new(run, kind, now);
-                stop.reason.clone_from(&reason);
-                commit = commit.then_in(session, Change::Stop(stop));
+            let mut stop = StopRequest::new(run.id.clone(), kind, now);
+            stop.reason.clone_from(&reason);
+            commit = commit.then_in(session.clone(), Change::Stop(stop));
+            for child in self.working_children(&found, Reach::All).await? {
+                commit = child.stop(commit, kind, reason.as_ref());
             }
             match self.store.commit(commit).await {
                 // A stopped run starts no child. To one that began since the tree was read, the host that waits
@@ -106,24 +221,18 @@ impl Sessions<'_> {
             let Some(found) = self.store.load(session).await? else {
                 return Ok(());
             };
-            let mut below = self.children_in_progress(&found).await?;
-            let mut fresh = Vec::new();
-            while let Some((session, run)) = below.pop() {
-                let key = SessionKey::new(found.state.root(), &session);
-                let stop = self.store.load(key).await?.and_then(|child| child.stop);
-                if stop.is_none_or(|stop| stop.run_id != run) {
-                    fresh.push((session, run));
-                }
-            }
+            let below = self.working_children(&found, Reach::All).await?;
+            let fresh: Vec<_> = below
+                .into_iter()
+                .filter(|child| !child.is_stopped)
+                .collect();
             if fresh.is_empty() || attempts > MAX_ATTEMPTS {
                 return Ok(());
             }
             let now = self.clock.now();
             let mut commit = Commit::new(found.state.root().clone(), now);
-            for (session, run) in fresh {
-                let mut stop = StopRequest::new(run, kind, now);
-                stop.reason.clone_from(&reason);
-                commit = commit.then_in(session, Change::Stop(stop));
+            for child in fresh {
+                commit = child.stop(commit, kind, reason.as_ref());
             }
             match self.store.commit(commit).await {
                 // One of them was deleted meanwhile.
@@ -133,24 +242,64 @@ impl Sessions<'_> {
         }
     }
 
-    /// The runs in progress that work for the last run of a session, at any depth.
-    async fn children_in_progress(
+    /// The children with something to do for a session, and theirs, at any depth.
+    pub(crate) async fn working_children(
         &self,
         found: &Snapshot,
-    ) -> Result<Vec<(SessionId, RunId)>, StoreError> {
-        let mut all = Vec::new();
-        let mut open: Vec<SessionId> = children_of(found).collect();
+        reach: Reach,
+    ) -> Result<Vec<WorkingChild>, StoreError> {
+        let open = self.children_of(found, reach).await?;
+        self.working_from(found.state.root(), open, reach).await
+    }
+
+    /// Those of these children with something to do, and theirs, at any depth.
+    pub(crate) async fn working_from(
+        &self,
+        root: &SessionId,
+        mut open: Vec<SessionId>,
+        reach: Reach,
+    ) -> Result<Vec<WorkingChild>, StoreError> {
+        let mut all: Vec<WorkingChild> = Vec::new();
         while let Some(session) = open.pop() {
-            let key = SessionKey::new(found.state.root(), &session);
+            let key = SessionKey::new(root, &session);
+            if all.iter().any(|known| known.session == session) {
+                continue;
+            }
             let Some(child) = self.store.load(key).await? else {
                 continue;
             };
-            let run = child.run.as_ref();
-            let Some(run) = run.filter(|run| is_in_progress(run.status)) else {
-                continue;
-            };
-            all.push((session, run.id.clone()));
-            open.extend(children_of(&child));
+            let run = child.run.as_ref().filter(|run| is_in_progress(run.status));
+            let waits = child.state.persistent.is_some() && !child.inbox.is_empty();
+            if run.is_some() || waits {
+                let stop = child.stop.as_ref().map(|stop| &stop.run_id);
+                all.push(WorkingChild {
+                    session,
+                    is_stopped: !waits && stop == run.map(|run| &run.id),
+                    run: run.map(|run| run.id.clone()),
+                    status: run.map(|run| run.status),
+                    rests: Rests::of(&child),
+                    inbox: child.inbox.iter().map(|row| row.id.clone()).collect(),
+                });
+            }
+            // Who works for a child that rests is not its business any more, unless all are asked.
+            if run.is_some() || reach == Reach::All {
+                open.extend(self.children_of(&child, reach).await?);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn children_of(
+        &self,
+        found: &Snapshot,
+        reach: Reach,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let mut all: Vec<SessionId> = awaited_by(found).collect();
+        if reach == Reach::All {
+            let family = self.store.extras(found.state.key()).await?;
+            let persistent = family.children.into_iter();
+            let persistent = persistent.filter(|child| child.mode == ChildMode::Persistent);
+            all.extend(persistent.map(|child| child.session_id));
         }
         Ok(all)
     }

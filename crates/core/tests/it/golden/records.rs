@@ -11,9 +11,9 @@ use helix_agents_core::model::TokenUsage;
 use helix_agents_core::session::{
     Answer, AnswerKind, Approval, CallBinding, CallPhase, CallState, Checkpoint, CheckpointSource,
     ChildCall, ChildLocation, ChildMode, ChildStatus, ChildWait, EffectRecord, EffectState,
-    InterruptContext, OpenCall, OpenStep, PendingCall, ReplyUsage, RunRecord, RunStatus,
-    RunTrigger, SessionMode, SessionState, SessionStatus, StepStart, StopKind, StopRequest,
-    SubSessionRef, Submission, Suspended, TracingContext, TurnStart, WorkspaceRef,
+    InterruptContext, OpenCall, OpenStep, PendingCall, PersistentChild, ReplyUsage, RunRecord,
+    RunStatus, RunTrigger, SessionMode, SessionState, SessionStatus, StepStart, StopKind,
+    StopRequest, SubSessionRef, Submission, Suspended, TracingContext, TurnStart, WorkspaceRef,
 };
 use helix_agents_core::step::{Correction, NextAction, StopCause};
 use helix_agents_core::store::{Header, InboxRow, Lease};
@@ -159,6 +159,10 @@ pub(super) fn sessions() -> Vec<SessionState> {
     other.checkpoint_source = Some(CheckpointSource::Save);
     let mut samples = vec![full_session(), other];
     samples.extend(SESSION_STATUSES.map(bare));
+    let mut child = bare(SessionStatus::Active);
+    let persistent = PersistentChild::new("editor", true, call_id("c3"));
+    child.persistent = Some(Box::new(persistent));
+    samples.push(child);
     samples
 }
 
@@ -476,6 +480,10 @@ pub(super) fn children() -> Vec<SubSessionRef> {
         sample.status = status;
         sample
     }));
+    let mut kept = child();
+    kept.mode = ChildMode::Persistent;
+    kept.blocking = true;
+    samples.push(kept);
     samples
 }
 

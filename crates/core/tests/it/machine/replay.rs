@@ -51,9 +51,9 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
             }
             _ => {
                 let count = 1 + dice(5);
-                let letters = ['r', 'r', 'r', 't', 'c', 'a', 'R', 'R'];
-                let mut calls: String = (0..count).map(|_| letters[dice(8)]).collect();
-                if calls.chars().all(|call| call == 't') {
+                let letters = ['r', 'r', 'r', 't', 'c', 'a', 'R', 'R', '1', '1', '9'];
+                let mut calls: String = (0..count).map(|_| letters[dice(11)]).collect();
+                if calls.chars().all(|call| matches!(call, 't' | '9')) {
                     calls.push('r');
                 }
                 json!({ "what": "replied", "open": { "id": "step-1", "calls": calls } })
@@ -62,7 +62,7 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
         EffectKind::Tool { index, .. } => {
             let others = stands.char_indices();
             let mut others = others.filter(|(place, _)| *place != *index as usize);
-            let is_last = others.all(|(_, call)| call.eq_ignore_ascii_case(&'t'));
+            let is_last = others.all(|(_, call)| matches!(call, 't' | 'T' | '9'));
             match dice(8) {
                 0..=2 if is_last => settled(None, state.corrections),
                 3 if is_last => settled(Some("completed"), state.corrections),
@@ -94,6 +94,8 @@ fn event_of(effect: &Effect, state: &RunState, dice: &mut impl FnMut(usize) -> u
                     'c' if dice(2) == 0 => 't',
                     'a' if dice(2) == 0 => 'r',
                     's' if dice(2) == 0 => 'k',
+                    '4' if dice(2) == 0 => '9',
+                    '8' if dice(2) == 0 => '6',
                     'C' => 'T',
                     other => other,
                 })
@@ -201,8 +203,9 @@ proptest! {
             };
             let finishing = running(CallPhase::Finish);
             prop_assert!(finishing <= 1);
-            let regular = calls.iter().filter(|call| call.phase == CallPhase::Regular);
-            let all_done = regular.into_iter().all(|call| call.standing == CallStatus::Terminal);
+            prop_assert!(running(CallPhase::Companion) <= 1);
+            let first = calls.iter().filter(|call| call.phase != CallPhase::Finish);
+            let all_done = first.into_iter().all(|call| call.standing == CallStatus::Terminal);
             prop_assert!(finishing == 0 || all_done);
             prop_assert!(state.ended.is_none() || effects.is_empty());
         }

@@ -151,6 +151,15 @@ fn each_event_of_a_call_leads_to_the_next_effects() {
         (awaiting("wt"), taken(0, "s"), "end suspended", "st"),
         (awaiting("ws"), taken(0, "t"), "end suspended", "ts"),
         (awaiting("wR"), taken(0, "t"), "tool 1", "tX"),
+        // Calls of companion tools begin one after another, beside the regular ones.
+        (starting("1r1"), started(), "tool 0, tool 1", "3x1"),
+        (open("3x1"), called(0), "tool 2", "9x3"),
+        (open("3x1"), called(1), "", "3t1"),
+        (open("31"), child(0), "child 0, tool 1", "73"),
+        (open("3R"), called(0), "tool 1", "9X"),
+        (open("93"), called(1), "settle", "99"),
+        (awaiting("7R"), taken(0, "s"), "end suspended", "8R"),
+        (starting("62"), started(), "child 0, tool 1 unknown", "73"),
         // A process that takes over waits for the children beside the calls that are left.
         (starting("krs"), started(), "child 0, tool 1", "wxs"),
         (starting("ksR"), started(), "child 0", "wsR"),

@@ -158,12 +158,10 @@ async fn a_tree_is_handed_over_and_goes_on_in_another_process() {
         let turn = Turn::new("go").session(session("s"));
         let run = runtime.execute(&parent, turn).await.unwrap();
         gate.reached().await;
-        let left = tokio::spawn({
-            let runtime = runtime.clone();
-            async move { runtime.shutdown(Duration::from_secs(60)).await }
-        });
+        let mut left = Box::pin(runtime.shutdown(Duration::from_secs(60)));
+        assert!(futures_util::poll!(&mut left).is_pending());
         gate.open();
-        let report = left.await.unwrap();
+        let report = left.await;
         assert_eq!((report.handed_over, report.busy), (2, 0), "{report:?}");
         drop((run, runtime));
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use helix_agents_core::RunId;
 use helix_agents_core::agent::Agent;
+use helix_agents_core::agent::AnyAgent;
 use helix_agents_core::entries::{
     DoubleTexting, Entered, Entries, EntryError, ExecuteRequest, ExpectedSession,
 };
@@ -50,9 +51,19 @@ async fn started(entries: &Entries, request: ExecuteRequest) -> RunId {
     }
 }
 
+/// The agent of the run.
+fn agent_of(driver: &RunDriver) -> AnyAgent {
+    let agent = driver.ports.agents.get(&driver.state.agent_type);
+    agent.expect("it is registered")
+}
+
 /// Starts the run that messages wait for, and returns its id.
 async fn deliver(driver: &mut RunDriver) -> RunId {
-    let state = driver.entries.deliver(&session_id(), &performer()).await;
+    let agent = agent_of(driver);
+    let state = driver
+        .entries
+        .deliver(&agent, &session_id(), &performer())
+        .await;
     driver.state = state.unwrap();
     driver.state.run_id.clone()
 }
@@ -148,7 +159,10 @@ pub async fn messages_that_wait_enter_one_run(on: &Subject) {
     let said = history(&driver).await;
     assert_eq!(said[said.len() - 2..], ["user: One.", "user: Two."]);
     assert_eq!(on.store.due(&due).await.unwrap().items, []);
-    let again = driver.entries.deliver(&session_id(), &performer()).await;
+    let again = driver
+        .entries
+        .deliver(&agent_of(&driver), &session_id(), &performer())
+        .await;
     assert!(
         matches!(
             again,
@@ -207,6 +221,7 @@ pub async fn a_message_whose_acknowledgement_is_lost_waits_once(on: &Subject) {
         let mut driver = RunDriver::new(on, of_model(&model).build().unwrap()).await;
         let (healthy, state) = (driver.entries.clone(), driver.state.clone());
         let (facts, ports) = (driver.limits(), driver.ports.clone());
+        let agent = agent_of(&driver);
         let store = FaultyStore::new(on, move |commit| {
             if !adds_to_the_inbox(commit) {
                 return CommitFate::Made;
@@ -215,10 +230,12 @@ pub async fn a_message_whose_acknowledgement_is_lost_waits_once(on: &Subject) {
                 return CommitFate::Unacknowledged;
             }
             let (healthy, state) = (healthy.clone(), state.clone());
-            let (facts, ports) = (facts.clone(), ports.clone());
+            let (facts, ports, agent) = (facts.clone(), ports.clone(), agent.clone());
             CommitFate::UnacknowledgedAfter(Box::pin(async move {
                 crate::drive(&facts, state, &ports).await.unwrap();
-                healthy.deliver(&session_id(), &performer()).await.unwrap();
+                let (session, performer) = (session_id(), performer());
+                let delivered = healthy.deliver(&agent, &session, &performer);
+                delivered.await.unwrap();
             }))
         });
         let shared = Arc::new(store);
@@ -249,11 +266,13 @@ pub async fn a_message_is_not_taken_by_a_run_that_others_start(on: &Subject) {
     let mut driver = RunDriver::new(on, of_model(&model).build().unwrap()).await;
     let run = waiting(&driver.entries, says("One.", DoubleTexting::Queue)).await;
     driver.drive().await;
-    let healthy = driver.entries.clone();
+    let (healthy, agent) = (driver.entries.clone(), agent_of(&driver));
     let store = FaultyStore::new(on, move |_| {
-        let healthy = healthy.clone();
+        let (healthy, agent) = (healthy.clone(), agent.clone());
         CommitFate::FailedBefore(Box::pin(async move {
-            healthy.deliver(&session_id(), &performer()).await.unwrap();
+            let (session, performer) = (session_id(), performer());
+            let delivered = healthy.deliver(&agent, &session, &performer);
+            delivered.await.unwrap();
         }))
     });
     let shared = Arc::new(store);
@@ -390,7 +409,10 @@ pub async fn a_queued_message_waits_for_a_suspended_turn(on: &Subject) {
     assert!(driver.run().await.status.is_suspended());
     let due = DueQuery::at(on.now()).of_kinds([DueKind::Inbox]);
     assert_eq!(on.store.due(&due).await.unwrap().items, []);
-    let early = driver.entries.deliver(&session_id(), &performer()).await;
+    let early = driver
+        .entries
+        .deliver(&agent_of(&driver), &session_id(), &performer())
+        .await;
     assert!(
         matches!(early, Err(EntryError::AwaitingAnswers { .. })),
         "{early:?}"

@@ -1,12 +1,13 @@
 //! Calls that other agents answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::model::{ModelErrorKind, TokenUsage};
 use helix_agents_core::session::{ChildStatus, RunRecord, RunStatus, SessionStatus, SubSessionRef};
 use helix_agents_core::store::{Page, SessionKey, SessionQuery, Sessions, Snapshot};
-use helix_agents_core::stream::ChunkPayload;
+use helix_agents_core::stream::{ChunkPayload, StreamStatus};
 use helix_agents_core::tool::Tool;
 use helix_agents_core::usage::UsageKind;
 use helix_agents_core::{RunId, SessionId};
@@ -82,6 +83,19 @@ impl RuntimeSubject {
         self.comes_to_other(of, Some(after), status).await
     }
 
+    /// Waits until the stream of the session has this status.
+    pub(super) async fn stream_comes_to(&self, status: StreamStatus) {
+        let root = session();
+        for _ in 0..LOOKS {
+            let info = self.backend().streams.info(&root).await.unwrap();
+            if info.is_some_and(|info| info.status == status) {
+                return;
+            }
+            self.look_again().await;
+        }
+        panic!("the stream does not come to {status:?}")
+    }
+
     async fn comes_to_other(
         &self,
         of: &SessionId,
@@ -89,19 +103,29 @@ impl RuntimeSubject {
         status: RunStatus,
     ) -> RunRecord {
         let is_it = |run: &RunRecord| run.status == status && after.is_none_or(|id| run.id != *id);
-        for _ in 0..2_000 {
+        for _ in 0..LOOKS {
             let found = self.child(of).await;
             if let Some(run) = found.run.filter(is_it) {
                 return run;
             }
-            self.wait(std::time::Duration::from_millis(5)).await;
+            self.look_again().await;
         }
         panic!(
             "{of} does not come to {status:?}: {:?}",
             self.child(of).await.run
         )
     }
+
+    /// Lets others work for a moment, also where the clock of the runtime is not the machine's.
+    async fn look_again(&self) {
+        std::thread::park_timeout(LOOK);
+        self.wait(LOOK).await;
+    }
 }
+
+/// How often, and how far apart, something is looked at that others do.
+const LOOKS: usize = 10_000;
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A sub-agent works in a session of its own; its output is the result of the call. Readers of the caller see it.
 ///

@@ -13,9 +13,11 @@ use serde_json::Value;
 use super::{Differences, Stored, places};
 
 impl Stored {
-    /// The result of a call.
+    /// The result of a call, of this session or one under it.
     pub(in crate::crash) fn result_of(&self, call: &CallId) -> Option<&ToolMessage> {
-        self.results().find(|result| result.tool_call_id == *call)
+        let mine = self.results().find(|result| result.tool_call_id == *call);
+        let mut below = self.children.values();
+        mine.or_else(|| below.find_map(|child| child.result_of(call)))
     }
 
     /// The results of all calls.
@@ -154,9 +156,9 @@ impl Stored {
             *told.entry(what).or_default() += 1;
         }
         let twice = told.into_iter().filter(|(_, count)| *count > 1);
-        twice
-            .map(|(what, count)| format!("readers saw {what} {count} times"))
-            .collect()
+        let twice = twice.map(|(what, count)| format!("readers saw {what} {count} times"));
+        let below = self.children.values().flat_map(Self::flaws_of_the_tale);
+        twice.chain(below).collect()
     }
 
     /// The last run of each turn.
@@ -211,7 +213,21 @@ impl Stored {
         if unsure.is_empty() {
             differences.of("usage", &wanted.tool_usage(), &self.tool_usage());
         }
-        differences.0
+        let calls = |stored: &Self| stored.children.keys().cloned().collect::<Vec<_>>();
+        differences.of("children", &calls(wanted), &calls(self));
+        let mut all = differences.0;
+        for (call, child) in &self.children {
+            let Some(wanted) = wanted.children.get(call) else {
+                continue;
+            };
+            let below = child.loose_differences(wanted, unsure, early);
+            all.extend(
+                below
+                    .into_iter()
+                    .map(|difference| format!("under {call}: {difference}")),
+            );
+        }
+        all
     }
 }
 

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use helix_agents_core::entries::{EntryError, ResumeMode, ResumeRequest};
 use helix_agents_core::machine::RunState;
-use helix_agents_core::session::{RunStatus, RunTrigger, SubmissionOutcome};
+use helix_agents_core::session::{PendingCall, RunStatus, RunTrigger, SubmissionOutcome};
+use helix_agents_core::store::{DueQuery, SessionKey, SessionQuery};
+use helix_agents_core::time::Clock;
 
-use super::{Play, Process, ProcessEnd, Stored};
+use super::{KillableHost, Play, Process, ProcessEnd, Stored};
 use crate::crash::Moment;
 use crate::crash::scenario::{LateAnswer, Return};
+use crate::host::drive_child;
 
 /// The tool during which people act.
 pub(super) const HALTING_TOOL: &str = "charge";
@@ -36,7 +39,10 @@ impl Play<'_> {
             status if status.is_suspended() => self.pass_deadlines(process, stored).await,
             _ if stored.has_waiting_messages() => {
                 let session = &self.world.session;
-                let begun = process.entries.deliver(session, &process.performer).await;
+                let begun = process
+                    .entries
+                    .deliver(&process.agent, session, &process.performer)
+                    .await;
                 Some(self.driven(process, begun).await)
             }
             _ if self.scenario.late == Some(LateAnswer::AfterTheTurn) => {
@@ -44,6 +50,80 @@ impl Play<'_> {
             }
             status => self.return_to_the_turn(process, stored, status).await,
         }
+    }
+
+    /// The pending calls that somebody will answer.
+    pub(super) fn unanswered(&self, stored: &Stored, backwards: bool) -> Vec<PendingCall> {
+        let mut open = stored.unanswered(backwards);
+        open.retain(|call| !self.scenario.unanswered.contains(call.tool_name.as_str()));
+        open
+    }
+
+    /// Attends to the sessions under the root that nobody waits for, as a sweeper does; `None` if there is nothing
+    /// to do. While the root runs, they are left alone.
+    pub(super) async fn attend(
+        &mut self,
+        process: &Process,
+        stored: &Stored,
+    ) -> Option<ProcessEnd> {
+        let root = stored.runs.last()?.status;
+        if root == RunStatus::Running {
+            return None;
+        }
+        let Some(found) = stored.unattended() else {
+            // Nobody resumes a root whose turn is over for the calls of those under it.
+            let open = match root.is_suspended() {
+                true => Vec::new(),
+                false => self.unanswered(stored, false),
+            };
+            let call = open.first()?.clone();
+            return Some(self.submit(process, &call).await);
+        };
+        let session = &found.state.session_id;
+        let run = found.run.as_ref().map(|run| run.status);
+        let mut found = found.clone();
+        if run.is_some_and(RunStatus::is_suspended) {
+            let resumed = process.entries.resume(session, &process.performer).await;
+            if let Err(error) = resumed {
+                return Some(ProcessEnd::Failed(format!(
+                    "{session} does not go on: {error}"
+                )));
+            }
+            let key = SessionKey::new(&self.world.session, session);
+            match process.ports.store.load(key).await {
+                Ok(Some(now)) => found = now,
+                other => return Some(ProcessEnd::Failed(format!("{session} is gone: {other:?}"))),
+            }
+        }
+        let host = KillableHost {
+            host: self.host,
+            switch: &self.world.switch,
+        };
+        Some(match drive_child(&host, found, &process.ports).await {
+            Ok(()) => ProcessEnd::Continues,
+            Err(error) => ProcessEnd::Failed(format!("an effect has no event: {error}")),
+        })
+    }
+
+    /// What is left of a session that was deleted, and of those under it.
+    pub(super) async fn flaws_of_a_deletion(&self) -> Vec<String> {
+        let mut flaws = Vec::new();
+        let store = &self.durable.store;
+        match store.list(&SessionQuery::default()).await {
+            Ok(left) if left.items.is_empty() => {}
+            left => flaws.push(format!("sessions are left: {left:?}")),
+        }
+        let later = self.world.clock.now().saturating_add(DEADLINE);
+        let due = store.due(&DueQuery::at(later)).await;
+        match due {
+            Ok(due) if due.items.is_empty() => {}
+            due => flaws.push(format!("work is left: {due:?}")),
+        }
+        match self.durable.streams.info(&self.world.session).await {
+            Ok(None) => {}
+            left => flaws.push(format!("the stream is left: {left:?}")),
+        }
+        flaws
     }
 
     /// Times out the calls that have a deadline, as a sweeper does, and answers them after it.

@@ -135,7 +135,13 @@ fn is_of_the_history(change: &Change) -> bool {
 impl CommitObserver for CommitChecks {
     fn committed(&self, commit: &Commit, before: Option<&Snapshot>, after: Option<&Snapshot>) {
         let mut inner = self.lock();
-        if is_rewind(commit) || commit.changes.iter().any(|(_, one)| is_of_the_history(one)) {
+        // What is seen before and after it is the root; sessions under it are looked at in the end.
+        let changes = || {
+            let changes = commit.changes.iter();
+            let of_root = changes.filter(|(session, _)| *session == commit.root);
+            of_root.map(|(_, change)| change)
+        };
+        if is_rewind(commit) || changes().any(is_of_the_history) {
             let flaws = self.flaws_of_the_history(&mut inner.history, commit, before);
             inner.flaws.extend(flaws);
         }
@@ -145,8 +151,8 @@ impl CommitObserver for CommitChecks {
         let fences = commit
             .preconditions
             .iter()
-            .filter_map(|(_, one)| match one {
-                Precondition::Fence(fence) => Some(*fence),
+            .filter_map(|(session, one)| match one {
+                Precondition::Fence(fence) if *session == commit.root => Some(*fence),
                 _ => None,
             });
         let fences: Vec<_> = fences.collect();
@@ -154,8 +160,8 @@ impl CommitObserver for CommitChecks {
             let flaw = format!("a commit of {fences:?} was made at {:?}", before.fence);
             inner.flaws.push(flaw);
         }
-        let of_a_run = commit.changes.iter().find(|(_, one)| is_of_a_run(one));
-        if let Some((_, change)) = of_a_run
+        let of_a_run = changes().find(|one| is_of_a_run(one));
+        if let Some(change) = of_a_run
             && fences.is_empty()
         {
             let flaw = format!("a run wrote without its fence: {change:?}");
@@ -171,7 +177,7 @@ impl CommitObserver for CommitChecks {
             let flaw = format!("run {} began while run {} was running", is.id, was.id);
             inner.flaws.push(flaw);
         }
-        for (_, change) in &commit.changes {
+        for change in changes() {
             if let Change::OpenStep(Some(step)) = change {
                 let reply = step.message.clone();
                 let flaws = inner.history.reused(&reply);

@@ -135,11 +135,12 @@ fn whole(
 /// reported as not executed.
 fn once(seen: &ObservedCounts, stored: &Stored) -> Vec<String> {
     let mut all = Vec::new();
-    for (call, (count, may_repeat)) in &seen.starts {
+    for ((session, call), (count, may_repeat)) in &seen.started {
         if *count > 1 && !may_repeat {
             all.push(format!("call {call} was run {count} times"));
         }
-        let result = stored.result_of(call);
+        let result = stored.session(session);
+        let result = result.and_then(|stored| stored.result_of(call));
         if result.is_some_and(|result| result.status == ResultStatus::NotExecuted) {
             all.push(format!(
                 "call {call} was started, but is reported as not executed"
@@ -156,6 +157,10 @@ fn answers(ledger: &Ledger, stored: &Stored, removed: &BTreeSet<CallId>) -> Vec<
         if removed.contains(call) {
             continue;
         }
+        // The session of a sub-agent whose call was removed is not looked at.
+        let Some(stored) = stored.session(&pending.session_id) else {
+            continue;
+        };
         let Some(result) = stored.result_of(call) else {
             all.push(format!(
                 "the answer to call {call} was accepted, but is lost"

@@ -49,7 +49,9 @@ impl HistoryLog {
         messages: Vec<Message>,
     ) -> Vec<String> {
         let mut flaws = Vec::new();
-        let cut = commit.changes.iter().find_map(|(_, change)| match change {
+        let of_root = commit.changes.iter();
+        let mut of_root = of_root.filter(|(session, _)| *session == commit.root);
+        let cut = of_root.find_map(|(_, change)| match change {
             Change::Truncate(kept) => Some(*kept),
             _ => None,
         });
@@ -101,8 +103,10 @@ impl HistoryLog {
     }
 }
 
-/// Whether a commit goes back to an earlier point.
+/// Whether the root goes back to an earlier point with a commit.
 pub(super) fn is_rewind(commit: &Commit) -> bool {
     let mut changes = commit.changes.iter();
-    changes.any(|(_, change)| matches!(change, Change::DropCheckpointsAfter(_)))
+    changes.any(|(session, change)| {
+        *session == commit.root && matches!(change, Change::DropCheckpointsAfter(_))
+    })
 }

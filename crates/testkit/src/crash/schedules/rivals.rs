@@ -184,7 +184,11 @@ impl Request {
     async fn deliver(&self) -> Result<(), String> {
         let process = self.context.process();
         let session = &self.context.world.session;
-        match process.entries.deliver(session, &process.performer).await {
+        match process
+            .entries
+            .deliver(&process.agent, session, &process.performer)
+            .await
+        {
             Ok(state) => self.drive(process, state).await,
             Err(error) => expected(&error),
         }

@@ -7,14 +7,14 @@ use helix_agents_core::entries::{EntryError, ExecuteRequest};
 use helix_agents_core::machine::RunState;
 use helix_agents_core::notify::Notify;
 use helix_agents_core::session::{PendingCall, RunStatus, StopKind, SubmissionOutcome};
-use helix_agents_core::store::StoreError;
+use helix_agents_core::store::{SessionKey, Snapshot, StoreError};
 use helix_agents_core::time::Clock;
 
 use super::context::{Attempts, ScheduleContext, is_temporary};
 use super::schedule::Kill;
 use crate::crash::Moment;
 use crate::crash::process::{LEASE, Process};
-use crate::host::drive_on;
+use crate::host::{drive_child, drive_on};
 use crate::{TaskId, yields};
 
 /// The most rounds of a play; one that needs more counts as endless.
@@ -54,6 +54,13 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
     let stored = context.stored()?;
     let last = stored.runs.last();
     let process = context.process();
+    let is_running = last.is_some_and(|run| run.status == RunStatus::Running);
+    if let Some(found) = stored
+        .unattended()
+        .filter(|_| !is_running && last.is_some())
+    {
+        return attend(context, process, found.clone()).await;
+    }
     let begun = match last.map(|run| run.status) {
         Some(RunStatus::Running) => recover(context, &process).await,
         Some(status) if status.is_suspended() && !stored.is_asked_to_stop() => {
@@ -71,7 +78,10 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
             process.entries.resume(session, &process.performer).await
         }
         Some(status) if !status.is_suspended() && stored.has_waiting_messages() => {
-            process.entries.deliver(session, &process.performer).await
+            process
+                .entries
+                .deliver(&process.agent, session, &process.performer)
+                .await
         }
         // The run was stopped: the turn is continued, or the user sends the next message.
         Some(RunStatus::Interrupted)
@@ -99,6 +109,46 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
         // It came to its end under the hands of a process that was given up.
         Err(EntryError::NotRunning { .. }) => Ok(true),
         Err(error) => Err(format!("an entry was refused: {error}")),
+    }
+}
+
+/// Attends to a session under the root that nobody waits for, as a sweeper does.
+async fn attend(
+    context: &Arc<ScheduleContext>,
+    mut process: Process,
+    mut found: Snapshot,
+) -> Result<bool, String> {
+    context.clock.advance(LEASE + Duration::from_secs(1));
+    let session = found.state.session_id.clone();
+    let run = found.run.as_ref().map(|run| run.status);
+    if run.is_some_and(RunStatus::is_suspended) {
+        let resumed = process.entries.resume(&session, &process.performer).await;
+        match resumed {
+            Ok(_) => {}
+            Err(error) if is_temporary(&error) => {
+                wait(context).await;
+                return Ok(true);
+            }
+            Err(EntryError::AlreadyRunning { .. }) => return Ok(true),
+            Err(error) => return Err(format!("{session} does not go on: {error}")),
+        }
+        let key = SessionKey::new(&context.world.session, &session);
+        match process.ports.store.load(key).await {
+            Ok(Some(now)) => found = now,
+            // Who looks again knows.
+            _ => return Ok(true),
+        }
+    }
+    let (host, _) = context.host(&mut process);
+    match drive_child(host.as_ref(), found, &process.ports).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_superseded() => Ok(true),
+        Err(error) => {
+            let code = helix_agents_core::error::Coded::code(&error);
+            Err(format!(
+                "an effect of {session} has no event ({code}): {error}"
+            ))
+        }
     }
 }
 

@@ -1,0 +1,273 @@
+//! Persistent sub-agents that wait for somebody, and those that are ended.
+
+use helix_agents_core::SessionId;
+use helix_agents_core::agent::Agent;
+use helix_agents_core::entries::ResumeMode;
+use helix_agents_core::session::{ChildStatus, RunStatus, StopKind, SubmissionOutcome};
+use helix_agents_core::store::{Lookup, Page, SessionKey, Sessions};
+use helix_agents_core::stream::StreamStatus;
+use helix_agents_core::tool::PersistentAgent;
+use serde_json::json;
+
+use super::agents::{Gate, agent, browser, gated};
+use super::companions::{ask, message, spawn, worker};
+use super::delegating::helper;
+use super::subject::session;
+use super::{MockReply, RuntimeSubject};
+
+/// An agent that asks the client, and then says so.
+fn asking(name: &str) -> Agent {
+    let replies = [
+        MockReply::calls([("a1", "ask", json!({}))]),
+        MockReply::text("Asked."),
+        MockReply::text("Again."),
+    ];
+    helper(name, replies).tools(browser("ask")).build().unwrap()
+}
+
+impl RuntimeSubject {
+    /// The runs of a session: turn and status.
+    pub(super) async fn runs_of(&self, of: &SessionId) -> Vec<(u32, RunStatus)> {
+        let root = session();
+        let key = SessionKey::new(&root, of);
+        let all = self.backend().store.runs(key, Lookup::Page(Page::ALL));
+        let all = all.await.unwrap().items.into_iter();
+        all.map(|run| (run.turn, run.status)).collect()
+    }
+}
+
+/// A blocking companion that waits for the client makes its caller wait. The answer goes to the root.
+///
+/// proves: PER-05, SUB-03, SUS-07
+pub async fn a_blocking_companion_that_waits_pauses_its_caller(on: &RuntimeSubject) {
+    let replies = [
+        spawn("c1", "writer", "anna"),
+        message("c2", "anna", "Once more."),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies)
+        .persistent_agents([PersistentAgent::blocking(&asking("writer"))])
+        .build()
+        .unwrap();
+    let paused = on.turn(&agent, "go").await;
+    assert_eq!(paused.status, RunStatus::SuspendedAwaitingChildren);
+    let link = on.companion("anna").await;
+    assert_eq!(link.status, ChildStatus::Suspended);
+    let question = on.waiting("a1").await;
+    assert_eq!(question.session_id, link.session_id);
+    assert_eq!(question.root_session_id, session());
+    on.answered(question.result("yes")).await;
+    let run = on.restarted().await.resumed().await;
+    assert_eq!(run.status, RunStatus::Completed);
+    assert_eq!(on.result_of("c1").await["output"], "Asked.");
+    assert_eq!(on.result_of("c2").await["output"], "Again.");
+    let wanted = [
+        (1, RunStatus::SuspendedClientTool),
+        (1, RunStatus::Completed),
+        (2, RunStatus::Completed),
+    ];
+    assert_eq!(on.runs_of(&link.session_id).await, wanted);
+}
+
+/// A non-blocking companion that waits for the client is reported as suspended, takes no message, and goes on by
+/// itself when the answer comes to the root, whose turn is over.
+///
+/// proves: PER-05, SUS-07
+pub async fn a_non_blocking_companion_that_waits_is_answered_at_the_root(on: &RuntimeSubject) {
+    let on = &on.auto_continuing().await;
+    let rest = Gate::default();
+    let replies = [
+        spawn("c1", "scout", "anna"),
+        MockReply::calls([("c2", "rest", json!({}))]),
+        ask("c3", "getChildStatus", "anna"),
+        message("c4", "anna", "Hurry."),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies)
+        .tools(gated("rest", &rest))
+        .persistent_agents([PersistentAgent::non_blocking(&asking("scout"))])
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    rest.reached(1).await;
+    let link = on.companion("anna").await;
+    on.comes_to(&link.session_id, RunStatus::SuspendedClientTool)
+        .await;
+    rest.open();
+    let run = on.ended(&run).await;
+    assert_eq!(run.status, RunStatus::Completed);
+    let report = on.result_of("c3").await;
+    assert_eq!(report["status"], "suspended");
+    assert_eq!(report["waitsFor"][0]["toolName"], "ask");
+    let refused = on.error_of("c4").await;
+    assert!(refused.contains("waits for an answer"), "{refused}");
+
+    let question = on.waiting("a1").await;
+    let submitted = on.answered(question.result("yes")).await;
+    assert_eq!(submitted.owner, link.session_id);
+    on.comes_to(&link.session_id, RunStatus::Completed).await;
+    let lines = on.transcript_lines().await;
+    let notice = "hidden: The agent named anna has completed. Its output: Asked.";
+    assert_eq!(lines.last().map(String::as_str), Some(notice));
+    assert_eq!(on.runs().await.len(), 1, "the caller is not started again");
+    let root = session();
+    let info = on.backend().streams.info(&root).await.unwrap().unwrap();
+    assert_eq!(info.status, StreamStatus::Ended);
+}
+
+/// What a companion does is ended; it keeps its memory and can be asked again.
+///
+/// proves: PER-02, PER-04
+pub async fn a_companion_at_work_is_ended(on: &RuntimeSubject) {
+    let (work, rest) = (Gate::default(), Gate::default());
+    let scout = worker("scout", &work, &["Here I am."]);
+    let idle = helper("idle", [MockReply::text("Unused.")])
+        .build()
+        .unwrap();
+    let replies = [
+        spawn("c1", "scout", "anna"),
+        MockReply::calls([("c2", "rest", json!({}))]),
+        ask("c3", "terminateChild", "anna"),
+        ask("c4", "getChildStatus", "anna"),
+        ask("c5", "terminateChild", "anna"),
+        message("c6", "anna", "Are you there?"),
+        ask("c7", "waitForResult", "anna"),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies)
+        .tools(gated("rest", &rest))
+        .persistent_agents([
+            PersistentAgent::non_blocking(&scout),
+            PersistentAgent::blocking(&idle),
+        ])
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    work.reached(1).await;
+    rest.open();
+    let run = on.ended(&run).await;
+    assert_eq!(run.status, RunStatus::Completed);
+    for call in ["c3", "c4", "c5"] {
+        assert_eq!(on.result_of(call).await["status"], "interrupted", "{call}");
+    }
+    assert_eq!(on.result_of("c7").await["output"], "Here I am.");
+    let link = on.companion("anna").await;
+    let wanted = [(1, RunStatus::Interrupted), (2, RunStatus::Completed)];
+    assert_eq!(on.runs_of(&link.session_id).await, wanted);
+}
+
+/// A companion that waits for the client is ended; its question is taken back.
+///
+/// proves: PER-02, PER-05
+pub async fn a_companion_that_waits_is_ended(on: &RuntimeSubject) {
+    let rest = Gate::default();
+    let replies = [
+        spawn("c1", "scout", "anna"),
+        MockReply::calls([("c2", "rest", json!({}))]),
+        ask("c3", "terminateChild", "anna"),
+        MockReply::text("done"),
+    ];
+    let agent = agent(replies)
+        .tools(gated("rest", &rest))
+        .persistent_agents([PersistentAgent::non_blocking(&asking("scout"))])
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    rest.reached(1).await;
+    let link = on.companion("anna").await;
+    on.comes_to(&link.session_id, RunStatus::SuspendedClientTool)
+        .await;
+    let question = on.waiting("a1").await;
+    rest.open();
+    on.ended(&run).await;
+    assert_eq!(on.result_of("c3").await["status"], "interrupted");
+    assert!(on.pending().await.is_empty());
+    let late = on.submit(question.result("yes")).await.unwrap();
+    assert_eq!(late.outcome, SubmissionOutcome::UnknownToolCall);
+    let wanted = [(1, RunStatus::Interrupted)];
+    assert_eq!(on.runs_of(&link.session_id).await, wanted);
+    assert_eq!(on.companion("anna").await.status, ChildStatus::Interrupted);
+}
+
+/// A stop of a run reaches the companions that work beside it.
+///
+/// proves: SUB-05
+pub async fn a_stop_reaches_companions(on: &RuntimeSubject) {
+    let (work, rest) = (Gate::default(), Gate::default());
+    let scout = worker("scout", &work, &["Never."]);
+    let replies = [
+        spawn("c1", "scout", "anna"),
+        MockReply::calls([("c2", "rest", json!({}))]),
+        MockReply::text("never"),
+    ];
+    let agent = agent(replies)
+        .tools(gated("rest", &rest))
+        .persistent_agents([PersistentAgent::non_blocking(&scout)])
+        .build()
+        .unwrap();
+    let run = on.start(&agent, "go").await;
+    rest.reached(1).await;
+    work.reached(1).await;
+    let sessions = Sessions::new(on.backend().store.as_ref(), on.clock.as_ref());
+    let root = session();
+    let stopped = sessions.request_stop(&root, StopKind::Interrupt, None);
+    assert_eq!(stopped.await.unwrap(), Some(run.run_id.clone()));
+    let run = on.ended(&run).await;
+    assert_eq!(run.status, RunStatus::Interrupted);
+    let link = on.companion("anna").await;
+    on.comes_to(&link.session_id, RunStatus::Interrupted).await;
+}
+
+/// A session that goes back to before a companion was started stops it and knows it no longer: its name is free.
+///
+/// proves: SUB-05, PER-01
+pub async fn a_companion_is_taken_back_with_its_call(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let scout = worker("scout", &gate, &["Never.", "Again."]);
+    let replies = [
+        MockReply::calls([("c1", "rest", json!({}))]),
+        spawn("c2", "scout", "anna"),
+        MockReply::text("one"),
+        ask("c3", "getChildStatus", "anna"),
+        MockReply::text("two"),
+    ];
+    let rest = Gate::default();
+    rest.open();
+    let agent = agent(replies)
+        .tools(gated("rest", &rest))
+        .persistent_agents([PersistentAgent::non_blocking(&scout)])
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    gate.reached(1).await;
+    let child = on.companion("anna").await.session_id;
+    let all = on.checkpoints().await;
+    let first = all[0].id.clone();
+    let run = on.resumed_as(ResumeMode::FromCheckpoint(first)).await;
+    assert_eq!(run.status, RunStatus::Completed);
+    on.comes_to(&child, RunStatus::Interrupted).await;
+    assert!(on.children(&session()).await.is_empty());
+    let unknown = on.error_of("c3").await;
+    assert!(unknown.contains("you have started none"), "{unknown}");
+}
+
+/// A deleted session takes its companions with it, also one at work.
+///
+/// proves: SES-13
+pub async fn companions_are_deleted_with_their_caller(on: &RuntimeSubject) {
+    let gate = Gate::default();
+    let scout = worker("scout", &gate, &["Never."]);
+    let replies = [spawn("c1", "scout", "anna"), MockReply::text("done")];
+    let agent = agent(replies)
+        .persistent_agents([PersistentAgent::non_blocking(&scout)])
+        .build()
+        .unwrap();
+    on.turn(&agent, "go").await;
+    gate.reached(1).await;
+    let child = on.companion("anna").await.session_id;
+    let (store, clock) = (on.backend().store.as_ref(), on.clock.as_ref());
+    let sessions = Sessions::new(store, clock);
+    sessions.delete_session(&session()).await.unwrap();
+    assert!(store.find(&child).await.unwrap().is_none());
+    gate.open();
+}
