@@ -151,11 +151,7 @@ fn wake<'a>(
             if !works {
                 break;
             }
-            match drive_child(host, found, ports).await {
-                // Whoever took it over drives it.
-                Err(error) if error.is_superseded() => break,
-                other => other?,
-            }
+            drive_child(host, found, ports).await?;
         }
         Ok(None)
     })
@@ -175,7 +171,11 @@ pub(crate) fn drive_child<'a>(
         let any = child.run.as_ref().map(|run| run.host.clone());
         let me = me.unwrap_or_else(|| Performer::new(any.unwrap_or_else(|| "testkit".into())));
         let holder = child.lease.as_ref().map(|lease| &lease.holder);
-        let is_mine = holder == me.lease.as_ref().map(|(holder, _)| holder);
+        // Without a lease nobody knows who performs a run that has begun, unless there is one process only.
+        let has_begun = child.mark.effect > 0 || child.open_step.is_some();
+        let is_alone = ports.performer.is_none();
+        let is_mine = holder == me.lease.as_ref().map(|(holder, _)| holder)
+            && (holder.is_some() || !has_begun || is_alone);
         let mut context = AgentContext::new(child.state.session_id.clone());
         context.user_id.clone_from(&child.state.user_id);
         let agent = ports.agents.resolve(&child.state.agent_type, &context)?;
@@ -223,8 +223,11 @@ pub(crate) fn drive_child<'a>(
         };
         let ports = ports_of_child(&child, ports).await?;
         let facts = AgentLimits::of(&agent);
-        drive_run(host, &facts, state, &ports, Some(driven)).await?;
-        Ok(())
+        match drive_run(host, &facts, state, &ports, Some(driven)).await {
+            // Whoever took it over drives it.
+            Err(error) if error.is_superseded() => Ok(()),
+            driven => driven.map(drop),
+        }
     })
 }
 

@@ -256,7 +256,10 @@ impl TakenAnswers {
             commit = commit
                 .then_in(session.clone(), Change::OpenCall(index, id(), open))
                 .then_in(session.clone(), Change::RemovePending(id()))
-                .then_in(self.root.clone(), Change::Set(Field::CallOwner(id(), None)));
+                .then_in(
+                    self.root.clone(),
+                    Change::Set(Field::DisownedCall(id(), session.clone())),
+                );
         }
         for pending in &self.timed_out {
             let call = pending.tool_call_id.clone();

@@ -61,7 +61,7 @@ pub(crate) fn close_calls(
         let standing = session.call_standing(&call.id);
         if open.is_awaiting_answer() || standing != PendingStatus::Absent {
             let as_read = Precondition::Call(call.id.clone(), standing);
-            let owner = Field::CallOwner(call.id.clone(), None);
+            let owner = Field::DisownedCall(call.id.clone(), id.clone());
             commit = commit
                 .when_in(id.clone(), as_read)
                 .then_in(id.clone(), Change::RemovePending(call.id.clone()))

@@ -88,7 +88,7 @@ fn drop_waits(mut commit: Commit, session: &SessionState, calls: &BTreeSet<&Call
     let id = &session.session_id;
     for call in session.pending_client_tool_calls.keys() {
         if calls.contains(call) {
-            let owner = Field::CallOwner(call.clone(), None);
+            let owner = Field::DisownedCall(call.clone(), id.clone());
             commit = commit
                 .then_in(id.clone(), Change::RemovePending(call.clone()))
                 .then_in(session.root().clone(), Change::Set(owner));

@@ -29,22 +29,25 @@ impl AskedSession {
     ) -> Result<Self, EntryError> {
         let root = root(entries, session).await?;
         let root_id = root.state.session_id.clone();
-        let which = Lookup::One(call.clone());
-        let before = entries.store.answered(root_id.as_root(), which).await?;
-        let before = before.items.into_iter().next();
+        let answered = || async {
+            let which = Lookup::One(call.clone());
+            let before = entries.store.answered(root_id.as_root(), which).await?;
+            Ok::<_, EntryError>(before.items.into_iter().next())
+        };
+        let mut before = answered().await?;
         let owner = root.state.client_tool_call_ownership.get(call);
         // The ownership ends when a run takes the answer.
         let owner = owner.or(match before.as_ref().map(|before| &before.kind) {
             Some(AnswerKind::TimedOut(asked)) => Some(&asked.session_id),
             _ => None,
         });
-        let child = match owner.filter(|owner| **owner != root_id) {
-            Some(owner) => {
-                let key = SessionKey::new(&root_id, owner);
-                entries.store.load(key).await?
-            }
-            None => None,
-        };
+        let mut child = None;
+        if let Some(owner) = owner.filter(|owner| **owner != root_id) {
+            let key = SessionKey::new(&root_id, owner);
+            child = entries.store.load(key).await?;
+            // Another answer that the child has, and that was not there before, must not make this one unknown.
+            before = answered().await?;
+        }
         Ok(Self {
             root,
             child,

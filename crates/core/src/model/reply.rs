@@ -156,6 +156,13 @@ impl ReplyBuilder {
         }
     }
 
+    /// Does not use these ids for calls.
+    #[must_use]
+    pub(crate) fn avoiding(mut self, taken: impl IntoIterator<Item = CallId>) -> Self {
+        self.ids.avoid(taken);
+        self
+    }
+
     /// Sets the limits on what the model returns.
     #[must_use]
     pub(crate) fn bounded(mut self, bounds: Bounds) -> Self {

@@ -42,7 +42,7 @@ pub(super) async fn close<'a>(
     };
     let session = found.state;
     let commit = commit.with(|commit| {
-        let mut left = left.iter();
+        let left = left.iter();
         left.fold(commit, |commit, child| {
             child.stop_as_read(commit, StopKind::Interrupt, LEFT_BEHIND)
         })

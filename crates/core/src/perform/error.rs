@@ -128,6 +128,14 @@ impl PerformError {
         matches!(expected, Precondition::Stop(_, false))
     }
 
+    /// Whether another session of the tree has a pending call of the same id.
+    pub(super) fn is_call_taken(&self) -> bool {
+        let Self::Store(StoreError::Refused { expected, .. }) = self else {
+            return false;
+        };
+        matches!(expected, Precondition::CallFree(..))
+    }
+
     /// Whether the state, the open step or a call changed beside the run between reading and writing.
     pub(super) fn is_moved(&self) -> bool {
         matches!(

@@ -76,15 +76,16 @@ impl Scope<'_> {
         Box::pin(self.with_budget_of_root(snapshot)).await
     }
 
-    /// Adds the counters of all budgets, which are the root's.
-    async fn with_budget_of_root(self, snapshot: Snapshot) -> Result<Snapshot, PerformError> {
+    /// Adds what the root keeps for all: the counters of all budgets, and who waits for which call.
+    async fn with_budget_of_root(self, mut snapshot: Snapshot) -> Result<Snapshot, PerformError> {
         let (root, ports) = (&self.at().root_session_id, self.ports);
         let root = SessionKey::new(root, root);
         let root = patiently(ports, || ports.store.load(root)).await?;
-        Ok(Snapshot {
-            budget: root.and_then(|root| root.budget),
-            ..snapshot
-        })
+        if let Some(root) = root {
+            snapshot.budget = root.budget;
+            snapshot.state.client_tool_call_ownership = root.state.client_tool_call_ownership;
+        }
+        Ok(snapshot)
     }
 
     /// The history of the session. It is read once, and remembered.

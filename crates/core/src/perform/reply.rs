@@ -27,7 +27,7 @@ use crate::step::{
     Correction, FINISH_TOOL, NextAction, PlanOptions, StepProcessingPlan, StepResult, StopConfig,
     next_action, plan_step_processing, synthesize_not_executed_result,
 };
-use crate::store::Change;
+use crate::store::{Change, Precondition};
 use crate::stream::{Chunk, Sequence};
 
 /// A whole reply, how it was asked for, and its deltas.
@@ -183,7 +183,13 @@ pub(super) async fn take(
         let commit = begun(&chunks)
             .write_state(&writes)
             .change(Change::OpenStep(Some(Arc::clone(&open))));
-        questions.iter().cloned().fold(commit, EffectCommit::ask)
+        let free = questions.iter().fold(commit, |commit, question| {
+            let call = question.tool_call_id.clone();
+            let free = Precondition::CallFree(call, at.session_id.clone());
+            let root = at.root_session_id.clone();
+            commit.with(|commit| commit.when_in(root, free))
+        });
+        questions.iter().cloned().fold(free, EffectCommit::ask)
     };
     let committed = match scope.write(commit).await? {
         CommitOutcome::Made(committed) => committed,

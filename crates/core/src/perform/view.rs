@@ -96,6 +96,8 @@ pub(super) struct SessionView {
     pub(super) sequence: Option<Sequence>,
     /// The history, once an effect needed it.
     pub(super) transcript: Option<Transcript>,
+    /// The ids of calls that other sessions of the tree wait for.
+    pub(super) taken_ids: Arc<[CallId]>,
     /// Whether somebody asked the run to stop.
     pub(super) stop: bool,
     /// How often the run was taken over since its last commit.
@@ -118,6 +120,9 @@ impl SessionView {
         context.user_id.clone_from(&session.user_id);
         let agent = scope.ports.agents.resolve(&at.agent_type, &context)?;
         let family = Family::of(&session);
+        let owned = session.client_tool_call_ownership.iter();
+        let taken = owned.filter(|(_, owner)| **owner != at.session_id);
+        let taken_ids = taken.map(|(call, _)| call.clone()).collect();
         let metadata = session.metadata.into_iter();
         Ok(Self {
             context: Arc::new(RunContext {
@@ -137,6 +142,7 @@ impl SessionView {
             cuts: snapshot.cuts,
             sequence: None,
             transcript: None,
+            taken_ids,
             stop,
             takeovers: snapshot.takeovers,
             attempt: snapshot.mark.attempt_at(at.n),

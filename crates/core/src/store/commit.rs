@@ -177,6 +177,9 @@ pub enum Field {
     CompletedCall(AnsweredCall),
     /// The session that made a pending call; `None` when the call is no longer pending. Roots only.
     CallOwner(CallId, Option<SessionId>),
+    /// A pending call that this session has no longer. Another session that has a call of the same id keeps it. Roots
+    /// only.
+    DisownedCall(CallId, SessionId),
     /// The trace to which the session belongs.
     Tracing(Option<TracingContext>),
     /// When the session may be cleaned up.

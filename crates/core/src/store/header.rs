@@ -193,6 +193,10 @@ impl Header {
                 stop.is_none_or(|stop| stop.kind != StopKind::Abort)
             }
             Precondition::Call(call, standing) => self.standing(call) == *standing,
+            Precondition::CallFree(call, session) => {
+                let owner = self.session.client_tool_call_ownership.get(call);
+                owner.is_none_or(|owner| owner == session)
+            }
             Precondition::LeaseFree => {
                 let lease = self.lease.as_ref();
                 lease.is_none_or(|lease| !lease.is_valid(now))

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Fence, OpenStepMark};
-use crate::id::{CallId, RunId, StepId};
+use crate::id::{CallId, RunId, SessionId, StepId};
 use crate::session::{RunStatus, SessionStatus};
 
 /// The status of a pending call.
@@ -44,6 +44,8 @@ pub enum Precondition {
     NotAborted(RunId),
     /// The pending call has this status.
     Call(CallId, PendingStatus),
+    /// No other session than this one has a pending call of this id. Roots only.
+    CallFree(CallId, SessionId),
     /// No lease is valid when the commit is made, by the store's clock. The caller's own lease counts
     /// too: a process that lost track of its run cannot rule out that it is still running here.
     LeaseFree,
@@ -109,6 +111,9 @@ impl fmt::Display for Precondition {
             Self::Stop(run, false) => write!(f, "run {run} is not asked to stop"),
             Self::NotAborted(run) => write!(f, "run {run} is not asked to fail"),
             Self::Call(call, standing) => write!(f, "call {call} is {standing:?}"),
+            Self::CallFree(call, session) => {
+                write!(f, "no session but {session} has a pending call {call}")
+            }
             Self::LeaseFree => f.write_str("no process holds its lease"),
             Self::Inbox(count) => write!(f, "{count} rows of messages wait in it"),
             Self::Version(version) => write!(f, "its version is {version}"),

@@ -74,6 +74,11 @@ impl CallIds {
         }
     }
 
+    /// Does not assign these ids, which other sessions of the tree have.
+    pub(crate) fn avoid(&mut self, taken: impl IntoIterator<Item = CallId>) {
+        self.in_this_reply.extend(taken);
+    }
+
     /// Assigns the id for a call that came with the id `wanted`.
     ///
     /// # Errors

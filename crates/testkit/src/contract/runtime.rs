@@ -243,6 +243,7 @@ suite! { ($)
         the_stream_is_paused_while_children_wait,
         the_session_of_a_sub_agent_takes_no_messages,
         a_turn_that_is_begun_again_has_no_old_children,
+        calls_of_two_children_with_one_id_are_told_apart,
     }
     companions {
         a_blocking_companion_answers_where_it_is_asked,

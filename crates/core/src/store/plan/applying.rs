@@ -401,6 +401,12 @@ impl Applying<'_> {
             }
             Field::SuspendedStep(step) => session.suspended_step_id = step,
             Field::CompletedCall(answered) => self.row(Row::Answered(answered)),
+            Field::DisownedCall(call, owner) => {
+                let owners = &mut session.client_tool_call_ownership;
+                if owners.get(&call) == Some(&owner) {
+                    owners.remove(&call);
+                }
+            }
             Field::CallOwner(call, owner) => {
                 put(&mut session.client_tool_call_ownership, call, owner);
             }

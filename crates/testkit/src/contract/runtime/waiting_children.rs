@@ -1,12 +1,15 @@
 //! Sub-agents that wait for somebody, and those that are stopped.
 
+use std::collections::BTreeSet;
+
 use helix_agents_core::agent::Agent;
 use helix_agents_core::error::{Coded, ErrorCode};
 use helix_agents_core::runtime::{RuntimeError, RuntimeExt, Turn};
 use helix_agents_core::session::{RunStatus, SessionStatus, StopKind, SubmissionOutcome};
-use helix_agents_core::store::Sessions;
+use helix_agents_core::store::{Page, SessionKey, Sessions};
 use helix_agents_core::stream::StreamStatus;
 use helix_agents_core::tool::Tool;
+use helix_agents_models::{Script, ScriptedModel};
 use serde_json::json;
 
 use super::agents::{Gate, Log, agent, browser, gated, noted};
@@ -363,4 +366,47 @@ pub async fn a_turn_that_is_begun_again_has_no_old_children(on: &RuntimeSubject)
     assert_eq!(on.transcript_lines().await, ["user: go", "assistant: done"]);
     assert!(on.children(&root).await.is_empty());
     assert!(on.pending().await.is_empty());
+}
+
+/// Two children whose models name their calls alike wait for two different calls, and each gets its own answer.
+///
+/// proves: SUB-03, SUS-07
+pub async fn calls_of_two_children_with_one_id_are_told_apart(on: &RuntimeSubject) {
+    let child = |name: &str| {
+        let script = json!({ "default": [
+            { "tool_calls": [{ "id": "call_0", "name": "ask", "arguments": {} }] },
+            { "text": "I heard {{tool_result:ask}}" },
+        ] });
+        let script = Script::parse(&script.to_string()).unwrap();
+        let builder = Agent::builder(name).model(ScriptedModel::new(script));
+        builder.tools(browser("ask")).build().unwrap()
+    };
+    let calls = [("c1", "subagent__one"), ("c2", "subagent__other")];
+    let agent = agent([tasks(calls), MockReply::text("done")])
+        .tools(Tool::sub_agent(&child("one")))
+        .tools(Tool::sub_agent(&child("other")))
+        .build();
+    let paused = on.turn(&agent.unwrap(), "go").await;
+    assert_eq!(paused.status, RunStatus::SuspendedAwaitingChildren);
+    let questions = on.pending().await;
+    let ids: BTreeSet<_> = questions
+        .iter()
+        .map(|call| call.tool_call_id.as_str())
+        .collect();
+    assert_eq!(ids, BTreeSet::from(["call_0", "call_0_2"]));
+    for question in questions {
+        let child = on.child(&question.session_id).await.state.agent_type;
+        on.answered(question.result(format!("for {child}"))).await;
+    }
+    let run = on.resumed().await;
+    assert_eq!(run.status, RunStatus::Completed);
+    for child in on.children(&session()).await {
+        let found = on.child(&child.session_id).await;
+        let root = session();
+        let key = SessionKey::new(&root, &child.session_id);
+        let messages = on.backend().store.messages(key, Page::ALL).await.unwrap();
+        let said = format!("{:?}", messages.items);
+        let wanted = format!("for {}", found.state.agent_type);
+        assert!(said.contains(&wanted), "{wanted} is missing in {said}");
+    }
 }

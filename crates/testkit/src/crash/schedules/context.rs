@@ -8,7 +8,8 @@ use std::time::Duration;
 use helix_agents_core::entries::{Entries, EntryError, Performer, ToolAnswer};
 use helix_agents_core::error::{Coded, ErrorCode};
 use helix_agents_core::runtime::Backend;
-use helix_agents_core::session::{PendingCall, StopKind, SubmissionOutcome};
+use helix_agents_core::session::{PendingCall, RunStatus, StopKind, SubmissionOutcome};
+use helix_agents_core::store::{SessionQuery, Snapshot, StoreError};
 use helix_agents_core::{CallId, RunId};
 
 use super::Hosting;
@@ -159,6 +160,29 @@ impl ScheduleContext {
     pub(super) fn stored(&self) -> Result<Stored, String> {
         let stored = block_on(Stored::read(&self.durable, &self.world.session));
         stored.map_err(|error| format!("the store cannot be read: {error}"))
+    }
+
+    /// A session under the root that works or was asked to stop, also one that the root does not know any more.
+    pub(super) fn left_behind(&self) -> Result<Option<Snapshot>, String> {
+        let store = &self.durable.store;
+        let found = block_on(async {
+            for session in store.list(&SessionQuery::default()).await?.items {
+                let found = match session.key().is_root() {
+                    true => None,
+                    false => store.load(session.key()).await?,
+                };
+                let works = |found: &Snapshot| {
+                    let run = found.run.as_ref().map(|run| run.status);
+                    let is_suspended = run.is_some_and(RunStatus::is_suspended);
+                    run == Some(RunStatus::Running) || (is_suspended && found.stop.is_some())
+                };
+                if let Some(found) = found.filter(works) {
+                    return Ok(Some(found));
+                }
+            }
+            Ok::<_, StoreError>(None)
+        });
+        found.map_err(|error| format!("the store cannot be read: {error}"))
     }
 
     /// The store as the processes see it.

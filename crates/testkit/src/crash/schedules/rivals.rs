@@ -322,10 +322,13 @@ impl Request {
     /// Notes that an answer was accepted. Of different answers to a call only one is.
     fn accept(&self, call: PendingCall, answer: ToolAnswer) -> Result<(), String> {
         let id = call.tool_call_id.clone();
-        let submission = answer.submission.clone();
+        let (submission, session) = (answer.submission.clone(), call.session_id.clone());
         let answers = &mut self.context.ledger().answers;
         match answers.insert(id.clone(), (call, answer)) {
-            Some((_, before)) if before.submission != submission => {
+            // A sub-agent that is started again may use the ids of the first.
+            Some((asked, before))
+                if asked.session_id == session && before.submission != submission =>
+            {
                 Err(format!("two answers to call {id} were accepted"))
             }
             _ => Ok(()),

@@ -55,11 +55,13 @@ async fn next(context: &Arc<ScheduleContext>) -> Result<bool, String> {
     let last = stored.runs.last();
     let process = context.process();
     let is_running = last.is_some_and(|run| run.status == RunStatus::Running);
-    if let Some(found) = stored
-        .unattended()
-        .filter(|_| !is_running && last.is_some())
-    {
-        return attend(context, process, found.clone()).await;
+    if !is_running && last.is_some() {
+        if let Some(found) = stored.unattended() {
+            return attend(context, process, found.clone()).await;
+        }
+        if let Some(found) = context.left_behind()? {
+            return attend(context, process, found).await;
+        }
     }
     let begun = match last.map(|run| run.status) {
         Some(RunStatus::Running) => recover(context, &process).await,
@@ -142,7 +144,6 @@ async fn attend(
     let (host, _) = context.host(&mut process);
     match drive_child(host.as_ref(), found, &process.ports).await {
         Ok(()) => Ok(true),
-        Err(error) if error.is_superseded() => Ok(true),
         Err(error) => {
             let code = helix_agents_core::error::Coded::code(&error);
             Err(format!(
