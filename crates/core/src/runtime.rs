@@ -78,7 +78,8 @@ impl StartedRun {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Hooks of this run alone, after the agent's own. They are gone when the process is.
+    /// Hooks of this run, after the agent's own, and of the sub-agents that it starts in this process. They are gone
+    /// when the process is.
     pub hooks: Vec<Arc<dyn AgentHooks>>,
 }
 

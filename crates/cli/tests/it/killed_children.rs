@@ -11,6 +11,11 @@ const SCRIPT: &str = r#"{ "rules": [
         { "tool_calls": [ { "id": "r1", "name": "refund", "arguments": { "cents": 500 } } ],
           "usage": { "input": 10, "output": 2 } },
         { "text": "Refunded.", "usage": { "input": 20, "output": 3 } } ] },
+    { "match": "Begin", "steps": [
+        { "tool_calls": [
+            { "id": "c1", "name": "companion__spawnAgent",
+              "arguments": { "agent": "cashier", "name": "till", "initialMessage": "Refund it." } } ] },
+        { "text": "It is begun." } ] },
     { "match": "Please", "steps": [
         { "tool_calls": [
             { "id": "c1", "name": "subagent__cashier", "arguments": { "message": "Refund it." } },
@@ -23,6 +28,8 @@ fn folder(address: &str) -> Folder {
     let more = format!(
         "[[server.tokens]]\nenv = \"HELIX_TEST_TOKEN\"\nuser = \"alice\"\n\
          [agents.clerk]\nmodel = \"fast\"\ntools = [\"record\"]\nsub_agents = [\"cashier\"]\n\
+         [agents.owner]\nmodel = \"fast\"\npersistent_agents = [{{ agent = \"cashier\", mode = \"blocking\" }}]\n\
+         [agents.boss]\nmodel = \"fast\"\npersistent_agents = [{{ agent = \"cashier\", mode = \"non-blocking\" }}]\n\
          [agents.cashier]\nmodel = \"fast\"\ntools = [\"refund\"]\n\
          [tools.record]\nkind = \"http\"\nurl = \"http://{address}/record\"\n\
          [tools.refund]\nkind = \"http\"\nurl = \"http://{address}/refund\"\nrequire_approval = true\n"
@@ -82,4 +89,78 @@ async fn an_approval_inside_of_a_child_is_answered_at_the_root_after_a_kill() {
     assert_eq!(children[0]["agentType"], json!("cashier"));
     assert_eq!(children[0]["runStatus"], json!("completed"));
     served.kill();
+}
+
+/// A persistent agent that waits for an approval, in a process that is killed, goes on when the root is answered: with
+/// its caller, or, if that does not wait for it, by itself.
+///
+/// proves: PER-05, PER-03
+#[tokio::test(flavor = "multi_thread")]
+async fn a_companion_goes_on_after_a_kill() {
+    let (address, reached) = counting().await;
+    let folder = folder(&address);
+    for (agent, before) in [("owner", "suspended"), ("boss", "completed")] {
+        let served = Served::start(&folder, &["serve"]);
+        let start = json!({ "sessionId": agent, "agentType": agent, "message": "Begin." });
+        served.ask("/start", Some(start), ALICE).await;
+        let rests = served.end(agent, ALICE).await;
+        let is_suspended = rests["suspended"].is_object();
+        assert_eq!(is_suspended, before == "suspended", "{rests}");
+        let asked = asked(&served, agent).await;
+        let child = asked["sessionId"].as_str().unwrap().to_owned();
+        let shown = folder.helix(&["sessions", "show", agent]).ends(0).out;
+        let line = format!("└─ cashier {child} suspended, named till by call c1");
+        assert!(shown.contains(&line), "{shown}");
+        served.kill();
+
+        let served = Served::start(&folder, &["serve"]);
+        let answer = json!({
+            "sessionId": agent, "toolCallId": asked["toolCallId"], "kind": "approval-response",
+            "approvalId": asked["approvalId"], "approved": true,
+        });
+        let (status, taken) = served.ask("/submit-tool-result", Some(answer), ALICE).await;
+        assert_eq!((status, &taken["status"]), (200, &json!("accepted")));
+        for session in [child.as_str(), agent] {
+            completes(&served, session).await;
+        }
+        let (_, told) = served
+            .ask(&format!("/sessions/{agent}/messages"), None, ALICE)
+            .await;
+        let told = told.to_string();
+        let wanted = match agent {
+            "owner" => r#"\"output\":\"Refunded.\""#,
+            _ => "The agent named till has completed. Its output: Refunded.",
+        };
+        assert!(told.contains(wanted), "{told}");
+        served.kill();
+    }
+    assert_eq!(reached.lock().unwrap().len(), 2, "one refund each");
+}
+
+/// The call that waits under a session, once it does.
+async fn asked(served: &Served, session: &str) -> Value {
+    loop {
+        let (_, listed) = served
+            .ask(&format!("/pending?sessionId={session}"), None, ALICE)
+            .await;
+        let pending = &listed["pending"];
+        if pending.as_array().is_some_and(|all| !all.is_empty()) {
+            return pending[0].clone();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until the last run of a session has completed.
+async fn completes(served: &Served, session: &str) {
+    loop {
+        let (_, now) = served
+            .ask(&format!("/status?sessionId={session}"), None, ALICE)
+            .await;
+        match now["status"].as_str() {
+            Some("completed") => return,
+            Some("active" | "paused") => tokio::task::yield_now().await,
+            _ => panic!("{session} does not complete: {now}"),
+        }
+    }
 }

@@ -64,7 +64,7 @@ impl Children {
             };
             let run = child.run.as_ref();
             let Some(run) = run.filter(|run| run.status == RunStatus::Running) else {
-                if !self.deliver(child).await {
+                if !self.deliver(child, ports).await {
                     self.pause(ports, more).await;
                 }
                 continue;
@@ -75,7 +75,7 @@ impl Children {
                     let _ = pending.wait_for(Option::is_some).await;
                 }
                 Known::Nothing if self.is_mine(&child) => {
-                    if let Err(error) = self.drive(child).await {
+                    if let Err(error) = self.drive(child, options_of(ports)).await {
                         tracing::warn!(event = "child.not_driven", run = %started.run_id, %error);
                         self.pause(ports, more).await;
                     }
@@ -103,10 +103,11 @@ impl Children {
     }
 
     /// Starts the run of a child that messages wait for. False when it has to be tried again later.
-    fn deliver(&self, child: Snapshot) -> BoxFuture<'_, bool> {
+    fn deliver(&self, child: Snapshot, ports: &Ports) -> BoxFuture<'_, bool> {
+        let options = options_of(ports);
         Box::pin(async move {
             let session = child.state.session_id.clone();
-            match self.0.deliver(child).await {
+            match self.0.deliver(child, options).await {
                 // Also when another task or process was faster, or the messages were dropped.
                 Ok(_)
                 | Err(RuntimeError::Entry(
@@ -121,12 +122,17 @@ impl Children {
     }
 
     /// Starts the run of a child that messages wait for, and that nobody waits for.
-    pub(crate) fn wake(&self, root: SessionId, child: SessionId) {
-        tokio::spawn(self.0.clone().deliver_waiting(root, child));
+    pub(crate) fn wake(&self, root: SessionId, child: SessionId, ports: &Ports) {
+        let runtime = self.0.clone();
+        tokio::spawn(runtime.deliver_waiting(root, child, options_of(ports)));
     }
 
     /// Boxed: the future of a run holds those of its children.
-    fn drive(&self, child: Snapshot) -> BoxFuture<'_, Result<(), RuntimeError>> {
+    fn drive(
+        &self,
+        child: Snapshot,
+        options: RunOptions,
+    ) -> BoxFuture<'_, Result<(), RuntimeError>> {
         Box::pin(async move {
             let agent = self.0.agent_of(&child)?;
             let Some(state) = RunState::of(&child, child.fence) else {
@@ -135,11 +141,17 @@ impl Children {
             let entry = ready(Ok(Entered::Run(state)));
             // The commit that started it requested its lease, at an instant of this process.
             let asked = child.run.as_ref().map(|run| run.started_at);
-            let options = RunOptions::default();
             let run = self.0.enter_since(asked, &agent, options, entry).await;
             run.map(drop)
         })
     }
+}
+
+/// The options of a child's run: the hooks of the execution go down with it.
+fn options_of(ports: &Ports) -> RunOptions {
+    let mut options = RunOptions::default();
+    options.hooks.clone_from(&ports.execution_hooks);
+    options
 }
 
 impl LocalRuntime {

@@ -143,7 +143,7 @@ impl Driver {
                 }
                 Next::Event(Some(Ok(event))) => {
                     if let Some(child) = event.wakes.clone() {
-                        children.wake(state.root_session_id.clone(), child);
+                        children.wake(state.root_session_id.clone(), child, ports);
                     }
                     let (next, effects) = decide(&facts, state, event);
                     state = next;

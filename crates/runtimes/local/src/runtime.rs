@@ -262,7 +262,8 @@ impl LocalRuntime {
             }
             if delivers {
                 let (root, session) = (run.root_session_id.clone(), run.session_id.clone());
-                runtime.deliver_waiting(root, session).await;
+                let options = RunOptions::default();
+                runtime.deliver_waiting(root, session, options).await;
             }
         });
         told.await.unwrap_or_else(|_| {
@@ -279,11 +280,12 @@ impl LocalRuntime {
         self,
         root: SessionId,
         session: SessionId,
+        options: RunOptions,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let key = SessionKey::new(&root, &session);
             let delivered = match self.inner.backend.store.load(key).await {
-                Ok(Some(found)) => self.deliver(found).await.map(drop),
+                Ok(Some(found)) => self.deliver(found, options).await.map(drop),
                 Ok(None) => Ok(()),
                 Err(error) => Err(error.into()),
             };
@@ -296,7 +298,11 @@ impl LocalRuntime {
     }
 
     /// Starts the run that the messages in the inbox of a session wait for.
-    pub(crate) async fn deliver(&self, found: Snapshot) -> Result<StartedRun, RuntimeError> {
+    pub(crate) async fn deliver(
+        &self,
+        found: Snapshot,
+        options: RunOptions,
+    ) -> Result<StartedRun, RuntimeError> {
         let agent = self.agent_of(&found)?;
         let delivered_to = agent.clone();
         let (entries, performer) = (self.inner.entries.clone(), self.inner.performer.clone());
@@ -304,7 +310,7 @@ impl LocalRuntime {
             let entered = entries.deliver(&delivered_to, found, &performer).await;
             entered.map(Entered::Run)
         };
-        self.enter(&agent, RunOptions::default(), entry).await
+        self.enter(&agent, options, entry).await
     }
 
     /// Resumes a session as it was read.

@@ -331,7 +331,7 @@ impl LocalRuntime {
         };
         let entered = match todo {
             Todo::Recover => self.take_over(found).await,
-            Todo::Deliver => self.deliver(found).await,
+            Todo::Deliver => self.deliver(found, RunOptions::default()).await,
             Todo::Continue | Todo::Stop => {
                 let options = RunOptions::default();
                 let how = (ResumeMode::Continue, BudgetRequest::default());

@@ -227,6 +227,7 @@ suite! { ($)
         a_sub_agent_that_fails_leaves_its_siblings_alone,
         a_sub_agent_that_cannot_be_started_is_an_error,
         hooks_of_the_caller_run_around_a_sub_agent,
+        hooks_of_an_execution_run_for_sub_agents,
         a_finishing_tool_waits_for_sub_agents,
         sub_agents_are_deleted_with_their_caller,
         readers_learn_how_a_sub_agent_ended,

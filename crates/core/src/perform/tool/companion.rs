@@ -128,6 +128,12 @@ impl Calling<'_> {
             let result = synthesize_not_executed_result(&call.id, &call.name, why);
             return self.finish(not_run(result), deltas).await;
         }
+        let gives_work = matches!(tool.op, CompanionOp::SpawnAgent | CompanionOp::SendMessage);
+        if gives_work && cx.time_left().is_some_and(|left| left.is_zero()) {
+            let why = "the time that the budget allows is over.";
+            let result = synthesize_not_executed_result(&call.id, &call.name, why);
+            return self.finish(not_run(result), deltas).await;
+        }
         match self.act(tool).await? {
             Act::Tells(result) => self.finish(not_run(self.told(result)), deltas).await,
             Act::Does {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use helix_agents_core::agent::{Agent, AgentBuilder};
 use helix_agents_core::model::{ModelErrorKind, TokenUsage};
+use helix_agents_core::runtime::{RuntimeExt, Turn};
 use helix_agents_core::session::{ChildStatus, RunRecord, RunStatus, SessionStatus, SubSessionRef};
 use helix_agents_core::store::{Page, SessionKey, SessionQuery, Sessions, Snapshot};
 use helix_agents_core::stream::{ChunkPayload, StreamStatus};
@@ -308,6 +309,45 @@ pub async fn hooks_of_the_caller_run_around_a_sub_agent(on: &RuntimeSubject) {
         "caller, of helper: complete",
         "child: complete",
         "caller, of agent: after_sub_agent c1 Success",
+    ];
+    assert!(order.map(of).is_sorted(), "{lines:#?}");
+}
+
+/// The hooks of an execution run for its sub-agents, too, after those of the agents.
+///
+/// proves: HKS-04
+pub async fn hooks_of_an_execution_run_for_sub_agents(on: &RuntimeSubject) {
+    let log = Log::default();
+    let (of_execution, of_child) = (log.clone(), log.clone());
+    let child = helper("helper", [MockReply::text("Helped.")]).hooks(RecordingHooks::doing(
+        &Log::default(),
+        move |line, _| {
+            of_child.note(format!("child: {line}"));
+        },
+    ));
+    let replies = [tasks([("c1", "subagent__helper")]), MockReply::text("done")];
+    let agent = agent(replies)
+        .tools(Tool::sub_agent(&child.build().unwrap()))
+        .build()
+        .unwrap();
+    let hooks = RecordingHooks::doing(&Log::default(), move |line, cx| {
+        of_execution.note(format!("execution, of {}: {line}", cx.agent_type));
+    });
+    let turn = Turn::new("go").session(session()).hooks(hooks);
+    let run = on.runtime.execute(&agent, turn).await.unwrap();
+    run.outcome().await.unwrap();
+    let lines = log.take();
+    let of = |line: &str| {
+        let place = lines.iter().position(|one| one.starts_with(line));
+        place.unwrap_or_else(|| panic!("{line} is missing in {lines:#?}"))
+    };
+    let order = [
+        "execution, of agent: before_sub_agent c1 helper",
+        "child: start",
+        "execution, of helper: start",
+        "child: complete",
+        "execution, of helper: complete",
+        "execution, of agent: after_sub_agent c1 Success",
     ];
     assert!(order.map(of).is_sorted(), "{lines:#?}");
 }
