@@ -1,9 +1,8 @@
 //! The built-in demo agents: they need no key, no network and no configuration.
 //!
 //! `support` looks up an order and refunds it, with an approval. `form` asks the user to fill in a
-//! form. `researcher` takes notes, has `checker` check the facts
-//! and `writer` write, and gives an output of a fixed shape. Their models are scripted; `helix dev`
-//! gives them a real one where it finds a key.
+//! form. `researcher` takes notes, has `checker` check the facts and `writer` write, and gives an output of a fixed
+//! shape. Their models are scripted; `helix dev` gives them a real one where it finds a key.
 
 mod form;
 mod researcher;

@@ -16,7 +16,8 @@ use crate::session::{
     SessionStatus, StopKind, StopRequest,
 };
 use crate::store::{
-    Change, Commit, Fence, Field, Header, InboxRow, Precondition, Snapshot, drop_messages,
+    Change, Commit, Fence, Field, Header, InboxRow, Precondition, Snapshot, WorkingChild,
+    drop_messages,
 };
 use crate::time::Timestamp;
 
@@ -115,11 +116,11 @@ pub(crate) struct MessagePlan {
 /// that work for it. The commit is refused when the child has changed.
 ///
 /// # Errors
-/// What the model is told: while the child waits for somebody, or has no room, nothing is sent.
+/// A text for the model, if the child waits for an answer, is stopped by a budget, or has no room for more messages.
 pub(crate) fn plan_message(
     found: &Snapshot,
     (message, call): (UserMessage, &CallId),
-    below: &[(SessionId, RunId)],
+    below: &[WorkingChild],
     run: RunId,
     at: Timestamp,
 ) -> Result<MessagePlan, String> {
@@ -142,8 +143,8 @@ pub(crate) fn plan_message(
     let mut commit = as_read(found, at).then_in(session.clone(), Change::Inbox(row));
     let running = last.filter(|run| run.status == RunStatus::Running);
     if let Some(run) = running {
-        let all = std::iter::once((session, &run.id)).chain(below.iter().map(|(s, r)| (s, r)));
-        commit = ask_to_stop(commit, all, NEW_MESSAGE);
+        commit = ask_to_stop(commit, (session, &run.id), NEW_MESSAGE);
+        commit = stop_all(commit, below, NEW_MESSAGE);
     } else {
         commit = note_child(
             commit,
@@ -160,21 +161,16 @@ pub(crate) fn plan_message(
 
 /// Plans to end the run of a persistent child, with those `below` that work for it, and to drop the messages that
 /// wait for another. A suspended run ends at once. The commit is refused when the child has changed.
-pub(crate) fn plan_termination(
-    found: &Snapshot,
-    below: &[(SessionId, RunId)],
-    at: Timestamp,
-) -> Commit {
+pub(crate) fn plan_termination(found: &Snapshot, below: &[WorkingChild], at: Timestamp) -> Commit {
     let session = &found.state.session_id;
     let mut commit = drop_messages(as_read(found, at), found);
     let last = found.run.as_ref();
-    let below = below.iter().map(|(session, run)| (session, run));
     let Some(run) = last.filter(|run| !run.status.is_ended() || run.status.is_suspended()) else {
         return commit;
     };
     if run.status == RunStatus::Running {
-        let all = std::iter::once((session, &run.id)).chain(below);
-        return ask_to_stop(commit, all, ENDED_BY_PARENT);
+        commit = ask_to_stop(commit, (session, &run.id), ENDED_BY_PARENT);
+        return stop_all(commit, below, ENDED_BY_PARENT);
     }
     let why = InterruptContext::new(run.id.clone(), Some(ENDED_BY_PARENT.to_owned()), at);
     commit = end_suspended_run(close_step(commit, found), found);
@@ -191,7 +187,7 @@ pub(crate) fn plan_termination(
         let ended = link.noted(&run.id, ChildStatus::Interrupted);
         commit = commit.then_in(parent, Change::UpdateChild(Box::new(ended)));
     }
-    ask_to_stop(commit, below, ENDED_BY_PARENT)
+    stop_all(commit, below, ENDED_BY_PARENT)
 }
 
 /// A commit that is refused when a child has begun or ended a run, or got a message, since it was read.
@@ -206,15 +202,15 @@ fn as_read(found: &Snapshot, at: Timestamp) -> Commit {
         .when_in(session.clone(), Precondition::Inbox(found.inbox.len()))
 }
 
-fn ask_to_stop<'a>(
-    mut commit: Commit,
-    runs: impl IntoIterator<Item = (&'a SessionId, &'a RunId)>,
-    why: &str,
-) -> Commit {
-    for (session, run) in runs {
-        let mut stop = StopRequest::new(run.clone(), StopKind::Interrupt, commit.at);
-        stop.reason = Some(why.to_owned());
-        commit = commit.then_in(session.clone(), Change::Stop(stop));
-    }
-    commit
+fn ask_to_stop(commit: Commit, (session, run): (&SessionId, &RunId), why: &str) -> Commit {
+    let mut stop = StopRequest::new(run.clone(), StopKind::Interrupt, commit.at);
+    stop.reason = Some(why.to_owned());
+    commit.then_in(session.clone(), Change::Stop(stop))
+}
+
+/// Asks all to stop that work for a child.
+fn stop_all(commit: Commit, below: &[WorkingChild], why: &str) -> Commit {
+    let why = why.to_owned();
+    let stop = |commit, child: &WorkingChild| child.stop(commit, StopKind::Interrupt, Some(&why));
+    below.iter().fold(commit, stop)
 }

@@ -92,8 +92,8 @@ impl Entries {
         Ok(all)
     }
 
-    /// The persistent children that were started by these calls, or work on a message of theirs, and those who work
-    /// for them.
+    /// The persistent children that were started by these calls, or work on a message that one of them sent; and all
+    /// sessions that work for such a child.
     pub(super) async fn working_for(
         &self,
         found: &Snapshot,

@@ -19,8 +19,7 @@ pub(super) struct Closing {
 
 /// Closes an open step: takes the answers that came and that nobody took, and tells the truth about
 /// every call that has no result. A run that ends loses no answer, and leaves no child behind that was not asked to
-/// stop. Gives the closed step, and the
-/// commit with what closing it takes.
+/// stop. Gives the closed step, and the commit with what closing it takes.
 pub(super) async fn close<'a>(
     scope: Scope<'_>,
     open: &OpenStep,

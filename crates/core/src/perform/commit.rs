@@ -28,7 +28,7 @@ pub(super) struct EffectCommit<'a> {
     commit: Commit,
     /// Whether budgets limit the session.
     is_limited: bool,
-    /// What the session is to the one for which it works.
+    /// The parent of the session, and its reference to it; `None` for a root.
     family: Option<&'a Arc<Family>>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> EffectCommit<'a> {
         self.scope.at()
     }
 
-    /// What the session of the effect is to the one for which it works.
+    /// The parent of the session of the effect; `None` for a root.
     pub(super) fn family(&self) -> Option<&'a Family> {
         self.family.map(|family| &**family)
     }

@@ -74,14 +74,8 @@ pub(super) async fn perform(
         }
     }
 
-    let (call, open) = called(scope, &view, index)?;
-    let calling = Calling {
-        cx: EffectContext::new(scope, &view),
-        step: view.open_step(scope)?,
-        index,
-        call,
-        open,
-    };
+    let calling = Calling::of(scope, &view, index)?;
+    let (call, open) = (calling.call, calling.open);
     let mut deltas = Deltas::of_call(scope, calling.step, index, open.attempts());
     if is_quiet {
         // Another attempt may be at it. What both of them streamed could not be told apart.
@@ -107,6 +101,20 @@ fn called<'a>(
 ) -> Result<(&'a ToolCall, &'a OpenCall), PerformError> {
     let call = view.open_step(scope)?.call_at(index);
     call.ok_or_else(|| scope.missing("that call"))
+}
+
+impl<'a> Calling<'a> {
+    /// The call of an effect on a session as it was read, at the present instant.
+    fn of(scope: Scope<'a>, view: &'a SessionView, index: u32) -> Result<Self, PerformError> {
+        let (call, open) = called(scope, view, index)?;
+        Ok(Self {
+            cx: EffectContext::new(scope, view),
+            step: view.open_step(scope)?,
+            index,
+            call,
+            open,
+        })
+    }
 }
 
 impl Calling<'_> {

@@ -31,7 +31,7 @@ pub(super) struct RunContext {
     pub(super) family: Option<Arc<Family>>,
 }
 
-/// What a session is to the one for which it works.
+/// The parent of a session, and its reference to the session.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) parent: SessionId,

@@ -105,9 +105,7 @@ impl SubSessionRef {
             created_at,
         }
     }
-}
 
-impl SubSessionRef {
     /// Notes what a run of the child has come to.
     #[must_use]
     pub(crate) fn noted(mut self, run: &RunId, status: ChildStatus) -> Self {
@@ -117,7 +115,7 @@ impl SubSessionRef {
     }
 }
 
-/// What a persistent child is to its parent. It never changes.
+/// The name and the mode of a persistent child in its parent. They never change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

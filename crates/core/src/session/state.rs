@@ -94,7 +94,7 @@ pub struct SessionState {
     /// The root, for the session of a sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_session_id: Option<SessionId>,
-    /// What it is to its parent, for the session of a persistent sub-agent.
+    /// Its name and its mode in its parent, for the session of a persistent sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistent: Option<Box<PersistentChild>>,
     /// The session mode, which is set once.

@@ -56,6 +56,7 @@ mod blocking;
 mod builder;
 mod children;
 mod clock;
+mod deliver;
 mod driver;
 mod ids;
 mod lease;

@@ -2,6 +2,7 @@
 
 mod budgeted;
 mod stopped;
+mod tree;
 mod under_schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,43 +179,6 @@ impl Stored {
             open.reverse();
         }
         open
-    }
-
-    /// The session of this id, if it is in the tree.
-    pub(super) fn session(&self, id: &SessionId) -> Option<&Self> {
-        let all = std::iter::once(self).chain(self.below());
-        let is_it = |one: &&Self| {
-            let session = one.session.as_ref();
-            session.is_some_and(|session| session.state.session_id == *id)
-        };
-        all.into_iter().find(is_it)
-    }
-
-    /// The sessions under this one.
-    fn below(&self) -> Vec<&Self> {
-        let children = self.children.values();
-        let below = children.flat_map(|child| std::iter::once(child).chain(child.below()));
-        below.collect()
-    }
-
-    /// A session under this one that works, or may go on, while nobody waits for it.
-    pub(super) fn unattended(&self) -> Option<&Snapshot> {
-        let sessions = self.below().into_iter();
-        let mut sessions = sessions.filter_map(|below| Some((below, below.session.as_ref()?)));
-        let found = sessions.find(|(stored, session)| {
-            let run = session.run.as_ref().map(|run| run.status);
-            let persistent = session.state.persistent.as_deref();
-            match run {
-                Some(RunStatus::Running) => true,
-                Some(status) if status.is_suspended() => {
-                    let alone = persistent.is_some_and(|child| !child.blocking);
-                    let is_stopped = session.stop.is_some();
-                    is_stopped || (alone && stored.unanswered(false).is_empty())
-                }
-                _ => persistent.is_some() && !session.inbox.is_empty(),
-            }
-        });
-        found.map(|(_, session)| session)
     }
 
     /// Violations of what must hold at every moment, also in the middle of a run.
@@ -405,16 +369,10 @@ impl Stored {
         if unsure.is_empty() {
             differences.of("usage", &wanted.tool_usage(), &self.tool_usage());
         }
-        let calls = |stored: &Self| stored.children.keys().cloned().collect::<Vec<_>>();
-        differences.of("children", &calls(wanted), &calls(self));
         let mut all = differences.0;
-        for (call, child) in &self.children {
-            let Some(wanted) = wanted.children.get(call) else {
-                continue;
-            };
-            let below = child.differences(wanted, calls_unsure).into_iter();
-            all.extend(below.map(|difference| format!("under {call}: {difference}")));
-        }
+        all.extend(self.differences_below(wanted, |child, wanted| {
+            child.differences(wanted, calls_unsure)
+        }));
         all
     }
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::Calling;
 use super::run::CallOutcome;
-use super::{Calling, called};
 use crate::entries::{CHILD_STOPPED, Delegation, Performer, Start, plan_child};
 use crate::hooks::BeforeSubAgent;
 use crate::id::{IdSourceExt, SessionId};
@@ -44,8 +44,8 @@ pub(super) struct ChildEnd {
     pub(super) told: Option<ChunkPayload>,
 }
 
-/// What the commit of a call does beside the call: to a child, and for readers. A run that is asked to stop does not
-/// do it.
+/// Changes to a child, and a chunk for readers, that are made in the commit of a call. The commit is refused if the run
+/// is asked to stop.
 pub(super) struct Beside {
     pub(super) commit: Commit,
     pub(super) told: Option<ChunkPayload>,
@@ -267,14 +267,7 @@ pub(in crate::perform) async fn take_child(
             Reading::View(view) => view,
             Reading::Recorded(event) => return Ok(event),
         };
-        let (call, open) = called(scope, &view, index)?;
-        let calling = Calling {
-            cx: EffectContext::new(scope, &view),
-            step: view.open_step(scope)?,
-            index,
-            call,
-            open,
-        };
+        let calling = Calling::of(scope, &view, index)?;
         match calling.take(&view).await {
             // It was continued between looking and writing, for example.
             Err(error) if error.is_moved() => scope.ports.memory.forget(),

@@ -6,9 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::report::{current_run, outcome_of};
+use super::Calling;
 use super::child::Beside;
 use super::run::CallOutcome;
-use super::{Calling, called};
 use crate::entries::{Delegation, MessagePlan, plan_companion, plan_message, plan_termination};
 use crate::hooks::BeforeTool;
 use crate::id::{IdSourceExt, RunId, SessionId};
@@ -19,13 +19,13 @@ use crate::perform::deltas::Deltas;
 use crate::perform::hooks::{Hooks, fire};
 use crate::perform::patience::patiently;
 use crate::perform::reading::Reading;
-use crate::perform::scope::{EffectContext, Scope};
+use crate::perform::scope::Scope;
 use crate::session::{
     ChildCall, ChildMode, PersistentChild, RunStatus, SubSessionRef, companion_address,
 };
 use crate::state::StepWrites;
 use crate::step::{ToolResultInput, create_tool_result_message, synthesize_not_executed_result};
-use crate::store::{Commit, Reach, SessionKey, Sessions, Snapshot};
+use crate::store::{Commit, Reach, SessionKey, Sessions, Snapshot, WorkingChild};
 use crate::stream::ChunkPayload;
 use crate::tool::{Addressed, CompanionOp, CompanionTool, SpawnAgent, parse_input};
 
@@ -34,7 +34,7 @@ const MAX_TRIES: usize = 16;
 /// The maximum length of the name of a child.
 const MAX_NAME: usize = 64;
 
-/// What a call of a companion tool comes to.
+/// The outcome of a call of a companion tool, before anything is written.
 enum Act {
     /// A result, and nothing else.
     Tells(Result<Value, String>),
@@ -55,7 +55,7 @@ impl Act {
     }
 }
 
-/// What the hooks of a call wrote and said before it was tried.
+/// The state writes and chunks of the hooks before a call. They are kept for each try of its commit.
 struct Hooked {
     writes: StepWrites,
     said: Vec<ChunkPayload>,
@@ -69,14 +69,7 @@ pub(super) async fn call_companion(scope: Scope<'_>, index: u32) -> Result<Event
             Reading::View(view) => view,
             Reading::Recorded(event) => return Ok(event),
         };
-        let (call, open) = called(scope, &view, index)?;
-        let calling = Calling {
-            cx: EffectContext::new(scope, &view),
-            step: view.open_step(scope)?,
-            index,
-            call,
-            open,
-        };
+        let calling = Calling::of(scope, &view, index)?;
         if hooked.is_none() {
             hooked = Some(calling.before_companion().await?);
         }
@@ -368,18 +361,15 @@ impl Calling<'_> {
         })
     }
 
-    /// The runs in progress under a child.
+    /// The sessions that work for a child.
     async fn working(
         self,
         found: &Snapshot,
         reach: Reach,
-    ) -> Result<Vec<(SessionId, RunId)>, PerformError> {
+    ) -> Result<Vec<WorkingChild>, PerformError> {
         let ports = self.cx.ports();
         let sessions = Sessions::new(ports.store.as_ref(), ports.clock.as_ref());
-        let below = patiently(ports, || sessions.working_children(found, reach)).await?;
-        let runs = below.into_iter();
-        let runs = runs.filter_map(|child| Some((child.session, child.run?)));
-        Ok(runs.collect())
+        patiently(ports, || sessions.working_children(found, reach)).await
     }
 
     fn nothing_beside(self) -> Beside {

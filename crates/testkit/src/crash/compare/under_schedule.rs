@@ -213,20 +213,10 @@ impl Stored {
         if unsure.is_empty() {
             differences.of("usage", &wanted.tool_usage(), &self.tool_usage());
         }
-        let calls = |stored: &Self| stored.children.keys().cloned().collect::<Vec<_>>();
-        differences.of("children", &calls(wanted), &calls(self));
         let mut all = differences.0;
-        for (call, child) in &self.children {
-            let Some(wanted) = wanted.children.get(call) else {
-                continue;
-            };
-            let below = child.loose_differences(wanted, unsure, early);
-            all.extend(
-                below
-                    .into_iter()
-                    .map(|difference| format!("under {call}: {difference}")),
-            );
-        }
+        all.extend(self.differences_below(wanted, |child, wanted| {
+            child.loose_differences(wanted, unsure, early)
+        }));
         all
     }
 }
