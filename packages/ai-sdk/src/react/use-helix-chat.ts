@@ -1,5 +1,5 @@
-import { useChat, type UseChatHelpers } from '@ai-sdk/react';
-import { type ChatInit, type ChatTransport, type UIMessage } from 'ai';
+import { useChat, type Chat, type UseChatHelpers } from '@ai-sdk/react';
+import type { ChatTransport, UIMessage } from 'ai';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { isOpen, lastToolParts } from '../answers.js';
 import { HelixStreamError } from '../errors.js';
@@ -10,8 +10,11 @@ import { useLatest } from './latest.js';
 import { useResumeClientTools, type ClientToolHandlers, type OnClientToolError } from './use-resume-client-tools.js';
 import { useHelixSendAutomaticallyWhen } from './use-send-automatically-when.js';
 
+// The hooks bring an `ai` of their own, whose types count here.
+type ChatInit<M extends UIMessage> = ConstructorParameters<typeof Chat<M>>[0];
+
 export interface UseHelixChatOptions<M extends UIMessage = HelixUIMessage>
-  extends Omit<ChatInit<M>, 'transport' | 'messageMetadataSchema' | 'dataPartSchemas'>,
+  extends Omit<ChatInit<M>, 'transport'>,
     Pick<HelixChatTransportOptions, 'endpoint' | 'agentType' | 'headers' | 'fetch'> {
   /** Instead of one over `endpoint`. Of any other than a `HelixChatTransport`, `endpoint` must name the server too. */
   transport?: ChatTransport<M>;

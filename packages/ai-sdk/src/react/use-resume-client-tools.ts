@@ -1,4 +1,4 @@
-import { getToolName, type UIMessage } from 'ai';
+import { getToolName, isToolUIPart, type UIMessage } from 'ai';
 import type { UseChatHelpers } from '@ai-sdk/react';
 import { useEffect, useRef } from 'react';
 import { lastToolParts } from '../answers.js';
@@ -64,12 +64,11 @@ export function useResumeClientTools<M extends UIMessage>(options: UseResumeClie
   useEffect(() => {
     // A stream that is read may still replay a call that has its answer. A message of the user abandons all calls.
     if (status !== 'ready' && messages.at(-1)?.role !== 'user') return;
-    const parts = lastToolParts(messages);
-    const waiting = parts.filter((part) => part.state === 'input-available' && !part.providerExecuted);
-    const abandoned = messages.at(-1)?.role === 'user';
+    const waiting = lastToolParts(messages).filter((part) => part.state === 'input-available' && !part.providerExecuted);
+    const known = new Set(messages.flatMap((message) => message.parts.filter(isToolUIPart)).map((part) => part.toolCallId));
     for (const [toolCallId, { controller }] of performances.current) {
-      const part = parts.find((part) => part.toolCallId === toolCallId);
-      if (abandoned || (part && !waiting.includes(part))) controller.abort();
+      // One that no message has is about to be replayed.
+      if (known.has(toolCallId) && !waiting.some((part) => part.toolCallId === toolCallId)) controller.abort();
     }
     // Later, so that the second of the two effects of strict mode is the one that starts.
     const timer = setTimeout(() => {
