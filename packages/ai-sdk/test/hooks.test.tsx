@@ -64,6 +64,20 @@ test('calls of before a reload are performed', async () => {
   expect(server.posts).toHaveLength(1);
 });
 
+test('a call that is there from the beginning is performed once in strict mode', async () => {
+  const server = await FakeServer.start();
+  server.onPost = (server) => server.step(...text('t', 'Done.')).end();
+  const part = { type: 'dynamic-tool', toolName: 'pick_color', toolCallId: 'a', state: 'input-available', input: {} };
+  const pick_color = vi.fn(() => 'red');
+  const { result } = render({
+    endpoint: server.url,
+    toolHandlers: { pick_color },
+    messages: [{ id: 'msg-1', role: 'assistant', parts: [{ type: 'step-start' }, part] }] as never,
+  });
+  await until(() => expect(wordsOf(result.current.messages)).toEqual(['Done.']));
+  expect(pick_color).toHaveBeenCalledTimes(1);
+});
+
 test('what a handler throws goes to the page and to the server', async () => {
   const server = await FakeServer.start();
   server.onPost = asks(clientTool('a', { n: 1 }));
