@@ -418,7 +418,9 @@ impl StreamTransformer {
     ) {
         let id = self.wire_id(&stored.chunk, call);
         self.available(&stored.chunk, (&id, tool), input, false, out);
-        if self.options.shows_approval(stored.sequence, approval) {
+        let is_known = self.calls.contains_key(&id);
+        if is_known && self.options.shows_approval(stored.sequence, approval) {
+            self.open_step(out);
             out.push(UiChunk::ToolApprovalRequest {
                 approval_id: approval.to_string(),
                 tool_call_id: id,
@@ -630,6 +632,7 @@ impl StreamTransformer {
         for (id, call) in begun {
             // The next attempt may give its call the same id.
             self.calls.remove(&id);
+            self.open_step(out);
             out.push(UiChunk::ToolInputError {
                 tool_call_id: id,
                 tool_name: call.name,
