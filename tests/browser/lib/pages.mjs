@@ -22,7 +22,11 @@ const common = {
 export const pages = {
   studio: {
     ...common,
-    serve: async (helix) => ({ url: helix.url, stop: async () => {} }),
+    async serve(helix) {
+      const built = process.env.HELIX_STUDIO_DIST;
+      if (built) return serveFolder(built, helix.url, { base: '/studio/', views: /^\/(s\/.*|inbox)?$/ });
+      return { url: helix.url, stop: async () => {} };
+    },
     open: (page, url) => page.goto(`${url}/?agent=scenarios`),
     users: (page) => page.locator(id('message-user')),
     answers: (page) => page.locator(id('message-assistant')),

@@ -6,10 +6,12 @@ import { extname, join, normalize } from 'node:path';
 
 const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.json': 'application/json', '.ico': 'image/x-icon' };
 
-export async function serveFolder(folder, target) {
+/** `base`: where the files are; `views`: which other paths are answered with the page. */
+export async function serveFolder(folder, target, { base = '/', views = /^\/$/ } = {}) {
   const server = createServer(async (req, res) => {
     const path = normalize(decodeURIComponent(new URL(req.url, 'http://x').pathname));
-    const file = join(folder, path === '/' ? 'index.html' : path);
+    const name = views.test(path) ? 'index.html' : path.startsWith(base) ? path.slice(base.length) : '';
+    const file = join(folder, name);
     const found = req.method === 'GET' && file.startsWith(folder) && (await stat(file).catch(() => null))?.isFile();
     if (found) {
       res.writeHead(200, { 'content-type': types[extname(file)] ?? 'application/octet-stream' });
