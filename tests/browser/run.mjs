@@ -55,10 +55,9 @@ async function play(name, test, run) {
   } catch (error) {
     await t.screenshot('FAILED').catch(() => {});
     const shown = await t.page.locator('body').innerText({ timeout: 1000 }).catch(() => '');
-    console.log(`  the page shows: ${shown.replace(/\s+/g, ' ').slice(0, 600)}`);
-    if (wrong.length) console.log(`  errors in the page: ${wrong.join('; ').slice(0, 600)}`);
-    console.log((await helix.lastLog(5)).replace(/^/gm, '  '));
-    throw error;
+    const more = [`the page shows: ${shown.replace(/\s+/g, ' ').slice(0, 600)}`, await helix.lastLog(5)];
+    if (wrong.length) more.push(`errors in the page: ${wrong.join('; ').slice(0, 600)}`);
+    throw Object.assign(error, { more: more.join('\n') });
   } finally {
     await context.close();
     await site.stop();
@@ -68,7 +67,7 @@ async function play(name, test, run) {
 
 let passed = 0;
 let failed = 0;
-for (const name of argument('page') ?? Object.keys(tests)) {
+async function playAll(name) {
   for (const [test, run] of Object.entries(tests[name])) {
     if (only && !only.includes(test)) continue;
     const begun = Date.now();
@@ -78,10 +77,12 @@ for (const name of argument('page') ?? Object.keys(tests)) {
       console.log(`PASS ${name}/${test} (${Date.now() - begun} ms)`);
     } catch (error) {
       failed += 1;
-      console.log(`FAIL ${name}/${test}: ${String(error?.message ?? error).replace(/\s+/g, ' ').slice(0, 400)}`);
+      const why = String(error?.message ?? error).replace(/\s+/g, ' ').slice(0, 400);
+      console.log(`FAIL ${name}/${test}: ${why}${error?.more ? `\n${error.more}`.replaceAll('\n', '\n  ') : ''}`);
     }
   }
 }
+await Promise.all((argument('page') ?? Object.keys(tests)).map(playAll));
 await browser.close();
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);
