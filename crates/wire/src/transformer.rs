@@ -1,5 +1,6 @@
 //! From the chunks of a turn to the chunks of its bubble.
 
+mod answers;
 mod children;
 mod options;
 
@@ -562,7 +563,10 @@ impl StreamTransformer {
 
     /// The id of a call in the message: its own, unless a call of another session of the tree has that.
     fn wire_id(&self, chunk: &Chunk, call: &CallId) -> String {
-        let session = &chunk.base.session_id;
+        self.wire_id_in(&chunk.base.session_id, call)
+    }
+
+    fn wire_id_in(&self, session: &SessionId, call: &CallId) -> String {
         match self.calls.get(call.as_str()) {
             Some(known) if known.owner != *session => format!("{session}/{call}"),
             _ => call.to_string(),
