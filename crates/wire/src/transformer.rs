@@ -48,6 +48,8 @@ pub struct StreamTransformer {
     step_is_open: bool,
     /// Whether the open step has shown anything.
     step_has_content: bool,
+    /// Whether any step has.
+    has_content: bool,
     text: Option<String>,
     reasoning: Option<String>,
     calls: HashMap<String, Call>,
@@ -78,6 +80,7 @@ impl StreamTransformer {
             options,
             step_is_open: false,
             step_has_content: false,
+            has_content: false,
             text: None,
             reasoning: None,
             calls: HashMap::new(),
@@ -292,7 +295,8 @@ impl StreamTransformer {
             }
             ChunkPayload::StreamResync { reason } => {
                 self.discard(out);
-                if !is_past {
+                // A message that takes the place of another one has nothing to take back.
+                if self.has_content && !is_past {
                     out.push(told("stream-resync", json!({ "reason": reason })));
                 }
             }
@@ -553,7 +557,7 @@ impl StreamTransformer {
     }
 
     fn open_step(&mut self, out: &mut Vec<UiChunk>) {
-        self.step_has_content = true;
+        (self.step_has_content, self.has_content) = (true, true);
         if !self.step_is_open {
             self.step_is_open = true;
             out.push(UiChunk::StartStep {});
