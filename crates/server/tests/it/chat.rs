@@ -7,5 +7,13 @@ mod page;
 /// Reads UI message streams as strictly as the strictest client.
 mod reading;
 
+/// Where a stream goes on.
+mod cursors;
+/// A new message while a run goes on.
+mod double_texting;
+/// Edited messages.
+mod edits;
+/// New user messages.
+mod incoming;
 /// The seven paths of a chat request.
 mod paths;

@@ -70,7 +70,7 @@ const CLERK: &str = r#"{ "rules": [
       { "tool_calls": [ { "id": "n1", "name": "note", "arguments": {} } ] }, { "text": "State updated." } ] },
   { "match": "fail", "steps": [ { "text": "Partial ", "error": { "kind": "auth", "attempts": 99, "after_chars": 8 } } ] },
   { "match": "hiccup", "steps": [ { "text": "Once and for all.", "chunk_chars": 5,
-      "error": { "kind": "overloaded", "attempts": 1, "retry_after_ms": 1, "after_chars": 10 } } ] },
+      "error": { "kind": "overloaded", "attempts": 1, "retry_after_ms": 1, "after_chars": 16 } } ] },
   { "match": "slow", "steps": [ { "thinking": "hm", "text": "one two three four five six", "chunk_chars": 4 } ] } ],
   "default": [ { "text": "Echo: {{last_user}}" } ] }"#;
 
