@@ -8,7 +8,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, Required};
+use utoipa::openapi::{ContentBuilder, Ref, Required, Response};
 
 use crate::view::schemas::{self, reference};
 use crate::{ApiCode, ApiError, Operation, routes, view};
@@ -85,6 +85,12 @@ fn describe(operation: Operation) -> OperationBuilder {
         .operation_id(Some(operation.name()))
         .summary(Some(operation.summary()))
         .response(status, done);
+    if matches!(
+        operation,
+        Operation::ChatStream | Operation::ChatReplay | Operation::ChatNested
+    ) {
+        described = described.response("204", Response::new("There is nothing to read."));
+    }
     for status in answers::errors(operation) {
         let error = answers::error_reference(status);
         described = described.response(status.to_string(), error);

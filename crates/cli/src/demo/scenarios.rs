@@ -18,6 +18,11 @@ use model::ScenariosModel;
 pub(super) fn agent() -> anyhow::Result<AnyAgent> {
     let agent = Agent::builder("scenarios")
         .description("Plays scenarios for tests of chat clients; say `scenario:help`")
+        .examples([
+            "scenario:server-tool",
+            "scenario:approval",
+            "scenario:slow n=40 ms=50",
+        ])
         .model(ScenariosModel)
         .tools(tools::all())
         .initial_state(json!({ "counter": 0, "items": [] }))

@@ -11,7 +11,6 @@ use helix_agents_core::stream::Sequence;
 use helix_agents_wire::{
     DataChunk, FinishReason, IncomingMessage, RejectedAnswer, UiChunk, extract_resume_intent,
 };
-use serde_json::json;
 
 use super::attaching::{end_of_stream, open_approvals};
 use super::bubble::{Bubble, runs_of_turn};
@@ -219,8 +218,7 @@ async fn unanswered(
 }
 
 fn rejection(calls: &[String], (code, reason): (&str, &str)) -> UiChunk {
-    let data = json!({ "toolCallIds": calls, "reason": reason, "code": code });
-    DataChunk::new("resume-rejected", data).into()
+    DataChunk::resume_rejected(calls.to_vec(), code, reason).into()
 }
 
 /// Returns what followed answers that were accepted before: a request whose answer was lost is sent again. The client
