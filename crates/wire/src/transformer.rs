@@ -54,6 +54,8 @@ pub struct StreamTransformer {
     step_is_open: bool,
     /// Whether the open step has shown anything.
     step_has_content: bool,
+    /// Whether any step has.
+    has_content: bool,
     text: Option<String>,
     reasoning: Option<String>,
     calls: HashMap<String, Call>,
@@ -84,6 +86,7 @@ impl StreamTransformer {
             options,
             step_is_open: false,
             step_has_content: false,
+            has_content: false,
             text: None,
             reasoning: None,
             calls: HashMap::new(),
@@ -298,7 +301,8 @@ impl StreamTransformer {
             }
             ChunkPayload::StreamResync { reason } => {
                 self.discard(out);
-                if !is_past {
+                // A message that takes the place of another one has nothing to take back.
+                if self.has_content && !is_past {
                     let reason = reason.clone();
                     out.tell(&StreamResyncData { reason });
                 }
@@ -587,7 +591,7 @@ impl StreamTransformer {
     }
 
     fn open_step(&mut self, out: &mut Vec<UiChunk>) {
-        self.step_has_content = true;
+        (self.step_has_content, self.has_content) = (true, true);
         if !self.step_is_open {
             self.step_is_open = true;
             out.push(UiChunk::StartStep {});
