@@ -1,0 +1,271 @@
+// The only file that knows how the chat of a session is wired to the server: the transport, the reconnects, and
+// what the page does when somebody else went on with the session.
+
+import { useChat } from "@ai-sdk/react";
+import { useQuery } from "@tanstack/react-query";
+import { APICallError, DefaultChatTransport, type UIMessage } from "ai";
+import { useCallback, useEffect, useRef, useState } from "react";
+
+import { ApiError, post, sentence } from "./api/client";
+import { isReachable, onceBack, watchedFetch } from "./api/connection";
+import { decide, decisionFrom, decisionOf, lookUp } from "./api/decisions";
+import { queries, snapshotQuery, statusQuery } from "./api/queries";
+import type { PendingCall, Snapshot, Status } from "./api/types";
+import { useSteady } from "./conversation/steady";
+import { callKey } from "./lib/pending";
+
+const api = "/api/chat";
+const PAUSED_MS = 1000;
+const IDLE_MS = 3000;
+
+/** How the turn that was streamed last ended, as far as its stream told. */
+export type LiveEnd = { interrupted?: { reason?: string }; error?: { text: string; code?: string } };
+
+export type Conversation = {
+  id: string;
+  agentType: string | undefined;
+  messages: UIMessage[];
+  /** Whether a run goes on and is shown. */
+  busy: boolean;
+  /** Whether the message was sent and nothing came back yet. */
+  waiting: boolean;
+  /** Whether the run waits for an answer. */
+  paused: boolean;
+  stopping: boolean;
+  pending: Map<string, PendingCall>;
+  status: Status | undefined;
+  end: LiveEnd;
+  notes: string[];
+  /** Why the last message was not sent. */
+  sendError: string | null;
+  /** A message that could not be sent, for the composer; each once. */
+  unsent: { text: string; at: number } | null;
+  send(text: string): void;
+  stop(): void;
+  /** Shows how a session goes on after an answer. */
+  follow(): void;
+};
+
+const awaits = (message: UIMessage | undefined): boolean =>
+  message?.parts.some((part) => part.type === "dynamic-tool" && (part.state === "approval-requested" || (part.state === "input-available" && !part.providerExecuted))) ?? false;
+
+/** The chat of one session. `snapshot` is what the server has; without one the session begins with `first`. */
+export function useConversation(id: string, agentType: string | undefined, snapshot: Snapshot | null, first: string | null): Conversation {
+  const [exists, setExists] = useState(snapshot !== null);
+  /** The message that was sent and not answered by anything yet. */
+  const sending = useRef<{ id: string; text: string } | null>(null);
+  const [transport] = useState(() => {
+    const fetch: typeof watchedFetch = async (input, init) => {
+      const answer = await watchedFetch(input, init);
+      if (answer.ok && init?.method === "POST") {
+        sending.current = null;
+        setSendError(null);
+        setExists(true);
+      }
+      return answer;
+    };
+    return new DefaultChatTransport({ api, fetch, body: agentType ? { agentType } : {} });
+  });
+  const [end, setEnd] = useState<LiveEnd>({});
+  const [notes, setNotes] = useState<string[]>([]);
+  const [stopping, setStopping] = useState(false);
+  const [sendError, setSendError] = useState<string | null>(null);
+  const [unsent, setUnsent] = useState<Conversation["unsent"]>(null);
+  /** Whether the run of this stream told that it failed. */
+  const failed = useRef(false);
+  /** The sequence of the stream when the page had shown all of it. */
+  const seen = useRef<string | null>(null);
+  const syncing = useRef(false);
+  const [replaying, setReplaying] = useState(false);
+  const isFresh = useRef(true);
+  const superseded = useRef(false);
+  /** The calls that were pending in the last look, and the sequence of the stream before their answers. */
+  const asked = useRef<{ calls: Map<string, PendingCall>; sequence: number }>({ calls: new Map(), sequence: 0 });
+
+  const chat = useChat({
+    id,
+    transport,
+    messages: snapshot?.messages,
+    throttle: 40,
+    onData(part) {
+      const data = part.data as Record<string, unknown> | undefined;
+      switch (part.type) {
+        case "data-run-started":
+          failed.current = false;
+          setEnd({});
+          setNotes([]);
+          break;
+        case "data-run-interrupted":
+          setEnd({ interrupted: { reason: data?.reason as string | undefined } });
+          break;
+        case "data-error":
+          if (data?.recoverable === true) setNotes((all) => [...all, String(data.errorText)]);
+          else {
+            failed.current = true;
+            setEnd({ error: { text: String(data?.errorText ?? "The run failed."), code: data?.code as string | undefined } });
+          }
+          break;
+        case "data-pending":
+          queries.setQueryData<Status>(statusQuery(id).queryKey, (old) => old && { ...old, pending: part.data as PendingCall[] });
+          break;
+      }
+    },
+    onFinish: () => void finished(),
+    onError: (error) => void broken(error),
+  });
+  const busy = chat.status === "submitted" || chat.status === "streaming";
+  const last = chat.messages.at(-1);
+  const hasOpen = awaits(last);
+
+  const status = useQuery({
+    ...statusQuery(id),
+    enabled: exists,
+    refetchInterval: busy ? (hasOpen ? 1500 : false) : hasOpen ? PAUSED_MS : IDLE_MS,
+  });
+
+  const finished = useCallback(async () => {
+    isFresh.current = false;
+    seen.current = null;
+    const { queryKey } = statusQuery(id);
+    await queries.cancelQueries({ queryKey });
+    await queries.fetchQuery({ ...statusQuery(id), staleTime: 0 }).catch(() => {});
+    isFresh.current = true;
+    for (const key of ["runs", "durations"]) void queries.invalidateQueries({ queryKey: [key, id] });
+    for (const key of ["sessions", "pending"]) void queries.invalidateQueries({ queryKey: [key] });
+  }, [id]);
+
+  const sync = useCallback(async () => {
+    if (syncing.current) return;
+    syncing.current = true;
+    try {
+      const fresh = await queries.fetchQuery({ ...snapshotQuery(id), staleTime: 0 });
+      const lives = fresh.status === "active" || fresh.status === "paused";
+      setReplaying(lives);
+      setExists(true);
+      chat.clearError();
+      chat.setMessages(fresh.messages);
+      const sent = sending.current;
+      if (sent && fresh.messages.some((one) => one.id === sent.id)) sending.current = null;
+      if (lives) await chat.resumeStream();
+      else await finished();
+    } catch (error) {
+      // The connection bar tells when the server is gone; another answer is told in the next look at the status.
+      if (error instanceof ApiError && error.status === 404) setSendError("This session was not found; it may have been deleted.");
+    } finally {
+      syncing.current = false;
+      setReplaying(false);
+    }
+  }, [id, chat.clearError, chat.setMessages, chat.resumeStream, finished]);
+
+  async function broken(error: Error) {
+    const sent = sending.current;
+    if (sent) {
+      sending.current = null;
+      chat.setMessages((all) => all.filter((one) => one.id !== sent.id));
+      setUnsent({ text: sent.text, at: Date.now() });
+      setSendError(APICallError.isInstance(error) ? textOf(error) : "The message was not sent. It is kept below.");
+      return;
+    }
+    if (failed.current) return;
+    // The stream broke off. When the server is there it goes on at once, else when it is back.
+    if (await isReachable()) {
+      await new Promise((done) => setTimeout(done, 300));
+      await sync();
+    }
+  }
+
+  useEffect(() => onceBack(() => void sync()), [sync]);
+
+  // The first look: a message to send, or a run to follow.
+  const began = useRef(false);
+  useEffect(() => {
+    if (began.current) return;
+    began.current = true;
+    if (first !== null) send(first);
+    else if (snapshot?.status === "active" || snapshot?.status === "paused") void chat.resumeStream();
+  });
+
+  useEffect(() => {
+    if (!busy) setStopping(false);
+    if (!busy && superseded.current) {
+      superseded.current = false;
+      if (!failed.current) void sync();
+    }
+  }, [busy, sync]);
+
+  // What others did meanwhile.
+  const now = status.data;
+  useEffect(() => {
+    if (!now || busy || syncing.current || sending.current || !isFresh.current) return;
+    const sequence = `${now.streamIncarnation ?? 0}:${now.streamSequence}`;
+    if (now.runStatus === "running" || (seen.current !== null && seen.current !== sequence)) void sync();
+    else seen.current = sequence;
+  }, [now, busy, sync]);
+
+  // Who decided about a call that was answered elsewhere.
+  useEffect(() => {
+    for (const one of now?.answered ?? []) {
+      const call = { ...one, rootSessionId: id };
+      if (!decisionOf(call)) decide(call, decisionFrom({ ...one, at: one.answeredAt }));
+    }
+    for (const [key, call] of asked.current.calls) {
+      const isGone = now && !now.pending.some((one) => callKey(one) === key);
+      if (isGone && call.kind === "approval" && !decisionOf(call)) void lookUp(call, asked.current.sequence).catch(() => {});
+    }
+    if (now) asked.current = { calls: new Map(now.pending.map((one) => [callKey(one), one])), sequence: now.pending.length ? Math.min(asked.current.calls.size ? asked.current.sequence : now.streamSequence, now.streamSequence) : now.streamSequence };
+  }, [id, now]);
+
+  function send(text: string) {
+    setSendError(null);
+    setEnd({});
+    setNotes([]);
+    failed.current = false;
+    if (busy) {
+      superseded.current = true;
+      void chat.stop();
+    }
+    const message = { id: crypto.randomUUID(), role: "user" as const, parts: [{ type: "text" as const, text }] };
+    sending.current = { id: message.id, text };
+    void chat.sendMessage(message);
+  }
+
+  async function stop() {
+    setStopping(true);
+    try {
+      const { accepted } = await post<{ accepted: boolean }>(`${api}/${encodeURIComponent(id)}/interrupt`, {});
+      if (!accepted) setStopping(false);
+    } catch (error) {
+      setStopping(false);
+      setSendError(sentence(error));
+    }
+  }
+
+  const messages = useSteady(chat.messages, replaying);
+  return {
+    id,
+    agentType: now?.agentType ?? agentType,
+    messages,
+    busy,
+    waiting: chat.status === "submitted" && !replaying,
+    paused: !busy && hasOpen && (now?.runStatus?.startsWith("suspended") ?? true),
+    stopping,
+    pending: new Map((now?.pending ?? snapshot?.pending ?? []).map((call) => [callKey(call), call])),
+    status: now,
+    end,
+    notes,
+    sendError,
+    unsent,
+    send,
+    stop,
+    follow: () => void sync(),
+  };
+}
+
+function textOf(error: APICallError): string {
+  try {
+    const body = JSON.parse(error.responseBody ?? error.message) as { error?: string; detail?: string };
+    return [body.error, body.detail].filter(Boolean).join(" ") || error.message;
+  } catch {
+    return error.message;
+  }
+}

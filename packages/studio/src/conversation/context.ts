@@ -1,0 +1,30 @@
+import { createContext, useContext } from "react";
+
+import type { PendingCall } from "../api/types";
+
+/** What the cards of a conversation need to know about it. */
+export type Surroundings = {
+  sessionId: string;
+  agentType: string | undefined;
+  pending: Map<string, PendingCall>;
+  durations: Map<string, number>;
+  /** Whether a run goes on. */
+  busy: boolean;
+  /** Whether nothing can be answered here. */
+  readOnly: boolean;
+  /** Shows how the session goes on after an answer. */
+  follow(): void;
+};
+
+const Context = createContext<Surroundings>({
+  sessionId: "",
+  agentType: undefined,
+  pending: new Map(),
+  durations: new Map(),
+  busy: false,
+  readOnly: true,
+  follow: () => {},
+});
+
+export const SurroundingsProvider = Context.Provider;
+export const useSurroundings = () => useContext(Context);

@@ -1,0 +1,53 @@
+import type { DynamicToolUIPart, UIMessage } from "ai";
+
+import type { SubAgentData } from "../api/types";
+import type { StateName } from "../ui/State";
+
+export type ToolPart = Pick<DynamicToolUIPart, "toolCallId" | "toolName" | "state" | "input" | "output" | "errorText" | "approval" | "providerExecuted">;
+
+type Part = UIMessage["parts"][number];
+
+/** The tool call that a part is, whatever its type says. */
+export function toolPart(part: Part): ToolPart | null {
+  if (part.type === "dynamic-tool") return part as ToolPart;
+  if (part.type.startsWith("tool-")) return { ...(part as unknown as ToolPart), toolName: part.type.slice("tool-".length) };
+  return null;
+}
+
+/** The sub-agents of a message, each with the call that began it. */
+export function subAgents(message: UIMessage): SubAgentData[] {
+  return message.parts.filter((part) => part.type === "data-subagent").map((part) => (part as { data: SubAgentData }).data);
+}
+
+/** Data parts that are drawn elsewhere, or not at all. */
+const quiet = new Set(["data-subagent", "data-state-patch", "data-output", "data-resume-rejected"]);
+
+/** The name and value of an event that a tool sent, if a part is one. */
+export function customEvent(part: Part): { name: string; data: unknown } | null {
+  if (!part.type.startsWith("data-") || quiet.has(part.type)) return null;
+  return { name: part.type.slice("data-".length), data: (part as { data: unknown }).data };
+}
+
+/** The state of a call: `live` says whether its run goes on. */
+export function stateOf(part: ToolPart, live: boolean, isPending: boolean): StateName {
+  switch (part.state) {
+    case "input-streaming":
+      return live ? "queued" : "stopped";
+    case "approval-requested":
+      return "waiting";
+    case "input-available":
+    case "approval-responded":
+      return isPending ? "waiting" : live ? "running" : "stopped";
+    case "output-available":
+      return "done";
+    case "output-denied":
+      return "denied";
+    default:
+      return "failed";
+  }
+}
+
+/** The name of a tool as it is shown: that of the agent, for a call of one. */
+export const shownName = (toolName: string): string => toolName.replace(/^subagent__/, "");
+
+export const isSubAgentCall = (toolName: string): boolean => toolName.startsWith("subagent__");

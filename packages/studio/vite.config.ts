@@ -1,0 +1,36 @@
+import { fileURLToPath } from "node:url";
+
+import tailwindcss from "@tailwindcss/vite";
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** The server of `npm run dev`: run `helix dev` beside it. */
+const server = process.env.HELIX_URL ?? "http://127.0.0.1:8787";
+const routes = ["/api", "/agents", "/sessions", "/status", "/pending", "/sse", "/start", "/resume", "/submit-tool-result", "/interrupt", "/abort", "/healthz"];
+
+export default defineConfig({
+  // The page itself is served at `/`, `/s/{session}` and `/inbox`.
+  base: "/studio/",
+  plugins: [react(), tailwindcss()],
+  resolve: {
+    alias: [
+      // The Markdown of a model never becomes HTML, so its parser is left out of the bundle.
+      { find: "rehype-raw", replacement: here("src/lib/no-raw-html.ts") },
+    ],
+  },
+  server: {
+    host: "127.0.0.1",
+    proxy: Object.fromEntries(routes.map((route) => [route, { target: server, changeOrigin: true }])),
+  },
+  build: {
+    target: "es2022",
+    assetsDir: ".",
+    sourcemap: false,
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 2000,
+    reportCompressedSize: true,
+  },
+});
