@@ -18,7 +18,10 @@ export default defineConfig({
     alias: [
       // The Markdown of a model never becomes HTML, so its parser is left out of the bundle.
       { find: "rehype-raw", replacement: here("src/lib/no-raw-html.ts") },
+      // The package beside this one, from its source: it needs no build of its own first.
+      { find: /^@helix-agents\/ai-sdk\/(\w+)$/, replacement: here("../ai-sdk/src/$1.ts") },
     ],
+    dedupe: ["ai", "@ai-sdk/react", "react", "react-dom"],
   },
   server: {
     host: "127.0.0.1",

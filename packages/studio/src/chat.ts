@@ -1,12 +1,13 @@
 // The only file that knows how the chat of a session is wired to the server: the transport, the reconnects, and
 // what the page does when somebody else went on with the session.
 
-import { useChat } from "@ai-sdk/react";
+import { HelixHttpError, createHelixChatTransport } from "@helix-agents/ai-sdk/client";
+import { useHelixChat } from "@helix-agents/ai-sdk/react";
 import { useQuery } from "@tanstack/react-query";
-import { APICallError, DefaultChatTransport, type UIMessage } from "ai";
+import type { UIMessage } from "ai";
 import { useCallback, useEffect, useRef, useState } from "react";
 
-import { ApiError, post, sentence } from "./api/client";
+import { ApiError, sentence } from "./api/client";
 import { isReachable, onceBack, watchedFetch } from "./api/connection";
 import { decide, decisionFrom, decisionOf, lookUp } from "./api/decisions";
 import { queries, snapshotQuery, statusQuery } from "./api/queries";
@@ -14,7 +15,6 @@ import type { PendingCall, Snapshot, Status } from "./api/types";
 import { useSteady } from "./conversation/steady";
 import { callKey } from "./lib/pending";
 
-const api = "/api/chat";
 const PAUSED_MS = 1000;
 const IDLE_MS = 3000;
 
@@ -64,7 +64,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       }
       return answer;
     };
-    return new DefaultChatTransport({ api, fetch, body: agentType ? { agentType } : {} });
+    return createHelixChatTransport<UIMessage>({ agentType, fetch });
   });
   const [end, setEnd] = useState<LiveEnd>({});
   const [notes, setNotes] = useState<string[]>([]);
@@ -78,15 +78,16 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const syncing = useRef(false);
   const [replaying, setReplaying] = useState(false);
   const isFresh = useRef(true);
-  const superseded = useRef(false);
   /** The calls that were pending in the last look, and the sequence of the stream before their answers. */
   const asked = useRef<{ calls: Map<string, PendingCall>; sequence: number }>({ calls: new Map(), sequence: 0 });
 
-  const chat = useChat({
+  const chat = useHelixChat<UIMessage>({
     id,
     transport,
     messages: snapshot?.messages,
-    throttle: 40,
+    experimental_throttle: 40,
+    // The status is asked for here, which costs less than a snapshot.
+    pollAnswers: false,
     onData(part) {
       const data = part.data as Record<string, unknown> | undefined;
       switch (part.type) {
@@ -135,7 +136,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   }, [id]);
 
   const sync = useCallback(async () => {
-    if (syncing.current) return;
+    if (syncing.current || sending.current) return;
     syncing.current = true;
     try {
       const fresh = await queries.fetchQuery({ ...snapshotQuery(id), staleTime: 0 });
@@ -144,8 +145,6 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       setExists(true);
       chat.clearError();
       chat.setMessages(fresh.messages);
-      const sent = sending.current;
-      if (sent && fresh.messages.some((one) => one.id === sent.id)) sending.current = null;
       if (lives) await chat.resumeStream();
       else await finished();
     } catch (error) {
@@ -163,7 +162,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       sending.current = null;
       chat.setMessages((all) => all.filter((one) => one.id !== sent.id));
       setUnsent({ text: sent.text, at: Date.now() });
-      setSendError(APICallError.isInstance(error) ? textOf(error) : "The message was not sent. It is kept below.");
+      setSendError(error instanceof HelixHttpError ? error.message : "The message was not sent. It is kept below.");
       return;
     }
     if (failed.current) return;
@@ -181,17 +180,13 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   useEffect(() => {
     if (began.current) return;
     began.current = true;
-    if (first !== null) send(first);
+    if (first !== null) void send(first);
     else if (snapshot?.status === "active" || snapshot?.status === "paused") void chat.resumeStream();
   });
 
   useEffect(() => {
     if (!busy) setStopping(false);
-    if (!busy && superseded.current) {
-      superseded.current = false;
-      if (!failed.current) void sync();
-    }
-  }, [busy, sync]);
+  }, [busy]);
 
   // What others did meanwhile.
   const now = status.data;
@@ -215,25 +210,25 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     if (now) asked.current = { calls: new Map(now.pending.map((one) => [callKey(one), one])), sequence: now.pending.length ? Math.min(asked.current.calls.size ? asked.current.sequence : now.streamSequence, now.streamSequence) : now.streamSequence };
   }, [id, now]);
 
-  function send(text: string) {
+  async function send(text: string) {
     setSendError(null);
     setEnd({});
     setNotes([]);
     failed.current = false;
-    if (busy) {
-      superseded.current = true;
-      void chat.stop();
-    }
     const message = { id: crypto.randomUUID(), role: "user" as const, parts: [{ type: "text" as const, text }] };
     sending.current = { id: message.id, text };
-    void chat.sendMessage(message);
+    const interrupts = busy;
+    if (interrupts) await chat.closeStream();
+    await chat.sendMessage(message);
+    // What the run before had said when it was interrupted, only the server knows.
+    if (interrupts) await sync();
   }
 
   async function stop() {
     setStopping(true);
     try {
-      const { accepted } = await post<{ accepted: boolean }>(`${api}/${encodeURIComponent(id)}/interrupt`, {});
-      if (!accepted) setStopping(false);
+      // The stream tells when the run has ended.
+      if (!(await transport.interrupt(id))) setStopping(false);
     } catch (error) {
       setStopping(false);
       setSendError(sentence(error));
@@ -255,17 +250,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     notes,
     sendError,
     unsent,
-    send,
-    stop,
+    send: (text) => void send(text),
+    stop: () => void stop(),
     follow: () => void sync(),
   };
-}
-
-function textOf(error: APICallError): string {
-  try {
-    const body = JSON.parse(error.responseBody ?? error.message) as { error?: string; detail?: string };
-    return [body.error, body.detail].filter(Boolean).join(" ") || error.message;
-  } catch {
-    return error.message;
-  }
 }

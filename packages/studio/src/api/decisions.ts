@@ -12,7 +12,7 @@ export type Decision = {
   kind: "approved" | "denied" | "answered" | "failed" | "gone";
   reason?: string;
   by?: string;
-  at: number;
+  at?: number;
   /** Why the answer of this page was not used. */
   late?: string;
 };

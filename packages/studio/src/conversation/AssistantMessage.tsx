@@ -9,7 +9,7 @@ import { Markdown } from "../ui/Markdown";
 import { Visible } from "../ui/Visible";
 import { SubAgent } from "./SubAgent";
 import { ToolCard } from "./ToolCard";
-import { customEvent, subAgents, toolPart } from "./parts";
+import { customEvent, decisions, subAgents, toolPart } from "./parts";
 
 function Thinking({ id, text, live }: { id: string; text: string; live: boolean }) {
   const [open, setOpen] = useKept(`thinking ${id}`, false);
@@ -49,13 +49,14 @@ function EventLine({ id, name, data }: { id: string; name: string; data: unknown
 /** What the agent said and did in a turn. `live` says whether it goes on. */
 export function AssistantMessage({ message, live }: { message: UIMessage; live: boolean }) {
   const subs = subAgents(message);
+  const decided = decisions(message);
   const calls = new Set(message.parts.map((part) => toolPart(part)?.toolCallId));
   return (
     <article className="min-w-0 space-y-3" aria-label="Agent" data-testid="message-assistant" data-message={message.id}>
       {message.parts.map((part, at) => {
         const key = `${message.id} ${at}`;
         const tool = toolPart(part);
-        if (tool) return <ToolCard key={tool.toolCallId} part={tool} live={live} subs={subs.filter((one) => one.toolCallId === tool.toolCallId)} />;
+        if (tool) return <ToolCard key={tool.toolCallId} part={tool} live={live} told={decided.get(tool.toolCallId)} subs={subs.filter((one) => one.toolCallId === tool.toolCallId)} />;
         switch (part.type) {
           case "text":
             return part.text.trim() ? <Markdown key={key} text={part.text} live={live && part.state === "streaming"} /> : null;

@@ -83,7 +83,7 @@ export function Composer({ draftKey, busy = false, stopping = false, hint, disab
         />
         <div className="flex min-w-0 items-center gap-2 px-2 pb-2">
           {before}
-          <span className="min-w-0 grow truncate px-1.5 text-xs text-quiet">{hint}</span>
+          <span className="min-w-0 grow px-1.5 text-xs text-quiet">{hint}</span>
           {busy ? (
             <Button look="outline" small data-testid="stop" disabled={stopping} aria-label={stopping ? "Stopping…" : "Stop"} onClick={onStop}>
               <Square size={11} fill="currentColor" aria-hidden />

@@ -25,7 +25,7 @@ export function DecisionLine({ decision }: { decision: Decision }) {
           <Visible text={reason} />
         </>
       )}
-      <span className="tabular-nums"> · {clock(at, now)}</span>
+      {at !== undefined && <span className="tabular-nums"> · {clock(at, now)}</span>}
     </p>
   );
 }

@@ -1,6 +1,6 @@
 import { Bot } from "lucide-react";
 
-import { useDecision } from "../api/decisions";
+import { type Decision, useDecision } from "../api/decisions";
 import { useTool } from "../api/queries";
 import type { SubAgentData } from "../api/types";
 import { useKept } from "../lib/stored";
@@ -28,10 +28,12 @@ export function Panel({ label, children }: { label: string; children: React.Reac
 }
 
 /** A call of a tool: a question while it waits for this user, else one line that opens to its input and output. */
-export function ToolCard({ part, live, subs }: { part: ToolPart; live: boolean; subs: SubAgentData[] }) {
+export function ToolCard({ part, live, told, subs }: { part: ToolPart; live: boolean; told?: Decision; subs: SubAgentData[] }) {
   const { sessionId, agentType, pending, durations, readOnly, follow } = useSurroundings();
   const call = pending.get(part.approval?.id ?? part.toolCallId) ?? [...pending.values()].find((one) => one.toolCallId === part.toolCallId && one.toolName === part.toolName);
-  const decision = useDecision({ rootSessionId: sessionId, toolCallId: part.toolCallId, approvalId: part.approval?.id });
+  const here = useDecision({ rootSessionId: sessionId, toolCallId: part.toolCallId, approvalId: part.approval?.id });
+  const gave = part.approval?.approved;
+  const decision = here ?? told ?? (gave === undefined ? undefined : { kind: gave ? ("approved" as const) : ("denied" as const), reason: part.approval?.reason });
   const [open, setOpen] = useKept(`tool ${sessionId} ${part.toolCallId}`, false);
   const isOpenQuestion = part.state === "approval-requested" || (part.state === "input-available" && !part.providerExecuted);
   const tool = useTool(agentType, part.toolName);

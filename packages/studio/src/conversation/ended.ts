@@ -14,7 +14,8 @@ export function endOf(runs: Run[]): Ended | null {
   const last = runs.at(-1);
   const first = runs[0];
   if (!last || !first) return null;
-  const steps = runs.reduce((sum, run) => sum + run.stepCount, 0);
+  // A run that continues counts on.
+  const steps = Math.max(...runs.map((run) => run.stepCount));
   const ms = last.endedAt === undefined ? undefined : last.endedAt - first.startedAt;
   switch (last.status) {
     case "completed": {

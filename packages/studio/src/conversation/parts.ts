@@ -1,5 +1,6 @@
 import type { DynamicToolUIPart, UIMessage } from "ai";
 
+import type { Decision } from "../api/decisions";
 import type { SubAgentData } from "../api/types";
 import type { StateName } from "../ui/State";
 
@@ -19,8 +20,19 @@ export function subAgents(message: UIMessage): SubAgentData[] {
   return message.parts.filter((part) => part.type === "data-subagent").map((part) => (part as { data: SubAgentData }).data);
 }
 
+/** What persons decided about the calls of a message, by the id of the call. */
+export function decisions(message: UIMessage): Map<string, Decision> {
+  const all = new Map<string, Decision>();
+  for (const part of message.parts) {
+    if (part.type !== "data-approval") continue;
+    const { data } = part as { data: { toolCallId: string; approved?: boolean; reason?: string; decidedBy?: string } };
+    all.set(data.toolCallId, { kind: data.approved ? "approved" : "denied", reason: data.reason, by: data.decidedBy });
+  }
+  return all;
+}
+
 /** Data parts that are drawn elsewhere, or not at all. */
-const quiet = new Set(["data-subagent", "data-state-patch", "data-output", "data-resume-rejected"]);
+const quiet = new Set(["data-approval", "data-subagent", "data-state-patch", "data-output", "data-resume-rejected"]);
 
 /** The name and value of an event that a tool sent, if a part is one. */
 export function customEvent(part: Part): { name: string; data: unknown } | null {

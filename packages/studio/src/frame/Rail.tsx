@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useLocation } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Inbox as InboxIcon, Keyboard, Plus, Search } from "lucide-react";
 import { useEffect, useRef } from "react";
@@ -77,8 +77,6 @@ const heading = "px-4 pt-4 pb-1 text-xs font-medium text-quiet";
 export function Rail() {
   const { data } = useQuery(agentsQuery);
   const pending = usePending();
-  const { pathname } = useLocation();
-  useEffect(() => show(null), [pathname]);
   return (
     <nav className="flex h-full min-h-0 w-full flex-col bg-sunken" aria-label="Helix">
       <div className="flex h-12 shrink-0 items-center gap-2 px-4">

@@ -1,4 +1,4 @@
-import { Outlet } from "@tanstack/react-router";
+import { Outlet, useLocation } from "@tanstack/react-router";
 import { Tooltip } from "radix-ui";
 import { useEffect } from "react";
 
@@ -13,6 +13,8 @@ import { show, useOverlay } from "./ui-state";
 /** The frame of every view: the rail, and the view beside it. */
 export function Shell() {
   const overlay = useOverlay();
+  const { href } = useLocation();
+  useEffect(() => show(null), [href]);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {

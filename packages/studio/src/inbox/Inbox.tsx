@@ -23,6 +23,9 @@ import { Modal } from "../ui/Modal";
 import { StateIcon } from "../ui/State";
 import { Visible } from "../ui/Visible";
 
+/** How long a call is in sight before a key approves it. */
+const SEEN_MS = 400;
+
 /** Everything that waits for a person, in all sessions. */
 export function Inbox() {
   const pending = usePending();
@@ -60,6 +63,12 @@ export function Inbox() {
     setAsking(null);
   };
 
+  // What has just come into sight is not approved by a key that was meant for what was there before.
+  const since = useRef(0);
+  useEffect(() => {
+    since.current = Date.now();
+  }, [selected]);
+
   const act = useRef<(event: KeyboardEvent) => void>(() => {});
   act.current = (event) => {
     if (isTyping(event)) return;
@@ -71,7 +80,7 @@ export function Inbox() {
       const row = list.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(next ?? "")}"]`);
       row?.scrollIntoView({ block: "nearest" });
     } else if (!call) return;
-    else if (event.key === "a" && call.kind === "approval" && !isExpired(call, Date.now())) {
+    else if (event.key === "a" && !event.repeat && Date.now() - since.current > SEEN_MS && call.kind === "approval" && !isExpired(call, Date.now())) {
       submit(call, { approved: true }).then(
         () => answered(call),
         (failure) => setError(sentence(failure)),

@@ -26,6 +26,12 @@ export function Modal({ open, onOpenChange, title, hideTitle = false, shape = "c
         <div className="fixed inset-0 z-40 animate-appear bg-[#00000066]" />
         <Dialog.Content
           aria-describedby={undefined}
+          onOpenAutoFocus={(event) => {
+            if (shape !== "drawer") return;
+            // Its first control would show its label over the others.
+            event.preventDefault();
+            (event.target as HTMLElement | null)?.focus?.();
+          }}
           className={`fixed z-50 flex animate-appear flex-col bg-surface shadow-2xl outline-none ${shape === "drawer" ? "" : "border border-line"} ${shapes[shape]}`}
           {...rest}
         >
