@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 
 import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { type Plugin, defineConfig } from "vite";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -10,10 +10,23 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const server = process.env.HELIX_URL ?? "http://127.0.0.1:8787";
 const routes = ["/api", "/agents", "/sessions", "/status", "/pending", "/sse", "/start", "/resume", "/submit-tool-result", "/interrupt", "/abort", "/healthz"];
 
+/** Writes the list of the files that `crates/cli/src/page.rs` embeds, as a Rust expression. */
+function listForRust(): Plugin {
+  return {
+    name: "list-for-rust",
+    enforce: "post",
+    generateBundle(_options, bundle) {
+      const names = Object.keys(bundle).filter((name) => name !== "index.html").sort();
+      const lines = names.map((name) => `    ("${name}", include_bytes!("${name}").as_slice()),\n`);
+      this.emitFile({ type: "asset", fileName: "files.rs", source: `// Written by \`npm run build\` in packages/studio.\n[\n${lines.join("")}]\n` });
+    },
+  };
+}
+
 export default defineConfig({
   // The page itself is served at `/`, `/s/{session}` and `/inbox`.
   base: "/studio/",
-  plugins: [react(), tailwindcss()],
+  plugins: [react(), tailwindcss(), listForRust()],
   resolve: {
     alias: [
       // The Markdown of a model never becomes HTML, so its parser is left out of the bundle.
@@ -34,6 +47,13 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 2000,
-    reportCompressedSize: true,
+    rolldownOptions: {
+      output: {
+        // One script: what the libraries would load later (diagrams, highlighting) is left out of it anyway.
+        codeSplitting: false,
+        entryFileNames: "studio-[hash].js",
+        assetFileNames: "[name]-[hash][extname]",
+      },
+    },
   },
 });

@@ -78,6 +78,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
   const syncing = useRef(false);
   const [replaying, setReplaying] = useState(false);
   const isFresh = useRef(true);
+  /** How many times the turn was told that something shown is discarded, and how many of them were seen to. */
+  const discarded = useRef({ turn: 0, count: 0, handled: 0 });
   /** The calls that were pending in the last look, and the sequence of the stream before their answers. */
   const asked = useRef<{ calls: Map<string, PendingCall>; sequence: number }>({ calls: new Map(), sequence: 0 });
 
@@ -91,11 +93,24 @@ export function useConversation(id: string, agentType: string | undefined, snaps
     onData(part) {
       const data = part.data as Record<string, unknown> | undefined;
       switch (part.type) {
-        case "data-run-started":
+        case "data-run-started": {
           failed.current = false;
           setEnd({});
           setNotes([]);
+          const turn = Number(data?.turn);
+          discarded.current = { turn, count: 0, handled: discarded.current.turn === turn ? discarded.current.handled : 0 };
           break;
+        }
+        case "data-step-discarded":
+        case "data-stream-resync": {
+          // A replay tells it again, but leaves out what was discarded.
+          const known = discarded.current;
+          known.count += 1;
+          if (known.count <= known.handled) break;
+          known.handled = known.count;
+          void restart();
+          break;
+        }
         case "data-run-interrupted":
           setEnd({ interrupted: { reason: data?.reason as string | undefined } });
           break;
@@ -142,6 +157,8 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       const fresh = await queries.fetchQuery({ ...snapshotQuery(id), staleTime: 0 });
       const lives = fresh.status === "active" || fresh.status === "paused";
       setReplaying(lives);
+      // The snapshot leaves the bubble in flight out, so all of it is asked for.
+      transport.forget(id);
       setExists(true);
       chat.clearError();
       chat.setMessages(fresh.messages);
@@ -154,7 +171,14 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       syncing.current = false;
       setReplaying(false);
     }
-  }, [id, chat.clearError, chat.setMessages, chat.resumeStream, finished]);
+  }, [id, transport, chat.clearError, chat.setMessages, chat.resumeStream, finished]);
+
+  /** Follows the run anew, without what the page shows of it that no longer holds. */
+  async function restart() {
+    await chat.closeStream();
+    while (syncing.current) await new Promise((done) => setTimeout(done, 10));
+    await sync();
+  }
 
   async function broken(error: Error) {
     const sent = sending.current;
@@ -162,7 +186,7 @@ export function useConversation(id: string, agentType: string | undefined, snaps
       sending.current = null;
       chat.setMessages((all) => all.filter((one) => one.id !== sent.id));
       setUnsent({ text: sent.text, at: Date.now() });
-      setSendError(error instanceof HelixHttpError ? error.message : "The message was not sent. It is kept below.");
+      setSendError(error instanceof HelixHttpError && !error.retryable ? error.message : "The message was not sent. It is kept below.");
       return;
     }
     if (failed.current) return;

@@ -34,7 +34,7 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
 
 /** The sentence for a user, with the detail for a developer where there is one. */
 export function sentence(error: unknown): string {
+  if (error instanceof TypeError || (error instanceof ApiError && error.status >= 502)) return "The server did not answer. Try again once it is back.";
   if (error instanceof ApiError) return [error.message, error.detail].filter(Boolean).join(" ");
-  if (error instanceof TypeError) return "The server did not answer.";
   return error instanceof Error ? error.message : String(error);
 }
